@@ -1,17 +1,18 @@
-# Image of a Kraal worker: docker build -t kraal . ; docs/deploy/container.md explains it.
-# BASE is Debian 12 with nothing in it: Python 3.11 and OpenJDK 17 come from its packages.
+# Image of a Kraal worker: docker build -t kraal . (see docs/deploy/container.md)
+# BASE must be Debian 12; Python 3.11 and OpenJDK 17 are installed from its packages.
 ARG BASE=debian:bookworm-slim
 
 # --- A Java runtime with the modules that workers use -----------------------------------------------------------------
 FROM ${BASE} AS java
-# Java's packages link pages of the manual, whose directory is not there.
+# Java's packages create links to manual pages in this directory, which slim base images lack.
 RUN mkdir --parents /usr/share/man/man1 \
     && apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jdk-headless \
     && rm -rf /var/lib/apt/lists/*
 COPY deploy/image/jlink.args /tmp/
-# Certificates are those of the system. Times are full seconds, as images keep them, because archives of classes name the
-# times of their files. The archive of Java's own classes, which jlink leaves out, is the base of the one of Spark's.
+# The certificates are those of the system. File times are set to full seconds, the precision of image layers, because
+# class archives contain the times of their files. jlink does not create the archive of Java's own classes, on which the
+# archive of Spark's classes is based.
 RUN jlink @/tmp/jlink.args --output /opt/java \
     && cp --dereference /etc/ssl/certs/java/cacerts /opt/java/lib/security/cacerts \
     && find /opt/java -exec touch --no-dereference --date=@1767225600 {} + \
@@ -24,7 +25,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 ENV PATH=/opt/kraal/bin:$PATH JAVA_HOME=/opt/java KRAAL_CACHE=/opt/kraal/cache \
     PIP_CERT=/etc/ssl/certs/ca-certificates.crt PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
-# PySpark is published as source: it is built with the locked tools, which are removed again.
+# PySpark is published only as source; it is built with the locked build tools, which are removed afterwards.
 COPY requirements-build.lock requirements-worker.lock /src/
 RUN python3 -m venv /opt/kraal \
     && pip install --require-hashes -r /src/requirements-build.lock \
@@ -38,7 +39,8 @@ COPY web /src/kraal/web
 COPY kraal /src/kraal/kraal
 COPY --from=java /opt/java /opt/java
 COPY deploy/image/health.py /opt/kraal/libexec/
-# Times are full seconds here too. No process can write bytecode later, and it is valid whatever the time of its source.
+# File times are set to full seconds here as well. Bytecode is compiled now, because no process can write it later; it is
+# valid regardless of the times of its source files.
 RUN pip install --no-build-isolation --no-deps /src/kraal \
     && pip uninstall --quiet --yes --requirement /src/requirements-build.lock \
     && kraal jars spark plugins compiler \
@@ -47,7 +49,7 @@ RUN pip install --no-build-isolation --no-deps /src/kraal \
 
 # --- The image --------------------------------------------------------------------------------------------------------
 FROM ${BASE}
-# tini reaps what ended Spark processes leave, as the first process of a container has to.
+# tini reaps orphaned processes of Spark, as the first process of a container must.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates python3 tini \
     && apt-get clean \
@@ -60,9 +62,9 @@ COPY --from=java /opt/java /opt/java
 COPY --from=build /opt/kraal /opt/kraal
 ENV PATH=/opt/kraal/bin:/opt/java/bin:$PATH JAVA_HOME=/opt/java LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 \
     KRAAL_CACHE=/opt/kraal/cache KRAAL_STATE=/var/lib/kraal
-# Classes for Java plugins, and the archive of Spark's classes, which is valid for exactly these files.
+# Compile the classes for Java plugins, and create the archive of Spark's classes, which is valid only for these files.
 RUN kraal prepare --java-plugins && rm -r /tmp/hsperfdata_root
-# Plugins to add, separated by spaces: --build-arg PLUGINS="org.postgresql:postgresql:42.7.14"
+# Plugins to install, separated by spaces: --build-arg PLUGINS="org.postgresql:postgresql:42.7.14"
 ARG PLUGINS=""
 # hadolint ignore=SC2086
 RUN if [ -n "$PLUGINS" ]; then kraal plugins add --lock /opt/kraal/plugins.lock $PLUGINS; fi
@@ -72,7 +74,7 @@ WORKDIR /var/lib/kraal
 VOLUME /var/lib/kraal
 EXPOSE 8083
 STOPSIGNAL SIGTERM
-# With KRAAL_HEALTH_URL for other listeners. Kubernetes does not read it.
+# Set KRAAL_HEALTH_URL for other listeners. Kubernetes ignores this health check.
 HEALTHCHECK --interval=10s --timeout=10s --start-period=60s CMD ["python3", "-S", "-I", "/opt/kraal/libexec/health.py"]
 ENTRYPOINT ["tini", "--", "kraal"]
 CMD ["distributed", "/etc/kraal/worker.properties"]

@@ -1,4 +1,4 @@
-"""Control plane: the actors of a worker, and the modules they use."""
+"""Control plane: the actors of a worker, and the modules that they use."""
 
 __kraal__ = True
-"""Mark by which `kraal` recognizes its own package; see kraal/cli/neighbours.py."""
+"""Marker by which `kraal` recognizes its own package; see kraal/cli/neighbours.py."""

@@ -1,6 +1,7 @@
 """Assembly of the actors of one worker, for a process or for a test.
 
-Everything that differs between the two is passed in as `Parts`: the actor system, clock, engine, logs and plugins.
+The parts that differ between a process and a test are passed in as `Parts`: the actor system, clock, engine, logs and
+plugins.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class Assembly:
 def assemble(parts: Parts, on_budget_exhausted: Callable[[str, BaseException], None]) -> Assembly:
     """Start the actors of one worker.
 
-    `on_budget_exhausted` is called with an actor's name and last error when the actor's restart budget is exhausted. It
-    must shut down the process.
+    `on_budget_exhausted` is called with an actor's name and last error when the actor's restart budget is exhausted.
+    The callback must shut down the process.
     """
     actor_factory = _ActorFactory(parts)
     supervisor = actor_factory.supervisor
@@ -79,7 +80,7 @@ def assemble(parts: Parts, on_budget_exhausted: Callable[[str, BaseException], N
         lambda: Supervisor(address=supervisor, system=parts.system, clock=parts.clock, budget=parts.budget),
         lambda error: on_budget_exhausted("supervisor", error),
     )
-    # Bottom up, so that the recipients of an actor's messages exist when the actor starts.
+    # The recipients of an actor's messages must exist when the actor starts.
     for address, factory in actor_factory.factories().items():
         actor_factory.supervise(address, factory, on_budget_exhausted)
     return Assembly(
@@ -99,7 +100,7 @@ def unconditional_lease() -> bool:
 
 
 class _ActorFactory:
-    """Creates an actor's behaviour whenever the actor starts, and holds the state that outlives actors."""
+    """Creates the behaviour of an actor whenever the actor starts, and holds the state that outlives the actors."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -142,13 +143,13 @@ class _ActorFactory:
         herder, worker, state = self.actors.herder, self.actors.worker, self.membership_state
         # These actors request missed messages themselves.
         self_recovering = (herder, worker, None if state is None else state.address)
-        report = address not in self_recovering
+        notifies_herder = address not in self_recovering
         self.supervisor.tell(
             Supervise(
                 address=address,
                 factory=factory,
                 on_budget_exhausted=lambda error: on_budget_exhausted(address.name, error),
-                on_restart=(lambda: herder.tell(ActorRestarted(address))) if report else do_nothing,
+                on_restart=(lambda: herder.tell(ActorRestarted(address))) if notifies_herder else do_nothing,
             )
         )
 
@@ -372,4 +373,4 @@ class _ActorFactory:
 
 
 def _drop_null_values(config: Config) -> dict[str, str]:
-    return {k: v for k, v in config.items() if v is not None}
+    return {key: value for key, value in config.items() if value is not None}

@@ -5,7 +5,7 @@ expire. Resolved values never leave this actor; task configs are sent with varia
 
 Plugin code may block or raise. It runs on this actor's thread inside `plugin_code`, and any error sets the state to
 FAILED with a trace. States and transitions are those of Connect's WorkerConnector (Kafka 4.3.0): leaving STARTED
-calls the plugin's `stop` once, and only STOPPED or a new incarnation leaves FAILED.
+calls the plugin's `stop` once; only the target state STOPPED or a new incarnation ends FAILED.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RETRY_FIRST_S = 0.25
-RETRY_MAX_S = 60.0
+FIRST_RETRY_DELAY_S = 0.25
+MAX_RETRY_DELAY_S = 60.0
 MIN_TTL_S = 1.0
 """Minimum seconds between two starts of a connector whose provider returns values with a shorter TTL."""
 
@@ -159,9 +159,9 @@ class Connector:
 
     def _apply_values(self, resolved: ResolvedConfig) -> None:
         """Replace the resolved config, and schedule a restart for its expiry."""
-        before, self._resolved = self._config, resolved
+        previous_config, self._resolved = self._config, resolved
         self._config = {k: v for k, v in resolved.config.items() if v is not None}
-        self._renewed = self._renewed or bool(before and before != self._config)
+        self._renewed = self._renewed or bool(previous_config and previous_config != self._config)
         self._schedule_expiry()
 
     def _schedule_expiry(self) -> None:
@@ -229,9 +229,8 @@ class Connector:
                 if not isinstance(error.__cause__, Unavailable):
                     self._fail(error.trace)
                     return
-                self._waits_for = str(
-                    error.__cause__
-                )  # the plugin starts when its process is up, and then requests task configs
+                # The plugin starts when its process is up, and then requests task configs.
+                self._waits_for = str(error.__cause__)
             self._phase = _Phase.STARTED
         self._report_started()
         self._make_task_configs(attempt=0)
@@ -251,7 +250,7 @@ class Connector:
             with plugin_code(f"generating task configs for connector {self._name}"):
                 configs = [dict(c) for c in plugin.task_configs(max_tasks)]
         except PluginFailed as error:
-            delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
+            delay = min(FIRST_RETRY_DELAY_S * 2**attempt, MAX_RETRY_DELAY_S)
             is_unavailable = isinstance(error.__cause__, Unavailable)
             level = logging.INFO if is_unavailable else logging.WARNING
             if is_unavailable and self._waits_for != str(error.__cause__):
@@ -288,7 +287,7 @@ class Connector:
         self._worker.tell(self._task_configs)
 
     def _stop_plugin(self) -> str | None:
-        """Stop the plugin's connector object; return the trace if it raises."""
+        """Stop the plugin's connector object; return the trace if the plugin raises an error."""
         plugin = self._plugin
         if plugin is None:
             return None

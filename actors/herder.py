@@ -6,7 +6,7 @@ functions of `kraal.cluster`, sends messages to other actors, and completes a re
 has been read back (`actors.herding.pending_writes`). After each change it publishes an immutable snapshot, which GET
 requests and membership read.
 
-When it starts or restarts, it requests all records from the readers and a report from the worker. It acts only
+When the herder starts or restarts, it requests all records from the readers and a report from the worker. It acts only
 after it has received both, so that it adopts running instances instead of restarting them.
 """
 
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CLOSING = "Worker is shutting down"
+SHUTTING_DOWN = "Worker is shutting down"
 
 
 class Herder:
@@ -101,7 +101,8 @@ class Herder:
         self._keys = SessionKeys(state)
         self._startup = Startup(state, self._requests.command)
         self._closing: Reply[None] | None = None
-        self._missed: list[Event] = []  # commands written while this process had no herder
+        self._missed_events: list[Event] = []
+        """Restart requests and log level changes that were written while this process had no herder."""
 
     def receive(self, message: Command | HerderMessage | Begin) -> object:
         """Handle one message."""
@@ -177,22 +178,22 @@ class Herder:
         """Go live once both logs are read and the worker has reported."""
         report = self._startup.complete()
         if report is not None:
-            missing = missing_plugins(self._state.snapshot)
-            if missing is not None and self._state.refuse is not None:
-                self._state.refuse(missing)
+            refusal_reason = missing_plugins(self._state.snapshot)
+            if refusal_reason is not None and self._state.refuse is not None:
+                self._state.refuse(refusal_reason)
                 return
             self._statuses.begin(report.running)
             self._restarts.resume(report.running.values())
             self._rebalances.begin()
-            self._handle_config_events(self._missed, self._state.snapshot.config.connectors)
+            self._handle_config_events(self._missed_events, self._state.snapshot.config.connectors)
 
     def _on_report(self, report: WorkerReport) -> None:
         """Handle a worker report, sent at startup or after a restart of the worker or the status writer."""
         if self._state.live:
-            running = report.running
-            self._state.work.resend(running)
-            self._statuses.resume(running.values())
-            self._restarts.resume(running.values())
+            running_facts = report.running
+            self._state.work.resend(running_facts)
+            self._statuses.resume(running_facts.values())
+            self._restarts.resume(running_facts.values())
         else:
             self._startup.on_report(report)
             self._go_live_if_ready()
@@ -200,14 +201,14 @@ class Herder:
     def _on_actor_restarted(self, address: Address) -> None:
         """Handle the restart of another actor, which has lost the messages that it was processing."""
         state, actors = self._state, self._state.actors
-        unknown = StoreError(f"the {address.name} died; the record may or may not have been written")
+        unknown_result = StoreError(f"the {address.name} died; the record may or may not have been written")
         if address in (actors.config_reader, actors.status_reader):
             self._startup.resume_reader(address)
             self._requests.on_reader_lost()
         elif address is actors.config_writer:
-            state.writes.config.fail_all(unknown)
+            state.writes.config.fail_all(unknown_result)
         elif address is actors.status_writer:
-            state.writes.on_status_writer_lost(unknown)
+            state.writes.on_status_writer_lost(unknown_result)
             actors.worker.tell(ReportWork())
             self._complete_pending_steps()  # steps that waited for these statuses
         elif address is actors.validator:
@@ -223,7 +224,7 @@ class Herder:
         """Release all work; the reply is set when the worker has stopped everything."""
         self._closing = reply = Reply[None]()
         self._rebalances.release_all()
-        self._requests.fail_pending(Unavailable(CLOSING))
+        self._requests.fail_pending(Unavailable(SHUTTING_DOWN))
         self._complete_pending_steps()
         return reply
 
@@ -238,7 +239,7 @@ class Herder:
 
     def _accept_command(self, message: Command) -> Reply[Any]:
         if self._closing is not None:
-            raise Unavailable(CLOSING)
+            raise Unavailable(SHUTTING_DOWN)
         reply: Reply[Any] = Reply()
         begin = self._requests.command if self._startup.is_over else self._startup.defer
         begin(message, reply)
@@ -273,12 +274,12 @@ class Herder:
     def _apply_config_records(self, message: RecordsRead) -> None:
         state = self._state
         connectors = state.snapshot.config.connectors
-        reduced = apply_config(state.snapshot.config, message.records)
-        state.update_config(reduced)
+        result = apply_config(state.snapshot.config, message.records)
+        state.update_config(result)
         if state.live:
-            self._handle_config_events(reduced.events, connectors)
+            self._handle_config_events(result.events, connectors)
         else:
-            self._missed += state.find_missed(reduced.events)
+            self._missed_events += state.find_missed(result.events)
         state.writes.config.on_read(message.next_offset)
         if state.live:
             self._run_due()
@@ -292,15 +293,15 @@ class Herder:
 
     def _handle_config_events(self, events: Sequence[Event], connectors: Collection[ConnectorName]) -> None:
         """Handle the events of live config records, and of commands that were missed before startup."""
-        rebalance: dict[ConnectorName, None] = {}
+        to_rebalance: dict[ConnectorName, None] = {}
         for event in events:
             match event:
                 case ConnectorRemoved() | TasksChanged():
-                    rebalance[event.name] = None
+                    to_rebalance[event.name] = None
                     self._requests.on_settled(event.name)
                 case ConnectorChanged():
                     if event.name not in connectors:
-                        rebalance[event.name] = None
+                        to_rebalance[event.name] = None
                 case TargetChanged():
                     self._requests.on_settled(event.name)  # no tasks to wait for while paused or stopped
                 case RestartRequested():
@@ -319,20 +320,20 @@ class Herder:
                 case _:
                     assert_never(event)
         self._state.work.apply({e.name for e in events if isinstance(e, ConnectorChanged | TargetChanged)})
-        published = {e.name for e in events if isinstance(e, TasksChanged | TargetChanged)}
-        if published:
+        reconfigured = {e.name for e in events if isinstance(e, TasksChanged | TargetChanged)}
+        if reconfigured:
             self._task_configs.remove_stopped_tasks()
-        for name in published:
+        for name in reconfigured:
             self._task_configs.recheck(name)
-        if rebalance:
-            self._rebalances.on_configs_changed(rebalance)
+        if to_rebalance:
+            self._rebalances.on_configs_changed(to_rebalance)
 
     def _apply_status_records(self, message: RecordsRead) -> None:
         state = self._state
-        reduced = apply_status(state.snapshot.status, message.records)
-        state.update_status(reduced)
+        result = apply_status(state.snapshot.status, message.records)
+        state.update_status(result)
         if state.live:
-            self._statuses.read(reduced.changed)
+            self._statuses.read(result.changed)
         state.writes.status.on_read(message.next_offset)
 
     # -- work ----------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class ClusterParts:
     """Additional parts of a worker in a cluster."""
 
     group: Group
-    """Joined when the herder has read the logs; closed by its creator."""
+    """Group that the worker joins when the herder has read the logs. The group's creator must close it."""
     protocol: ConnectProtocol
     static: tuple[Job, ...] | None = None
     """Static assignment of this worker (KIP-987), if any."""
@@ -52,7 +52,7 @@ class ClusterParts:
     send_fence: claims.SendFence = claims.fence_at_leader
     """Sends a fencing request to the leader."""
     config_wait_timeout_s: float = CONFIG_WAIT_TIMEOUT_S
-    """Maximum time that the leader blocks the group's thread until its reader has caught up with other workers."""
+    """Maximum time for which the leader blocks the group's thread until its reader has caught up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Parts:
     status_log: Log
     offsets: OffsetStore
     group_offsets: Callable[[], GroupOffsets]
-    """Creates a client of the sinks' offsets for one request. Thread-safe."""
+    """Creates a client for the offsets of sinks' consumer groups, for one request. Thread-safe."""
     settings: HerderSettings
     leader_url: str
     graceful_s: float = 5.0
@@ -84,7 +84,7 @@ class Parts:
     stall_s: float = 60.0
     """`task.stall.timeout.ms`; 0 disables stall detection."""
     loggers: Loggers = field(default_factory=Loggers)
-    """Loggers of this process, which outlive the herder and store when levels were changed."""
+    """Loggers of this process. They outlive the herder, and store the times at which levels were changed."""
     history_max_bytes: int = DEFAULT_BYTES
     """`rest.history.max.bytes`; 0 disables the history."""
     files: bool = False

@@ -1,4 +1,4 @@
-"""The supervisor: restarts dead actors one for one, within a budget and with exponential backoff.
+"""The supervisor, which restarts each dead actor individually, within a budget and with exponential backoff.
 
 Connect has no supervisor. The death of an actor is a bug in Kraal, not in a plugin (plugins run inside
 `actors.instances.plugin_calls`), so the supervisor restarts the actor from stored state. The actor's pending requests
@@ -74,7 +74,7 @@ class Supervisor:
                     child.spec.on_restart()
                 return None
             case ListActors():
-                return {a.name: child.restarts for a, child in self._children.items()}
+                return {address.name: child.restarts for address, child in self._children.items()}
             case CrashActor():
                 self._crash(message)
                 return None

@@ -8,7 +8,7 @@
 Offsets are stored after the write and before the next batch, so at most the batch in flight is delivered twice. A
 graceful stop or pause first waits until that batch is written and its offsets are stored, which avoids duplicates. The
 task stores offsets only with a lease, so that a disconnected worker commits nothing after its work was reassigned.
-Without a lease the task waits, because on a loaded machine the broker's response may only be late.
+Without a lease the task waits, because on a loaded machine the broker's response may merely be late.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-STORE_RETRY_S = 1.0
-LEASE_RETRY_S = 0.5
+STORE_RETRY_DELAY_S = 1.0
+LEASE_RETRY_DELAY_S = 0.5
 
 
 class _Phase(Enum):
@@ -209,12 +209,12 @@ class Task:
     def _schedule_retry(self, delay_s: float) -> None:
         self._timer.schedule(delay_s, RetryOffsets(self._number))
 
-    def _open(self, loaded: OffsetsLoaded) -> None:
+    def _open(self, offsets_loaded: OffsetsLoaded) -> None:
         self._timer.cancel()
         if self._is_ending:
             return
         if not self._spec.lease():  # the task may run elsewhere by now; otherwise the lease is renewed
-            self._schedule_retry(LEASE_RETRY_S)
+            self._schedule_retry(LEASE_RETRY_DELAY_S)
             return
         number, address = self._number, self._address
         self._phase = _Phase.OPENING
@@ -224,19 +224,20 @@ class Task:
             self._handle_event(Failed(trace=error.trace))
             return
         self._run = self._engine.open(
-            replace(spec, transactions=loaded.transactions),
-            loaded.offsets,
+            replace(spec, transactions=offsets_loaded.transactions),
+            offsets_loaded.offsets,
             lambda event: address.tell(RunReported(number, event)),
         )
 
     def _handle_event(self, event: RunEvent) -> None:
         phase = self._phase
         record_event(
-            self._meter, event, requesting=phase is _Phase.REQUESTING, storing=phase is _Phase.STORING
+            self._meter, event, is_requesting=phase is _Phase.REQUESTING, is_storing=phase is _Phase.STORING
         )
         match event:
             case Waiting() if self._phase is _Phase.OPENING and not self._is_engine_lost:
-                # An open run resumes automatically, and a FAILED trace is more useful than a waiting reason.
+                # An open run is not reported, because it resumes automatically. A lost engine is not reported either,
+                # because the FAILED status with its trace is more useful.
                 self._reports.send(State.UNASSIGNED, event.reason)
             case Waiting() if self._phase is _Phase.REQUESTING and event.engine_failed:
                 self._reports.send(State.UNASSIGNED, event.reason)
@@ -247,7 +248,7 @@ class Task:
             case Committed() if self._phase is _Phase.STORING:
                 self._on_stored()
             case Waiting() | Committed() | PhaseTimes():
-                pass  # counted above
+                pass  # recorded above
             case Held():
                 self._is_held = True
                 if self._phase is _Phase.REQUESTING:
@@ -262,8 +263,8 @@ class Task:
 
     def _on_opened(self, event: Opened) -> None:
         self._is_engine_lost, self._reports.version = False, event.version
-        last = self._reports.last
-        if self._phase is _Phase.REQUESTING and last and last.state is State.UNASSIGNED:
+        last_report = self._reports.last
+        if self._phase is _Phase.REQUESTING and last_report and last_report.state is State.UNASSIGNED:
             self._reports.send(State.RUNNING)
         if self._phase is not _Phase.OPENING:
             return
@@ -296,7 +297,7 @@ class Task:
         if self._run is None:
             return
         if not self._lease.holds():
-            self._cancel() if self._is_ending else self._schedule_retry(LEASE_RETRY_S)
+            self._cancel() if self._is_ending else self._schedule_retry(LEASE_RETRY_DELAY_S)
             return
         if not self._is_source:
             self._run.commit(self._batch)
@@ -357,14 +358,14 @@ class Task:
             self._reports.send(
                 State.UNASSIGNED, f"waiting until its source offsets can be read: {message.error}"
             )
-            self._schedule_retry(STORE_RETRY_S)
+            self._schedule_retry(STORE_RETRY_DELAY_S)
         elif self._phase is _Phase.LOADING:
             self._phase = _Phase.FAILED
             self._meter.record_failure()
             self._reports.send(State.FAILED, f"{type(message.error).__name__}: {message.error}")
         elif self._phase is _Phase.STORING:
             self._meter.record_commit_failure(str(message.error))
-            self._schedule_retry(STORE_RETRY_S)
+            self._schedule_retry(STORE_RETRY_DELAY_S)
 
 
 def _resolve_spec(spec: TaskSpec, resolve: Callable[[Config], ResolvedConfig]) -> TaskSpec:

@@ -3,7 +3,7 @@
 The herder sends the wanted state, not commands. Each instance has a slot, and the worker reconciles the slot with the
 wanted state after every change. Messages may therefore arrive in any order, and a restarted herder only repeats the
 wanted state. A stop has a timeout (`task.shutdown.graceful.timeout.ms`), after which the worker cancels the instance.
-An instance that does not stop after cancellation either is abandoned, and an error is logged.
+An instance that does not stop even after cancellation is abandoned, and an error is logged.
 """
 
 from __future__ import annotations
@@ -49,12 +49,13 @@ class Slot:
     address: Address | None = None
     """Address of the instance's actor; None while the instance runs if the actor has exhausted its restart budget."""
     stopping: Timer | None = None
+    """Timer of the requested stop, if any."""
     fact: InstanceChanged | None = None
     """The latest fact that the instance reported."""
     configs: TaskConfigsGenerated | None = None
     """The latest task configs that a connector reported."""
     together: frozenset[Instance] = frozenset()
-    """Instances restarted together; this instance starts when the earlier incarnations of all have stopped."""
+    """Instances restarted together; this instance starts when the earlier incarnations of all of them have stopped."""
 
 
 class Worker:
@@ -82,8 +83,8 @@ class Worker:
             clock: clock for deadlines.
             make_child: creates an instance's behaviour.
             slots: outlives the actor, so that a restarted worker takes over running instances.
-            abandon: releases the engine's resources of a task whose actor has exhausted its restart budget, or of a
-                stopped connector, which may have failed or whose plugin may hang.
+            abandon: releases the engine's resources of a stopped connector, or of a task whose actor has exhausted its
+                restart budget.
             graceful_s: graceful stop timeout of an instance.
             metrics: records running instances and startup results; outlives the actor.
         """
@@ -105,9 +106,9 @@ class Worker:
             case Begin():
                 for instance in list(self._slots):
                     self._resume_reconciling(instance)
-                for occupied in self._slots.values():
-                    if occupied.address is not None:
-                        occupied.address.tell(RepeatReport())
+                for existing_slot in self._slots.values():
+                    if existing_slot.address is not None:
+                        existing_slot.address.tell(RepeatReport())
                 self._report_all()
             case Assign():
                 self._assign(message)
@@ -136,7 +137,7 @@ class Worker:
             if slot is None:
                 slot = self._slots[instance] = Slot(events=RecentEvents(self._clock))
             if wanted is None and slot.wanted is not None and slot.life is None:  # was waiting to start
-                self._herder.tell(_make_stopped(instance, slot.wanted.incarnation))
+                self._herder.tell(_make_stopped_fact(instance, slot.wanted.incarnation))
             slot.wanted = wanted
             slot.events.add(
                 "no longer wanted"
@@ -161,12 +162,14 @@ class Worker:
     def _report_all(self) -> None:
         lives = {i: slot.life or slot.wanted for i, slot in self._slots.items()}
         facts = {
-            i: self._slots[i].fact or _make_unreported(i, life)
+            i: self._slots[i].fact or _make_initial_fact(i, life)
             for i, life in lives.items()
             if life is not None
         }
-        wanted = {i: s.wanted.incarnation for i, s in self._slots.items() if s.wanted is not None}
-        self._herder.tell(WorkerReport(running=facts, wanted=wanted))
+        wanted_incarnations = {
+            i: s.wanted.incarnation for i, s in self._slots.items() if s.wanted is not None
+        }
+        self._herder.tell(WorkerReport(running=facts, wanted=wanted_incarnations))
         for slot in self._slots.values():
             if slot.configs is not None:
                 self._herder.tell(slot.configs)
@@ -235,7 +238,7 @@ class Worker:
 
     def _stop(self, instance: Instance, slot: Slot, life: WantedInstance) -> None:
         if slot.address is None:
-            self._on_stopped(instance, slot, _make_stopped(instance, life.incarnation))
+            self._on_stopped(instance, slot, _make_stopped_fact(instance, life.incarnation))
             return
         overdue = StopOverdue(instance=instance, incarnation=life.incarnation, cancelled=False)
         slot.stopping = self._clock.after(self._graceful_s, self._address, overdue)
@@ -291,7 +294,7 @@ class Worker:
             message.instance,
             slot.events.as_text(),
         )
-        self._on_stopped(message.instance, slot, _make_stopped(message.instance, message.incarnation))
+        self._on_stopped(message.instance, slot, _make_stopped_fact(message.instance, message.incarnation))
 
     def _on_actor_failed(self, message: InstanceActorFailed) -> None:
         slot = self._slots.get(message.instance)
@@ -316,10 +319,10 @@ def _describe(incarnation: Incarnation) -> str:
     return f"config of offset {incarnation.version}, restart {incarnation.restarts}"
 
 
-def _make_unreported(instance: Instance, life: WantedInstance) -> InstanceChanged:
+def _make_initial_fact(instance: Instance, life: WantedInstance) -> InstanceChanged:
     """Return the fact for an instance that was or will be started and has not reported yet."""
     return InstanceChanged(instance=instance, incarnation=life.incarnation, state=State.UNASSIGNED)
 
 
-def _make_stopped(instance: Instance, incarnation: Incarnation) -> InstanceChanged:
+def _make_stopped_fact(instance: Instance, incarnation: Incarnation) -> InstanceChanged:
     return InstanceChanged(instance=instance, incarnation=incarnation, state=State.UNASSIGNED, stopped=True)

@@ -62,7 +62,7 @@ class PeerResponse:
 
     status: int
     body: bytes
-    """JSON, or empty."""
+    """The JSON body; may be empty."""
     location: str | None = None
     value: object = None
     """The parsed JSON body."""
@@ -94,7 +94,7 @@ class Peers:
         """Send a request to the worker at `url`, and await its response for at most `timeout_s` seconds.
 
         `target` is the percent-encoded path and query, which is sent unchanged; `max_bytes` limits the body of the
-        response, None for no limit. Raises PeerRefused, PeerFailed.
+        response; None means no limit. Raises PeerRefused, PeerFailed.
         """
         self.waiting += 1
         try:
@@ -116,15 +116,15 @@ class Peers:
         """Request a stream of server-sent events from the worker at `url`, and yield its chunks.
 
         Close the generator to close the connection. Raises PeerRefused without a text if the response is not an event
-        stream, and PeerFailed, also if nothing is received for `silence_s` seconds.
+        stream, and PeerFailed if the request fails or nothing is received for `silence_s` seconds.
         """
         request_headers = {"Accept": EVENT_STREAM, **(headers or {})}
         with _convert_errors(url, f"sent nothing for {silence_s:g} s"):
             request = _make_request("GET", url, target, b"", request_headers, silence_s=silence_s)
             response = await self._transport(request.url.scheme).handle_async_request(request)
             try:
-                kind = response.headers.get("content-type", "").partition(";")[0].strip()
-                if response.status_code != HTTPStatus.OK or kind != EVENT_STREAM:
+                content_type = response.headers.get("content-type", "").partition(";")[0].strip()
+                if response.status_code != HTTPStatus.OK or content_type != EVENT_STREAM:
                     raise PeerRefused(response.status_code, response.status_code, None)
                 async for chunk in response.aiter_bytes():
                     yield chunk

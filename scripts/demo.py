@@ -1,4 +1,4 @@
-"""Send a file through Spark into a Kafka topic and out into another file, controlled over Connect's REST API.
+"""Sends a file through Spark into a Kafka topic and out into another file, controlled over Connect's REST API.
 
 Starts a Kafka broker and `kraal standalone` with a FileStreamSource and a FileStreamSink, shows their progress,
 compares both files, and demonstrates a transform and a dead letter. It then runs until Ctrl-C, with a dashboard that
@@ -26,8 +26,8 @@ from kraal.broker.broker import HOST, Broker, free_port
 from kraal.core import progress
 from kraal.core.errors import KraalError
 from scripts import demo_cdc, demo_cluster, demo_errors
-from scripts.demo_dashboard import Leftovers
-from scripts.harness.lines import LINE_BYTES, ON_DISK, count_lines, sha256, size, write_lines
+from scripts.demo_dashboard import DashboardConnectors
+from scripts.harness.lines import LINE_BYTES, LINE_BYTES_ON_DISK, count_lines, sha256, size, write_lines
 from scripts.harness.processes import ScriptFailed, ignore_signals, interrupt_on_signals, wait_until
 from scripts.harness.rest import is_fully_running
 from scripts.harness.show import POLL_INTERVAL_S, Progress, format_table, say
@@ -43,7 +43,7 @@ STALL_TIMEOUT_S = 120.0
 
 @dataclass(slots=True)
 class Flow:
-    """The number of records that have passed one point, and the rate from the last zero count to the last change."""
+    """The number of records that have passed one point, and their rate since the first record."""
 
     count: int = 0
     start_s: float = field(default_factory=time.monotonic)
@@ -59,7 +59,7 @@ class Flow:
 
     @property
     def rate(self) -> float:
-        """Records per second, up to the last change."""
+        """Records per second, from the last update with no records to the last change of the count."""
         return self.count / max(self.change_s - self.start_s, POLL_INTERVAL_S)
 
 
@@ -79,7 +79,7 @@ class Demo:
     def update_progress(self) -> None:
         """Read the progress of both connectors."""
         self.records_in.update(self.topic.end())
-        self.records_out.update(size(self.sink_file) // ON_DISK)
+        self.records_out.update(size(self.sink_file) // LINE_BYTES_ON_DISK)
         self.records_out.start_s = self.records_in.start_s  # the sink cannot start earlier
 
     def transfer(self) -> None:
@@ -87,7 +87,7 @@ class Demo:
         with Progress() as display:
             while self.records_out.count < self.lines:
                 self.update_progress()
-                display.line(self._progress())
+                display.line(self._format_progress())
                 if not self.worker.process.alive:
                     raise ScriptFailed(f"The worker exited: {self.worker.process.last_log_error()}")
                 for status in self.worker.rest.statuses().values():
@@ -96,10 +96,10 @@ class Demo:
                     time.monotonic() - max(self.records_in.change_s, self.records_out.change_s)
                     > STALL_TIMEOUT_S
                 ):
-                    raise ScriptFailed(f"No progress for {STALL_TIMEOUT_S:.0f} s: {self._progress()}.")
+                    raise ScriptFailed(f"No progress for {STALL_TIMEOUT_S:.0f} s: {self._format_progress()}.")
                 time.sleep(POLL_INTERVAL_S)
 
-    def _progress(self) -> str:
+    def _format_progress(self) -> str:
         into, out = self.records_in, self.records_out
         return (
             f"{into.count * 100 // self.lines:3d} % in Kafka: {into.count:,} records ({into.rate:,.0f}/s)   "
@@ -129,19 +129,19 @@ class Demo:
 
     def keep_running(self) -> None:
         """Keep everything running until Ctrl-C. Raises ScriptFailed if the worker exits."""
-        leftovers = Leftovers(self.worker, TOPIC, self.source_file, self.directory / "missing")
+        connectors = DashboardConnectors(self.worker, TOPIC, self.source_file, self.directory / "missing")
         say("")
         say("Everything keeps running.")
-        leftovers.create()
+        connectors.create()
         say("In another terminal:")
         say(
             f"  echo 'one more line' >> {self.source_file} && sleep 1 && grep 'one more line' {self.sink_file}"
         )
         say(f"  curl -s {self.worker.rest.url}/connectors?expand=status")
         say(f"  curl -s -X PUT {self.worker.rest.url}/connectors/{SINK}/pause")
-        say("Ctrl-C here stops everything.")
+        say("Press Ctrl-C here to stop everything.")
         while self.worker.process.alive:
-            leftovers.append_lines()
+            connectors.append_lines()
             time.sleep(0.5)
         raise ScriptFailed(f"The worker exited: {self.worker.process.last_log_error()}")
 
@@ -182,13 +182,13 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
         demo_cdc.run(port, directory, stack)
         return
     if arguments.cluster:
-        plan = demo_cluster.Plan(
+        options = demo_cluster.Options(
             workers=arguments.cluster,
             lines=arguments.lines or demo_cluster.LINES,
             port=port,
             once=arguments.once,
         )
-        demo_cluster.run(plan, directory, stack)
+        demo_cluster.run(options, directory, stack)
         return
     lines = arguments.lines or LINES
     source_file, sink_file = directory / "source.txt", directory / "sink.txt"
@@ -303,7 +303,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     lines = f"number of lines (default: {LINES}, or {demo_cluster.LINES} with --cluster)"
     parser.add_argument("--lines", type=int, metavar="N", help=lines)
-    cluster = "run N distributed workers and kill -9 one of them; 3 fit a small machine"
+    cluster = "run N distributed workers and kill -9 one of them; a small machine can run 3"
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument("--cluster", type=int, metavar="N", help=cluster)
     cdc = "copy a PostgreSQL table with Debezium, and kill -9 one of two workers meanwhile"

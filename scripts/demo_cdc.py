@@ -16,7 +16,7 @@ from typing import Final
 from kraal.jars.jars import ensure
 from kraal.jars.java_module import java_class_path
 from scripts.demo_workers import (
-    EXTRA,
+    WORKER_PROPERTIES,
     has_moved,
     instances_table,
     moves_table,
@@ -37,15 +37,15 @@ from scripts.harness.workers import Worker
 WORKERS: Final = 2
 SOURCE, SINK = "shop-source", "copy-sink"
 TOPIC: Final = "shop.public.customers"
-CREATE: Final = """
+CREATE_TABLE: Final = """
     CREATE TABLE customers (id int PRIMARY KEY, name text, city text);
     INSERT INTO customers VALUES (1, 'Anna', 'Oslo'), (2, 'Ben', 'Rome');
 """
 INSERT: Final = "INSERT INTO customers VALUES (3, 'Cleo', 'Cairo')"
 UPDATE: Final = "UPDATE customers SET city = 'Bergen' WHERE id = 1"
-MEANWHILE: Final = "UPDATE customers SET city = 'Milan' WHERE id = 2"
-ROWS: Final = "SELECT id, name, city FROM customers ORDER BY id"
-JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+UPDATE_AFTER_KILL: Final = "UPDATE customers SET city = 'Milan' WHERE id = 2"
+SELECT_ROWS: Final = "SELECT id, name, city FROM customers ORDER BY id"
+JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 STALL_TIMEOUT_S: Final = 120.0
 
 
@@ -63,8 +63,8 @@ def source_config(shop: PostgreSQL) -> dict[str, str]:
         "topic.prefix": "shop",
         "plugin.name": "pgoutput",
         "publication.autocreate.mode": "filtered",
-        "key.converter": JSON,
-        "value.converter": JSON,
+        "key.converter": JSON_CONVERTER,
+        "value.converter": JSON_CONVERTER,
     }
 
 
@@ -81,13 +81,13 @@ def sink_config(copy: PostgreSQL) -> dict[str, str]:
         "primary.key.mode": "record_key",
         "insert.mode": "upsert",
         "schema.evolution": "basic",
-        "key.converter": JSON,
-        "value.converter": JSON,
+        "key.converter": JSON_CONVERTER,
+        "value.converter": JSON_CONVERTER,
     }
 
 
 class CdcDemo:
-    """The running components."""
+    """The running cluster and the two databases."""
 
     def __init__(self, cluster: Cluster, shop: PostgreSQL, copy: PostgreSQL) -> None:
         """Create the demo on a running cluster."""
@@ -97,23 +97,23 @@ class CdcDemo:
         self._copy = copy
 
     def create(self) -> None:
-        """Create the connectors over REST; wait until both run and the first rows are copied."""
+        """Create the connectors over REST; wait until both connectors run and the first rows are copied."""
         rest = self.cluster.workers[0].rest
         for name, config in ((SOURCE, source_config(self._shop)), (SINK, sink_config(self._copy))):
             rest.create(name, config)
             say(f"POST {rest.url}/connectors: {name} is a {config['connector.class'].rpartition('.')[2]}")
         self.cluster.settle(self.names)
-        self._wait("the first rows were copied", self._is_equal)
+        self._wait("the first rows were copied", self._are_tables_equal)
 
     def change(self, sql: str) -> None:
         """Change the first database, and wait until the second one has the change. Raises ScriptFailed."""
         self._shop.ask(sql)
         start_s = time.monotonic()
-        self._wait("the change was copied", self._is_equal)
+        self._wait("the change was copied", self._are_tables_equal)
         say(f"{sql}: copied after {time.monotonic() - start_s:.1f} s")
 
     def kill(self) -> Worker:
-        """Kill the worker that runs the source task with SIGKILL, change a row, and show how the change arrives."""
+        """Send SIGKILL to the worker that runs the source task, change a row, and show how the change arrives."""
         before = get_owners(self.cluster.statuses.now(), self.names)
         lost_id = before[f"task-{SOURCE}-0"]
         victim = next(worker for worker in self.cluster.workers if worker.rest.worker_id == lost_id)
@@ -126,43 +126,43 @@ class CdcDemo:
         )
         killed_at = time.time()
         self.cluster.kill(victim)
-        self._shop.ask(MEANWHILE)
+        self._shop.ask(UPDATE_AFTER_KILL)
         changed_at = time.time()
         rebalance = wait_until_detected(self.cluster, last_generation, lambda: time.sleep(POLL_INTERVAL_S))
         self._wait(
             "all connectors and tasks of the killed worker ran elsewhere",
             lambda: has_moved(self.cluster.statuses.now(), moving, lost_id),
         )
-        self._wait("the change was copied", self._is_equal)
+        self._wait("the change was copied", self._are_tables_equal)
         copied_at = time.time()
         now = self.cluster.statuses.now()
         say("")
         say(moves_table(self.cluster, self.names, before, moving))
         say("")
         say_after(0.0, "killed; changes wait in the log of the first database")
-        say_after(changed_at - killed_at, MEANWHILE)
+        say_after(changed_at - killed_at, UPDATE_AFTER_KILL)
         say_detected(rebalance, killed_at)
         say_after(
             max(now[key].at for key in moving) - killed_at,
-            "all of its connectors and tasks run on other workers",
+            "all connectors and tasks of the killed worker run on other workers",
         )
         say_after(copied_at - killed_at, "the change is in the second database")
         return victim
 
     def check(self) -> str:
-        """Compare both tables; return their rows as a table. Raises ScriptFailed."""
-        rows = self._shop.ask(ROWS)
-        copied = self._copy.ask(ROWS)
-        if rows != copied:
-            raise ScriptFailed(f"The first database has {rows}, but the second one has {copied}.")
-        return format_table([("ID", "NAME", "CITY"), *(tuple(row.split("|")) for row in copied)])
+        """Compare both tables; return their rows, formatted for output. Raises ScriptFailed if they differ."""
+        rows = self._shop.ask(SELECT_ROWS)
+        copied_rows = self._copy.ask(SELECT_ROWS)
+        if rows != copied_rows:
+            raise ScriptFailed(f"The first database has {rows}, but the second one has {copied_rows}.")
+        return format_table([("ID", "NAME", "CITY"), *(tuple(row.split("|")) for row in copied_rows)])
 
-    def _is_equal(self) -> bool:
+    def _are_tables_equal(self) -> bool:
         exists = self._copy.ask("SELECT to_regclass('customers') IS NOT NULL") == ["t"]
-        return exists and self._copy.ask(ROWS) == self._shop.ask(ROWS)
+        return exists and self._copy.ask(SELECT_ROWS) == self._shop.ask(SELECT_ROWS)
 
-    def _wait(self, what: str, done: Callable[[], bool]) -> None:
-        """Wait until `done()`. Raises ScriptFailed, also if a connector has failed or a worker has exited."""
+    def _wait(self, what: str, condition: Callable[[], bool]) -> None:
+        """Wait until `condition()`. Raises ScriptFailed on a timeout, or if a connector fails or a worker exits."""
 
         def check() -> bool:
             for worker in self.cluster.workers:
@@ -170,7 +170,7 @@ class CdcDemo:
                     raise ScriptFailed(f"A worker exited: {worker.process.last_log_error()}")
             for status in self.cluster.workers[0].rest.statuses().values():
                 is_fully_running(status)  # raises for FAILED
-            return done()
+            return condition()
 
         wait_until(what, check, timeout_s=STALL_TIMEOUT_S)
 
@@ -186,13 +186,13 @@ def run(port: int, directory: Path, stack: ExitStack) -> None:
     say(f"Unpacking Debezium's PostgreSQL source and JDBC sink to {plugins} ...")
     for archive in archives:
         shutil.unpack_archive(archive, plugins, "gztar")  # its checksum was verified against the lock
-    say("Starting PostgreSQL, and creating the databases shop, with a table, and copy ...")
+    say("Starting PostgreSQL and creating the databases shop (with a table) and copy ...")
     server = stack.enter_context(postgresql("wal_level=logical"))
     shop, copy = server.create_database("shop"), server.create_database("copy")
-    shop.ask(CREATE)
+    shop.ask(CREATE_TABLE)
     broker = start_broker(directory, stack)
     # Debezium lists its classes in manifests, so that scanning all jars is not necessary.
-    extra = EXTRA | {"plugin.path": str(plugins), "plugin.discovery": "service_load"}
+    extra = WORKER_PROPERTIES | {"plugin.path": str(plugins), "plugin.discovery": "service_load"}
     cluster = Cluster("kraal", broker, directory / "workers", "demo", extra)
     stack.callback(cluster.stop)
     stack.callback(say, "Stopping the workers, Kafka and PostgreSQL ...")
@@ -208,7 +208,7 @@ def _show(demo: CdcDemo) -> None:
     say("")
     say(instances_table(demo.cluster, demo.names))
     say("")
-    say("The rows that were in shop are in copy:")
+    say("The initial rows of shop are in copy:")
     say(demo.check())
     say("")
     demo.change(INSERT)

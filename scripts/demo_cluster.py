@@ -1,7 +1,7 @@
 """The demo with a cluster of distributed workers that share file connectors. One of the workers is killed.
 
-Each source file grows while the demo runs, so that lines are in flight when the worker dies. The group has to detect
-the loss and reassign the work; in the end every line has to be in the sink file at least once.
+Each source file grows while the demo runs, so that lines are in flight when the worker dies. The group must detect the
+loss and reassign the work; at the end, every line must be in its sink file at least once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.demo_workers import (
-    EXTRA,
+    WORKER_PROPERTIES,
     display_name,
     has_moved,
     instances_table,
@@ -28,7 +28,7 @@ from scripts.demo_workers import (
     workers_table,
 )
 from scripts.harness.clusters import Cluster, get_owners
-from scripts.harness.lines import ON_DISK, size, write_lines
+from scripts.harness.lines import LINE_BYTES_ON_DISK, size, write_lines
 from scripts.harness.processes import ScriptFailed
 from scripts.harness.show import POLL_INTERVAL_S, Progress, format_table, say
 from scripts.harness.topics import Reader, create_topic
@@ -45,8 +45,8 @@ STALL_TIMEOUT_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The options of the command line."""
+class Options:
+    """Command-line options of the demo."""
 
     workers: int
     lines: int
@@ -91,7 +91,7 @@ class Feeder:
         for number, pipe in enumerate(pipes):
             write_lines(scratch, share, first=number * share)
             content = scratch.read_bytes()
-            step = max(1, round(share / (FEED_S / STEP_INTERVAL_S))) * ON_DISK
+            step = max(1, round(share / (FEED_S / STEP_INTERVAL_S))) * LINE_BYTES_ON_DISK
             self._blocks[pipe.source_file] = [content[at : at + step] for at in range(0, len(content), step)]
         scratch.unlink()
         self.lines = share * len(pipes)
@@ -125,7 +125,7 @@ class Feeder:
 
 
 class ClusterDemo:
-    """The running components."""
+    """The running cluster and its pipes."""
 
     def __init__(
         self, cluster: Cluster, pipes: Sequence[Pipe], feeder: Feeder, topics: Sequence[Reader]
@@ -136,11 +136,11 @@ class ClusterDemo:
         self._topics = topics
         self.feeder = feeder
         self.names = [name for pipe in pipes for name in pipe.connectors]
-        self._changed = time.monotonic()
+        self._last_progress = time.monotonic()
         self._count = 0
 
     def create(self) -> None:
-        """Create the source files and connectors; wait until all run on evenly loaded workers."""
+        """Create the source files and connectors; wait until all instances run, distributed evenly over the workers."""
         for pipe in self.pipes:
             pipe.source_file.touch()
             for name, config in pipe.connectors.items():
@@ -148,11 +148,11 @@ class ClusterDemo:
         self.cluster.settle(self.names)
 
     def show_flow(self, seconds: float) -> None:
-        """Show the progress for this many seconds."""
+        """Show the progress for `seconds`."""
         end = time.monotonic() + seconds
-        with Progress() as show:
+        with Progress() as display:
             while time.monotonic() < end:
-                self._show_progress(show)
+                self._show_progress(display)
 
     def kill(self) -> Worker:
         """Kill the last worker with SIGKILL and show where its work moves. Raises ScriptFailed."""
@@ -169,30 +169,32 @@ class ClusterDemo:
         )
         killed_at = time.time()
         self.cluster.kill(victim)
-        with Progress() as show:
-            rebalance = wait_until_detected(self.cluster, last_generation, lambda: self._show_progress(show))
+        with Progress() as display:
+            rebalance = wait_until_detected(
+                self.cluster, last_generation, lambda: self._show_progress(display)
+            )
             deadline = time.monotonic() + START_TIMEOUT_S
             while not has_moved(self.cluster.statuses.now(), moving, lost_id):
                 if time.monotonic() > deadline:
                     raise ScriptFailed(
                         f"Not all connectors and tasks of the killed worker moved within {START_TIMEOUT_S:.0f} s."
                     )
-                self._show_progress(show)
+                self._show_progress(display)
         now = self.cluster.statuses.now()
         moved_at = max((now[key].at for key in moving), default=rebalance.stable_at)
         say("")
         say(moves_table(self.cluster, self.names, before, moving))
         say("")
-        say_after(0.0, "killed; its lines wait in the source files and in Kafka")
+        say_after(0.0, "killed; lines of its connectors wait in the source files and in Kafka")
         say_detected(rebalance, killed_at)
-        say_after(moved_at - killed_at, "all of its connectors and tasks run on other workers")
+        say_after(moved_at - killed_at, "all connectors and tasks of the killed worker run on other workers")
         return victim
 
     def finish(self) -> None:
         """Wait until every line is in its sink file. Raises ScriptFailed."""
-        with Progress() as show:
-            while not (self.feeder.is_done and all(_is_through(pipe) for pipe in self.pipes)):
-                self._show_progress(show)
+        with Progress() as display:
+            while not (self.feeder.is_done and all(_has_last_line(pipe) for pipe in self.pipes)):
+                self._show_progress(display)
 
     def check(self) -> list[tuple[str, ...]]:
         """Compare each sink file with its source file; return the rows to print. Raises ScriptFailed."""
@@ -221,42 +223,42 @@ class ClusterDemo:
         say(f"  echo 'one more line' >> {pipe.source_file} && sleep 1 && tail -n 1 {pipe.sink_file}")
         say(f"  curl -s {rest.url}/connectors?expand=status")
         say(f"  kill -9 {self.cluster.workers[-1].process.pid}")
-        say("Ctrl-C here stops everything.")
+        say("Press Ctrl-C here to stop everything.")
         while any(worker.process.alive for worker in self.cluster.workers):
             time.sleep(0.5)
         raise ScriptFailed("All workers have exited.")
 
-    def _show_progress(self, show: Progress) -> None:
+    def _show_progress(self, display: Progress) -> None:
         """Show the progress. Raises ScriptFailed if a worker exited, an instance failed, or there is no progress."""
-        count = sum(size(pipe.sink_file) for pipe in self.pipes) // ON_DISK
-        written = sum(size(pipe.source_file) for pipe in self.pipes) // ON_DISK
+        count = sum(size(pipe.sink_file) for pipe in self.pipes) // LINE_BYTES_ON_DISK
+        written = sum(size(pipe.source_file) for pipe in self.pipes) // LINE_BYTES_ON_DISK
         now = self.cluster.statuses.now()
         running = len(get_owners(now, self.names))
         records = sum(topic.end() for topic in self._topics)
-        show.line(
+        display.line(
             f"{written:,} of {self.feeder.lines:,} lines written   {records:,} in Kafka   {count:,} in the sink files"
             f"   {running} of {2 * len(self.names)} RUNNING"
         )
         if count != self._count:
-            self._changed, self._count = time.monotonic(), count
+            self._last_progress, self._count = time.monotonic(), count
         for key, status in now.items():
             if status.state == "FAILED":
                 raise ScriptFailed(f"{display_name(key)} has failed on {status.worker}.")
         for worker in self.cluster.workers:
             if not worker.process.alive:
                 raise ScriptFailed(f"A worker exited: {worker.process.last_log_error()}")
-        if time.monotonic() - self._changed > STALL_TIMEOUT_S:
+        if time.monotonic() - self._last_progress > STALL_TIMEOUT_S:
             raise ScriptFailed(f"The sinks have written no lines for {STALL_TIMEOUT_S:.0f} s.")
         time.sleep(POLL_INTERVAL_S)
 
 
-def run(plan: Plan, directory: Path, stack: ExitStack) -> None:
+def run(options: Options, directory: Path, stack: ExitStack) -> None:
     """Run the demo; `stack` stops everything that it starts. Raises ScriptFailed."""
     broker = start_broker(directory, stack)
-    cluster = Cluster("kraal", broker, directory / "workers", "demo", EXTRA)
+    cluster = Cluster("kraal", broker, directory / "workers", "demo", WORKER_PROPERTIES)
     stack.callback(cluster.stop)
     stack.callback(say, "Stopping the workers, Spark and Kafka ...")
-    start_workers(cluster, broker, plan.workers, plan.port)
+    start_workers(cluster, broker, options.workers, options.port)
     pipes, topics = [], []
     for number in range(PIPES):
         name = f"file-{number}"
@@ -265,12 +267,12 @@ def run(plan: Plan, directory: Path, stack: ExitStack) -> None:
         topics.append(Reader(broker.bootstrap, name))
         stack.callback(topics[-1].close)
     say("All workers are in one group; creating connectors ...")
-    feeder = Feeder(pipes, plan.lines, directory / "scratch")
+    feeder = Feeder(pipes, options.lines, directory / "scratch")
     stack.callback(feeder.stop)
     demo = ClusterDemo(cluster, pipes, feeder, topics)
     demo.create()
     _show(demo, feeder)
-    if not plan.once:
+    if not options.once:
         with suppress(KeyboardInterrupt):
             demo.keep_running()
 
@@ -295,11 +297,11 @@ def _show(demo: ClusterDemo, feeder: Feeder) -> None:
     say("Every line was delivered at least once; lines in flight when the worker died were delivered twice.")
 
 
-def _is_through(pipe: Pipe) -> bool:
+def _has_last_line(pipe: Pipe) -> bool:
     """Return whether the sink file ends with the last line of the source file."""
     if size(pipe.sink_file) < size(pipe.source_file):
         return False
     with pipe.source_file.open("rb") as source, pipe.sink_file.open("rb") as sink:
-        source.seek(-ON_DISK, 2)
-        sink.seek(-ON_DISK, 2)
+        source.seek(-LINE_BYTES_ON_DISK, 2)
+        sink.seek(-LINE_BYTES_ON_DISK, 2)
         return source.read() == sink.read()

@@ -1,4 +1,4 @@
-"""The connectors that keep running for the dashboard of the demo: a continuing flow and a failed task."""
+"""The connectors that the demo's dashboard shows: a source and a sink that move lines, and a sink that fails."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _LINES_PER_STEP: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Leftovers:
-    """The continuing flow and the failing sink on a running worker."""
+class DashboardConnectors:
+    """The flow of lines and the failing sink on a running worker."""
 
     worker: Worker
     topic: str
     source_file: Path
     missing_directory: Path
-    """The missing directory of the failing sink's file."""
+    """Directory of the failing sink's file; it does not exist."""
 
     def create(self) -> None:
         """Create the failing sink and print the dashboard's address. Raises ScriptFailed if the sink does not fail."""
@@ -54,4 +54,4 @@ class Leftovers:
 
     def _has_failed(self) -> bool:
         status = self.worker.rest.status(FAILING_SINK)
-        return status is not None and [each["state"] for each in status["tasks"]] == ["FAILED"]
+        return status is not None and [task["state"] for task in status["tasks"]] == ["FAILED"]

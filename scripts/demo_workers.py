@@ -15,7 +15,7 @@ from scripts.harness.processes import ScriptFailed
 from scripts.harness.show import format_table, say
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
-EXTRA = {
+WORKER_PROPERTIES = {
     "session.timeout.ms": "6000",
     "heartbeat.interval.ms": "1000",
     "scheduled.rebalance.max.delay.ms": "0",
@@ -25,8 +25,8 @@ EXTRA = {
     "consumer.heartbeat.interval.ms": "1000",
     "spark.driver.memory": "512m",
 }
-"""Worker properties of the demos. The group and the groups of sinks detect a lost worker within seconds, its work is
-reassigned immediately, and several Spark drivers fit a small machine."""
+"""Additional worker properties of the demos. With these properties, the workers' group and the groups of sinks detect a
+lost worker within seconds, its work is reassigned immediately, and several Spark drivers fit on a small machine."""
 
 
 def start_broker(directory: Path, stack: ExitStack) -> Broker:
@@ -49,20 +49,20 @@ def start_workers(cluster: Cluster, broker: Broker, count: int, port: int) -> No
 
 
 def workers_table(cluster: Cluster, names: Sequence[str], dead: Worker | None = None) -> str:
-    """Return a table of the workers, with the number of instances of the connectors `names` that each runs."""
+    """Return a table of the workers, with the number of instances of the connectors `names` on each worker."""
     leader = cluster.leader()
     counts = Counter(get_owners(cluster.statuses.now(), names).values())
     rows = [("WORKER", "PID", "STATE", "ROLE", "RUNS")]
     for worker in sorted([*cluster.workers, *([dead] if dead else [])], key=lambda worker: worker.rest.port):
-        is_alive, name = worker is not dead, worker.rest.worker_id
+        is_alive, worker_id = worker is not dead, worker.rest.worker_id
         role = "leader" if worker is leader else "follower"
         rows.append(
             (
-                name,
+                worker_id,
                 str(worker.process.pid),
                 "Ready" if is_alive else "Killed",
                 role if is_alive else "-",
-                str(counts[name] if is_alive else 0),
+                str(counts[worker_id] if is_alive else 0),
             )
         )
     return format_table(rows)
@@ -70,9 +70,12 @@ def workers_table(cluster: Cluster, names: Sequence[str], dead: Worker | None = 
 
 def instances_table(cluster: Cluster, names: Sequence[str]) -> str:
     """Return a table of all connectors and tasks, with the worker of each."""
-    now = cluster.statuses.now()
+    statuses = cluster.statuses.now()
     rows = [("NAME", "KIND", "STATE", "WORKER")]
-    rows += [(display_name(key), _kind(key), now[key].state, now[key].worker) for key in _keys(names)]
+    rows += [
+        (display_name(key), _get_kind(key), statuses[key].state, statuses[key].worker)
+        for key in _list_status_keys(names)
+    ]
     return format_table(rows)
 
 
@@ -80,21 +83,21 @@ def moves_table(
     cluster: Cluster, names: Sequence[str], before: Mapping[str, str], moving: Sequence[str]
 ) -> str:
     """Return a table of connectors and tasks with their previous and, for those in `moving`, current workers."""
-    now = cluster.statuses.now()
+    statuses = cluster.statuses.now()
     rows = [("NAME", "KIND", "BEFORE", "AFTER")]
-    for key in _keys(names):
-        after = now[key].worker if key in moving else "stays"
-        rows.append((display_name(key), _kind(key), before.get(key, "-"), after))
+    for key in _list_status_keys(names):
+        after = statuses[key].worker if key in moving else "stays"
+        rows.append((display_name(key), _get_kind(key), before.get(key, "-"), after))
     return format_table(rows)
 
 
-def has_moved(now: Mapping[str, Status], moving: Sequence[str], lost_id: str) -> bool:
-    """Return whether all instances of the worker `lost_id` run on other workers."""
-    return all(now[key].state == "RUNNING" and now[key].worker != lost_id for key in moving)
+def has_moved(statuses: Mapping[str, Status], moving: Sequence[str], lost_id: str) -> bool:
+    """Return whether all instances in `moving` are RUNNING on workers other than `lost_id`."""
+    return all(statuses[key].state == "RUNNING" and statuses[key].worker != lost_id for key in moving)
 
 
 def wait_until_detected(cluster: Cluster, last_generation: int, poll: Callable[[], None]) -> Rebalance:
-    """Call `poll` until the group has a generation after `last_generation`; return it. Raises ScriptFailed."""
+    """Call `poll` until a rebalance follows `last_generation`; return this rebalance. Raises ScriptFailed."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         if new_generations := [
@@ -115,7 +118,7 @@ def say_after(seconds: float, text: str) -> None:
 
 def say_detected(rebalance: Rebalance, killed_at: float) -> None:
     """Print when the group detected that a worker was killed."""
-    timeout = f"session.timeout.ms={EXTRA['session.timeout.ms']}"
+    timeout = f"session.timeout.ms={WORKER_PROPERTIES['session.timeout.ms']}"
     workers = f"{rebalance.members} worker{'' if rebalance.members == 1 else 's'}"
     say_after(
         rebalance.started_at - killed_at,
@@ -123,7 +126,7 @@ def say_detected(rebalance: Rebalance, killed_at: float) -> None:
     )
 
 
-def _keys(names: Sequence[str]) -> list[str]:
+def _list_status_keys(names: Sequence[str]) -> list[str]:
     return [key for name in names for key in (f"connector-{name}", f"task-{name}-0")]
 
 
@@ -132,5 +135,5 @@ def display_name(key: str) -> str:
     return key.partition("-")[2]
 
 
-def _kind(key: str) -> str:
+def _get_kind(key: str) -> str:
     return key.partition("-")[0]

@@ -16,9 +16,9 @@ INSTALL_TIMEOUT_S: Final = 900.0
 
 
 def locked_environment(name: str, lock: Path) -> Path:
-    """Return the Python executable of an environment with the packages of `lock`; create it on first use.
+    """Return the Python executable of an environment with the packages of `lock`; create the environment on first use.
 
-    Waits if another process creates the same environment. Raises CalledProcessError and TimeoutExpired.
+    Waits if another process is creating the same environment. Raises CalledProcessError and TimeoutExpired.
     """
     digest = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()[:12]
     home = cache_dir() / f"{name}-{digest}"

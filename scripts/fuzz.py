@@ -1,6 +1,6 @@
-"""Runs the fuzzers repeatedly. Prints the findings of each round, with commands that reproduce them, and a summary.
+"""Runs the fuzzers of `tests/fuzz/` repeatedly, and prints the findings of each round and a summary.
 
-The exit code is 1 if there are findings. The fuzzers are those of `tests/fuzz/`.
+The findings include commands that reproduce them. The exit code is 1 if there are findings.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ def _arguments() -> argparse.Namespace:
 
 
 def _round(kind: str, worker: Target, seed: int, is_over: Callable[[], bool]) -> int:
-    """Fuzz one worker by schema and by bytes; return the number of findings."""
-    began_s = time.monotonic()
-    # A real worker shares its loggers with all rounds; at TRACE it would log a gigabyte.
+    """Run both fuzzers on one worker; return the number of findings."""
+    start_s = time.monotonic()
+    # At TRACE, a worker process would log a gigabyte.
     excluded = ["setLoggerLevel"] if kind == PROCESS else []
     report = from_schema(worker.url, seed, EXAMPLES_PER_OPERATION, operations=excluded, timeout_s=_TIMEOUT_S)
     if report:
@@ -88,7 +88,7 @@ def _round(kind: str, worker: Target, seed: int, is_over: Callable[[], bool]) ->
     findings = from_bytes(*worker.address, seed, REQUESTS, should_stop=is_over, loggers=kind != PROCESS)
     worker.check_alive()
     print(
-        f"{kind}, seed {seed}: {time.monotonic() - began_s:.0f} s, by schema "
+        f"{kind}, seed {seed}: {time.monotonic() - start_s:.0f} s, by schema "
         f"{'FINDINGS' if report else 'no findings'}, by bytes {len(findings) or 'no'} findings",
         flush=True,
     )
@@ -117,9 +117,9 @@ def _process(directory: Path) -> Iterator[Target]:
         process.start()
         target = Target(f"{process.url}/")
         yield target
-        code = process.end() if process.alive else process.exit_code
-        if code != 0:
-            target.faults.append(f"the worker exited with {code}:\n{process.log_text()[-3_000:]}")
+        exit_code = process.end() if process.alive else process.exit_code
+        if exit_code != 0:
+            target.faults.append(f"the worker exited with {exit_code}:\n{process.log_text()[-3_000:]}")
         target.faults += [line for line in process.log_text().splitlines() if "; restarting it in" in line]
     finally:
         process.close()

@@ -1,5 +1,5 @@
-# Sourced, never run. Defines kraal_setup, which prepares the environment of a script and costs next to nothing when
-# the environment is complete. See scripts/README.md.
+# Sourced by other scripts. Defines kraal_setup, which prepares the environment of a script and returns quickly when the
+# environment is complete. See scripts/README.md.
 
 # kraal_setup [GROUP...]
 # Changes to the root of the repository and puts its virtual environment first in PATH. Creates the virtual environment
@@ -20,7 +20,7 @@ kraal_setup() {
         exec 9>&-
     fi
     export VIRTUAL_ENV="$KRAAL_ROOT/.venv" PATH="$KRAAL_ROOT/.venv/bin:$PATH"
-    # Without bytecode on disk, each of the hundreds of processes of a test run compiles Kraal again.
+    # Without bytecode on disk, each of the hundreds of processes of a test run would compile Kraal again.
     unset PYTHONHOME PYTHONDONTWRITEBYTECODE
     if [ $# -gt 0 ]; then
         kraal jars "$@" >/dev/null || exit 1

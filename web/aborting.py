@@ -13,7 +13,7 @@ ABORT: Final = "kraal.abort"
 
 
 def abort_function(scope: Scope) -> Callable[[], object]:
-    """Return the function that aborts a request's connection; a no-op if the server lacks the extension."""
+    """Return a function that aborts a request's connection; it is a no-op if the server lacks the extension."""
     abort: Callable[[], object] = scope.get("extensions", {}).get(ABORT, {}).get("call", _noop)
     return abort
 

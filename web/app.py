@@ -81,7 +81,7 @@ class Apps:
 
     main: Starlette
     admin: Starlette
-    """For `admin.listeners`: the admin endpoints and the dashboard. Shares the lifespan of the other application."""
+    """Application of `admin.listeners`: the admin endpoints and the dashboard. Shares the lifespan of `main`."""
     streams: Broadcaster
     """Broadcaster of the open streams. Must be closed before the server, which waits for open streams."""
 
@@ -108,9 +108,9 @@ def create_apps(
     processes before each scrape. `loggers` are the loggers that the herder changes (default: all). Pass `admission` if
     its counters are also exported as metrics; by default, a new one is created from the limits in `settings`.
 
-    Without `scrape`, `/metrics` is not served; without `stall_detection`, `expand=supervision` is ignored; without
-    `progress`, `expand=progress` is ignored and `/connectors/{c}/series` is not served; without `dead_letters`, dead
-    letters are not served; without `journal`, no events are recorded.
+    Without `scrape`, `/metrics` is not served. Without `stall_detection`, `expand=supervision` is ignored. Without
+    `progress`, `expand=progress` is ignored and `/connectors/{c}/series` is not served. Without `dead_letters`, dead
+    letters are not served. Without `journal`, no events are recorded.
     """
     services = Services(
         herder=herder,

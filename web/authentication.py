@@ -1,8 +1,8 @@
-"""Outermost middleware: authentication, cached responses, the undecoded path, the `Server` header.
+"""Outermost middleware: authenticates requests, sends cached responses, and renders unexpected exceptions.
 
-It also renders unexpected exceptions. Basic authentication, enabled through `rest.extension.classes`, is checked first.
-As in Java, only requests between workers need no password: they are signed, and `web.routes.internal` verifies them.
-Source: JaasBasicAuthFilter (Kafka 4.3.0).
+It also passes the undecoded path to the route table, and adds the `Server` header. Basic authentication (enabled by
+`rest.extension.classes`) is checked first. As in Java, only requests between workers need no password. Such requests
+are signed, and `web.routes.internal` verifies the signatures. Source: JaasBasicAuthFilter (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class AuthenticationMiddleware:
         try:
             await self._app(scope, receive, send_tracked)
         except ClientDisconnect:
-            return  # the client has disconnected
+            return
         except Exception as error:
             if is_response_started:
                 raise

@@ -79,12 +79,12 @@ def _render_forwarded_error(error: PeerRefused) -> Response:
 
 
 async def on_http_exception(_request: Request, error: Exception) -> Response:
-    """Render an error raised before a handler is called. As in Connect, Content-Type and Allow are not set."""
+    """Render an error raised before a handler is called. As in Connect, there is no Content-Type or Allow header."""
     status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
     return Response(to_json({"error_code": int(status), "message": jaxrs_error_text(status)}), status)
 
 
 def on_unexpected_error(method: str, path: str, error: Exception) -> Response:
-    """Render any other exception as status 500 with its message, which may be null."""
+    """Render any other exception as status 500. The message is null if the exception has none."""
     log.error("%s %s failed", method, path, exc_info=error)
     return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or None)

@@ -12,7 +12,7 @@ from actors.runtime.mailbox import Address
 
 
 class HealthCheck:
-    """Check that pings the herder. Not thread-safe; used only on the event loop."""
+    """Health check that pings the herder. Not thread-safe; used only on the event loop."""
 
     def __init__(self, herder: Address) -> None:
         self._herder = herder

@@ -1,8 +1,8 @@
 """HTTP/1.1 connections: uvicorn's protocol over llhttp, with three additions.
 
-First, it limits the data outside the body, such as the head, which llhttp buffers without limit. Second, it accepts
-unknown methods: llhttp rejects a request with an unknown method as invalid (400), but Connect responds with 404 or 405.
-Third, applications can abort a connection, for example when the client stops reading.
+First, it limits the size of a request's head and of other data outside the body; llhttp has no such limit. Second, it
+accepts unknown methods: llhttp rejects a request with an unknown method as invalid (400), but Connect responds with 404
+or 405. Third, applications can abort a connection, for example when the client stops reading.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLACEHOLDER_METHOD: Final = b"TRACE"
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """One connection. Not thread-safe; used only on the event loop."""
+    """An HTTP connection. Not thread-safe; used only on the event loop."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

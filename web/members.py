@@ -37,7 +37,7 @@ class Members:
         self._urls: Mapping[WorkerId, str] = {}
 
     async def urls(self, snapshot: Snapshot) -> Mapping[WorkerId, str]:
-        """Return the URLs of all members by worker id; empty if they are unknown, for example during a rebalance."""
+        """Return the URLs of all members by worker id; empty if the members are unknown, such as during a rebalance."""
         if snapshot.plan is not None:
             return _index_by_id(snapshot.plan.urls.values())
         generation = (snapshot.generation, snapshot.leader_url)

@@ -16,11 +16,11 @@ from kraal.cluster.views.snapshot import Stage
 
 JSON = "application/json"
 
-_UNESCAPED = ":@!$&'()*+,;=~"
+_UNESCAPED_CHARACTERS = ":@!$&'()*+,;=~"
 """Characters that Java's UriBuilder keeps in a path segment, in addition to letters, digits, `-`, `.` and `_`."""
 
 _SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
-"""Characters that Java stores as surrogate pairs and escapes as two characters."""
+"""Characters that Java stores as surrogate pairs and writes as two escape sequences."""
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -51,7 +51,7 @@ def empty_response(status: int) -> Response:
 
 def connector_url(advertised_url: str, name: str) -> str:
     """Return the URL of the connector `name` at an advertised address."""
-    return f"{advertised_url}connectors/{quote(name, safe=_UNESCAPED)}"
+    return f"{advertised_url}connectors/{quote(name, safe=_UNESCAPED_CHARACTERS)}"
 
 
 def format_instant(ms: int) -> str:
@@ -72,5 +72,5 @@ def describe_stage(stage: Stage) -> str:
 
 
 def timeout_text(stage: Stage | None) -> str:
-    """Return the message of a request that timed out (HerderRequestHandler)."""
+    """Return the error message for a request that timed out. Source: HerderRequestHandler."""
     return "Request timed out" if stage is None else f"Request timed out. {describe_stage(stage)}"

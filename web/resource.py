@@ -1,6 +1,6 @@
 """A path of the API: its endpoints by method, and the checks that precede every handler.
 
-The checks have the order of JAX-RS: path (404, by the route table), method (405), Content-Type (415), Accept (406).
+The checks are in the order of JAX-RS: path (404, by the route table), method (405), Content-Type (415), Accept (406).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ View = Callable[[Services, Snapshot, Request], Any]
 _METHOD_ORDER = ("HEAD", "DELETE", "POST", "GET", "OPTIONS", "PUT", "PATCH")
 """Order in which Java lists methods in responses to OPTIONS."""
 
-_ACCEPTABLE = {JSON, "application/*", "*/*", "*"}
+_JSON_MEDIA_RANGES = {JSON, "application/*", "*/*", "*"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ def endpoint(
 def routes(services: Services, endpoints: Iterable[Endpoint]) -> list[Route]:
     """Return the route table: one route per path, in the order in which the paths appear."""
     by_path: dict[str, list[Endpoint]] = {}
-    for each in endpoints:
-        by_path.setdefault(each.path, []).append(each)
+    for entry in endpoints:
+        by_path.setdefault(entry.path, []).append(entry)
     return [Route(path, Resource(services, path_endpoints)) for path, path_endpoints in by_path.items()]
 
 
@@ -78,7 +78,7 @@ class Resource:
     def __init__(self, services: Services, endpoints: Iterable[Endpoint]) -> None:
         """Create a resource from endpoints with the same path; the GET endpoint also serves HEAD."""
         self._services = services
-        self._endpoints = {each.method: each for each in endpoints}
+        self._endpoints = {entry.method: entry for entry in endpoints}
         if "GET" in self._endpoints:
             self._endpoints["HEAD"] = self._endpoints["GET"]
         self._allowed = [
@@ -114,7 +114,7 @@ class Resource:
 
 
 def from_snapshot(view: View) -> Handler:
-    """Return a GET handler for a view. It contacts no actor, and its responses are cached with the snapshot."""
+    """Return a GET handler for a view. It caches responses, and contacts no actor once the worker has started."""
 
     async def get(services: Services, request: Request) -> Response:
         snapshot = await live_snapshot(services)
@@ -135,7 +135,7 @@ async def live_snapshot(services: Services) -> Snapshot:
 
 
 def cached_response(services: Services, snapshot: Snapshot, request: Request, value: Any) -> Response:
-    """Return a response with a JSON value and cache it while the snapshot is the latest."""
+    """Return a response with a JSON value. The response is cached until the next snapshot is published."""
     body = to_json(value)
     services.rendered.put(snapshot, cache_key(request.scope), body)
     return Response(body, headers={"Content-Type": JSON})
@@ -147,5 +147,10 @@ def _media_type(header: str) -> str:
 
 def _accepts_json(headers: Iterable[str]) -> bool:
     """Return whether JSON is among the accepted types; weights are ignored, even q=0, as in Java."""
-    ranges = [_media_type(each) for header in headers for each in header.split(",") if each.strip()]
-    return not ranges or not _ACCEPTABLE.isdisjoint(ranges)
+    ranges = [
+        _media_type(media_range)
+        for header in headers
+        for media_range in header.split(",")
+        if media_range.strip()
+    ]
+    return not ranges or not _JSON_MEDIA_RANGES.isdisjoint(ranges)

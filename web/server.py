@@ -4,8 +4,9 @@ The sockets are bound before the rest of the worker starts, so that a port in us
 clients wait for a response instead of getting a refused connection. Signals are handled by the process, not by uvicorn.
 
 All listeners share one event loop. Listeners with the same application and TLS settings, such as all HTTPS listeners,
-share one uvicorn server, which supports only one of each. The event loop is uvloop, not only for speed: asyncio's own
-loop releases the GIL at each read and write, and must then compete with the worker's many threads to reacquire it.
+share one uvicorn server, which supports only one application and one TLS context. The event loop is uvloop, not only
+for speed: asyncio's own loop releases the GIL at each read and write, and must then compete with the worker's many
+threads to reacquire it.
 `kraal ui` has few threads and falls back to asyncio's loop if uvloop is not installed.
 """
 
@@ -73,7 +74,7 @@ class _QuietServer(uvicorn.Server):
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen on the sockets, as uvicorn does, except that uvicorn waits 30 s for a client to close TLS."""
+        """Listen on the sockets like uvicorn, but wait less than its 30 s for a client to close TLS."""
         config = self.config
 
         def protocol() -> asyncio.Protocol:
@@ -86,9 +87,9 @@ class _QuietServer(uvicorn.Server):
         shutdown_timeout_s = None if config.ssl is None else _TLS_SHUTDOWN_TIMEOUT_S
         self.servers = [
             await loop.create_server(
-                protocol, sock=each, ssl=config.ssl, backlog=_BACKLOG, ssl_shutdown_timeout=shutdown_timeout_s
+                protocol, sock=sock, ssl=config.ssl, backlog=_BACKLOG, ssl_shutdown_timeout=shutdown_timeout_s
             )
-            for each in sockets or ()
+            for sock in sockets or ()
         ]
         self.started = True
 
@@ -132,7 +133,7 @@ class HttpServer:
     @property
     def bound_listeners(self) -> tuple[Listener, ...]:
         """Listeners in the order of the constructor argument, with the ports that were bound."""
-        addresses = ((listener, each.getsockname()) for listener, each in self._sockets)
+        addresses = ((listener, sock.getsockname()) for listener, sock in self._sockets)
         return tuple(replace(listener, host=name[0], port=name[1]) for listener, name in addresses)
 
     def run(self, app: ASGIApp, *, tls: ssl.SSLContext | None = None, admin: Site | None = None) -> None:
@@ -146,8 +147,8 @@ class HttpServer:
 
     async def _serve(self, main: Site, admin: Site | None) -> None:
         groups: dict[tuple[bool, bool], list[socket.socket]] = {}
-        for listener, each in self._sockets:
-            groups.setdefault((listener.admin, listener.https), []).append(each)
+        for listener, sock in self._sockets:
+            groups.setdefault((listener.admin, listener.https), []).append(sock)
         servers: list[tuple[_QuietServer, list[socket.socket]]] = []
         for (is_admin, https), sockets in groups.items():
             site = admin if is_admin else main
@@ -196,9 +197,10 @@ class HttpServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Wait for running requests, up to the graceful timeout, then close. Thread-safe.
+        """Shut down after running requests have completed or the graceful timeout has elapsed. Thread-safe.
 
-        Waits for the thread of `start`, but not for `run`, which is interrupted if a signal handler calls `stop`.
+        Joins the thread that `start` created. Does not wait for `run`, because a signal handler that calls `stop` may
+        have interrupted `run`.
         """
         self._stopping = True
         for server in self._servers:
@@ -208,9 +210,9 @@ class HttpServer:
             self.close()
 
     def close(self) -> None:
-        """Close the sockets of a server that has not been started."""
-        for _, each in self._sockets:
-            each.close()
+        """Close the listening sockets. Must not be called while the server is running."""
+        for _, sock in self._sockets:
+            sock.close()
 
 
 def _bind(listener: Listener, setting: str) -> socket.socket:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kraal.plugins.validation.infos import ConfigInfos
 
 Validate = Callable[[str, Config], "ConfigInfos"]
-"""Validates a config for the plugin that the request path names; may block. See `WorkerPlugins.check_for_rest`."""
+"""Validates a config for the plugin in the request path; may block. See `WorkerPlugins.check_for_rest`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,4 +116,4 @@ class Services:
     peers: Peers = field(default_factory=Peers)
     """Client for forwarding requests to other workers."""
     members: Members = field(default_factory=Members)
-    """Group members. Requests are sent to no other workers."""
+    """Group members. Requests are not sent to any other worker."""

@@ -1,9 +1,9 @@
 """Broadcast of changes to the readers of `GET /changes`, with a bounded history.
 
-Published snapshots and `notify` wake the event loop, at most once every 100 ms; one comparison of snapshots then serves
-all readers. Readers have a position instead of a queue; a reader that falls behind the history starts over. Without
-readers, snapshots are not compared. The history is dropped a minute after the last reader left, so that a reader can
-resume until then.
+Published snapshots and `notify` wake the event loop at most once every 100 ms. One comparison of snapshots then serves
+all readers. A reader has a position in the history instead of a queue; a reader that falls behind the history starts
+over. Without readers, snapshots are not compared. The history is kept for a minute after the last reader disconnects,
+so that a reader can reconnect and resume.
 """
 
 from __future__ import annotations
@@ -29,24 +29,28 @@ METRICS: Final = "numbers"
 METRICS_ELSEWHERE: Final = "numbers elsewhere"
 """Kind of change: metrics of tasks on other workers; not sent to other workers."""
 RETENTION_S: Final = 60.0
-"""Time for which the history is kept after the last reader left."""
+"""Time for which the history is kept after the last reader disconnects."""
 ABORT_DELAY_S: Final = 0.5
 """Delay after `close` before the connections of unresponsive readers are aborted."""
 
 
-def visible_changes(changed: Changes, kinds: frozenset[str] | None, *, to_worker: bool) -> Changes:
-    """Return the changes to send to a reader, filtered by `kinds` unless it is None. Pure.
+def visible_changes(all_changes: Changes, kinds: frozenset[str] | None, *, to_worker: bool) -> Changes:
+    """Return the changes to send to a reader, filtered by `kinds` unless `kinds` is None. Pure.
 
     A client receives metric changes of all tasks. Another worker receives only metric changes of this worker's tasks,
     so that workers that read each other's changes do not cause further changes.
     """
-    visible: dict[str, Names] = {}
-    for kind, names in changed.items():
+    visible_names: dict[str, Names] = {}
+    for kind, names in all_changes.items():
         if kind != METRICS_ELSEWHERE:
-            add(visible, kind, names)
+            add(visible_names, kind, names)
         elif not to_worker:
-            add(visible, METRICS, names)
-    return visible if kinds is None else {kind: names for kind, names in visible.items() if kind in kinds}
+            add(visible_names, METRICS, names)
+    return (
+        visible_names
+        if kinds is None
+        else {kind: names for kind, names in visible_names.items() if kind in kinds}
+    )
 
 
 class Reader:
@@ -65,12 +69,12 @@ class Broadcaster:
 
     def __init__(self, published: Published) -> None:
         self.boot: Final = secrets.token_hex(6)
-        """Id of this process, which identifies the scope of sequence numbers."""
+        """Random id of this process. Sequence numbers of different processes are unrelated."""
         self._published = published
         self._readers: set[Reader] = set()
         self._history: deque[Changes] = deque(maxlen=MAX_CHANGES)
         self._seq = self._metrics_seq = 0
-        self._compared: Snapshot | None = None
+        self._compared_snapshot: Snapshot | None = None
         """Snapshot at the latest change; None while there is no history."""
         self._compared_s = 0.0
         self._expiry: asyncio.TimerHandle | None = None
@@ -81,7 +85,7 @@ class Broadcaster:
         """Changes reported since the latest comparison; None while there is no history."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """Event loop of the readers; None without readers."""
-        self._waking = False
+        self._is_waking = False
         self._closed = False
         published.listen(self._wake)
 
@@ -111,13 +115,13 @@ class Broadcaster:
         return self._closed
 
     def notify(self, kind: str, connector: str | None = None) -> None:
-        """Notify readers of a change of a connector, or of all connectors if None. Thread-safe and non-blocking."""
+        """Notify readers of a change of one connector, or of all if None. Thread-safe and non-blocking."""
         with self._lock:
             if self._pending is None:
                 return
             names = self._pending.get(kind, frozenset())
             if names is None or connector in names:
-                return  # a wake-up is pending, or there are no readers
+                return  # the change is already pending
             add(self._pending, kind, None if connector is None else frozenset((ConnectorName(connector),)))
             self._wake_locked()
 
@@ -138,12 +142,12 @@ class Broadcaster:
 
     @contextmanager
     def reading(self, abort: Callable[[], object]) -> Iterator[Reader]:
-        """Register a reader in a context; `abort` aborts its connection if it is unresponsive at shutdown."""
+        """Register a reader for the duration of the context. A slow reader is aborted with `abort` at shutdown."""
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
-        if self._compared is None:
-            self._compared = self._published.latest
+        if self._compared_snapshot is None:
+            self._compared_snapshot = self._published.latest
         with self._lock:
             self._loop = asyncio.get_running_loop()
             if self._pending is None:
@@ -159,7 +163,7 @@ class Broadcaster:
                 self._schedule_expiry()
 
     def resume(self, reader: Reader, seq: int) -> bool:
-        """Set a reader's position to `seq` of an earlier connection; return False if the history starts later."""
+        """Move a reader back to position `seq`; return False if the history lacks changes since `seq`."""
         if not self._seq - len(self._history) <= seq <= self._seq:
             return False
         reader.position = seq
@@ -168,24 +172,24 @@ class Broadcaster:
         return True
 
     def take_changes(self, reader: Reader) -> Changes | None:
-        """Return the changes since the reader's position and advance the position; None if the history starts later."""
+        """Return the changes since the reader's position, or None if some were dropped. Advances the position."""
         missed_count = self._seq - reader.position
         reader.position = self._seq
         if missed_count > len(self._history):
             return None
-        merged: dict[str, Names] = {}
+        merged_changes: dict[str, Names] = {}
         for change in itertools.islice(self._history, len(self._history) - missed_count, None):
             for kind, names in change.items():
-                add(merged, kind, names)
-        return merged
+                add(merged_changes, kind, names)
+        return merged_changes
 
     def _wake(self) -> None:
         with self._lock:
             self._wake_locked()
 
     def _wake_locked(self) -> None:
-        if self._loop is not None and not self._waking and not self._closed:
-            self._waking = True
+        if self._loop is not None and not self._is_waking and not self._closed:
+            self._is_waking = True
             self._loop.call_soon_threadsafe(self._schedule_comparison)
 
     def _schedule_comparison(self) -> None:
@@ -195,20 +199,20 @@ class Broadcaster:
     def _compare(self) -> None:
         """Record all differences since the latest change as one change and wake the readers."""
         with self._lock:
-            pending, self._waking = self._pending, False
-            if pending is None or self._compared is None:
+            pending_changes, self._is_waking = self._pending, False
+            if pending_changes is None or self._compared_snapshot is None:
                 return
             self._pending = {}
         self._compared_s = asyncio.get_running_loop().time()
         latest = self._published.latest
-        changed = dict(changes(self._compared, latest))
-        self._compared = latest
-        for kind, names in pending.items():
-            add(changed, kind, names)
-        if changed:
+        new_changes = dict(changes(self._compared_snapshot, latest))
+        self._compared_snapshot = latest
+        for kind, names in pending_changes.items():
+            add(new_changes, kind, names)
+        if new_changes:
             self._seq += 1
-            self._history.append(changed)
-            if METRICS in changed or METRICS_ELSEWHERE in changed:
+            self._history.append(new_changes)
+            if METRICS in new_changes or METRICS_ELSEWHERE in new_changes:
                 self._metrics_seq = self._seq
             for reader in self._readers:
                 reader.wakeup.set()
@@ -217,11 +221,11 @@ class Broadcaster:
         """Stop waking the event loop and schedule the removal of the history."""
         with self._lock:
             self._loop = None
-            self._waking = False
+            self._is_waking = False
         self._expiry = asyncio.get_running_loop().call_later(RETENTION_S, self._drop_history)
 
     def _drop_history(self) -> None:
-        self._expiry = self._compared = None
+        self._expiry = self._compared_snapshot = None
         self._seq += 1  # invalidates all earlier positions
         self._history.clear()
         with self._lock:

@@ -4,10 +4,11 @@
     (older tasks)           (this task's older     (still assigned here, with
                              producers)             the same task configs?)
 
-Each step may wait for brokers or another worker, which delays only the task itself. Retriable failures are reported
-as StoreUnavailable, and the task retries. A task that stops meanwhile cancels its claim, so that its producer does
-not fence the producer of the next task, unless fencing has started. Source: Worker.startExactlyOnceSourceTask,
-DistributedHerder.startTask, ExactlyOnceWorkerSourceTask.prepareToInitializeTask (Kafka 4.4.0).
+Each step may wait for brokers or another worker, which delays only the task itself. Retriable failures are reported as
+StoreUnavailable, and the task retries. A task that stops meanwhile cancels its claim, so that a claim that has not
+fenced yet does not fence the producer of the task's next incarnation.
+Source: Worker.startExactlyOnceSourceTask, DistributedHerder.startTask,
+ExactlyOnceWorkerSourceTask.prepareToInitializeTask (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ CLAIM_TIMEOUT_S = 120.0
 _RETRIABLE_ERRORS = (ActorDied, Conflict, Fenced, PeerFailed, StoreUnavailable, TimedOut, Unavailable)
 _RETRIABLE_STATUSES = frozenset({HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE})
 """HTTP statuses of a peer that is not the leader, is about to become the leader or lacks the session key."""
-_UNFENCED = "Failed to perform zombie fencing"
+_FENCING_FAILED = "Failed to perform zombie fencing"
 
 
 class SourceTransactions(Protocol):
@@ -174,21 +175,21 @@ class _Claim:
         self._finish = finish
         self._config: Mapping[str, str] = {}
         self._transactions: Transactions | None = None
-        self._ended = False
+        self._is_ended = False
 
     def receive(self, message: object) -> None:
         """Handle one message. Late messages are dropped."""
-        if self._ended:
+        if self._is_ended:
             return
         try:
             match message:
                 case Begin():
                     self._context.clock.after(CLAIM_TIMEOUT_S, self._address, _ClaimTimedOut())
-                    self._ask("fence", self._context.herder.question(FenceZombies(name=self._name)))
+                    self._await_step("fence", self._context.herder.question(FenceZombies(name=self._name)))
                 case _StepCompleted("fence", error) if isinstance(error, NotLeader):
                     self._fence_at(error.leader_url)
                 case _StepCompleted("fence" | "fence at leader" as step, error):
-                    self._raise_error(error, _UNFENCED if step == "fence" else "")
+                    self._raise_error(error, _FENCING_FAILED if step == "fence" else "")
                     self._claim()
                 case _StepCompleted("verify", error):
                     self._raise_error(error, "")
@@ -208,7 +209,7 @@ class _Claim:
     def _name(self) -> ConnectorName:
         return self._request.task.connector
 
-    def _ask(self, step: str, future: Future[Any]) -> None:
+    def _await_step(self, step: str, future: Future[Any]) -> None:
         address = self._address
         future.add_done_callback(lambda done: address.tell(_StepCompleted(step, done.exception())))
 
@@ -229,7 +230,7 @@ class _Claim:
         if response is None:
             self._claim()
         else:
-            self._ask("fence at leader", response)
+            self._await_step("fence at leader", response)
 
     def _claim(self) -> None:
         if not self._request.lease():
@@ -238,7 +239,9 @@ class _Claim:
         self._config = context.resolve(self._request.config)
         tracks = context.tracks(self._request.config)
         self._transactions = context.transactions.claim(task, self._config, tracks=tracks)
-        self._ask("verify", context.herder.question(VerifyTask(task=task, version=self._request.version)))
+        self._await_step(
+            "verify", context.herder.question(VerifyTask(task=task, version=self._request.version))
+        )
 
     def _load(self) -> None:
         offsets = self._context.transactions.load(self._name, self._config)
@@ -256,7 +259,7 @@ class _Claim:
         raise KraalError(str(error) if prefix in str(error) else f"{prefix}: {error}")
 
     def _finish_claim(self, error: KraalError | None) -> None:
-        self._ended = True
+        self._is_ended = True
         if self._transactions is not None:
             self._transactions.close()
         if error is not None:

@@ -52,7 +52,7 @@ class _Fencing:
         self._request = request
 
     def receive(self, message: object) -> None:
-        """Fence the producers, whatever the message."""
+        """Fence the producers on any message."""
         del message
         try:
             self._fence(self._request.transactional_ids)

@@ -1,8 +1,8 @@
 """Automatic restarts of failed instances, as decided by `kraal.cluster.decisions.auto_restart`.
 
-Part of the herder; runs on its thread only. The failure history and the restart counts in incarnations outlive the
-herder. The next herder therefore executes planned restarts, and its wanted instances include completed restarts.
-A timer message only triggers a check of the current state.
+Part of the herder; runs on the herder's thread only. The failure history and the restart counts in incarnations outlive
+the herder. The next herder therefore executes planned restarts, and its wanted instances include completed restarts. A
+timer message only triggers a check of the current state.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ class AutoRestarts:
         published, situation = self._state.snapshot.watched.get(instance), self._situation(instance)
         if situation is None:
             del self._watched[instance]
-            self._wake(instance, None)
+            self._set_timer(instance, None)
             self._publish()
             return
         after = self._watched[instance] = next_history(instance, self._watched[instance], situation)
-        self._wake(instance, after.due_s)
+        self._set_timer(instance, after.due_s)
         if after == published:
             return
         if after.given_up is not None and (published is None or published.given_up is not after.given_up):
@@ -108,13 +108,13 @@ class AutoRestarts:
             log.info("Scheduling an automatic restart of %s in %g s", instance, after.due_s - situation.now_s)
         self._publish()
 
-    def _wake(self, instance: Instance, due_s: float | None) -> None:
-        """Set the timer of a restart, which the next call of `run_due` executes."""
-        pending = self._timers.get(instance)
-        if pending is not None and pending[0] == due_s:
+    def _set_timer(self, instance: Instance, due_s: float | None) -> None:
+        """Set the timer for a restart, which `run_due` executes; cancel the timer if `due_s` is None."""
+        pending_timer = self._timers.get(instance)
+        if pending_timer is not None and pending_timer[0] == due_s:
             return
-        if pending is not None:
-            pending[1].cancel()
+        if pending_timer is not None:
+            pending_timer[1].cancel()
             del self._timers[instance]
         if due_s is not None:
             state = self._state
@@ -129,10 +129,10 @@ class AutoRestarts:
         entry = state.snapshot.config.connectors.get(name)
         if entry is None or (isinstance(instance, TaskId) and instance.task >= entry.task_count):
             return None
-        wanted = state.work.wanted_instances(name).get(instance)
+        wanted_instance = state.work.wanted_instances(name).get(instance)
         return InstanceSituation(
             policy=parse_policy(entry.config, state.settings.auto_restart),
-            life=None if wanted is None else wanted.incarnation,
+            life=None if wanted_instance is None else wanted_instance.incarnation,
             config_version=entry.version,
             started=entry.target is TargetState.STARTED,
             now_s=state.clock.now(),

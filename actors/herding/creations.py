@@ -2,7 +2,7 @@
 
 The config has been validated when a creation arrives here. The steps are:
 
-1. Read the config log to its end, and wait for a rebalance that is due or in progress, because the rebalance may stop
+1. Read the config log to its end, and wait for a rebalance that is due or in progress, because this rebalance may stop
    the tasks of a deleted connector of the same name.
 2. Fence exactly-once tasks that may still run.
 3. Let the plugin validate the offsets, and replace all offsets stored under the name.
@@ -49,9 +49,9 @@ class _Creation:
     reply: Reply[Any]
     on_created: Callable[[str], None]
     """Called when the config is written, with a message about the offsets."""
-    fenced: bool = False
+    is_fenced: bool = False
     """Whether earlier tasks can no longer write."""
-    unwritten: tuple[OffsetsModified, Exception] | None = None
+    failed_write: tuple[OffsetsModified, Exception] | None = None
     """The modified offsets and the error of the config write; None unless the config write has failed."""
 
 
@@ -60,7 +60,7 @@ class Creations:
 
     def __init__(self, state: HerderState, rebalances: Rebalances, offsets: OffsetRequests) -> None:
         self._state = state
-        self._group = rebalances
+        self._rebalances = rebalances
         self._offsets = offsets
         self.waiting = DeferredRequests(state, self._advance, self._fail)
         self._names: set[ConnectorName] = set()
@@ -76,7 +76,7 @@ class Creations:
     ) -> None:
         """Create a connector with a valid config. Raises NotLeader, RetryableConflict, AlreadyExists, BadRequest."""
         name = message.name
-        self._group.check_leader()
+        self._rebalances.check_leader()
         self.check(name)
         commands.create(self._state.snapshot.config, name, config, message.initial_state)
         self._names.add(name)
@@ -85,36 +85,36 @@ class Creations:
 
     def _fail(self, creation: _Creation, error: Exception) -> None:
         self._names.discard(creation.message.name)
-        creation.reply.fail(error if creation.unwritten is None else creation.unwritten[1])
+        creation.reply.fail(error if creation.failed_write is None else creation.failed_write[1])
 
     def _advance(self, creation: _Creation) -> None:
         name = creation.message.name
-        if creation.unwritten is not None:
-            self._restore_unless_written(creation, *creation.unwritten)
+        if creation.failed_write is not None:
+            self._restore_unless_written(creation, *creation.failed_write)
             return
-        self._group.check_leader()
+        self._rebalances.check_leader()
         commands.check_absent(self._state.snapshot.config, name)
-        if self._group.may_run_removed_tasks:
+        if self._rebalances.may_run_removed_tasks:
             self.waiting.wait(creation)
             return
-        if creation.kind == "source" and self._state.settings.transactional and not creation.fenced:
+        if creation.kind == "source" and self._state.settings.transactional and not creation.is_fenced:
             self._fence(creation)
             return
         pairs = creation.message.initial_offsets or ()
-        replaced = self._offsets.replace(name, creation.kind, creation.config, pairs)
+        replacement = self._offsets.replace(name, creation.kind, creation.config, pairs)
 
         def on_replaced() -> None:
-            error = replaced.future.exception()
+            error = replacement.future.exception()
             if error is None:
-                self._write(creation, replaced.future.result())
+                self._write(creation, replacement.future.result())
             else:
                 self._fail(creation, _as_exception(error))
 
-        replaced.future.add_done_callback(lambda _: on_replaced())
+        replacement.future.add_done_callback(lambda _: on_replaced())
 
     def _fence(self, creation: _Creation) -> None:
         def advance() -> None:
-            creation.fenced = True
+            creation.is_fenced = True
             self.waiting.advance(creation)
 
         self._offsets.fence_previous_tasks(
@@ -122,10 +122,10 @@ class Creations:
         )
 
     def _write(self, creation: _Creation, modified: OffsetsModified) -> None:
-        """Write the config; restore the previous offsets if that fails."""
+        """Write the config; restore the previous offsets if the write fails."""
         message, reply = creation.message, Reply[None]()
         try:
-            self._group.check_leader()
+            self._rebalances.check_leader()
             state = self._state.snapshot.config
             entries = commands.create(state, message.name, creation.config, message.initial_state)
         except KraalError as error:
@@ -135,7 +135,7 @@ class Creations:
         def on_failed() -> None:
             error = reply.future.exception()
             if error is not None:  # the record may have been written without a response
-                creation.unwritten = modified, _as_exception(error)
+                creation.failed_write = modified, _as_exception(error)
                 self.waiting.add(creation)
 
         def on_created() -> None:
@@ -160,15 +160,15 @@ class Creations:
 
     def _restore(self, creation: _Creation, modified: OffsetsModified, error: Exception) -> None:
         name = creation.message.name
-        restored = self._offsets.restore(name, creation.kind, creation.config, modified)
+        restoration = self._offsets.restore(name, creation.kind, creation.config, modified)
 
         def report_error() -> None:
-            failure = restored.future.exception()
+            failure = restoration.future.exception()
             if failure is not None:
                 log.error("Failed to restore the offsets of %s, which was not created: %s", name, failure)
             self._fail(creation, error)
 
-        restored.future.add_done_callback(lambda _: report_error())
+        restoration.future.add_done_callback(lambda _: report_error())
 
 
 def _as_exception(error: BaseException) -> Exception:

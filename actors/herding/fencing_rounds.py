@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_DIED = "Failed to perform zombie fencing: the fencer died"
+_FENCER_DIED = "Failed to perform zombie fencing: the fencer died"
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class FencingRounds:
         log.info("Fencing %d producers of older tasks of connector %s", len(plan.transactional_ids), name)
         new_round = self._rounds[name] = _Round(plan, state.writes.next_token(), [reply])
         if plan.transactional_ids:
-            self._ask_fencer(new_round.token, plan.transactional_ids)
+            self._request_fencing(new_round.token, plan.transactional_ids)
         else:
             self._write(new_round)
 
@@ -88,9 +88,9 @@ class FencingRounds:
             return
         token = self._state.writes.next_token()
         self._previous_task_replies[token] = reply
-        self._ask_fencer(token, producers)
+        self._request_fencing(token, producers)
 
-    def _ask_fencer(self, token: int, transactional_ids: tuple[str, ...]) -> None:
+    def _request_fencing(self, token: int, transactional_ids: tuple[str, ...]) -> None:
         actors = self._state.actors
         actors.fencer.tell(
             FenceProducers(token=token, transactional_ids=transactional_ids, reply_to=actors.herder)
@@ -116,19 +116,19 @@ class FencingRounds:
                 self._write(current)
 
     def on_fencer_lost(self) -> None:
-        """Fail all pending rounds after the fencer died, as it may not have started them."""
+        """Fail all pending rounds after the fencer died, because it may not have started them."""
         for current in list(self._rounds.values()):
-            self._complete_round(current, Unavailable(_DIED))
+            self._complete_round(current, Unavailable(_FENCER_DIED))
         replies, self._previous_task_replies = self._previous_task_replies, {}
         for reply in replies.values():
-            reply.fail(Unavailable(_DIED))
+            reply.fail(Unavailable(_FENCER_DIED))
 
     def _write(self, current: _Round) -> None:
         state, record = self._state, current.plan.record
         if record is None:
             self._complete_round(current, None)
             return
-        # Newer task configs that are not read yet would precede the record, and would count as fenced by it.
+        # Newer task configs that have not been read yet would precede the record, which would mark them as fenced.
         commit, _ = encode(TaskCommitRecord(current.plan.name, 0))
         if is_outdated(current.plan, state.snapshot.config) or state.writes.config.is_pending(commit):
             self._complete_round(current, Conflict(NEWER_CONFIGS))

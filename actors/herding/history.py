@@ -1,7 +1,7 @@
 """The herder's entries in the journal: records, decisions and requests, with causes and authors.
 
 Part of the herder; runs on its thread only. The journal outlives the herder. The first herder of a process records
-the statuses in the logs as stored, without events. A later herder reads the same records again. It handles records
+the statuses in the logs as stored, without events. A later herder reads the same records again, and handles records
 that no earlier herder has read like live records.
 """
 
@@ -53,14 +53,14 @@ if TYPE_CHECKING:
     from kraal.journal.journal import Journal
     from kraal.protocol.status_records import Status
 
-_KINDS = {
+_KIND_BY_TARGET = {
     TargetState.PAUSED: Kind.PAUSED,
     TargetState.STOPPED: Kind.STOPPED,
     TargetState.STARTED: Kind.RESUMED,
 }
 MAX_CAUSE_AGE_MS = 120_000
 """Maximum time in milliseconds between a request and the task configs that it causes."""
-_SHOWN_KEYS = 10
+_MAX_SHOWN_KEYS = 10
 """Maximum number of changed keys that an event names."""
 THIS_WORKER = "this worker"
 ANOTHER_WORKER = "another worker"
@@ -77,8 +77,8 @@ class History:
 
     # -- records of the logs ---------------------------------------------------------------------------------
 
-    def record_configs(self, reduced: ConfigReplayResult, statuses: StatusState) -> None:
-        """Record events of the config log; the first herder of a process records them as state, without events.
+    def record_configs(self, result: ConfigReplayResult, statuses: StatusState) -> None:
+        """Record changes of the config log. The first herder of a process records the stored state, without events.
 
         `statuses`: statuses of the instances that the events refer to.
         """
@@ -86,20 +86,20 @@ class History:
         if not journal.enabled:
             return
         next_offset = journal.config_offset
-        for event in reduced.events:
+        for event in result.events:
             if next_offset is None:
                 self._record_replayed(event)
             elif event.offset >= next_offset:
                 self._record_change(event, statuses)
         if next_offset is not None:
-            journal.config_offset = max(next_offset, reduced.state.offset)
+            journal.config_offset = max(next_offset, result.state.offset)
 
-    def record_statuses(self, reduced: StatusReplayResult, *, live: bool) -> None:
+    def record_statuses(self, result: StatusReplayResult, *, live: bool) -> None:
         """Record statuses read from the log; during a replay, only statuses that no earlier herder has read."""
         journal = self._journal
         if not journal.enabled:
             return
-        for instance, status, at_ms in reduced.applied:
+        for instance, status, at_ms in result.applied:
             if live:
                 self._record_forwarded_restart(instance, status)
                 journal.record_state(instance, status, at_ms)
@@ -143,8 +143,8 @@ class History:
                 self._record_config_change(event)
             case ConnectorRemoved():
                 by = self._take_author(ConnectorDeleted(event.name))
-                written = ConfigWrite(event.written_ms, by)
-                self._journal.record_config(event.name, event.before, None, written)
+                write = ConfigWrite(event.written_ms, by)
+                self._journal.record_config(event.name, event.before, None, write)
                 self._record_logged_cause(
                     _list_instances(event, statuses), Kind.DELETED, by, event.written_ms
                 )
@@ -152,18 +152,18 @@ class History:
                 self._journal.record_event(EventKind.CONFIG, "deleted", event.name, by)
             case TargetChanged():
                 by = self._take_author(TargetStateSet(event.name, event.target))
-                kind = _KINDS[event.target]
+                kind = _KIND_BY_TARGET[event.target]
                 cause = self._record_logged_cause(
                     _list_instances(event, statuses), kind, by, event.written_ms
                 )
-                if event.before is TargetState.STOPPED:  # its task configs are generated again
+                if event.before is TargetState.STOPPED:  # the connector's task configs are generated again
                     self._journal.roots[event.name] = cause
-                self._journal.record_event(EventKind.TARGET, cause.shown, event.name, by)
+                self._journal.record_event(EventKind.TARGET, cause.display_text, event.name, by)
             case TasksChanged():
                 root = self._journal.roots.pop(event.name, None)
                 tasks = [TaskId(event.name, number) for number in range(event.tasks)]
                 if root is not None and event.written_ms - root.ms <= MAX_CAUSE_AGE_MS:
-                    self._record_logged_cause(tasks, Kind.TASKS, root.by, event.written_ms, root.shown)
+                    self._record_logged_cause(tasks, Kind.TASKS, root.by, event.written_ms, root.display_text)
                 else:
                     self._record_logged_cause(tasks, Kind.TASKS, "", event.written_ms)
             case LoggerChanged():
@@ -179,8 +179,8 @@ class History:
     def _record_config_change(self, event: ConnectorChanged) -> None:
         name = event.name
         by = self._take_author(ConfigWritten(name, event.config))
-        written = ConfigWrite(event.written_ms, by)
-        self._journal.record_config(name, event.before, event.config, written)
+        write = ConfigWrite(event.written_ms, by)
+        self._journal.record_config(name, event.before, event.config, write)
         kind = Kind.CREATED if event.before is None else Kind.CONFIG
         self._journal.roots[name] = self._record_logged_cause([name], kind, by, event.written_ms)
         self._journal.record_event(EventKind.CONFIG, _config_text(event.before, event.config), name, by)
@@ -242,8 +242,9 @@ class History:
         reason = "" if message.plan is None else message.plan.why
         self._journal.record_rebalance_reason(message.generation, reason)
         assignment = message.assignment
-        here = f"{_count(len(assignment.connectors), 'connector')} and {_count(len(assignment.tasks), 'task')} here"
-        text = f"generation {message.generation}: {here}"
+        connectors = _count(len(assignment.connectors), "connector")
+        tasks = _count(len(assignment.tasks), "task")
+        text = f"generation {message.generation}: {connectors} and {tasks} here"
         leader = THIS_WORKER if message.is_leader else message.leader_url or "unknown"
         self._journal.record_event(
             EventKind.REBALANCE, f"{text}; leader: {leader}{f'; reason: {reason}' if reason else ''}"
@@ -326,5 +327,5 @@ def _config_text(before: Config | None, after: Config) -> str:
         return "created"
     keys = changed_keys(before, after)
     if not keys:
-        return "config written again without a change"
-    return f"config changed: {join_first(keys, _SHOWN_KEYS)}"
+        return "config rewritten without changes"
+    return f"config changed: {join_first(keys, _MAX_SHOWN_KEYS)}"

@@ -1,13 +1,13 @@
 """The herder's part of offset requests (KIP-875): checks preconditions and completes the requests.
 
-Part of the herder; runs on its thread only. The offset service reads and changes the offsets themselves. A
-modification is checked again after each asynchronous step, because another request may have been processed
-meanwhile. A modification requires that this worker is the leader, has read the config to its end, and that no rebalance
-is due. The connector must exist and be STOPPED without tasks, the rebalance that revoked its tasks must be complete,
-and zombies that could still write must be fenced.
+Runs on the herder's thread only. The offset service reads and changes the offsets. A modification is checked again
+after each asynchronous step, because another request may have been processed in the meantime. For a modification, this
+worker must be the leader and have read the config topic to its end, and no rebalance may be due. The connector must
+exist and be STOPPED without tasks, the rebalance that revoked its tasks must be complete, and zombies that could still
+write must be fenced.
 
-In Java, such requests wait in the queue of the herder's tick thread; here, a modification waits while a rebalance is
-due or in progress. In standalone mode the worker stops its own tasks, so RetryableConflict is never raised there.
+In Java, modifications wait in the queue of the herder's tick thread; in Kraal, a modification waits while a rebalance
+is due or in progress. In standalone mode, the worker stops its own tasks, so RetryableConflict is never raised.
 Source: AbstractHerder.connectorOffsets, DistributedHerder.modifyConnectorOffsets (Kafka 4.4.0).
 """
 
@@ -52,11 +52,11 @@ class _Modification:
 
 
 class OffsetRequests:
-    """Forwards offset requests to the offset service, and its replies to the callers."""
+    """Forwards offset requests to the offset service, and the service's replies to the callers."""
 
     def __init__(self, state: HerderState, rebalances: Rebalances, fencings: FencingRounds) -> None:
         self._state = state
-        self._group = rebalances
+        self._rebalances = rebalances
         self._fencings = fencings
         self.waiting = DeferredRequests(state, self._advance, _fail)
         self._in_service: dict[int, tuple[Reply[Any], Callable[[Any], object]]] = {}
@@ -66,11 +66,11 @@ class OffsetRequests:
         """Handle GET for a connector in any state, on any worker. Raises NotFound."""
         snapshot = self._state.snapshot
         entry = snapshot.config.connector(message.name)
-        lagging = isinstance(message, ShowLags)
+        with_lags = isinstance(message, ShowLags)
         self._state.actors.offset_service.tell(
             FetchOffsets(
-                token=self._register_reply(reply, _add_lags if lagging else _pairs),
-                lagging=lagging,
+                token=self._register_reply(reply, _add_lags if with_lags else _get_pairs),
+                with_lags=with_lags,
                 name=message.name,
                 kind=snapshot.types.get(message.name, "unknown"),
                 config=entry.config,
@@ -81,8 +81,8 @@ class OffsetRequests:
     def modify(self, message: AlterOffsets | ResetOffsets, reply: Reply[Any]) -> None:
         """Handle PATCH and DELETE. Raises RetryableConflict, NotLeader; the reply reports other errors."""
         if not self._state.settings.standalone:
-            self._group.check_offsets_may_change()
-        self._group.check_leader()
+            self._rebalances.check_offsets_may_change()
+        self._rebalances.check_leader()
         self._state.history.record_offset_request(message, reply.future)
         self.waiting.add(_Modification(message, reply))
 
@@ -105,9 +105,9 @@ class OffsetRequests:
 
     def _advance(self, modification: _Modification) -> None:
         state, name = self._state, modification.message.name
-        self._group.check_leader()
+        self._rebalances.check_leader()
         entry = offset_rules.check_modifiable(state.snapshot.config, name)
-        if self._group.may_run_removed_tasks:
+        if self._rebalances.may_run_removed_tasks:
             self.waiting.wait(modification)
             return
         kind = state.snapshot.types.get(name, "unknown")
@@ -120,7 +120,7 @@ class OffsetRequests:
         sink = offset_rules.sink_changes(pairs) if kind == "sink" else {}
         state.actors.offset_service.tell(
             ModifyOffsets(
-                token=self._register_reply(modification.reply, _text),
+                token=self._register_reply(modification.reply, _get_text),
                 name=name,
                 kind=kind,
                 config=entry.config,
@@ -196,8 +196,8 @@ def _when_fenced(reply: Reply[None], then: Callable[[], None], fail: Callable[[E
         if error is None:
             then()
         else:
-            log.error("%s: %s", offset_rules.NOT_FENCED, error)
-            fail(KraalError(offset_rules.NOT_FENCED))
+            log.error("%s: %s", offset_rules.FENCING_FAILED, error)
+            fail(KraalError(offset_rules.FENCING_FAILED))
 
     reply.future.add_done_callback(lambda _: on_fenced())
 
@@ -206,7 +206,7 @@ def _fail(modification: _Modification, error: Exception) -> None:
     modification.reply.fail(error)
 
 
-def _pairs(message: OffsetsFetched) -> object:
+def _get_pairs(message: OffsetsFetched) -> object:
     return message.pairs
 
 
@@ -214,5 +214,5 @@ def _add_lags(message: OffsetsFetched) -> LaggedOffsets:
     return LaggedOffsets(message.pairs, message.lags)
 
 
-def _text(message: OffsetsModified) -> str:
+def _get_text(message: OffsetsModified) -> str:
     return message.text

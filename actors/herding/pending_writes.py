@@ -54,7 +54,7 @@ class PendingWrites:
         self._acknowledged: list[tuple[int, int, _Wait]] = []
         self._tie = itertools.count()
         self._blocked: list[tuple[str, _Wait]] = []
-        """Requests that wait until no record with this key is pending."""
+        """Keys and requests; each request waits until no record with its key is pending."""
         self._next_offset = 0
         """All records before this offset have been read."""
 
@@ -70,7 +70,7 @@ class PendingWrites:
         return any(key in wait.keys for wait in (*self._unacknowledged.values(), *acknowledged))
 
     def run_after(self, key: str, reply: Reply[Any], then: Then) -> None:
-        """Call `then` once `is_pending` is False for the key; if it raises, fail `reply` with its error."""
+        """Call `then` once `is_pending` is False for the key; an error that `then` raises fails `reply`."""
         self._blocked.append((key, _Wait(reply, then)))
         self._continue_waiting()
 
@@ -106,8 +106,8 @@ class PendingWrites:
         self._continue_waiting()
 
     def _continue_waiting(self) -> None:
-        waiting, self._blocked = self._blocked, []
-        for key, wait in waiting:
+        blocked_requests, self._blocked = self._blocked, []
+        for key, wait in blocked_requests:
             if self.is_pending(key):
                 self._blocked.append((key, wait))
             else:
@@ -163,13 +163,13 @@ class LogWrites:
 
     def on_append_result(self, message: Appended | AppendFailed) -> bool:
         """Handle a writer's reply; return whether the reply concerns a status write."""
-        for pending in (self.config, self.status):
+        for pending_writes in (self.config, self.status):
             if isinstance(message, AppendFailed):
                 is_retryable = isinstance(message.error, RetryableConflict)
                 error = message.error if is_retryable else StoreError(str(message.error))
-                pending.on_failed(message.token, error)
+                pending_writes.on_failed(message.token, error)
             else:
-                pending.on_appended(message.token, message.offset)
+                pending_writes.on_appended(message.token, message.offset)
         is_status_write = message.token in self._pending_status_tokens
         self._pending_status_tokens.discard(message.token)
         return is_status_write

@@ -43,7 +43,7 @@ STALE_CONFIG = (
 
 
 class Rebalances:
-    """Carries out assignments of the group, and requests rebalances from it."""
+    """Carries out the group's assignments, and requests rebalances from the group."""
 
     def __init__(self, state: HerderState, membership: Membership) -> None:
         self._state = state
@@ -68,7 +68,7 @@ class Rebalances:
     def may_run_removed_tasks(self) -> bool:
         """Whether removed tasks may still run: a rebalance is due or in progress, or members still stop revoked work.
 
-        Only the leader detects revoked work that still runs. Java's leader does not wait until it has stopped.
+        Only the leader detects revoked work that still runs. Java's leader does not wait for it to stop.
         """
         return self._is_assignment_changing or (self._plan is not None and self._plan.revokes)
 
@@ -100,17 +100,20 @@ class Rebalances:
         self.confirm_stopped()
 
     def on_revoked(self, message: WorkRevoked) -> None:
-        """Stop revoked work, and confirm to the group once it has stopped."""
+        """Stop revoked work, and confirm the revocation once the work has stopped."""
         self._is_rebalance_requested = True
         self._revocations.append(message.number)
         before = self._state.work.assignment
-        log.info("Stopping revoked connectors and tasks: %s", _difference(before, message.keep))
+        log.info("Stopping revoked connectors and tasks: %s", _format_difference(before, message.keep))
         self._state.history.record_revocation(self._state.work.assignment, message.keep)
         self._state.work.apply(self._state.work.assign(message.keep))
         self.confirm_stopped()
 
     def on_assigned(self, message: AssignmentReceived, *, everything: bool) -> None:
-        """Start assigned work; `everything`, for the first assignment, compares all instances."""
+        """Start assigned work.
+
+        `everything`: compare all instances, not only those whose assignment changed; set for the first assignment.
+        """
         state = self._state
         self._loss_reason = ""
         state.history.record_rebalance(message)
@@ -124,7 +127,7 @@ class Rebalances:
             is_leader=message.is_leader,
             protocol=message.protocol,
             plan=message.plan,
-            rebalances=self._latest(message),
+            rebalances=self._latest_rebalances(message),
         )
         if everything:
             names = state.work.announced_connectors() | set(state.snapshot.config.connectors)
@@ -139,11 +142,11 @@ class Rebalances:
             "Starting connectors and tasks of generation %d using config offset %d: to start: %s; to stop: %s",
             message.generation,
             message.config_offset,
-            _difference(after, before),
-            _difference(before, after),
+            _format_difference(after, before),
+            _format_difference(before, after),
         )
 
-    def _latest(self, message: AssignmentReceived) -> tuple[Rebalance, ...]:
+    def _latest_rebalances(self, message: AssignmentReceived) -> tuple[Rebalance, ...]:
         """Return the latest rebalances; unchanged in standalone mode or for a repeated assignment."""
         snapshot = self._state.snapshot
         if self._state.settings.standalone or _is_repeated(message, snapshot):
@@ -167,7 +170,7 @@ class Rebalances:
         self._state.update(leader_url=None, is_leader=False, plan=None)
 
     def on_config_read(self) -> None:
-        """Notify membership that more of the config has been read; an assignment may wait for it."""
+        """Notify membership that more of the config log has been read; an assignment may wait for an offset."""
         self._membership.on_config_read(self._state.snapshot.config.offset)
 
     def on_tick(self, number: int) -> None:
@@ -175,7 +178,10 @@ class Rebalances:
         self._membership.on_alive(number)
 
     def confirm_stopped(self) -> None:
-        """Confirm revocations and request a rebalance once everything has stopped and all statuses are written."""
+        """Confirm revocations and request a due rebalance.
+
+        Has no effect before all revoked and removed instances have stopped and all statuses are written.
+        """
         state = self._state
         if (
             not (self._is_rebalance_due or self._revocations)
@@ -217,7 +223,7 @@ class Rebalances:
         self._state.work.release()
 
 
-def _difference(before: Assignment, after: Assignment) -> str:
+def _format_difference(before: Assignment, after: Assignment) -> str:
     """Format the instances that are in `before` only."""
     instances = [*(before.connectors - after.connectors), *(before.tasks - after.tasks)]
     return join_first(sorted(map(str, instances)), _MAX_INSTANCES) or "none"

@@ -1,7 +1,7 @@
-"""REST commands: the herder checks a command, writes records, and replies when they have been read back.
+"""REST commands: the herder checks a command, writes records, and replies when the records have been read back.
 
-The records are computed by `kraal.cluster.decisions.commands`. Part of the herder; runs on its thread only. The order
-of checks is that of Connect: the name, then the complete validation (in the validator, off this thread), then
+The records are computed by `kraal.cluster.decisions.commands`. Part of the herder; runs on its thread only. The checks
+run in the same order as in Connect: the name, then the complete validation (in the validator, off this thread), then
 leadership, then whether the connector exists. Restarts first check whether the connector exists.
 """
 
@@ -84,7 +84,7 @@ class Requests:
         fencings: FencingRounds,
     ) -> None:
         self._state = state
-        self._group = rebalances
+        self._rebalances = rebalances
         self._restarts = restarts
         self._statuses = statuses
         self._task_configs = task_configs
@@ -110,7 +110,7 @@ class Requests:
                 case PatchConfig():
                     self._patch(message, reply)
                 case DeleteConnector():
-                    self._group.check_leader()
+                    self._rebalances.check_leader()
                     if not self._defer_behind_write(message, reply):
                         entries = commands.delete(self._state.snapshot.config, message.name)
                         self._state.writes.write_config(entries, reply, lambda: reply.set(None))
@@ -143,16 +143,16 @@ class Requests:
 
     def retry_pending(self) -> None:
         """Retry commands that waited for the end of a rebalance."""
-        due, self._due = self._due, []
-        for message, reply in due:
+        due_commands, self._due = self._due, []
+        for message, reply in due_commands:
             self.command(message, reply)
         self.offsets.waiting.advance_due()
         self._creations.waiting.advance_due()
 
     def fail_pending(self, error: KraalError) -> None:
         """Fail waiting commands at shutdown, when no more work is assigned."""
-        due, self._due = self._due, []
-        for _, reply in due:
+        due_commands, self._due = self._due, []
+        for _, reply in due_commands:
             reply.fail(error)
         self.offsets.waiting.fail_due(error)
         self._creations.waiting.fail_due(error)
@@ -164,7 +164,7 @@ class Requests:
         config = commands.add_name(name, message.config)
 
         def write() -> None:
-            self._group.check_leader()
+            self._rebalances.check_leader()
             self._creations.check(name)
             if self._defer_behind_write(message, reply):
                 return
@@ -181,7 +181,7 @@ class Requests:
     def _patch(self, message: PatchConfig, reply: Reply[Any]) -> None:
         """Merge a patch into the config; repeat if another config is written first."""
         state, name = self._state, message.name
-        self._group.check_leader()
+        self._rebalances.check_leader()
         if self._defer_behind_write(message, reply):
             return
         config = commands.apply_patch(state.snapshot.config, name, message.patch)
@@ -200,13 +200,16 @@ class Requests:
         entries = commands.set_target(self._state.snapshot.config, message.name, message.target)
         is_stop = message.target is TargetState.STOPPED
         if is_stop:
-            self._group.check_leader()
+            self._rebalances.check_leader()
         self._state.writes.write_config(entries, reply, lambda: reply.set(None), leased=is_stop)
 
     def _defer_behind_write(
         self, message: CreateConnector | PatchConfig | DeleteConnector | SetTargetState, reply: Reply[Any]
     ) -> bool:
-        """Return whether the command was deferred until a pending config or deletion of the connector is written."""
+        """Defer the command while a config or deletion of the connector is being written.
+
+        Return whether the command was deferred.
+        """
         key, _ = encode(ConnectorConfigRecord(message.name, None))
         if not self._state.writes.config.is_pending(key):
             return False
@@ -214,7 +217,7 @@ class Requests:
         return True
 
     def _put(self, name: ConnectorName, config: Config, reply: Reply[Any]) -> None:
-        self._group.check_leader()
+        self._rebalances.check_leader()
         self._creations.check(name)
         is_new = name not in self._state.snapshot.config.connectors
         entries = commands.put(name, config)
@@ -250,13 +253,13 @@ class Requests:
         self._verifications.on_end_reached(message)
 
     def on_reader_lost(self) -> None:
-        """Repeat pending requests to the config reader after a reader died."""
+        """Resend pending requests to the config reader after the reader died."""
         self.offsets.waiting.on_reader_lost()
         self._creations.waiting.on_reader_lost()
         self._verifications.on_reader_lost()
 
     def on_validator_lost(self) -> None:
-        """Fail all pending validations after the validator died, as it may not have started them."""
+        """Fail all pending validations after the validator died, because it may not have started them."""
         checks, self._checks = self._checks, {}
         for reply, _ in checks.values():
             reply.fail(ActorDied("The validator died before it validated the config; try again"))
@@ -281,10 +284,10 @@ class Requests:
         request = RestartRequest(
             name=name, include_tasks=message.include_tasks, only_failed=message.only_failed
         )
-        if request.plain:
+        if request.is_plain:
             self._restart_instance(message, name, reply, failure=f"Failed to start connector: {name}")
             return
-        self._group.check_leader()
+        self._rebalances.check_leader()
         # By the time the record is read back, other workers may have restarted their failed instances.
         original = plan_restart(request, self._state.snapshot.status)
 
@@ -314,18 +317,18 @@ class Requests:
     ) -> None:
         """Restart an instance of this worker at once; otherwise wait for a due rebalance, then raise NotOwner."""
 
-        def on_started(failed: list[Instance]) -> None:
-            if failed:
+        def on_started(failed_instances: list[Instance]) -> None:
+            if failed_instances:
                 reply.fail(KraalError(failure))
             else:
                 reply.set(None)
 
         if self._restarts.restart_instance(instance, on_started):
             return
-        if self._group.is_reassigning(get_connector(instance)):
+        if self._rebalances.is_reassigning(get_connector(instance)):
             self._due.append((message, reply))
             return
-        self._group.check_owner(instance)
+        self._rebalances.check_owner(instance)
         raise RetryableConflict(STALE_CONFIG)
 
     # -- loggers -------------------------------------------------------------------------------------------

@@ -57,20 +57,26 @@ class Restarts:
         If a request for the connector is already pending, the one with the higher impact is kept. Instances whose
         status is newer than the request (`written_ms`) are not shown, because they have already restarted.
         """
-        due = self._due
-        pending = due.get(request.name)
-        due[request.name] = merged = request if pending is None else higher_impact(pending, request)
+        due_requests = self._due
+        pending_request = due_requests.get(request.name)
+        due_requests[request.name] = merged_request = (
+            request if pending_request is None else higher_impact(pending_request, request)
+        )
         plan = plan_restart(request, self._state.snapshot.status)
-        planned = () if plan is None else plan.instances
-        log.info("Received %s; connectors and tasks to restart: %s", request, _text(planned))
-        if pending is not None:
+        planned_instances = () if plan is None else plan.instances
+        log.info(
+            "Received %s; connectors and tasks to restart: %s", request, _format_instances(planned_instances)
+        )
+        if pending_request is not None:
             log.debug(
                 "Merged the request with the pending %s; keeping the request with the larger scope: %s",
-                pending,
-                merged,
+                pending_request,
+                merged_request,
             )
-        instances = frozenset(planned) - newer_statuses(self._state.snapshot.status, planned, written_ms)
-        self._state.history.record_restart_request(request, planned, written_ms=written_ms)
+        instances = frozenset(planned_instances) - newer_statuses(
+            self._state.snapshot.status, planned_instances, written_ms
+        )
+        self._state.history.record_restart_request(request, planned_instances, written_ms=written_ms)
         if instances:
             self._statuses.show_restarting(instances)
             hide = HideRestarting(instances)
@@ -80,10 +86,10 @@ class Restarts:
 
     def run_due(self) -> None:
         """Execute requested restarts; called when no rebalance is in progress."""
-        due = self._due
-        while due:
+        due_requests = self._due
+        while due_requests:
             # Removed before it is executed, so that a request that crashes the herder is not repeated.
-            request = due.pop(next(iter(due)))
+            request = due_requests.pop(next(iter(due_requests)))
             plan = plan_restart(request, self._state.snapshot.status)
             if plan is None:
                 log.warning("Ignored a restart request: Status for connector %s not found", request.name)
@@ -101,14 +107,21 @@ class Restarts:
         self._auto.check_all()
 
     def _restart(self, instances: Iterable[Instance]) -> None:
-        owned = [i for i in instances if i in self._state.work.wanted_instances(get_connector(i))]
-        if owned:
-            log.info("Executing a restart of the connectors and tasks on this worker: %s", _text(owned))
-        self._statuses.mark_restarting(owned)
-        self._state.work.apply({get_connector(i) for i in owned}, restarted=owned, together=frozenset(owned))
+        local_instances = [i for i in instances if i in self._state.work.wanted_instances(get_connector(i))]
+        if local_instances:
+            log.info(
+                "Executing a restart of the connectors and tasks on this worker: %s",
+                _format_instances(local_instances),
+            )
+        self._statuses.mark_restarting(local_instances)
+        self._state.work.apply(
+            {get_connector(i) for i in local_instances},
+            restarted=local_instances,
+            together=frozenset(local_instances),
+        )
 
     def restart_instance(self, instance: Instance, done: Callable[[list[Instance]], None]) -> bool:
-        """Restart one instance without showing RESTARTING; return False if it does not run here."""
+        """Restart one instance without showing RESTARTING; return False if this worker does not run the instance."""
         if instance not in self._state.work.wanted_instances(get_connector(instance)):
             return False
         self._state.history.record_restart(instance)
@@ -125,19 +138,19 @@ class Restarts:
 
         The call is made once the newest incarnation of each local instance has reported a state.
         """
-        missing = {i for i in instances if i in self._state.work.wanted_instances(get_connector(i))}
-        if missing:
-            self._watches.append(_Watch(missing, [], done))
+        pending_instances = {i for i in instances if i in self._state.work.wanted_instances(get_connector(i))}
+        if pending_instances:
+            self._watches.append(_Watch(pending_instances, [], done))
         else:
             done([])
 
     def on_instance_changed(self, fact: InstanceChanged) -> None:
         """Handle a change of an instance, which may complete a wait or require a restart."""
         self._auto.on_instance_changed(fact)
-        wanted = self._state.work.wanted_instances(get_connector(fact.instance)).get(fact.instance)
-        if wanted is not None and (fact.stopped or fact.incarnation < wanted.incarnation):
+        wanted_instance = self._state.work.wanted_instances(get_connector(fact.instance)).get(fact.instance)
+        if wanted_instance is not None and (fact.stopped or fact.incarnation < wanted_instance.incarnation):
             return
-        self._settle(fact.instance, failed=wanted is not None and fact.state is State.FAILED)
+        self._settle(fact.instance, failed=wanted_instance is not None and fact.state is State.FAILED)
 
     def _settle(self, instance: Instance, *, failed: bool) -> None:
         for watch in list(self._watches):
@@ -151,5 +164,5 @@ class Restarts:
                 watch.done(watch.failed)
 
 
-def _text(instances: Iterable[Instance]) -> str:
+def _format_instances(instances: Iterable[Instance]) -> str:
     return join_first([str(instance) for instance in instances], _MAX_INSTANCES) or "none"

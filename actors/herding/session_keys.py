@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 1.0
+RETRY_DELAY_S = 1.0
 
 
 class SessionKeys:
-    """Writes a key as leader if requests are signed and the current key is missing, expired or has other settings."""
+    """Writes a key, as leader, if requests are signed and the current key is missing, expired or outdated."""
 
     def __init__(self, state: HerderState) -> None:
         self._state = state
-        self._writing = False
+        self._is_writing = False
         self._check_at: float | None = None
 
     def check(self) -> None:
@@ -51,9 +51,9 @@ class SessionKeys:
         self.check()
 
     def _write(self, now_ms: int) -> None:
-        if self._writing:
+        if self._is_writing:
             return
-        self._writing = True
+        self._is_writing = True
         settings = self._state.settings.session_keys
         assert settings is not None  # noqa: S101 - check() verified
         reply: Reply[None] = Reply()
@@ -62,15 +62,15 @@ class SessionKeys:
         reply.future.add_done_callback(lambda f: self._on_written(f.exception()))
 
     def _on_written(self, error: BaseException | None) -> None:
-        self._writing = False
+        self._is_writing = False
         if error is None:
             self.check()
         else:
             log.error("Failed to write a session key, retrying: %s", error)
-            self._schedule_check(RETRY_S)
+            self._schedule_check(RETRY_DELAY_S)
 
     def _schedule_check(self, delay_s: float) -> None:
-        at = self._state.clock.now() + delay_s
-        if self._check_at is None or at < self._check_at:
-            self._check_at = at
+        due_s = self._state.clock.now() + delay_s
+        if self._check_at is None or due_s < self._check_at:
+            self._check_at = due_s
             self._state.clock.after(delay_s, self._state.actors.herder, CheckSessionKey())

@@ -62,22 +62,22 @@ class DeferredRequests(Generic[R]):
         if message.error is None:
             self.advance(request)
         else:
-            log.error("%s: %s", offset_rules.CONFIG_UNREAD, message.error)
-            self._fail(request, KraalError(offset_rules.CONFIG_UNREAD))
+            log.error("%s: %s", offset_rules.CONFIG_READ_FAILED, message.error)
+            self._fail(request, KraalError(offset_rules.CONFIG_READ_FAILED))
 
     def advance_due(self) -> None:
         """Retry requests that wait for the end of a rebalance."""
-        due, self._due = self._due, []
-        for request in due:
+        due_requests, self._due = self._due, []
+        for request in due_requests:
             self.advance(request)
 
     def fail_due(self, error: KraalError) -> None:
         """Fail waiting requests at shutdown, when no rebalance will complete."""
-        due, self._due = self._due, []
-        for request in due:
+        due_requests, self._due = self._due, []
+        for request in due_requests:
             self._fail(request, error)
 
     def on_reader_lost(self) -> None:
-        """Repeat pending requests after a reader died; the new reader continues at the same offset."""
+        """Resend pending requests after the reader died; the new reader continues at the same offset."""
         for token in self._reading:
             self._state.actors.config_reader.tell(ReadToEnd(token))

@@ -1,8 +1,8 @@
 """The herder's startup: the state that it needs before it acts, and requests that wait for it.
 
-Part of the herder; runs on its thread only. At startup, the herder requests a replay of both logs and a report from
-the worker. With these, the herder is *live*. The first assignment completes the startup: from then on, commands are
-accepted, starting with the deferred commands.
+Part of the herder; runs on its thread only. At startup, the herder requests a replay of both logs and a report from the
+worker. Once it has received all of them, the herder is *live*. The first assignment completes the startup: from then
+on, the herder executes commands, the deferred ones first.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Startup:
         reader.tell(Replay(self._number, self._read_up_to[topic]))
 
     def drop_replayed(self, message: RecordsRead) -> RecordsRead | None:
-        """Return the records that were not received yet; None if they belong to an older herder's replay."""
+        """Return the records that were not received before; None if they belong to an older herder's replay."""
         if message.replay != self._number:
             return None
         next_offset = self._read_up_to[message.topic]
@@ -88,11 +88,11 @@ class Startup:
         state, report = self._state, self._report
         if state.live or self._unread_topics or report is None:
             return None
-        running = {instance: fact.incarnation for instance, fact in report.running.items()}
-        for instance, restarts in adopted_restarts(running, state.snapshot.config).items():
+        running_incarnations = {instance: fact.incarnation for instance, fact in report.running.items()}
+        for instance, restarts in adopted_restarts(running_incarnations, state.snapshot.config).items():
             # An earlier herder may have counted one more restart and died before the worker started it.
             state.work.restore_restarts(instance, restarts)
-        state.work.adopt(running, report.wanted)
+        state.work.adopt(running_incarnations, report.wanted)
         state.go_live()
         state.history.record_live(state.snapshot)
         stage = state.snapshot.stage
@@ -106,7 +106,7 @@ class Startup:
         self._deferred.append((self._state.clock.now(), command, reply))
 
     def fail_overdue(self) -> None:
-        """Fail commands after `EARLY_TIMEOUT_S` while the worker stays out of the group for its engine."""
+        """Fail commands that have waited `EARLY_TIMEOUT_S` for the engine, without which the worker does not join."""
         reason = self._state.waiting_reason()
         if self.is_over or not self._state.live or reason is None:
             return
@@ -136,7 +136,7 @@ class Startup:
     def when_ready(self, *, with_files: bool) -> Reply[None]:
         """Return a reply that is set when the herder is live.
 
-        `with_files`: set it only when the connectors given on the command line exist.
+        `with_files`: whether to wait until the connectors given on the command line exist, too.
         """
         reply: Reply[None] = Reply()
         self._waiting.append((with_files, reply))
@@ -147,8 +147,8 @@ class Startup:
         started = self.is_over and self._state.snapshot.started_up
         if started and not self._state.snapshot.ready:
             self._state.update(ready=True)
-        waiting, self._waiting = self._waiting, []
-        for with_files, reply in waiting:
+        waiting_replies, self._waiting = self._waiting, []
+        for with_files, reply in waiting_replies:
             if started if with_files else self._state.live:
                 reply.set(None)
             else:

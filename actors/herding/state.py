@@ -86,7 +86,7 @@ class HerderSettings:
 
     worker_id: WorkerId
     standalone: bool
-    """Whether restart and create requests complete only when their work is done, as in standalone Connect (KIP-745)."""
+    """Whether restart and create requests complete only after they have taken effect, as in standalone Connect."""
     topic_tracking: bool = True
     topic_reset: bool = True
     restarting_timeout_s: float = 15.0
@@ -99,9 +99,9 @@ class HerderSettings:
     transactional: bool = False
     """Whether the leader writes in transactions: `exactly.once.source.support` is `preparing` or `enabled`."""
     auto_restart: AutoRestart = field(default_factory=AutoRestart)
-    """Default restart policy for failed instances, unless the connector sets it: `errors.auto.restart*`."""
+    """Restart policy for failed instances of connectors that do not set `errors.auto.restart*`."""
     chance: Callable[[], float] = random.random
-    """Returns a random number from 0 to 1, so that instances that failed together do not restart together."""
+    """Returns a random number from 0 to 1, which spreads the restarts of instances that failed at the same time."""
 
     @classmethod
     def of(cls, config: WorkerConfig, worker_id: WorkerId, *, standalone: bool) -> HerderSettings:
@@ -127,7 +127,7 @@ class RestartHistory:
     due: dict[ConnectorName, RestartRequest] = field(default_factory=dict)
     """Requests that were read and will be executed when no rebalance is in progress."""
     renewed: dict[ConnectorName, TaskConfigsGenerated] = field(default_factory=dict)
-    """The latest published task configs with new values, which do not restart the tasks again."""
+    """The latest published task configs with renewed values; if reported again, they do not restart the tasks."""
 
 
 class HerderState:
@@ -152,9 +152,9 @@ class HerderState:
         """`published`, `tokens` and `restart_history` outlive the herder.
 
         `connector_type` returns source, sink or unknown. `lease` returns whether this worker may act for its group now.
-        `waiting_reason` returns why the engine is not ready; None if it is.
+        `waiting_reason` returns the reason why the engine is not ready; None if the engine is ready.
         `refuse` exits a process that must not join its group; if None, the process joins even if plugins are missing.
-        `loggers` receive cluster-wide levels; by default all loggers of this process.
+        Requests for all workers set levels in `loggers`; by default, all loggers of this process.
         `history` records events; None disables it.
         """
         self.actors = actors
@@ -164,7 +164,7 @@ class HerderState:
         self.waiting_reason = waiting_reason
         self.refuse = refuse
         self.loggers = loggers or Loggers()
-        self.history = history or _no_history(settings)
+        self.history = history or _disabled_history(settings)
         self.restart_history = restart_history or RestartHistory()
         self.writes = LogWrites(actors, tokens)
         self.work = Work(
@@ -182,7 +182,7 @@ class HerderState:
 
     @property
     def live(self) -> bool:
-        """Whether replay and report are complete, so that snapshots are published and the worker receives its work."""
+        """Whether the replay is complete and the worker has reported; snapshots are published only then."""
         return self._live
 
     def go_live(self) -> None:
@@ -215,18 +215,18 @@ class HerderState:
         skipped = (*self._snapshot.skipped, *(f"{topic}@{r}" for r in records))
         self.update(skipped=skipped[-MAX_SKIPPED_RECORDS:])
 
-    def update_config(self, reduced: ConfigReplayResult) -> None:
+    def update_config(self, result: ConfigReplayResult) -> None:
         """Apply config records, and update the types of connectors whose class may have changed."""
-        config, types = reduced.state, dict(self._snapshot.types)
-        self.history.record_configs(reduced, self._snapshot.status)
-        for name in {e.name for e in reduced.events if isinstance(e, ConnectorChanged | ConnectorRemoved)}:
+        config, types = result.state, dict(self._snapshot.types)
+        self.history.record_configs(result, self._snapshot.status)
+        for name in {e.name for e in result.events if isinstance(e, ConnectorChanged | ConnectorRemoved)}:
             entry = config.connectors.get(name)
             if entry is None:
                 types.pop(name, None)
             else:
                 types[name] = self._connector_type(entry.config)
         self.update(config=config, types=types)
-        self.skip("config", reduced.skipped)
+        self.skip("config", result.skipped)
 
     def find_missed(self, events: Iterable[Event]) -> list[Event]:
         """Return the restart requests and log levels that were written while this process had no herder."""
@@ -235,12 +235,12 @@ class HerderState:
         commands = (e for e in events if isinstance(e, RestartRequested | LoggerChanged))
         return [e for e in commands if e.offset >= self._missed_from]
 
-    def update_status(self, reduced: StatusReplayResult) -> None:
+    def update_status(self, result: StatusReplayResult) -> None:
         """Apply status records."""
-        self.history.record_statuses(reduced, live=self._live)
-        self.update(status=reduced.state)
-        self.skip("status", reduced.skipped)
+        self.history.record_statuses(result, live=self._live)
+        self.update(status=result.state)
+        self.skip("status", result.skipped)
 
 
-def _no_history(settings: HerderSettings) -> History:
+def _disabled_history(settings: HerderSettings) -> History:
     return History(disabled(), worker_id=settings.worker_id, standalone=settings.standalone)

@@ -1,4 +1,4 @@
-"""Statuses: writes facts about instances as status records, and tracks displayed states until they are read back.
+"""Writes facts about instances as status records, and tracks displayed states until the records are read back.
 
 Part of the herder; runs on its thread only. `kraal.cluster.state.status_replay` decides which records may be written.
 """
@@ -56,18 +56,20 @@ class StatusTracker:
         self._is_comparison_scheduled = False
         """Whether a comparison of statuses is scheduled."""
         self._pending_topics: set[tuple[ConnectorName, TopicName]] = set()
-        self._restarted: list[tuple[frozenset[Instance], Callable[[], None]]] = []
+        self._restart_callbacks: list[tuple[frozenset[Instance], Callable[[], None]]] = []
         """Callbacks that wait until these instances are no longer shown as RESTARTING."""
         self._resets: list[tuple[ConnectorName, frozenset[TopicName], Reply[None]]] = []
-        """Requests that wait until topics are removed; without an offset, as a status topic has several partitions."""
+        """Requests that wait until topics are removed, not until an offset: a status topic has several partitions."""
 
     def begin(self, report: Mapping[Instance, InstanceChanged]) -> None:
         """Write UNASSIGNED for instances of an earlier process of this worker that no longer run."""
         # Left over from a previous herder; the records that clear them may already have been replayed.
         self.hide_restarting(self._state.snapshot.restarting)
-        for name, stored in self._state.snapshot.status.statuses.items():
-            tasks: dict[Instance, Status] = {TaskId(name, n): s for n, s in stored.tasks.items()}
-            statuses = tasks if stored.connector is None else {name: stored.connector, **tasks}
+        for name, stored_statuses in self._state.snapshot.status.statuses.items():
+            tasks: dict[Instance, Status] = {TaskId(name, n): s for n, s in stored_statuses.tasks.items()}
+            statuses = (
+                tasks if stored_statuses.connector is None else {name: stored_statuses.connector, **tasks}
+            )
             for instance, status in statuses.items():
                 is_local = status.worker_id == self._state.settings.worker_id
                 if is_local and instance not in report and status.state is not State.UNASSIGNED:
@@ -83,12 +85,16 @@ class StatusTracker:
         self._pending_topics.clear()
         worker_id = self._state.settings.worker_id
         for fact in facts:
-            stored = find_status(self._state.snapshot.status, fact.instance)
-            stored_fact = None if stored is None else (stored.state, stored.trace, stored.worker_id)
+            stored_status = find_status(self._state.snapshot.status, fact.instance)
+            stored_fact = (
+                None
+                if stored_status is None
+                else (stored_status.state, stored_status.trace, stored_status.worker_id)
+            )
             if (fact.state, fact.trace) == (State.UNASSIGNED, None):
                 if stored_fact == (State.RESTARTING, None, worker_id):
                     continue  # its restart is in progress
-                if stored is None and not fact.stopped:
+                if stored_status is None and not fact.stopped:
                     continue  # it is starting; as in Connect, its first status is RUNNING
             if stored_fact != (fact.state, fact.trace, worker_id):
                 self.record(fact)
@@ -142,21 +148,23 @@ class StatusTracker:
 
     def when_not_restarting(self, instances: Iterable[Instance], done: Callable[[], None]) -> None:
         """Call `done` when none of `instances` is shown as RESTARTING, because new statuses have been read back."""
-        self._restarted.append((frozenset(instances), done))
+        self._restart_callbacks.append((frozenset(instances), done))
         self._complete_restarts()
 
     def _complete_restarts(self) -> None:
-        waiting, self._restarted = self._restarted, []
-        for instances, done in waiting:
+        callbacks, self._restart_callbacks = self._restart_callbacks, []
+        for instances, callback in callbacks:
             if any(map(self._is_restarting, instances)):
-                self._restarted.append((instances, done))
+                self._restart_callbacks.append((instances, callback))
             else:
-                done()
+                callback()
 
     def _is_restarting(self, instance: Instance) -> bool:
         snapshot = self._state.snapshot
-        stored = find_status(snapshot.status, instance)
-        return instance in snapshot.restarting or (stored is not None and stored.state is State.RESTARTING)
+        stored_status = find_status(snapshot.status, instance)
+        return instance in snapshot.restarting or (
+            stored_status is not None and stored_status.state is State.RESTARTING
+        )
 
     def record(self, fact: InstanceChanged) -> None:
         """Write the status of an instance.
@@ -219,8 +227,11 @@ class StatusTracker:
         unlisted = {job: waiting_reason(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
         status, entries = self._state.snapshot.status, list[Entry]()
         for job, reason in unlisted.items():
-            stored = find_status(status, job.instance)
-            if stored is None or (stored.state, stored.trace) != (State.UNASSIGNED, reason):
+            stored_status = find_status(status, job.instance)
+            if stored_status is None or (stored_status.state, stored_status.trace) != (
+                State.UNASSIGNED,
+                reason,
+            ):
                 entries += self._entries(job.instance, State.UNASSIGNED, trace=reason)
         self._state.writes.write_status(entries, leased=True)
         if unlisted.keys() - self._explained_jobs:
@@ -267,9 +278,10 @@ class StatusTracker:
         """Return whether the stored status of a local instance is UNASSIGNED or was written by another worker."""
         if instance not in self._state.work.wanted_instances(get_connector(instance)):
             return False
-        stored = find_status(self._state.snapshot.status, instance)
-        return stored is not None and (
-            stored.state is State.UNASSIGNED or stored.worker_id != self._state.settings.worker_id
+        stored_status = find_status(self._state.snapshot.status, instance)
+        return stored_status is not None and (
+            stored_status.state is State.UNASSIGNED
+            or stored_status.worker_id != self._state.settings.worker_id
         )
 
     def reset_topics(self, name: ConnectorName, reply: Reply[None]) -> None:
@@ -282,10 +294,10 @@ class StatusTracker:
 
     def _complete_resets(self) -> None:
         topics = self._state.snapshot.status.topics
-        waiting, self._resets = self._resets, []
-        for name, before, reply in waiting:
-            if before & topics.get(name, frozenset()):
-                self._resets.append((name, before, reply))
+        resets, self._resets = self._resets, []
+        for name, topics_before, reply in resets:
+            if topics_before & topics.get(name, frozenset()):
+                self._resets.append((name, topics_before, reply))
             else:
                 reply.set(None)
 

@@ -28,7 +28,7 @@ MAX_IN_FLIGHT_REQUESTS = 4
 Send = Callable[[PublishTasks], Future[None] | None]
 """Sends one request; returns None after the response, or a future in single-threaded tests.
 
-Raises KraalError, or sets it in the future: PeerRefused, or PeerFailed without a response.
+Raises a KraalError or sets it on the future: PeerRefused for an error response, PeerFailed without a response.
 """
 
 
@@ -95,8 +95,10 @@ class Publisher:
     def _send_next(self) -> None:
         """Start requests in order of arrival, up to the limits."""
         while len(self._in_flight) < MAX_IN_FLIGHT_REQUESTS:
-            busy = {request.name for request in self._in_flight.values()}
-            request = next((waiting for waiting in self._waiting if waiting.name not in busy), None)
+            busy_connectors = {request.name for request in self._in_flight.values()}
+            request = next(
+                (candidate for candidate in self._waiting if candidate.name not in busy_connectors), None
+            )
             if request is None:
                 return
             self._waiting.remove(request)
@@ -138,7 +140,7 @@ class _Publication:
         self._publisher = publisher
 
     def receive(self, message: object) -> None:
-        """Send the request, whatever the message."""
+        """Send the request on any message."""
         del message
         try:
             response = self._send(self._request)

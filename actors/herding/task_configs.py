@@ -62,7 +62,7 @@ class TaskConfigs:
         self._renewed = state.restart_history.renewed
         self._publications: dict[ConnectorName, _Publication] = {}
         self._latest: dict[ConnectorName, TaskConfigsGenerated] = {}
-        """The latest configs of each connector."""
+        """The latest task configs that each connector on this worker has generated."""
 
     def on_generated(self, message: TaskConfigsGenerated) -> None:
         """Publish the task configs of a connector on this worker if they differ from the stored ones."""
@@ -80,11 +80,11 @@ class TaskConfigs:
             current.newer = message
             return
         entry = self._state.snapshot.config.connectors.get(message.name)
-        wanted = self._state.work.wanted_instances(message.name).get(message.name)
-        is_current = wanted is not None and wanted.incarnation == message.incarnation
+        wanted_instance = self._state.work.wanted_instances(message.name).get(message.name)
+        is_current = wanted_instance is not None and wanted_instance.incarnation == message.incarnation
         if entry is None or entry.target is not TargetState.STARTED or not is_current:
             log.debug("Skipped the task configs of %s, which does not run", message.name)
-            self._finish(message.name)  # a paused connector generates them again when it is resumed
+            self._finish(message.name)  # a paused connector generates its configs again when it is resumed
         elif not (message.renewed or should_publish(entry, message.configs)):
             log.debug("Skipped the task configs of %s, which are unchanged", message.name)
             self._on_settled(message.name)
@@ -100,7 +100,7 @@ class TaskConfigs:
         """Check the latest configs again after a change of tasks or target, because the connector does not resend them.
 
         A connector that was stopped and resumed while this worker did not read the log kept running, but its tasks
-        were removed. Configs that wait for an earlier publication are checked after it.
+        were removed. While an earlier publication is pending, the check is postponed until it is complete.
         """
         latest, current = self._latest.get(name), self._publications.get(name)
         if latest is None or not self._state.lease():
@@ -124,14 +124,14 @@ class TaskConfigs:
             self._retry(publication, "the group has no known leader", None)
         else:
             key = state.snapshot.config.session_key
-            signed = state.snapshot.protocol is not None and state.snapshot.protocol.is_signed
+            is_signed = state.snapshot.protocol is not None and state.snapshot.protocol.is_signed
             publication.token = state.writes.next_token()
             state.actors.publisher.tell(
                 PublishTasks(
                     name=task_configs.name,
                     configs=task_configs.configs,
                     leader_url=leader_url,
-                    key=key.key if signed and key is not None else None,
+                    key=key.key if is_signed and key is not None else None,
                     algorithm=state.settings.signature_algorithm,
                     reply_to=state.actors.herder,
                     token=publication.token,

@@ -59,7 +59,7 @@ class _Validation:
         self._request = request
 
     def receive(self, message: object) -> None:
-        """Validate the config, whatever the message."""
+        """Validate the config on any message."""
         del message
         try:
             with plugin_code("checking the config"):

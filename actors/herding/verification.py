@@ -57,6 +57,6 @@ class Verifications:
             reply.set(None)
 
     def on_reader_lost(self) -> None:
-        """Repeat pending requests to the config reader after a reader died."""
+        """Resend pending requests to the config reader after the reader died."""
         for token in self._reading:
             self._state.actors.config_reader.tell(ReadToEnd(token))

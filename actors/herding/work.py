@@ -124,7 +124,7 @@ class Work:
         self.apply(self.announced_connectors())
 
     def adopt(self, running: Mapping[Instance, Incarnation], wanted: Mapping[Instance, Incarnation]) -> None:
-        """Adopt running instances as the assignment until the group's assignment arrives and is compared with it.
+        """Adopt running instances as the assignment, with which the group's next assignment is compared.
 
         `wanted`: the incarnations that the worker starts after stopping the current ones.
         """
@@ -150,7 +150,7 @@ class Work:
         self._worker.tell(Assign(delta))
 
     def announced_connectors(self) -> set[ConnectorName]:
-        """Return the connectors of which the worker may still run instances."""
+        """Return the connectors with instances that the worker may still run."""
         return {get_connector(i) for i in self._announced}
 
     def on_instance_stopped(self, instance: Instance) -> None:
@@ -161,7 +161,7 @@ class Work:
         if isinstance(adopted, AdoptedInstance):
             if adopted.next is None:
                 del instances[instance]
-            else:  # an earlier herder restarted it; the worker starts it now
+            else:  # the worker starts the incarnation that an earlier herder requested
                 instances[instance] = AdoptedInstance(adopted.next, adopted.next)
         if instance not in self.wanted_instances(name):
             self._announced.discard(instance)

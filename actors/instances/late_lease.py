@@ -1,4 +1,4 @@
-"""Lease check before commits; on a loaded machine, the lease may be confirmed late."""
+"""Lease check before commits. On an overloaded machine, the lease may be confirmed late."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LateLease:
         """Create the lease of a task without a pending commit."""
         self._spec = spec
         self.is_awaited = False
-        """Whether a commit waits for the lease. If the group has removed the worker, the task is stopped meanwhile."""
+        """Whether a commit waits for the lease. The task is stopped if the group has removed the worker."""
 
     def holds(self) -> bool:
         """Return whether the task may commit now; log the start of a delay."""

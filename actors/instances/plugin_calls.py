@@ -1,4 +1,4 @@
-"""Calls of plugin code, which raise every error as PluginFailed: root cause first, without secrets."""
+"""Calls of plugin code. Every error is raised as PluginFailed, with the root cause first and without secrets."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def format_trace(error: BaseException) -> str:
     root = error
     while (cause := root.__cause__ or root.__context__) is not None:
         root = cause
-    first = f"{type(root).__name__}: {root}"
-    return secrets.scrub(f"{first}\n{''.join(traceback.format_exception(error))}")[:TRACE_LIMIT]
+    first_line = f"{type(root).__name__}: {root}"
+    return secrets.scrub(f"{first_line}\n{''.join(traceback.format_exception(error))}")[:TRACE_LIMIT]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ class Plugins(Protocol):
     """Plugin operations that actors need. Thread-safe."""
 
     def make(self, config: Mapping[str, str]) -> Plugin:
-        """Create an object of the class in `connector.class`. May raise any error, also for Connect's own keys."""
+        """Create an object of the class in `connector.class`. May raise any exception, even for Connect's own keys."""
 
     def connector_type(self, config: Config) -> str:
         """Return `source`, `sink`, or `unknown` if the class is not found; never raises."""
@@ -34,4 +34,4 @@ class Plugins(Protocol):
         """Resolve variables for a request, with a timeout. Also raises Unavailable if a config provider is down."""
 
     def check(self, config: Config) -> ConfigInfos:
-        """Validate a connector config. Raises BadRequest for an unknown class, ProviderFailed."""
+        """Validate a connector config. Raises BadRequest for an unknown class, and ProviderFailed."""

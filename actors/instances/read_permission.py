@@ -1,4 +1,4 @@
-"""Read permission of a task: it polls only under the latest config and target state that this worker has read.
+"""Read permission of a task: the task polls only under the latest config and target state that this worker has read.
 
 The herder publishes a config before it completes the request that wrote it, so that no task of this worker reads
 records under the previous config after the response. Java's tasks continue until the connector has been restarted and
@@ -50,7 +50,7 @@ class ReadPermission:
         return self._is_applied or self._is_wait_over()
 
     def _is_wait_over(self) -> bool:
-        """Return whether new task configs are overdue: the connector failed, or an older Java worker runs it."""
+        """Return whether new task configs are overdue, because the connector failed or runs on an older Java worker."""
         if self._clock.now() - self._since_s < NEW_TASKS_TIMEOUT_S:
             return False
         log.warning(

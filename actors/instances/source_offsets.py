@@ -1,4 +1,8 @@
-"""Offsets of a source task, loaded from the offset keeper or a claim, and stored by the keeper or with the records."""
+"""Offsets of a source task.
+
+A task loads its offsets from the offset keeper or through a claim. They are stored by the keeper, or in the same
+transactions as the records.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ class TaskOffsets:
     def __init__(
         self, *, spec: TaskSpec, version: int, address: Address, keeper: Address, claims: Address | None
     ) -> None:
-        """`version`: version of the task's configs. `claims`: set for a source with exactly-once delivery."""
+        """`version` is the version of the task's configs. `claims` is set for a source with exactly-once delivery."""
         self._spec = spec
         self._version = version
         self._address = address
@@ -59,7 +63,7 @@ class TaskOffsets:
         return claim_token, CLAIM_TIMEOUT_S
 
     def store(self, offsets: Mapping[SourcePartition, Offset], token: int) -> None:
-        """Store offsets that the run did not store itself."""
+        """Store offsets that the run has not stored with its records."""
         name, lease = self._spec.task.connector, self._spec.lease
         self._keeper.tell(
             StoreOffsets(connector=name, offsets=offsets, reply_to=self._address, token=token, lease=lease)

@@ -45,7 +45,7 @@ class StateReports:
         self, state: State, trace: str | None = None, *, stopped: bool = False, recovers: bool = False
     ) -> InstanceChanged:
         """Report and log a state; return the report."""
-        now = InstanceChanged(
+        report = InstanceChanged(
             instance=self._instance,
             incarnation=self._incarnation,
             state=state,
@@ -55,10 +55,10 @@ class StateReports:
             recovers=recovers,
         )
         self._record(state)
-        log_change(self.last, now)
-        self.last = now
-        self._worker.tell(now)
-        return now
+        log_change(self.last, report)
+        self.last = report
+        self._worker.tell(report)
+        return report
 
     def repeat(self) -> None:
         """Repeat the last report, if any."""
@@ -66,25 +66,28 @@ class StateReports:
             self._worker.tell(self.last)
 
 
-def log_change(before: InstanceChanged | None, now: InstanceChanged) -> None:
+def log_change(before: InstanceChanged | None, after: InstanceChanged) -> None:
     """Log the state of an instance in the instance's log context, unless the state is unchanged."""
-    if now.state is State.FAILED and not now.stopped:
-        log_failure(now.instance, now.trace or "", recovers=now.recovers)
+    if after.state is State.FAILED and not after.stopped:
+        log_failure(after.instance, after.trace or "", recovers=after.recovers)
         return
-    if before is not None and (before.state, before.trace) == (now.state, now.trace):
+    if before is not None and (before.state, before.trace) == (after.state, after.trace):
         return
-    kind = _kind(now.instance)
-    with use_subject(f"{kind} {now.instance}"):
-        if now.stopped:
-            log.info("%s %s has stopped", kind.title(), now.instance)
-        elif now.trace is None:
-            log.info("%s %s is %s", kind.title(), now.instance, now.state)
+    kind = _kind(after.instance)
+    with use_subject(f"{kind} {after.instance}"):
+        if after.stopped:
+            log.info("%s %s has stopped", kind.title(), after.instance)
+        elif after.trace is None:
+            log.info("%s %s is %s", kind.title(), after.instance, after.state)
         else:
-            log.info("%s %s is %s: %s", kind.title(), now.instance, now.state, printable(now.trace))
+            log.info("%s %s is %s: %s", kind.title(), after.instance, after.state, printable(after.trace))
 
 
 def log_failure(instance: Instance, trace: str, *, recovers: bool = False) -> None:
-    """Log the failure of an instance in the instance's log context. `recovers`: no restart is needed."""
+    """Log the failure of an instance in the instance's log context.
+
+    `recovers`: log a warning in place of an error, because the instance resumes without a restart.
+    """
     cause = printable(root_cause(secrets.scrub(trace), MAX_LENGTH)).rstrip(".: ")
     kind = _kind(instance)
     with use_subject(f"{kind} {instance}"):
@@ -94,7 +97,7 @@ def log_failure(instance: Instance, trace: str, *, recovers: bool = False) -> No
             )
             return
         log.error(
-            "%s %s failed: %s. It stays FAILED until it is restarted (POST %s/restart); full trace in its status",
+            "%s %s failed: %s. It stays FAILED until it is restarted (POST %s/restart); see its status for the trace",
             *(kind.title(), instance, cause, _path(instance)),
         )
 

@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from kraal.metrics.task import TaskMeter
 
 
-def record_event(meter: TaskMeter, event: RunEvent, *, requesting: bool, storing: bool) -> None:
-    """Update the meter for an event received while a batch is requested, or while its offsets are stored."""
+def record_event(meter: TaskMeter, event: RunEvent, *, is_requesting: bool, is_storing: bool) -> None:
+    """Update the meter for an event. The flags are set while a batch is requested, or while its offsets are stored."""
     match event:
         case Waiting(reason=reason, retry=True):
-            if storing:
+            if is_storing:
                 meter.record_commit_failure(reason)
             else:
                 meter.record_retry()
         case BatchDone():
-            if requesting:
+            if is_requesting:
                 _record_batch(meter, event)
         case PhaseTimes():
             meter.record_phases(poll=event.poll, write=event.write, commit=event.commit)
         case Committed():
-            if not storing:
+            if not is_storing:
                 meter.record_late_commit()
         case Failed():
             meter.record_failure(event.errors)

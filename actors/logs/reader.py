@@ -1,6 +1,6 @@
-"""Reader of one internal log: sends its records to the herder in order. Only the reader reads the log.
+"""Reader of one internal log: sends its records to the herder in order. Only this actor reads the log.
 
-It reports when it has reached the log's end as of the start of the replay; until then, the herder only collects
+The reader reports when it has reached the log's end as of the start of the replay; until then, the herder only collects
 records. A restarted herder requests all records again (`Replay`) under a new number, so that it can drop records of
 the older replay. A restarted reader receives the offset at which it continues.
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 MAX_RECORDS_PER_MESSAGE = 5_000
 """Maximum number of records per message: a trade-off between throughput and the herder's responsiveness."""
-RETRY_S = 1.0
+RETRY_DELAY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class Reader:
             records = self._log.read(self._position, MAX_RECORDS_PER_MESSAGE, wait_s)
         except StoreError as error:
             log.warning("Failed to read the %s log, retrying: %s", self._log.name, error)
-            self._schedule_read(RETRY_S)
+            self._schedule_read(RETRY_DELAY_S)
             return
         self._feed(records)
         if self._follow is not None:
@@ -144,10 +144,10 @@ class Reader:
         """Send records to the herder with the reader's position; once caught up, an empty read sends nothing."""
         if records:
             self._position = records[-1].offset + 1
-        done = not records or (self._replay_end is not None and self._position >= self._replay_end)
+        is_done = not records or (self._replay_end is not None and self._position >= self._replay_end)
         if not records and self._is_caught_up:
             return
-        self._is_caught_up = self._is_caught_up or done
+        self._is_caught_up = self._is_caught_up or is_done
         self._herder.tell(
             RecordsRead(
                 topic=self._topic,

@@ -4,8 +4,8 @@ Failures are handled in two ways. The config log's writer reports failures, beca
 The status log's writer retries, because no request waits and a temporary failure must not lose a status; a value that
 was superseded by a newer one of the same key is not written again (KafkaStatusBackingStore.send).
 
-The process may have been suspended or disconnected before a write, so each attempt checks the lease. Records that only
-a group member may write are not written, retried or claimed when another worker may have that role.
+The process may have been suspended or disconnected before a write, so each attempt checks the lease. While another
+worker may have taken over this worker's role, `leased` records are not written or retried, and the log is not claimed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RETRY_FIRST_S = 0.1
-RETRY_MAX_S = 10.0
-CLAIM_RETRY_S = 0.25
+FIRST_RETRY_DELAY_S = 0.1
+MAX_RETRY_DELAY_S = 10.0
+CLAIM_RETRY_DELAY_S = 0.25
 REBALANCE_EXPECTED = "Request cannot be completed because a rebalance is expected"
 """Connect's text for a worker that is about to rejoin. Source: DistributedHerder.checkRebalanceNeeded (Kafka 4.4.0)."""
 
@@ -91,23 +91,21 @@ class Writer:
         message.reply_to.tell(Appended(token=message.token, offset=offset))
 
     def _claim(self) -> None:
-        if (
-            not self._lease()
-        ):  # claiming would fence a newer leader; the current leader claims after its next write
+        if not self._lease():
+            # Claiming would fence a newer leader. If this worker still leads, its next fenced write triggers a claim.
             return
         try:
             self._log.claim()
         except StoreError as error:
             log.warning("Failed to claim the %s log, retrying: %s", self._log.name, error)
-            self._clock.after(CLAIM_RETRY_S, self._address, ClaimWrites())
+            self._clock.after(CLAIM_RETRY_DELAY_S, self._address, ClaimWrites())
 
     def _retry_append(self, message: RetryAppend) -> None:
         entries = [e for e in message.entries if self._pending_retries.get(e.key) is e]
         if not entries:
             return
-        if (
-            message.leased and not self._lease()
-        ):  # the herder writes the statuses again after its next assignment
+        if message.leased and not self._lease():
+            # The herder writes the statuses again after its next assignment.
             for entry in entries:
                 del self._pending_retries[entry.key]
             return
@@ -121,8 +119,8 @@ class Writer:
         self._reader.tell(ReadNext())
 
     def _retry(self, entries: Sequence[Entry], *, attempt: int, leased: bool, error: StoreError) -> None:
-        delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
+        delay = min(FIRST_RETRY_DELAY_S * 2**attempt, MAX_RETRY_DELAY_S)
         log.warning("Failed to write to the %s log, retrying in %g s: %s", self._log.name, delay, error)
         self._pending_retries.update({e.key: e for e in entries})
-        again = RetryAppend(entries=entries, attempt=attempt, leased=leased)
-        self._clock.after(delay, self._address, again)
+        retry = RetryAppend(entries=entries, attempt=attempt, leased=leased)
+        self._clock.after(delay, self._address, retry)

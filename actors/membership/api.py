@@ -18,10 +18,10 @@ class Membership(Protocol):
         """Report that the published connectors or tasks changed and that removed instances have stopped."""
 
     def on_config_read(self, offset: int) -> None:
-        """Report that the published snapshot covers the config log up to `offset`, for which assignments may wait."""
+        """Report that the published snapshot covers the config log up to `offset`, which an assignment may require."""
 
     def on_stopped(self, number: int) -> None:
-        """Report that all work of the `WorkRevoked` with this number has stopped and that its statuses are written."""
+        """Report that all work revoked by `WorkRevoked` message `number` has stopped, with its statuses written."""
 
     def on_alive(self, number: int) -> None:
         """Report that the herder has received the `HerderTick` with this number."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RETRY_FIRST_S = 0.5
-RETRY_MAX_S = 10.0
+FIRST_RETRY_DELAY_S = 0.5
+MAX_RETRY_DELAY_S = 10.0
 
 
 class Retry(Tell):
@@ -36,7 +36,7 @@ class ClusterIdFinder:
         self._herder = herder
         self._clock = clock
         self._fetch_id = fetch_id
-        self._delay_s = RETRY_FIRST_S
+        self._delay_s = FIRST_RETRY_DELAY_S
 
     def receive(self, message: Begin | Retry) -> None:
         """Query Kafka on any message."""
@@ -46,6 +46,6 @@ class ClusterIdFinder:
         except StoreError as error:
             log.warning("Waiting for the ID of the Kafka cluster: %s", error)
             self._clock.after(self._delay_s, self._address, Retry())
-            self._delay_s = min(self._delay_s * 2, RETRY_MAX_S)
+            self._delay_s = min(self._delay_s * 2, MAX_RETRY_DELAY_S)
             return
         self._herder.tell(ClusterIdReceived(cluster_id))

@@ -1,6 +1,7 @@
-"""Log lines about assignment and membership decisions of `kraal.cluster`, with the sets that they were derived from.
+"""Log lines about assignment and membership decisions of `kraal.cluster`.
 
-The lines use the terms of IncrementalCooperativeAssignor: lost assignments, new submissions, to revoke.
+The lines contain the sets that the decisions were derived from, in the terms of IncrementalCooperativeAssignor: lost
+assignments, new submissions, to revoke.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_HANDLING = {
+_HANDLING_TEXTS = {
     LostHandling.UNDELIVERED: "Reassigning lost assignments, because no worker has left the group: %s",
     LostHandling.CANDIDATES: "Assigning lost assignments to workers without work, because the delay has expired: %s",
     LostHandling.REASSIGNED: "Reassigning lost assignments, because their worker has not returned: %s",
@@ -30,9 +31,9 @@ _HANDLING = {
 
 
 def log_plan(plan: GroupPlan, generation: int) -> None:
-    """Log a plan of this worker as leader. Thread-safe."""
+    """Log a plan that this worker has computed as leader. Thread-safe."""
     if plan.failed:
-        log.info("Refused to assign in generation %d: %s; all members rejoin", generation, plan.why)
+        log.info("Computed no assignments for generation %d: %s; all members rejoin", generation, plan.why)
         return
     derived = plan.derived
     log.info(
@@ -48,20 +49,22 @@ def log_plan(plan: GroupPlan, generation: int) -> None:
     )
     if derived.lost_handling is LostHandling.DELAYED:
         log.info(
-            "Delaying the rebalance by %d ms; lost assignments: %s", plan.delay_ms, _format_some(derived.lost)
+            "Delaying the rebalance by %d ms; lost assignments: %s",
+            plan.delay_ms,
+            _format_first_jobs(derived.lost),
         )
     elif plan.delay_ms:
         log.info("Postponing revocations for load balancing by %d ms", plan.delay_ms)
-    elif derived.lost and derived.lost_handling in _HANDLING:
-        log.info(_HANDLING[derived.lost_handling], _format_some(derived.lost))
+    elif derived.lost and derived.lost_handling in _HANDLING_TEXTS:
+        log.info(_HANDLING_TEXTS[derived.lost_handling], _format_first_jobs(derived.lost))
     if log.isEnabledFor(logging.DEBUG):
         _log_sets(derived)
         for member, assignment in plan.assignments.items():
             log.debug(
                 "Assigned to %s: [%s], to revoke: [%s]",
                 member,
-                _format_all(assignment.assigned),
-                _format_all(assignment.revoked),
+                _format_all_jobs(assignment.assigned),
+                _format_all_jobs(assignment.revoked),
             )
 
 
@@ -70,7 +73,9 @@ def _log_sets(derived: DerivedSets) -> None:
         jobs = getattr(derived, set_field.name)
         if isinstance(jobs, frozenset):
             log.debug(
-                "Derived from the reports of all members: %s: [%s]", _title(set_field.name), _format_all(jobs)
+                "Derived from the reports of all members: %s: [%s]",
+                _title(set_field.name),
+                _format_all_jobs(jobs),
             )
 
 
@@ -99,9 +104,9 @@ def log_step(before: MemberState, after: MemberState, decisions: Iterable[Decisi
                 log.debug("Applied the assignment of generation %d: %s", after.generation, text)
             case _:
                 pass
-    if after.catch_up_by_s is not None and before.catch_up_by_s is None and not after.unreadable:
+    if after.catch_up_by_s is not None and before.catch_up_by_s is None and not after.is_config_unreadable:
         log.debug(
-            "Deferring the assignment of generation %d: config read up to offset %d, but it requires offset %d",
+            "Deferring the assignment of generation %d: config read up to offset %d, but offset %d is required",
             after.generation,
             offset,
             after.needed_offset,
@@ -115,7 +120,7 @@ def log_step(before: MemberState, after: MemberState, decisions: Iterable[Decisi
 def _log_revoke(running: Assignment, decision: Revoke) -> None:
     connectors = ", ".join(sorted(running.connectors - decision.keep.connectors))
     tasks = ", ".join(map(str, sorted(running.tasks - decision.keep.tasks, key=str)))
-    log.debug("Revoked in revocation %d: connectors [%s], tasks [%s]", decision.number, connectors, tasks)
+    log.debug("Revocation %d revokes connectors [%s], tasks [%s]", decision.number, connectors, tasks)
 
 
 def _format_work(work: Assignment) -> str:
@@ -123,9 +128,9 @@ def _format_work(work: Assignment) -> str:
     return f"connectors [{', '.join(connectors)}], tasks [{', '.join(tasks)}]"
 
 
-def _format_all(jobs: Iterable[Job]) -> str:
+def _format_all_jobs(jobs: Iterable[Job]) -> str:
     return ", ".join(format_job(job) for job in sorted(jobs))
 
 
-def _format_some(jobs: Iterable[Job]) -> str:
+def _format_first_jobs(jobs: Iterable[Job]) -> str:
     return format_jobs(jobs) or "none"

@@ -28,7 +28,7 @@ from actors.runtime.mailbox import Reply
 from actors.runtime.system import Begin
 from kraal.cluster.assignment.leader import to_assignment
 from kraal.cluster.membership import member_state as flow
-from kraal.cluster.membership.flow import HUNG
+from kraal.cluster.membership.flow import HERDER_HUNG
 from kraal.core.ids import Generation
 from kraal.protocol.group import (
     CONNECTOR,
@@ -122,7 +122,7 @@ class GroupMember:
 
     def _begin(self) -> None:
         membership_state = self._membership_state
-        if membership_state.state.begun:
+        if membership_state.state.has_begun:
             self._step(flow.MembershipRestarted())
         elif membership_state.herder_began:
             self._step(flow.HerderLive())
@@ -133,7 +133,7 @@ class GroupMember:
             "Joined group at generation %d with protocol version %d and got assignment: %s with rebalance delay: %d",
             message.generation,
             message.protocol.version,
-            _text(message.assignment),
+            _format_assignment(message.assignment),
             message.assignment.delay_ms,
         )
         if before is not None and before.is_signed and not message.protocol.is_signed:
@@ -175,8 +175,8 @@ class GroupMember:
                 self._log_leave(decision.reason)
                 group.leave(decision.reason)
             case flow.AllowJoin():
-                waiting, self._waiting = self._waiting, []
-                for reply in waiting:
+                replies, self._waiting = self._waiting, []
+                for reply in replies:
                     reply.set(None)
             case flow.Revoke():
                 self._herder.tell(WorkRevoked(number=decision.number, keep=decision.keep))
@@ -209,29 +209,29 @@ class GroupMember:
             self._timer[1].cancel()
             self._timer = None
         self._step(flow.Tick())
-        if self._membership_state.state.begun and not self._membership_state.started:
+        if self._membership_state.state.has_begun and not self._membership_state.started:
             self._join()
 
     def _deliver(self) -> None:
         state = self._membership_state.state
-        owned = state.assignment
-        if owned is None:
+        assignment = state.assignment
+        if assignment is None:
             return
         self._membership_state.on_rebalance_ended()
         self._herder.tell(
             AssignmentReceived(
                 generation=Generation(state.generation),
-                assignment=to_assignment(owned),
-                leader_url=owned.leader_url,
+                assignment=to_assignment(assignment),
+                leader_url=assignment.leader_url,
                 is_leader=state.is_leader,
-                config_offset=owned.config_offset,
+                config_offset=assignment.config_offset,
                 protocol=state.protocol,
                 plan=state.plan,
             )
         )
 
     def _log_leave(self, reason: str) -> None:
-        if reason == HUNG:
+        if reason == HERDER_HUNG:
             log.warning(
                 "worker poll timeout has expired. The last known action being performed by the worker is : %s and"
                 " may contribute to the timeout. One of the ways of addressing this can be increasing"
@@ -256,17 +256,17 @@ class GroupMember:
             )
 
 
-def _text(assignment: GroupAssignment) -> str:
+def _format_assignment(assignment: GroupAssignment) -> str:
     """Format an assignment as in Connect's log."""
-    new, revoked = _names(assignment.assigned), _names(assignment.revoked)
+    assigned_ids, revoked_ids = _format_ids(assignment.assigned), _format_ids(assignment.revoked)
     return (
         f"Assignment{{error={assignment.error}, leader='{assignment.leader}', leaderUrl='{assignment.leader_url}',"
-        f" offset={assignment.config_offset}, connectorIds={new[0]}, taskIds={new[1]},"
-        f" revokedConnectorIds={revoked[0]}, revokedTaskIds={revoked[1]}, delay={assignment.delay_ms}}}"
+        f" offset={assignment.config_offset}, connectorIds={assigned_ids[0]}, taskIds={assigned_ids[1]},"
+        f" revokedConnectorIds={revoked_ids[0]}, revokedTaskIds={revoked_ids[1]}, delay={assignment.delay_ms}}}"
     )
 
 
-def _names(jobs: Sequence[Job]) -> tuple[str, str]:
+def _format_ids(jobs: Sequence[Job]) -> tuple[str, str]:
     connectors = ", ".join(job.connector for job in jobs if job.task == CONNECTOR)
     tasks = ", ".join(f"{job.connector}-{job.task}" for job in jobs if job.task != CONNECTOR)
     return f"[{connectors}]", f"[{tasks}]"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SingleNode:
-    """Replies at once through the herder's mailbox, so that standalone mode uses the same code path as a cluster."""
+    """Membership that replies at once through the herder's mailbox, so that both modes use the same code path."""
 
     def __init__(self, *, herder: Address, published: Published, leader_url: str) -> None:
         self._herder = herder

@@ -1,8 +1,8 @@
 """Membership state: outlives the membership actor and handles the group's callbacks.
 
 The callbacks run on the group's thread and cannot wait for an actor's mailbox. They therefore use published data and
-the state of the flow, and the leader computes the assignments in them. The work that is reported in a join is current,
-because each join first waits for the actor (`PrepareJoin`), after all earlier messages of the group.
+the state of the flow, and the leader computes the assignments in them. The work that a join reports is current, because
+before each join the actor handles `PrepareJoin`, after all earlier messages of the group.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ class MembershipState:
             address: address of the membership actor.
             published: holder of the config that the herder publishes.
             clock: clock of the worker.
-            group: joined when the herder begins, and closed by its creator.
+            group: the group to join when the herder begins; closed by its creator.
             protocol: `connect.protocol`.
             url: URL of this worker for other workers: `rest.advertised.…`.
             settings: timeouts and delays.
             config_wait_timeout_s: maximum time that the leader waits for its config reader; blocks the group's thread.
-            ready: starts the engine for the group's connectors; returns whether it is ready to run tasks. Thread-safe.
-            metrics: records rebalances and the assigned work; by default they are not published.
+            ready: starts the engine for the group's connectors; returns whether the engine is ready. Thread-safe.
+            metrics: registry of rebalances and assigned work; by default, a new registry that is not exported.
             static: static assignment of this worker (`static.connectors`, `static.tasks`), if any.
         """
         self.address = address
@@ -100,7 +100,7 @@ class MembershipState:
         """Returns whether this worker may act for the group now. Thread-safe; used as `TaskSpec.lease`."""
         self.state = MemberState()
         self.herder_began = False
-        """Whether the herder has been live; stored here because the actor may die before it is notified."""
+        """Whether the herder has ever been live. Stored here, because the flag must outlive the membership actor."""
         self.started = False
         """Whether the group was started."""
         self._published = published
@@ -151,10 +151,10 @@ class MembershipState:
 
     def publish_work(self) -> None:
         """Publish the number of assigned connectors and tasks if it changed."""
-        owned = self.state.assignment
-        if owned is not self._published_work:
-            self._published_work = owned
-            work = Assignment() if owned is None else to_assignment(owned)
+        assignment = self.state.assignment
+        if assignment is not self._published_work:
+            self._published_work = assignment
+            work = Assignment() if assignment is None else to_assignment(assignment)
             self._publish(
                 lambda metrics: replace(metrics, connectors=len(work.connectors), tasks=len(work.tasks))
             )
@@ -176,7 +176,7 @@ class MembershipState:
         return self.address.question(PrepareJoin(expelled=expelled, away_s=away_s))
 
     def offers(self) -> Sequence[Offer]:
-        """Return the config offset that this worker has read and the work that it owns now."""
+        """Return the metadata for a join: the config offset that this worker has read and the work that it owns."""
         offset = self._published.latest.config.offset
         return make_offers(self._protocol, self._url, offset, self.state.assignment, self._static)
 
@@ -190,16 +190,16 @@ class MembershipState:
         last_generation: int,
     ) -> Mapping[str, bytes]:
         """Assign all work to all members. Raises ProtocolError for malformed metadata."""
-        joined = JoinResult(
+        join_result = JoinResult(
             protocol=GroupProtocol(protocol),
             leader=leader,
             members={member: decode_metadata(data) for member, data in members.items()},
             generation=generation,
             last_generation=last_generation,
         )
-        self._await_config(latest_offset(joined.members))
+        self._await_config(latest_offset(join_result.members))
         plan = plan_group(
-            joined,
+            join_result,
             self._published.latest.config,
             self._assignor,
             now_ms=int(self._clock.now() * 1000),
@@ -208,20 +208,20 @@ class MembershipState:
         )
         self._assignor, self._planned = plan.state, (generation, plan)
         log_plan(plan, generation)
-        return {member: encode_assignment(assigned) for member, assigned in plan.assignments.items()}
+        return {member: encode_assignment(assignment) for member, assignment in plan.assignments.items()}
 
     def on_joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
         """Pass the assignment to the actor, with its plan if this worker is the leader."""
-        assigned = decode_assignment(assignment)
-        planned = self._planned
-        plan = planned[1] if planned is not None and planned[0] == generation else None
+        decoded_assignment = decode_assignment(assignment)
+        latest_plan = self._planned
+        plan = latest_plan[1] if latest_plan is not None and latest_plan[0] == generation else None
         self.address.tell(
             GroupJoined(
                 protocol=GroupProtocol(protocol),
                 generation=generation,
                 member_id=member_id,
-                assignment=assigned,
-                plan=plan if assigned.leader == member_id else None,
+                assignment=decoded_assignment,
+                plan=plan if decoded_assignment.leader == member_id else None,
             )
         )
 

@@ -1,4 +1,7 @@
-"""Messages of `Claims`, which replies with `OffsetsLoaded` or `OffsetsFailed`, and a claim's request to the herder."""
+"""Messages that `Claims` receives, and the request that a claim sends to the herder.
+
+`Claims` replies with `OffsetsLoaded` or `OffsetsFailed`.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,9 @@ class CancelClaim(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyTask(Ask[None]):
-    """Verify that this worker still runs a task with configs of `version`. Raises KraalError if not, StoreError.
+    """Verify that a task is still assigned to this worker with task configs of `version`; otherwise raise KraalError.
 
-    Verified after the config has been read to its current end (KIP-618).
+    The herder first reads the config log to its current end (KIP-618), and raises StoreError if that fails.
     """
 
     task: TaskId

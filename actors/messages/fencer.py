@@ -10,7 +10,7 @@ from actors.runtime.mailbox import Address, Tell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceProducers(Tell):
-    """Fence the producers with these transactional ids; `ProducersFenced` is sent to `reply_to`."""
+    """Fence the producers with these transactional ids. The fencer sends `ProducersFenced` to `reply_to`."""
 
     token: int
     transactional_ids: Sequence[str]

@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateConnector(Ask[str | None]):
-    """Create a connector; replies when the snapshot contains it, with a message about its initial offsets, if any.
+    """Create a connector. Replies when the snapshot contains it, with a message about any initial offsets.
 
+    If `initial_state` is None, the connector starts as RUNNING, and no target state is written.
     Raises BadRequest, ConfigInvalid, AlreadyExists, NotLeader, RetryableConflict, StoreError.
-    Source: POST /connectors; KIP-980 for `initial_state` (None for RUNNING, without a record); KIP-995.
+    Source: POST /connectors (KIP-980 for `initial_state`, KIP-995 for `initial_offsets`).
     """
 
     name: ConnectorName
@@ -50,7 +51,7 @@ class CreateConnector(Ask[str | None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutConfig(Ask[bool]):
-    """Create or replace a config; replies True if it was created. Raises like CreateConnector.
+    """Create or replace a config; replies with True if the connector was created. Raises like CreateConnector.
 
     Source: PUT /connectors/{c}/config.
     """
@@ -95,8 +96,8 @@ class SetTargetState(Ask[None]):
 class RestartConnector(Ask[dict[str, Json] | None]):
     """Restart a connector, its tasks, or only the failed instances (KIP-745).
 
-    Without options, replies None (204) when the connector has started again; otherwise replies the body of 202.
-    An instance on this worker restarts at once; other requests wait while a rebalance is due or in progress.
+    Without options, replies with None (204) when the connector has started again; otherwise replies with the body of
+    202. An instance on this worker restarts at once; other requests wait while a rebalance is due or in progress.
     Raises NotFound, NotLeader, NotOwner, RetryableConflict, KraalError if the start fails.
     """
 
@@ -107,7 +108,7 @@ class RestartConnector(Ask[dict[str, Json] | None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartTask(Ask[None]):
-    """Restart one task; replies when it has started again. Raises NotFound, NotOwner, RetryableConflict.
+    """Restart one task; replies when the task has started again. Raises NotFound, NotOwner, RetryableConflict.
 
     Source: POST /connectors/{c}/tasks/{t}/restart.
     """
@@ -124,7 +125,7 @@ class ResetTopics(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutTaskConfigs(Ask[None]):
-    """Publish the task configs of a connector on another worker; replies when they have been read back.
+    """Publish the task configs of a connector on another worker; replies when the configs have been read back.
 
     Raises NotLeader, NotFound, BadRequest for a stopped connector, StoreError.
     Source: POST /connectors/{c}/tasks, which workers send to the leader.
@@ -185,7 +186,7 @@ class RecordsRead(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndReached(Tell):
-    """All `RecordsRead` up to the end requested by `ReadToEnd` precede this message; or `error`."""
+    """The reader has sent all records up to the end that `ReadToEnd` requested, or has failed with `error`."""
 
     token: int
     error: Exception | None = None
@@ -201,7 +202,7 @@ class Appended(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendFailed(Tell):
-    """Writing the records sent with `token` failed; they may nevertheless be in the log."""
+    """Writing the records sent with `token` failed; the records may nevertheless be in the log."""
 
     token: int
     error: Exception
@@ -265,7 +266,7 @@ class GroupLost(Tell):
 
 @dataclass(frozen=True, slots=True)
 class HerderTick(Tell):
-    """Heartbeat; the herder calls `Membership.on_alive(number)` at once. If it hangs, the worker leaves its group."""
+    """Liveness check; the herder calls `Membership.on_alive(number)`. A worker whose herder hangs leaves the group."""
 
     number: int
 
@@ -284,8 +285,8 @@ class ClusterIdReceived(Tell):
 class InstanceChanged(Tell):
     """An instance of this worker is now in `state`, one of Connect's states.
 
-    UNASSIGNED with `stopped` means that it is no longer on this worker; without `stopped`, the instance is starting,
-    and `trace` contains the reason why it waits.
+    UNASSIGNED with `stopped` means that the instance no longer runs on this worker. UNASSIGNED without `stopped` means
+    that the instance is starting; `trace` then contains the reason why it waits.
     """
 
     instance: Instance
@@ -358,7 +359,7 @@ class HideRestarting(Tell):
 
 @dataclass(frozen=True, slots=True)
 class StartupDone(Ask[None]):
-    """The connectors given on the command line exist, so `/health` may report healthy. Repeated if the herder died."""
+    """The connectors given on the command line exist, so `/health` may report healthy. Resent if the herder died."""
 
 
 @dataclass(frozen=True, slots=True)

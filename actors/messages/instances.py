@@ -33,7 +33,7 @@ class CancelInstance(Tell):
 
 @dataclass(frozen=True, slots=True)
 class RepeatReport(Tell):
-    """Repeat the latest report, which the worker may have missed because it died."""
+    """Repeat the latest report, because the worker may have died before it received the report."""
 
 
 @dataclass(frozen=True, slots=True)

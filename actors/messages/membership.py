@@ -1,4 +1,4 @@
-"""Messages that the Membership actor receives. The group sends its messages from its own thread."""
+"""Messages that the membership actor receives from the herder, the group (on the group's thread) and the clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HerderBegan(Tell):
 
 @dataclass(frozen=True, slots=True)
 class WorkChanged(Tell):
-    """Connectors or tasks changed, and instances that had to stop first have stopped."""
+    """Connectors or tasks have changed, and the instances that had to stop first have stopped."""
 
 
 @dataclass(frozen=True, slots=True)

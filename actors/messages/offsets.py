@@ -33,7 +33,7 @@ class LaggedOffsets:
 
     pairs: OffsetPairs
     lags: Sequence[int | None]
-    """The lag of each pair, None if the end offset is unknown; empty for a source."""
+    """The lag of each pair; None if the end offset is unknown. Empty for a source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +77,14 @@ class FetchOffsets(Tell):
     kind: str
     """`source` or `sink`; `unknown` if the class in `connector.class` is not installed on this worker."""
     config: Config
-    lagging: bool = False
+    with_lags: bool = False
     """Whether to look up the end offsets of a sink's partitions."""
     reply_to: Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModifyOffsets(Tell):
-    """Change the offsets of a connector without tasks if its plugin accepts them; replies with `OffsetsModified`."""
+    """Change the offsets of a connector without tasks if its plugin accepts the change. Reply: `OffsetsModified`."""
 
     token: int
     name: ConnectorName

@@ -36,7 +36,7 @@ class TasksPublished(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishFailed(Tell):
-    """Publishing the configs sent with `token` failed; the leader may nevertheless have written them."""
+    """Publishing the configs sent with `token` failed; the leader may nevertheless have written the configs."""
 
     token: int
     error: Exception

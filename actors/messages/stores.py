@@ -29,7 +29,7 @@ class Append(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryAppend(Tell):
-    """Retry failed writes, except for keys that were written again since."""
+    """Retry failed writes, except those of keys that have been written again since."""
 
     entries: Sequence[Entry]
     attempt: int
@@ -59,7 +59,7 @@ class ReadToEnd(Tell):
 
 @dataclass(frozen=True, slots=True)
 class PollNext(Tell):
-    """Wait for the next records of a log with other writers; outdated turns are dropped."""
+    """Wait for the next records of a log with other writers; the reader ignores an outdated `turn`."""
 
     turn: int
 
@@ -92,7 +92,7 @@ class StoreOffsets(Tell):
 
 @dataclass(frozen=True, slots=True)
 class FlushOffsets(Tell):
-    """Write all offsets received since the last write at once."""
+    """Immediately write all offsets received since the last write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class OffsetsLoaded(Tell):
     token: int
     offsets: Mapping[SourcePartition, Offset]
     transactions: Transactions | None = field(default=None, compare=False)
-    """Result of ClaimTask in addition to offsets; owned by the receiver."""
+    """Set in the reply to ClaimTask; owned by the receiver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,9 +27,10 @@ def do_nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervise(Tell):
-    """Start an actor at `address` and restart it within the budget; then call `on_budget_exhausted` with the cause.
+    """Start an actor at `address`, and restart it within the budget. If it dies more often, call `on_budget_exhausted`.
 
-    `on_restart` is called after each restart, when the new actor receives messages.
+    `on_budget_exhausted` receives the last error. `on_restart` is called after each restart, once the new actor
+    receives messages.
     """
 
     address: Address

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Assign(Tell):
-    """Run these instances; None stops an instance. Other instances are unchanged."""
+    """Run these instances, and stop those with a value of None. Other instances are unchanged."""
 
     changes: Mapping[Instance, WantedInstance | None]
     together: frozenset[Instance] = frozenset()
@@ -30,7 +30,7 @@ class ReportWork(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopOverdue(Tell):
-    """The stop timeout of an instance has expired. `cancelled`: it has already been cancelled."""
+    """The stop timeout of an instance has expired. `cancelled`: whether the instance has already been cancelled."""
 
     instance: Instance
     incarnation: Incarnation

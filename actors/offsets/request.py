@@ -1,9 +1,9 @@
 """Actor of one offset request, which may block.
 
-The offset keeper reads and writes a source's offsets, after all pending writes of tasks. Offsets are read before each
-change, even if no offset is deleted, so that the store has the keys of each partition. A sink's offsets are in Kafka,
-and this actor waits for Kafka itself. Between the read and the write, the connector's plugin validates the new
-offsets; a connector object is created only for the validation and is not started.
+The offset keeper completes all pending writes of tasks before it reads or writes a source's offsets. Offsets are read
+before each change, even if no offset is deleted, so that the store has the keys of each partition. A sink's offsets are
+in Kafka, and this actor waits for Kafka itself. Between the read and the write, the connector's plugin validates the
+new offsets; a connector object is created only for the validation and is not started.
 Source: Worker.connectorOffsets, modifyConnectorOffsets (Kafka 4.4.0).
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KEEPER_TIMEOUT_S = 10.0
-"""Timeout of the keeper, which may have died with the request; the read is then repeated."""
+"""Timeout of a request to the keeper, which may have died while handling it; a read is then repeated."""
 MIN_TIMEOUT_S = 0.001
 _NO_OFFSETS: Mapping[Any, None] = {}
 
@@ -71,12 +71,12 @@ def create_request(
 ) -> Behaviour:
     """Return the behaviour that completes `request` by `deadline_s` and then calls `on_end`."""
     if request.kind == "sink":
-        return _Sink(request, context, deadline_s, on_end)
+        return _SinkRequest(request, context, deadline_s, on_end)
     if request.kind == "source" and context.transactions is not None:
-        return _ExactlyOnceSource(request, context, context.transactions, deadline_s, on_end)
+        return _ExactlyOnceSourceRequest(request, context, context.transactions, deadline_s, on_end)
     if request.kind == "source":
-        return _Source(request, address, context, deadline_s, on_end)
-    return _Unknown(request, context, on_end)
+        return _SourceRequest(request, address, context, deadline_s, on_end)
+    return _UnknownRequest(request, context, on_end)
 
 
 def fail(request: Request, error: Exception) -> None:
@@ -101,21 +101,23 @@ def _reply_modified(
 
 
 def _source_changes(
-    request: ModifyOffsets, stored: Mapping[SourcePartition, Offset]
+    request: ModifyOffsets, stored_offsets: Mapping[SourcePartition, Offset]
 ) -> Mapping[SourcePartition, Offset | None]:
     """Return the offsets to write, given the stored offsets."""
     if request.reset:
-        return dict.fromkeys(stored)
-    return {**dict.fromkeys(stored), **request.source} if request.replace else request.source
+        return dict.fromkeys(stored_offsets)
+    return {**dict.fromkeys(stored_offsets), **request.source} if request.replace else request.source
 
 
-def _validate_by_plugin(request: ModifyOffsets, kind: offset_rules.Kind, ask: Callable[[], bool]) -> bool:
+def _validate_by_plugin(
+    request: ModifyOffsets, kind: offset_rules.Kind, validate: Callable[[], bool]
+) -> bool:
     """Let the plugin validate new offsets; return the plugin's result. Raises KraalError if the plugin rejects them."""
     if request.restore:
         return True
     try:
         with plugin_code(f"altering offsets of {request.name}"):
-            return ask()
+            return validate()
     except PluginFailed as failure:
         cause = failure.__cause__
         if isinstance(cause, OffsetsNotSupported):
@@ -128,7 +130,7 @@ def _validate_by_plugin(request: ModifyOffsets, kind: offset_rules.Kind, ask: Ca
         raise KraalError(offset_rules.modification_failed_text(kind, request.name)) from failure
 
 
-class _Unknown:
+class _UnknownRequest:
     """Request for a connector with an unknown class; replies with the error of loading the class."""
 
     def __init__(self, request: Request, context: RequestContext, on_end: Callable[[], None]) -> None:
@@ -137,7 +139,7 @@ class _Unknown:
         self._on_end = on_end
 
     def receive(self, message: object) -> None:
-        """Reply, whatever the message."""
+        """Reply on any message."""
         del message
         name = self._request.name
         try:
@@ -153,7 +155,7 @@ class _Unknown:
         self._on_end()
 
 
-class _Sink:
+class _SinkRequest:
     """Request for a sink's offsets; executed in one step that waits for Kafka."""
 
     def __init__(
@@ -165,7 +167,7 @@ class _Sink:
         self._on_end = on_end
 
     def receive(self, message: object) -> None:
-        """Carry out the request, whatever the message."""
+        """Execute the request on any message."""
         del message
         request = self._request
         try:
@@ -182,12 +184,12 @@ class _Sink:
         return max(self._deadline_s - self._context.clock.now(), MIN_TIMEOUT_S)
 
     def _fetch(self, request: FetchOffsets, config: Mapping[str, str]) -> None:
-        groups, name = self._context.groups(), request.name
+        group_offsets, name = self._context.groups(), request.name
         try:
-            committed = groups.read(name, config, timeout_s=self._remaining_s())
+            committed = group_offsets.read(name, config, timeout_s=self._remaining_s())
             ends = (
-                groups.ends(name, config, committed, timeout_s=self._remaining_s())
-                if request.lagging
+                group_offsets.ends(name, config, committed, timeout_s=self._remaining_s())
+                if request.with_lags
                 else None
             )
         except KraalError as error:
@@ -198,15 +200,15 @@ class _Sink:
         )
 
     def _modify(self, request: ModifyOffsets, config: Mapping[str, str]) -> None:
-        groups, name = self._context.groups(), request.name
+        group_offsets, name = self._context.groups(), request.name
         committed: Mapping[TopicPartition, int] = {}
         if request.reset or request.replace:
             try:
-                committed = groups.read(name, config, timeout_s=self._remaining_s())
+                committed = group_offsets.read(name, config, timeout_s=self._remaining_s())
             except KraalError as error:
                 raise _reported_error(offset_rules.unreadable_offsets_text(name), error) from error
         requested = dict.fromkeys(committed) if request.reset else request.sink
-        wanted = {**dict.fromkeys(committed), **requested}
+        new_offsets = {**dict.fromkeys(committed), **requested}
         managed = _validate_by_plugin(
             request, "sink", lambda: self._context.make_plugin(config).alter_sink_offsets(config, requested)
         )
@@ -214,9 +216,9 @@ class _Sink:
             raise KraalError(offset_rules.plugin_timeout_text("sink", name))
         try:
             if request.reset:
-                groups.delete(name, config, timeout_s=self._remaining_s())
+                group_offsets.delete(name, config, timeout_s=self._remaining_s())
             else:
-                groups.alter(name, config, wanted, timeout_s=self._remaining_s())
+                group_offsets.alter(name, config, new_offsets, timeout_s=self._remaining_s())
         except GroupInUse as error:
             raise _reported_error(offset_rules.group_in_use_text(name, reset=request.reset), error) from error
         except KraalError as error:
@@ -226,11 +228,11 @@ class _Sink:
         _reply_modified(
             request,
             managed=managed,
-            sink_before={partition: committed.get(partition) for partition in wanted},
+            sink_before={partition: committed.get(partition) for partition in new_offsets},
         )
 
 
-class _ExactlyOnceSource:
+class _ExactlyOnceSourceRequest:
     """Request for the offsets of an exactly-once source; executed in one step that waits for Kafka."""
 
     def __init__(
@@ -248,19 +250,19 @@ class _ExactlyOnceSource:
         self._on_end = on_end
 
     def receive(self, message: object) -> None:
-        """Carry out the request, whatever the message."""
+        """Execute the request on any message."""
         del message
         request, name = self._request, self._request.name
         is_fetch = isinstance(request, FetchOffsets)
         try:
             config = self._context.resolve(request.config)
             try:
-                stored = self._transactions.load(name, config)
+                stored_offsets = self._transactions.load(name, config)
                 if isinstance(request, FetchOffsets):
-                    pairs = offset_rules.source_pairs(stored)
+                    pairs = offset_rules.source_pairs(stored_offsets)
                     request.reply_to.tell(OffsetsFetched(token=request.token, pairs=pairs))
                 else:
-                    self._modify(request, config, stored)
+                    self._modify(request, config, stored_offsets)
             except StoreError as error:
                 text = (
                     offset_rules.fetch_failed_text("source", name)
@@ -273,23 +275,28 @@ class _ExactlyOnceSource:
         self._on_end()
 
     def _modify(
-        self, request: ModifyOffsets, config: Mapping[str, str], stored: Mapping[SourcePartition, Offset]
+        self,
+        request: ModifyOffsets,
+        config: Mapping[str, str],
+        stored_offsets: Mapping[SourcePartition, Offset],
     ) -> None:
-        wanted = _source_changes(request, stored)
-        requested = request.source if request.replace else wanted
+        changes = _source_changes(request, stored_offsets)
+        requested = request.source if request.replace else changes
         managed = _validate_by_plugin(
             request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, requested)
         )
         if self._context.clock.now() >= self._deadline_s:
             raise KraalError(offset_rules.plugin_timeout_text("source", request.name))
-        if wanted:
-            self._transactions.alter(request.name, config, wanted)
+        if changes:
+            self._transactions.alter(request.name, config, changes)
         _reply_modified(
-            request, managed=managed, source_before={partition: stored.get(partition) for partition in wanted}
+            request,
+            managed=managed,
+            source_before={partition: stored_offsets.get(partition) for partition in changes},
         )
 
 
-class _Source:
+class _SourceRequest:
     """Request for a source's offsets, which the keeper reads and writes and the plugin validates."""
 
     def __init__(
@@ -309,7 +316,7 @@ class _Source:
         """Token of the pending request to the keeper; 0 after completion."""
         self._is_storing = False
         self._is_managed = False
-        self._before: Mapping[SourcePartition, Offset | None] = {}
+        self._previous_offsets: Mapping[SourcePartition, Offset | None] = {}
 
     def receive(self, message: object) -> None:
         """Handle one message. Replies to earlier requests are dropped."""
@@ -368,36 +375,36 @@ class _Source:
             error,
         )
 
-    def _on_loaded(self, stored: Mapping[SourcePartition, Offset]) -> None:
+    def _on_loaded(self, stored_offsets: Mapping[SourcePartition, Offset]) -> None:
         request = self._request
         if isinstance(request, FetchOffsets):
-            pairs = offset_rules.source_pairs(stored)
+            pairs = offset_rules.source_pairs(stored_offsets)
             request.reply_to.tell(OffsetsFetched(token=request.token, pairs=pairs))
             self._end()
             return
-        wanted = _source_changes(request, stored)
-        requested = request.source if request.replace else wanted
+        changes = _source_changes(request, stored_offsets)
+        requested = request.source if request.replace else changes
         config = self._context.resolve(request.config)
         self._is_managed = _validate_by_plugin(
             request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, requested)
         )
-        self._before = {partition: stored.get(partition) for partition in wanted}
+        self._previous_offsets = {partition: stored_offsets.get(partition) for partition in changes}
         if self._context.clock.now() >= self._deadline_s:
             raise KraalError(offset_rules.plugin_timeout_text("source", request.name))
-        if not wanted:
+        if not changes:
             self._on_stored()
             return
         self._is_storing = True
         self._token = next(_tokens)
         self._context.keeper.tell(
-            StoreOffsets(connector=request.name, offsets=wanted, reply_to=self._address, token=self._token)
+            StoreOffsets(connector=request.name, offsets=changes, reply_to=self._address, token=self._token)
         )
         # Not retried, because a second write could overwrite offsets that a resumed task has stored.
         self._wait(self._deadline_s)
 
     def _on_stored(self) -> None:
         if isinstance(self._request, ModifyOffsets):
-            _reply_modified(self._request, managed=self._is_managed, source_before=self._before)
+            _reply_modified(self._request, managed=self._is_managed, source_before=self._previous_offsets)
         self._end()
 
 

@@ -1,7 +1,7 @@
-"""Offset service (KIP-875): starts an actor for each offset request, up to a maximum number of concurrent requests.
+"""Offset service (KIP-875), which starts an actor for each offset request.
 
 A request waits for Kafka, the offset keeper or a plugin without delaying the herder or other requests. The number of
-concurrent requests is limited because each request for a sink holds a connection and its threads.
+concurrent requests is limited, because each request for a sink uses a connection and several threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REQUEST_TIMEOUT_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class RequestEnded(Tell):
-    """The actor of a request has stopped."""
+    """The actor at `address`, which handled a request, has stopped."""
 
     address: Address
 

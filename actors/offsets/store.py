@@ -1,6 +1,7 @@
 """Owner of the offset store. Offsets that tasks send during a write, or soon after it, are written as one batch.
 
-A write for a hundred tasks costs as much as for one task: one replacement and fsync of a file, or one acknowledgement.
+A write for a hundred tasks costs as much as for one task: one replacement and fsync of a file, or one acknowledgement
+from Kafka.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MIN_WRITE_INTERVAL_S = 0.02
-"""Minimum interval between two writes of a worker process; an idle keeper writes at once."""
+"""Minimum interval between two writes by a worker process; an idle keeper writes at once."""
 RECENT_WRITE_S = 0.1
-"""After a write within this time, the next write is delayed by at least a quarter of the interval, to batch offsets."""
+"""If the last write is more recent, the next one is delayed by at least a quarter of the interval, to batch offsets."""
 
 
 class OffsetKeeper:
@@ -87,23 +88,23 @@ class OffsetKeeper:
             self._address.tell(FlushOffsets())
 
     def _flush(self) -> None:
-        waiting = [message for message in self._waiting if self._may_be_stored(message)]
+        messages = [message for message in self._waiting if self._may_be_stored(message)]
         self._waiting = []
-        if not waiting:
+        if not messages:
             return
         changes: dict[ConnectorName, dict[SourcePartition, Offset | None]] = {}
-        for message in waiting:
+        for message in messages:
             changes.setdefault(message.connector, {}).update(message.offsets)
         try:
             self._store.store(changes)
         except StoreError as error:
             log.warning("Failed to store offsets: %s", error)
-            for message in waiting:
+            for message in messages:
                 message.reply_to.tell(OffsetsFailed(token=message.token, error=error))
             return
         finally:
             self._flushed_s = self._clock.now()
-        for message in waiting:
+        for message in messages:
             message.reply_to.tell(OffsetsStored(token=message.token))
 
     def _may_be_stored(self, message: StoreOffsets) -> bool:

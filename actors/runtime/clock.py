@@ -36,7 +36,7 @@ class Clock(Protocol):
 
 
 class MessageTimer:
-    """Sends one delayed message to the actor itself, for example when a reply is overdue."""
+    """Timer with which an actor sends itself one delayed message, for example to detect an overdue reply."""
 
     def __init__(self, clock: Clock, address: Address) -> None:
         self._clock = clock
@@ -44,7 +44,7 @@ class MessageTimer:
         self._timer: Timer | None = None
 
     def schedule(self, delay_s: float, message: Tell) -> None:
-        """Schedule `message` in `delay_s` seconds, replacing the scheduled message."""
+        """Schedule `message` in `delay_s` seconds; a message that is already scheduled is canceled."""
         self.cancel()
         self._timer = self._clock.after(delay_s, self._address, message)
 
@@ -115,7 +115,7 @@ class ThreadClock:
                 alarm.address.tell(alarm.message)
 
     def _is_due(self) -> bool:
-        """Remove cancelled messages, which need no wake-up; return whether the first message is due."""
+        """Return whether the first message is due, after removing cancelled messages from the front of the queue."""
         while self._due and self._due[0][2].cancelled:
             heapq.heappop(self._due)
         return bool(self._due) and self._due[0][0] <= self.now()

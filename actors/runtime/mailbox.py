@@ -101,9 +101,9 @@ class Question:
         else:
             settle(self.future, result, None)
 
-    def _copy_result(self, promised: Future[Any]) -> None:
-        error = promised.exception()
-        settle(self.future, None if error else promised.result(), error)
+    def _copy_result(self, reply_future: Future[Any]) -> None:
+        error = reply_future.exception()
+        settle(self.future, None if error else reply_future.result(), error)
 
 
 class Address:
@@ -127,7 +127,7 @@ class Address:
         return f"Address({self.name!r})"
 
     def bind(self, deliver: Callable[[object], bool] | None) -> None:
-        """Attach an actor, or detach it (None).
+        """Attach an actor, or detach the current one if `deliver` is None.
 
         `deliver` adds a message to the actor's mailbox, or returns False if the actor is dead.
         """

@@ -2,7 +2,7 @@
 
 The actors of connectors and tasks handle a message in microseconds and then wait, so a thread for each would only cost
 memory and wake-ups. Code that may block (a plugin's `start`, a config provider) runs inside `blocking`, so that
-another thread runs other actors' turns meanwhile. At least `size` threads are never blocked.
+another thread runs other actors' turns meanwhile. Blocked threads do not count towards `size`.
 """
 
 from __future__ import annotations

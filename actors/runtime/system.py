@@ -168,7 +168,7 @@ class _Inbox:
         self._request: Callable[[], None] = lambda: None
         self._has_turn = False
         """Whether a turn is requested or running."""
-        self._left = 0
+        self._remaining = 0
         """Number of messages that this turn may still handle."""
 
     def attach(self, request: Callable[[], None]) -> None:
@@ -186,9 +186,9 @@ class _Inbox:
 
     def get(self) -> Any:
         """Remove and return the next message. Raises queue.Empty when the turn is over."""
-        if not self._messages or not self._left:
+        if not self._messages or not self._remaining:
             raise queue.Empty
-        self._left -= 1
+        self._remaining -= 1
         return self._messages.popleft()
 
     def empty(self) -> bool:
@@ -201,7 +201,7 @@ class _Inbox:
 
     def begin_turn(self) -> None:
         """Reset the message limit for a new turn."""
-        self._left = MAX_MESSAGES_PER_TURN
+        self._remaining = MAX_MESSAGES_PER_TURN
 
     def end_turn(self) -> None:
         """Request another turn if there are more messages."""
@@ -272,9 +272,9 @@ class ThreadSystem:
         for address in refs:
             self.stop(address)
         deadline = time.monotonic() + timeout_s
-        running = [a.name for a, ref in refs.items() if not _stop_and_wait(ref, deadline)]
+        running_actors = [a.name for a, ref in refs.items() if not _stop_and_wait(ref, deadline)]
         self._threads.close()
-        return running
+        return running_actors
 
 
 def _inbox(ref: pykka.ActorRef[_BehaviourActor]) -> queue.Queue[object] | _Inbox:

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a file of the image, not of a package
-"""Exit with 0 if GET of KRAAL_HEALTH_URL, by default on port 8083, reports that this container's worker is healthy.
+"""Exit with 0 if a GET of KRAAL_HEALTH_URL (default: /health on port 8083) reports that the worker is healthy.
 
 The certificate of an https listener is not checked, because the request does not leave the container.
 """
@@ -11,9 +11,9 @@ import urllib.error
 import urllib.request
 
 TIMEOUT_S = 8
-DEFAULT = "http://127.0.0.1:8083/health"
+DEFAULT_URL = "http://127.0.0.1:8083/health"
 
-url = os.environ.get("KRAAL_HEALTH_URL", DEFAULT)
+url = os.environ.get("KRAAL_HEALTH_URL", DEFAULT_URL)
 context = ssl._create_unverified_context() if url.startswith("https:") else None  # noqa: S323, SLF001
 opener = urllib.request.build_opener(
     urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])

@@ -2,8 +2,8 @@
 
 The broker outlives the command that starts it, so a record in its data directory (`state.py`) identifies its process;
 other processes are never signaled. The broker is ready when it responds to a metadata request with the cluster id of
-its data directory. An open port is not sufficient, because a broker opens it seconds before it is ready and another
-program may use it.
+its data directory. An open port is not sufficient, because a broker opens its port seconds before it is ready, and
+another program may use the port.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """The status of a broker; `pid` is None if it is not running."""
+    """The status of a broker; `pid` is None if the broker is not running."""
 
     pid: int | None
     port: int
@@ -58,7 +58,7 @@ class BrokerStatus:
 def free_port() -> int:
     """Return an unused TCP port on loopback that this process has not returned before.
 
-    Another process may occupy it before the caller. Raises BrokerError if no port is free.
+    Another process may occupy the port before the caller. Raises BrokerError if no port is free.
     """
     for port in random.SystemRandom().sample(_PORTS, _MAX_ATTEMPTS):
         with socket.socket() as probe, suppress(OSError):
@@ -68,7 +68,7 @@ def free_port() -> int:
                     _returned_ports.add(port)
                     return port
     raise BrokerError(
-        f"No free port was found on {HOST} from {_PORTS[0]} to {_PORTS[-1]}; stop processes that use them."
+        f"No free port was found on {HOST} from {_PORTS[0]} to {_PORTS[-1]}; stop processes that use these ports."
     )
 
 
@@ -112,7 +112,7 @@ class Broker:
 
     @property
     def pid(self) -> int | None:
-        """The pid of the broker; None if it is not running."""
+        """The pid of the broker; None if the broker is not running."""
         process = self._process()
         return process.pid if process else None
 
@@ -171,7 +171,7 @@ class Broker:
     def _start_process(self) -> None:
         java, jars = str(find_java()), classpath(self._jars)
         with _lock:
-            _returned_ports.add(self.port)  # another process may have chosen it
+            _returned_ports.add(self.port)  # another process may have chosen the port
         settings = server_properties(
             self.data_dir, port=self.port, controller_port=free_port(), extra=self._extra
         )
@@ -334,7 +334,7 @@ def _accepts_connections(port: int) -> bool:
 
 
 def _detach(command: list[str], output: Path) -> int:
-    """Start `command` as a daemon in its own session; return its pid.
+    """Start `command` as a daemon in a new session; return the pid of the daemon.
 
     Ctrl-C in the terminal is therefore not sent to the broker, and Kraal does not have to reap a child process.
     """

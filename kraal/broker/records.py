@@ -35,7 +35,7 @@ class BrokerRecord:
 
 
 def read_topic(bootstrap: str, topic: str, *, timeout_s: float) -> list[BrokerRecord]:
-    """Return all current records of a topic by partition; empty if the topic does not exist.
+    """Return all current records of a topic, ordered by partition and offset; empty if the topic does not exist.
 
     Blocks for at most about `timeout_s`. Joins no group. Raises BrokerError if the broker does not respond in time.
     """
@@ -73,9 +73,10 @@ def write_topic(
 
     for value in values:
         producer.produce(topic, key=key, value=value, on_delivery=on_delivery)
-    unacknowledged = producer.flush(timeout_s)
-    if unacknowledged or errors:
-        reason = errors[0] if errors else f"{unacknowledged} not acknowledged after {timeout_s:g} s"
+    unacknowledged_count = producer.flush(timeout_s)
+    if unacknowledged_count or errors:
+        timeout = f"{unacknowledged_count} records were not acknowledged within {timeout_s:g} s"
+        reason = errors[0] if errors else timeout
         raise BrokerError(f"Failed to write all records to topic {topic} at {bootstrap}: {reason}")
 
 
@@ -120,18 +121,21 @@ def _list_watermarks(
 def _read_to_ends(
     consumer: Consumer, topic: str, ends: dict[int, int], deadline: float
 ) -> list[BrokerRecord]:
-    """Read up to the offsets `ends`; uses positions, because the last offsets may be transaction markers."""
+    """Return the records before the offsets in `ends`, sorted by partition and offset.
+
+    Compares positions with `ends`, because the last offsets may be those of transaction markers.
+    """
     records: list[BrokerRecord] = []
-    unfinished = dict(ends)
+    remaining_ends = dict(ends)
     consumer.assign([TopicPartition(topic, number, 0) for number in ends])
-    while unfinished:
+    while remaining_ends:
         if time.monotonic() > deadline:
             raise BrokerError(
-                f"Timed out reading topic {topic}; unfinished partitions: {sorted(unfinished)}."
+                f"Timed out reading topic {topic}; unfinished partitions: {sorted(remaining_ends)}."
             )
         messages = consumer.consume(500, _POLL_INTERVAL_S)
         records += [_to_record(message) for message in messages if message.error() is None]
-        for position in consumer.position([TopicPartition(topic, number) for number in unfinished]):
-            if position.offset >= unfinished[position.partition]:
-                del unfinished[position.partition]
+        for position in consumer.position([TopicPartition(topic, number) for number in remaining_ends]):
+            if position.offset >= remaining_ends[position.partition]:
+                del remaining_ends[position.partition]
     return sorted(records, key=lambda record: (record.partition, record.offset))

@@ -36,10 +36,10 @@ _name_argument = click.argument("name", type=_DeadLetterSourceName(), metavar="C
 _topic_flag = click.option(
     "--topic", "is_topic", is_flag=True, help="Interpret the name as a topic; no worker is needed."
 )
-_partition = click.option(
+_partition_option = click.option(
     "--partition", type=click.IntRange(min=0), metavar="P", help="Partition; requires --offset."
 )
-_offset = click.option(
+_offset_option = click.option(
     "--offset", type=click.IntRange(min=0), metavar="O", help="Offset; requires --partition."
 )
 
@@ -72,9 +72,10 @@ def dlq() -> None:
 @output_option
 @on_kafka
 def ls(rest: Rest, kafka: Kafka | None, *, style: str) -> None:
-    """List the connectors with a dead letter queue topic and the number of letters in it.
+    """List the connectors that have a dead letter queue topic, with the number of records in that topic.
 
-    LETTERS counts the whole topic, even if connectors share it; `-` means that the topic does not exist yet.
+    LETTERS counts all records of the topic, even if several connectors share it; `-` means that the topic does not
+    exist yet.
     """
     connectors = rest.get("connectors", query=[("expand", "info")])
     rows = [
@@ -92,13 +93,13 @@ def ls(rest: Rest, kafka: Kafka | None, *, style: str) -> None:
 
 
 def _row(kafka: Kafka, name: str, topic: str) -> dict[str, Any]:
-    letters = left_to_replay = None
+    letter_count = left_to_replay = None
     if topic in kafka.partitions:
         spans = kafka.spans(topic)
-        letters = sum(span.count for span in spans.values())
+        letter_count = sum(span.count for span in spans.values())
         committed = kafka.committed_offsets(DeadLetterQueue(topic, name).group, topic)
         left_to_replay = sum(span.count for span in uncommitted_offsets(spans, committed).values())
-    return {"connector": name, "topic": topic, "letters": letters, "left_to_replay": left_to_replay}
+    return {"connector": name, "topic": topic, "letters": letter_count, "left_to_replay": left_to_replay}
 
 
 def _rest_row(rest: Rest, name: str, topic: str) -> dict[str, Any]:
@@ -139,8 +140,8 @@ def _require_kafka(**options: bool) -> None:
     metavar="N",
     help="Maximum number of records.",
 )
-@_partition
-@_offset
+@_partition_option
+@_offset_option
 @click.option("--stack", is_flag=True, help="Also print stack traces.")
 @click.option("--json", "is_json", is_flag=True, help="Print one JSON object per line with all details.")
 @output_option
@@ -234,8 +235,8 @@ def _parse_position(partition: int | None, offset: int | None) -> tuple[int, int
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of records (default: all)."
 )
-@_partition
-@_offset
+@_partition_option
+@_offset_option
 @click.option("--from-beginning", is_flag=True, help="Include letters that were replayed before.")
 @click.option("--dry-run", is_flag=True, help="Print the target of each record without writing anything.")
 @output_option
@@ -287,7 +288,9 @@ def replay(
         spans = uncommitted_offsets(spans, kafka.committed_offsets(queue.group, queue.topic))
     is_recorded = start is None and not dry_run
     report = _ReplayReport(queue.topic, dry_run=dry_run, style=style)
-    chunks = replayed(kafka, queue, spans, targets, limit=limit, write=not dry_run, remember=is_recorded)
+    chunks = replayed(
+        kafka, queue, spans, targets, limit=limit, write=not dry_run, commit_progress=is_recorded
+    )
     total = sum(span.count for span in spans.values())
     with Progress("Replaying dead letters", min(total, limit or total)) as progress:
         for chunk in chunks:
@@ -302,22 +305,22 @@ def replay(
 def _replay_over_rest(rest: Rest, name: str, limit: int | None, *, dry_run: bool, style: str) -> None:
     letters = over_rest.get_letters(rest, name, 1)
     report = _ReplayReport(letters["topic"], dry_run=dry_run, style=style)
-    source, remaining = letters["topic"], letters["left_to_replay"]
-    total = min(remaining, limit or remaining)
+    source, remaining_count = letters["topic"], letters["left_to_replay"]
+    total = min(remaining_count, limit or remaining_count)
     with Progress("Replaying dead letters", total) as progress:
         for response in over_rest.replay_in_requests(rest, name, total, dry_run=dry_run):
             report.written.update(response["written"])
             progress.set_done(report.written.total())
             if dry_run:
-                for written in response["targets"]:
-                    position = f"{source}-{written['partition']}@{written['offset']}"
-                    report.report_target(position, Target(written["to_topic"], written["to_partition"]))
+                for entry in response["targets"]:
+                    position = f"{source}-{entry['partition']}@{entry['offset']}"
+                    report.report_target(position, Target(entry["to_topic"], entry["to_partition"]))
                 report.report_omitted(report.written.total() - len(response["targets"]))
     report.print_totals()
 
 
 class _ReplayReport:
-    """Prints the progress of a replay or dry run as lines, or a single object at the end."""
+    """Prints the progress of a replay or dry run as lines, or as a single object at the end."""
 
     def __init__(self, source: str, *, dry_run: bool, style: str) -> None:
         self.written: Counter[str] = Counter()
@@ -349,5 +352,5 @@ class _ReplayReport:
             click.echo(f"Nothing to replay in {self._source}.", err=True)
         for topic, count in sorted(self.written.items()):
             letters = "1 dead letter" if count == 1 else f"{count} dead letters"
-            would = "would be written" if self._dry_run else "written"
-            say(f"{letters} from {self._source} {would} to {topic}")
+            verb = "would be written" if self._dry_run else "written"
+            say(f"{letters} from {self._source} {verb} to {topic}")

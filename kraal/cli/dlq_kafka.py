@@ -1,4 +1,4 @@
-"""Kafka options of `kraal dlq`, and look-up of the dead letters and replay targets in its arguments."""
+"""Kafka options of `kraal dlq`; finds the dead letters and replay targets that the arguments specify."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from kraal.dead_letters.kafka import Kafka
 
 _BOOTSTRAP: Final = "bootstrap.servers"
-_CHECK_KAFKA: Final = (
+_KAFKA_HINT: Final = (
     "Check --bootstrap-servers; specify TLS and SASL settings in the file of --command-config."
 )
 
 
 def on_kafka(function: Callable[..., None]) -> Callable[..., None]:
-    """Add Kafka options to a command and pass it a `Kafka` after its `Rest`, None without bootstrap servers."""
+    """Add Kafka options to a command, and pass a `Kafka` after the `Rest`; None without bootstrap servers."""
 
     @click.option(
         "--bootstrap-servers",
@@ -63,7 +63,7 @@ def on_kafka(function: Callable[..., None]) -> Callable[..., None]:
             try:
                 function(rest, kafka, **options)
             except KafkaUnavailable as exc:
-                exc.hint = exc.hint or _CHECK_KAFKA
+                exc.hint = exc.hint or _KAFKA_HINT
                 raise
 
     return with_rest(run)
@@ -97,15 +97,15 @@ def resolve_targets(
     kafka: Kafka,
     connector: Mapping[str, Any] | None,
     to: str | None,
-    allowed: Collection[str],
+    allowed_topics: Collection[str],
 ) -> Targets:
     """Find the targets of a replay. Raises the errors of `find_targets` and `Rest.ask`."""
     if connector is None:
-        return find_targets(kafka, None, allowed=allowed, to=to)
-    name, active = connector["name"], ()
+        return find_targets(kafka, None, allowed=allowed_topics, to=to)
+    name, active_topics = connector["name"], ()
     with suppress(RequestRejected):  # topic.tracking.enable=false
-        active = rest.get("connectors", name, "topics")[name]["topics"]
+        active_topics = rest.get("connectors", name, "topics")[name]["topics"]
     is_source = connector.get("type") == "source"
     return find_targets(
-        kafka, connector["config"], is_source=is_source, active=active, allowed=allowed, to=to
+        kafka, connector["config"], is_source=is_source, active=active_topics, allowed=allowed_topics, to=to
     )

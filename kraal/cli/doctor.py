@@ -39,8 +39,9 @@ def doctor(worker: Path | None, *, url: str | None, cacert: Path | None, style: 
     """Check Java, memory, disk, ports, brokers, topics, ACLs, plugins and Spark, and suggest a fix for each problem.
 
     With WORKER.properties, all requirements of this worker are checked. With --url, a running worker is queried about
-    itself, its connectors and the other workers; KRAAL_USER and KRAAL_PASSWORD set the user and password. Without both,
-    only the machine and Java are checked. Nothing is changed or created. docs/deploy/doctor.md describes the checks.
+    itself, its connectors and the other workers; KRAAL_USER and KRAAL_PASSWORD set the user and password. Without
+    either, only the machine and Java are checked. Nothing is changed or created. docs/deploy/doctor.md describes the
+    checks.
 
     Exit codes: 0 no errors (warnings are possible); 1 at least one error; 2 invalid usage.
     """

@@ -1,4 +1,4 @@
-"""Extras of Kraal's distribution, and the error if one of them is not installed."""
+"""The extras of Kraal's distribution, and the error message if an extra is not installed."""
 
 from __future__ import annotations
 

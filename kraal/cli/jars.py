@@ -1,4 +1,4 @@
-"""`kraal jars`."""
+"""`kraal jars`: download and verify jars."""
 
 from __future__ import annotations
 

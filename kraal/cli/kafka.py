@@ -1,4 +1,4 @@
-"""`kraal kafka`."""
+"""`kraal kafka`: run a local Kafka broker."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def kafka_group() -> None:
 @output_option
 def start(data_dir: Path | None, port: int, settings: tuple[str, ...], *, style: str) -> None:
     """Start the broker and wait until it is ready."""
-    extra = {}
+    extra_properties = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
             raise click.BadParameter(f"'{setting}'; expected KEY=VALUE", param_hint="--set")
-        extra[key.strip()] = value.strip()
-    broker = _broker(data_dir, port, extra)
+        extra_properties[key.strip()] = value.strip()
+    broker = _broker(data_dir, port, extra_properties)
     with Progress("Starting Kafka"):
         broker.start()
     _show(broker, style, pid=broker.pid, port=broker.port)

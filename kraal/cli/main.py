@@ -35,7 +35,7 @@ WORKERS = ("standalone", "distributed", "mirror")
 USAGE_EXIT_CODE = 1
 """Exit code for invalid usage of commands that run workers, as in Connect's scripts; 2 means that startup failed."""
 
-CLIENT = {
+CLIENT_COMMANDS = {
     **COMMANDS,
     "dlq": LazyCommand("kraal.cli.dlq", "dlq", "Show and replay dead letters."),
     "ui": LazyCommand("kraal.cli.ui", "ui", "Serve a dashboard for a Connect cluster."),
@@ -70,11 +70,13 @@ class Commands(LazyGroup):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write client commands and worker commands to separate sections."""
         self.write_commands(formatter, "Workers", sorted(WORKER_COMMANDS))
-        self.write_commands(formatter, "Client of a running worker (Kraal or Java)", sorted(CLIENT))
+        self.write_commands(formatter, "Client of a running worker (Kraal or Java)", sorted(CLIENT_COMMANDS))
 
 
 @click.group(
-    cls=Commands, lazy={**CLIENT, **WORKER_COMMANDS}, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=Commands,
+    lazy={**CLIENT_COMMANDS, **WORKER_COMMANDS},
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="kraal")
 @click.pass_context

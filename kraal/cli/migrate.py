@@ -1,4 +1,4 @@
-"""`kraal migrate`."""
+"""`kraal migrate`: migrate connectors from another cluster."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def migrate_command(source: str, target: str, names: tuple[str, ...], *, dry_run
     migrated: list[Plan] = []
     try:
         if not dry_run:
-            migrate_all(*clusters, plans, say=lambda _: None, migrated=migrated.append)
+            migrate_all(*clusters, plans, say=lambda _: None, on_migrated=migrated.append)
     finally:
         emit([_as_data(plan, is_migrated=plan in migrated) for plan in plans], style)
 

@@ -1,4 +1,4 @@
-"""`kraal mirror`."""
+"""`kraal mirror`: run MirrorMaker 2."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kraal.core.stacks import dump_stacks_on_signal
     metavar="CLUSTER...",
     help="Run only the flows into these target clusters (default: all).",
 )
-@click.argument("more", nargs=-1, metavar="")
+@click.argument("more_clusters", nargs=-1, metavar="")
 @click.option("--flow", metavar="SOURCE->TARGET", help="Run only the worker of this flow, in this process.")
 @click.option("--child", "is_child", is_flag=True, hidden=True)
 @log_format
 def mirror(
     file: Path,
-    more: tuple[str, ...],
+    more_clusters: tuple[str, ...],
     clusters: tuple[str, ...],
     flow: str | None,
     *,
@@ -35,13 +35,15 @@ def mirror(
 ) -> None:
     """Run MirrorMaker 2 from its properties file, as Kafka's connect-mirror-maker.sh does.
 
-    Each flow from a cluster to another has a worker, which runs MirrorMaker's own connectors in a JVM.
+    Each flow from one cluster to another has a worker, which runs MirrorMaker's own connectors in a JVM.
 
     Exit codes: 0 stopped by a signal, 1 invalid command line, 2 startup failed, 4 an actor died too often,
     5 shutdown timed out.
     """
-    if more and not clusters:
-        raise click.UsageError(f"Unexpected argument '{more[0]}'; target clusters follow --clusters.")
+    if more_clusters and not clusters:
+        raise click.UsageError(
+            f"Unexpected argument '{more_clusters[0]}'; target clusters follow --clusters."
+        )
     if flow is not None and clusters:
         raise click.UsageError("--flow cannot be combined with --clusters.")
     dump_stacks_on_signal()
@@ -49,7 +51,7 @@ def mirror(
     from kraal.worker.mirror import run_mirror  # noqa: PLC0415
 
     log_style = LogFormat(style)
-    targets = (*clusters, *more)
+    targets = (*clusters, *more_clusters)
     run_and_exit(
         lambda: run_mirror(file, targets=targets, flow=flow, is_child=is_child, style=log_style), log_style
     )

@@ -13,7 +13,7 @@ from typing import Final
 from kraal.core.errors import KraalError
 
 NAMES: Final = ("actors", "web")
-_MARK: Final = "__kraal__ = True"
+_MARKER: Final = "__kraal__ = True"
 """Line in the `__init__.py` of Kraal's packages."""
 
 
@@ -31,7 +31,7 @@ def check_neighbours() -> None:
             raise KraalError(
                 f"Kraal's package '{name}' is shadowed by {origin}; install Kraal in its own environment."
             )
-        if _MARK not in own_file.read_text(encoding="utf-8", errors="replace"):
+        if _MARKER not in own_file.read_text(encoding="utf-8", errors="replace"):
             from importlib.metadata import packages_distributions  # noqa: PLC0415 - slow to import
 
             distributions = sorted({*packages_distributions().get(name, [])} - {"kraal"})

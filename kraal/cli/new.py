@@ -1,4 +1,4 @@
-"""`kraal new`."""
+"""`kraal new`: create a connector project."""
 
 from __future__ import annotations
 

@@ -48,7 +48,9 @@ _worker = click.option(
     metavar="URL",
     help="Show which tasks a restart of the workers would stop, according to this worker.",
 )
-_what = click.argument("what", nargs=-1, required=True, metavar="COORDINATE|FILE|DIRECTORY|PACKAGE...")
+_requirements = click.argument(
+    "requirements", nargs=-1, required=True, metavar="COORDINATE|FILE|DIRECTORY|PACKAGE..."
+)
 
 
 @click.command(
@@ -63,24 +65,24 @@ _what = click.argument("what", nargs=-1, required=True, metavar="COORDINATE|FILE
         "kraal plugins add downloads/some-connector-1.2.zip downloads/other-all.jar ./own-connector/",
     ),
 )
-@_what
+@_requirements
 @_lock
 @_worker
 @output_option
-def add(what: tuple[str, ...], path: Path, worker: str | None, *, style: str) -> None:
+def add(requirements: tuple[str, ...], path: Path, worker: str | None, *, style: str) -> None:
     """Add plugins to the plugin lock: jars for Spark, wheels, and Java plugins.
 
     ORG:NAME:REVISION is a jar for Spark with its dependencies. FILE.whl, NAME and NAME==VERSION are wheels with their
     dependencies.
 
     Java plugins are connectors, transforms and converters of Kafka Connect. ORG:NAME:EXTENSION[:CLASSIFIER]:REVISION is
-    one in a Maven repository, FILE.tar.gz, FILE.tgz or FILE.zip an archive, FILE.jar an uber jar, and DIR/ a directory
-    with the jars of one plugin. Each is unpacked into a folder for plugin.path.
+    a plugin in a Maven repository, FILE.tar.gz, FILE.tgz or FILE.zip is an archive, FILE.jar is an uber jar, and DIR/
+    is a directory with the jars of one plugin. Each plugin is unpacked into a folder for plugin.path.
 
     Files are locked by sha256. Versions that are already locked or installed with Kraal do not change. Workers read the
     lock at startup.
     """
-    _apply(path, lambda: change.add(path, what), worker, style)
+    _apply(path, lambda: change.add(path, requirements), worker, style)
 
 
 @click.command(
@@ -89,17 +91,18 @@ def add(what: tuple[str, ...], path: Path, worker: str | None, *, style: str) ->
     short_help="Remove plugins from the plugin lock.",
     examples=("kraal plugins remove org.postgresql:postgresql", "kraal plugins remove kraal-orders"),
 )
-@_what
+@_requirements
 @_lock
 @_worker
 @output_option
-def remove(what: tuple[str, ...], path: Path, worker: str | None, *, style: str) -> None:
+def remove(requirements: tuple[str, ...], path: Path, worker: str | None, *, style: str) -> None:
     """Remove plugins and their unused dependencies from the plugin lock.
 
-    The version is optional. A Java plugin that was added as a file or directory has its name; see `kraal plugins list`.
+    The version is optional. A Java plugin that was added as a file or directory is named after it; see `kraal plugins
+    list`.
     """
     _require_lock(path)
-    _apply(path, lambda: change.remove(path, what), worker, style)
+    _apply(path, lambda: change.remove(path, requirements), worker, style)
 
 
 @click.command(
@@ -155,8 +158,8 @@ def _as_data(kind: str, entry: LockedPlugin) -> dict[str, Any]:
 
 
 def _is_added(lock: Lock, name: str, file: str) -> bool:
-    added = {requirement.partition("[")[0] for requirement in lock.added}
-    return bool({name, file, name.partition("==")[0]} & added)
+    added_names = {requirement.partition("[")[0] for requirement in lock.added}
+    return bool({name, file, name.partition("==")[0]} & added_names)
 
 
 def _require_lock(path: Path) -> None:
@@ -231,7 +234,7 @@ def _print_change(path: Path, result: change.Change) -> None:
 
 
 def _stopped_tasks(path: Path, worker: str) -> dict[str, list[str]]:
-    """Return, by worker, the tasks that its restart would stop. Raises KraalError."""
+    """Return the tasks that a restart of each worker would stop, by worker. Raises KraalError."""
     try:
         return tasks_by_worker(_statuses(worker))
     except KraalError as exc:
@@ -253,7 +256,7 @@ def _statuses(url: str) -> Statuses:
 
 
 def tasks_by_worker(statuses: Statuses) -> dict[str, list[str]]:
-    """Return, by worker, the tasks that its restart would stop."""
+    """Return the tasks that a restart of each worker would stop, by worker."""
     tasks: dict[str, list[str]] = {}
     for name, status in statuses.items():
         for task in (status or {}).get("tasks", ()):

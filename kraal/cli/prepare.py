@@ -65,5 +65,5 @@ def _list_plugins(file: Path, worker: Mapping[str, str]) -> None:
     with Progress("Looking for Java plugins"):
         count = prepare_plugins(worker)
     click.echo(
-        f"Listed the Java plugins in {worker[PATH]}: {count} connectors, transforms, converters and others"
+        f"Listed {count} Java plugins in {worker[PATH]} (connectors, transforms, converters and others)"
     )

@@ -27,8 +27,9 @@ _CREATED, _TO_BE_CREATED, _EXISTS = "created", "to be created", "exists"
 def create(worker: Path, *, dry_run: bool, style: str) -> None:
     """Create the missing internal topics of a distributed worker, as the worker does, and check the others.
 
-    The topics, their partitions, replicas and settings, and the brokers are taken from WORKER.properties. Use it if
-    workers are not allowed to create topics, or have internal.topics.automatic.creation.enable=false (KIP-1209).
+    The topics, their partitions, replicas and settings, and the brokers are taken from WORKER.properties. Use this
+    command if workers are not allowed to create topics, or have internal.topics.automatic.creation.enable=false
+    (KIP-1209).
 
     Exit codes: 0 all topics exist and can be used, or with --dry-run can be created; 1 failure; 2 invalid usage.
     """
@@ -48,17 +49,19 @@ def create(worker: Path, *, dry_run: bool, style: str) -> None:
     try:
         with Progress("Looking up the internal topics" if dry_run else "Creating the internal topics"):
             if dry_run:
-                new = [topic.name for topic in topics if is_missing(admin, topic.name)]
-                ensure_topics(admin, [topic for topic in topics if topic.name not in new], create=False)
+                new_topics = [topic.name for topic in topics if is_missing(admin, topic.name)]
+                ensure_topics(
+                    admin, [topic for topic in topics if topic.name not in new_topics], create=False
+                )
             else:
-                new = ensure_topics(admin, topics)
+                new_topics = ensure_topics(admin, topics)
     finally:
         admin.close()
-    _show(topics, new, _TO_BE_CREATED if dry_run else _CREATED, style)
+    _show(topics, new_topics, _TO_BE_CREATED if dry_run else _CREATED, style)
 
 
-def _show(topics: list[InternalTopic], new: Collection[str], result: str, style: str) -> None:
-    results = [result if topic.name in new else _EXISTS for topic in topics]
+def _show(topics: list[InternalTopic], new_topics: Collection[str], result: str, style: str) -> None:
+    results = [result if topic.name in new_topics else _EXISTS for topic in topics]
     if style == "table":
         rows = [(topic.name, topic.property, text) for topic, text in zip(topics, results, strict=True)]
         emit_table(("TOPIC", "PROPERTY", "RESULT"), rows, "")

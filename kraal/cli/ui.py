@@ -23,7 +23,7 @@ from web.ui.sources.remote import RemoteSource, RemoteTarget
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:8090"
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_REUSE_S: Final = 0.25
+_RESPONSE_REUSE_S: Final = 0.25
 """Time for which browsers share a response, unless the cluster changes."""
 _EXAMPLES: Final = (
     "kraal ui --url http://worker:8083 --open",
@@ -43,7 +43,7 @@ _EXAMPLES: Final = (
 )
 @click.option(
     "--host",
-    "hosts",
+    "extra_hosts",
     multiple=True,
     metavar="NAME",
     help="Additional host name under which browsers may access the dashboard (repeatable).",
@@ -57,7 +57,7 @@ _EXAMPLES: Final = (
 @click.option("--open", "opens", is_flag=True, help="Open the dashboard in a browser.")
 @with_rest
 def ui(
-    rest: Rest, listen: str, hosts: tuple[str, ...], *, read_only: bool, allow_anyone: bool, opens: bool
+    rest: Rest, listen: str, extra_hosts: tuple[str, ...], *, read_only: bool, allow_anyone: bool, opens: bool
 ) -> None:
     """Serve a dashboard for a Connect cluster, Kraal's or Apache Kafka's, until interrupted.
 
@@ -71,13 +71,15 @@ def ui(
     server = HttpServer([Listener(host, port)], graceful_s=2, allow_asyncio_loop=True, setting="--listen")
     port_in_use = server.bound_listeners[0].port
     app = DashboardApp(
-        RemoteSource(_worker(rest.target)), _options(rest.target, host, hosts, read_only), keep_s=_REUSE_S
+        RemoteSource(_remote_target(rest.target)),
+        _options(rest.target, host, extra_hosts, read_only),
+        keep_s=_RESPONSE_REUSE_S,
     )
     stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopping.set())
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, lambda *_: stopping.set())
     server.start(standalone(app))
-    address = f"http://{_in_url(host)}:{port_in_use}{PREFIX}/"
+    address = f"http://{_format_host(host)}:{port_in_use}{PREFIX}/"
     say(f"The dashboard of {rest.target.url} is at {address}")
     if opens:
         webbrowser.open(address)
@@ -86,7 +88,7 @@ def ui(
     server.stop()
 
 
-def _worker(target: Target) -> RemoteTarget:
+def _remote_target(target: Target) -> RemoteTarget:
     password = "" if target.password is None else target.password.value
     return RemoteTarget(
         url=target.url,
@@ -97,12 +99,12 @@ def _worker(target: Target) -> RemoteTarget:
     )
 
 
-def _options(target: Target, host: str, hosts: Iterable[str], read_only: bool) -> DashboardOptions:  # noqa: FBT001
+def _options(target: Target, host: str, extra_hosts: Iterable[str], read_only: bool) -> DashboardOptions:  # noqa: FBT001
     return DashboardOptions(
         worker=target.url.partition("://")[2],
         rest_url=target.url,
         read_only=read_only,
-        allowed_hosts=_LOOPBACK | {name.lower() for name in (host, *hosts)},
+        allowed_hosts=_LOOPBACK | {name.lower() for name in (host, *extra_hosts)},
     )
 
 
@@ -126,5 +128,5 @@ def _is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _in_url(host: str) -> str:
+def _format_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host

@@ -1,4 +1,4 @@
-"""`kraal standalone` and `kraal distributed`."""
+"""`kraal standalone`, `kraal distributed`: run a worker."""
 
 from __future__ import annotations
 

@@ -20,14 +20,14 @@ from kraal.config.hidden import scrub
 from kraal.core.ids import Config
 from kraal.core.printable import join_lines
 
-_INVALID = "Connector configuration is invalid and contains the following"
-_PLUGIN = re.compile(r"PluginDesc\{klass=\w+ [\w.$]+, name='([^']*)'[^}]*\}")
+_INVALID_CONFIG = "Connector configuration is invalid and contains the following"
+_PLUGIN_DESC = re.compile(r"PluginDesc\{klass=\w+ [\w.$]+, name='([^']*)'[^}]*\}")
 _TRAILER = "You can also find the above list of errors"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Result for a connector; `error` is a single line, None unless the action is FAILED."""
+    """The result of applying one connector. `error` is a single line; None unless the action is FAILED."""
 
     name: str
     action: Action
@@ -57,7 +57,7 @@ class LiveConfigs:
 
 
 class Secrets:
-    """Keys of type PASSWORD by connector class, each requested only once."""
+    """Config keys of type PASSWORD; the keys of each connector class are requested only once."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
@@ -138,11 +138,11 @@ def validate(rest: Rest, config: Config) -> None:
 
 
 def format_error(error: RequestRejected | NoResponse) -> str:
-    """Format an error as one line, without duplicate validation errors, and with plugins reduced to class names."""
-    if isinstance(error, RequestRejected) and error.text.startswith(_INVALID):
+    """Format an error as one line, without duplicate validation errors, and with class names for PluginDesc texts."""
+    if isinstance(error, RequestRejected) and error.text.startswith(_INVALID_CONFIG):
         lines = [line for line in error.text.splitlines()[1:] if line and not line.startswith(_TRAILER)]
         return join_lines("; ".join(dict.fromkeys(lines)))
-    return _PLUGIN.sub(r"\1", join_lines(str(error)))
+    return _PLUGIN_DESC.sub(r"\1", join_lines(str(error)))
 
 
 def _write(rest: Rest, manifest: Manifest, action: Action) -> Action:

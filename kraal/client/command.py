@@ -1,4 +1,4 @@
-"""Base classes of the client's commands: common options, exit codes, error handling, name completion.
+"""Base classes of the client's commands: common options, exit codes, error handling and name completion.
 
 Exit codes: 0 success; 1 failure, or differences found; 2 invalid usage. Results are written to standard output, errors
 to standard error, one line each. Tracebacks and secrets are never printed.
@@ -24,7 +24,7 @@ from kraal.core.errors import KraalError
 
 FAILED = 1
 EXIT_CODES = "Exit codes: 0 success; 1 failure; 2 invalid usage."
-CONNECTING = (
+CONNECTION_HELP = (
     "Set the worker with --url or KRAAL_URL, user and password in the URL or with KRAAL_USER and KRAAL_PASSWORD, "
     "and trusted CA certificates for https with --cacert or KRAAL_CACERT."
 )
@@ -69,7 +69,7 @@ class ClientCommand(_CommandWithExamples):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_examples(formatter, self.examples)
         has_url = any(parameter.name == "url" for parameter in self.params)
-        for text in (self.epilog or EXIT_CODES, CONNECTING)[: 2 if has_url else 1]:
+        for text in (self.epilog or EXIT_CODES, CONNECTION_HELP)[: 2 if has_url else 1]:
             formatter.write_paragraph()
             formatter.write_text(text)
 
@@ -100,14 +100,17 @@ class NameType(click.ParamType[str]):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem[Any]]:
         previous = ctx.params.get(param.name or "")
-        used = previous if isinstance(previous, tuple) else ()
-        return complete(ctx, incomplete, Rest.names, used)
+        used_names = previous if isinstance(previous, tuple) else ()
+        return complete(ctx, incomplete, Rest.names, used_names)
 
 
 def complete(
-    ctx: click.Context, incomplete: str, ask: Callable[[Rest], Iterable[str]], used: Sequence[str] = ()
+    ctx: click.Context,
+    incomplete: str,
+    fetch_words: Callable[[Rest], Iterable[str]],
+    used: Sequence[str] = (),
 ) -> list[CompletionItem[Any]]:
-    """Complete a word from the worker's response; return no completions after any error."""
+    """Return completions of `incomplete` from the worker's words; none after any error."""
     try:
         target = parse_target(
             ctx.params.get("url") or os.environ.get("KRAAL_URL") or DEFAULT_URL,
@@ -120,7 +123,7 @@ def complete(
         with Rest(target) as rest:
             return [
                 CompletionItem(word)
-                for word in sorted(ask(rest))
+                for word in sorted(fetch_words(rest))
                 if word.startswith(incomplete) and word not in used
             ]
     except (KraalError, TypeError):
@@ -153,7 +156,7 @@ output_option = click.option(
 
 
 def with_rest(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the connection options to a command and pass it a `Rest` as first argument."""
+    """Add the connection options to a command, and pass a `Rest` to it as the first argument."""
 
     @click.option(
         "--url",

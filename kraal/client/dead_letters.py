@@ -1,4 +1,7 @@
-"""Dead letters over a worker's REST API, for machines without access to Kafka. Not supported by Java workers."""
+"""Reads and replays dead letters over a worker's REST API, for machines without access to Kafka.
+
+Java workers do not support these requests.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def replay_in_requests(
 ) -> Iterator[dict[str, Any]]:
     """Replay `remaining` letters in one or more requests, and yield the response to each.
 
-    With the `left_to_replay` of `get_letters`, letters that arrive in the meantime are left for the next replay.
+    If `remaining` is the `left_to_replay` of `get_letters`, letters that arrive in the meantime are not replayed.
     Raises the same errors as `get_letters`.
     """
     while remaining > 0:
@@ -37,10 +40,10 @@ def replay_in_requests(
         with _map_errors(rest):
             response = rest.ask("POST", "connectors", connector, "dead-letters", "replay", body=body)
         yield response
-        written = sum(response["written"].values())
-        if dry_run or not written:
+        written_count = sum(response["written"].values())
+        if dry_run or not written_count:
             return
-        remaining = min(remaining - written, response["left_to_replay"])
+        remaining = min(remaining - written_count, response["left_to_replay"])
 
 
 @contextmanager

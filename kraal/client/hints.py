@@ -25,7 +25,8 @@ SLOW: Final = (
     "Check the effect with `kraal status` before you retry; --request-timeout sets a longer timeout."
 )
 FAILED: Final = (
-    "`kraal describe NAME` shows the full trace, `kraal restart NAME --tasks --only-failed` restarts it."
+    "`kraal describe NAME` shows the full trace, `kraal restart NAME --tasks --only-failed` restarts failed "
+    "instances."
 )
 TOO_LATE: Final = "`kraal status NAME --watch` shows changes; --timeout sets a longer timeout."
 _NO_PATH: Final = (
@@ -33,25 +34,27 @@ _NO_PATH: Final = (
 )
 _CREDENTIALS: Final = "Set KRAAL_USER and KRAAL_PASSWORD to the credentials of an authorized user."
 _REBALANCE: Final = "Retry later; `kraal assignments` shows the rebalance (Kraal workers only)."
-_CLASS: Final = "`kraal plugins` lists the connector classes of the worker, `kraal plugins add` adds one."
-_LOG: Final = "The cause is in the log of the worker."
+_UNKNOWN_CLASS: Final = (
+    "`kraal plugins` lists the connector classes of the worker, `kraal plugins add` adds one."
+)
+_SEE_LOG: Final = "The cause is in the log of the worker."
 _PROXY: Final = "A proxy responded instead of the worker; check that the worker is running."
-_LISTS: Final = {
+_LIST_COMMANDS: Final = {
     "connectors": "`kraal ls` lists the connectors of the worker.",
     "connector-plugins": "`kraal plugins --all` lists the plugins of the worker.",
     "admin": "`kraal loggers` lists the loggers of the worker.",
 }
-"""Command that lists the existing names, by the first segment of a path."""
-_BY_TEXT: Final = {
-    "Failed to find any class that implements Connector": _CLASS,
+"""Commands that list the existing names, by the first segment of the path."""
+_HINTS_BY_TEXT: Final = {
+    "Failed to find any class that implements Connector": _UNKNOWN_CLASS,
     "Unknown task": "`kraal status NAME` lists the tasks of a connector.",
     "invalid log level": "Levels are OFF, FATAL, ERROR, WARN, INFO, DEBUG, TRACE and ALL.",
     "has no dead letter queue topic": "`kraal dlq ls` lists the connectors that have one.",
 }
 """Hints by a substring of the worker's message."""
-_OTHER_HOST: Final = (62, 64)
+_HOST_MISMATCH_CODES: Final = (62, 64)
 """OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
-_HAS_EXPIRED: Final = 10
+_EXPIRED_CODE: Final = 10
 """OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED."""
 
 
@@ -72,15 +75,17 @@ def connection_hint(cause: BaseException, url: str) -> str:
 
 def is_hostname_mismatch(error: ssl.SSLCertVerificationError) -> bool:
     """Return whether a certificate is trusted, but not for the host in the URL."""
-    return error.verify_code in _OTHER_HOST
+    return error.verify_code in _HOST_MISMATCH_CODES
 
 
 def has_expired(error: ssl.SSLCertVerificationError) -> bool:
     """Return whether a certificate has expired."""
-    return error.verify_code == _HAS_EXPIRED
+    return error.verify_code == _EXPIRED_CODE
 
 
-def refusal_hint(status: int, text: str, resource: str, *, is_unknown_endpoint: bool, repeated: bool) -> str:
+def refusal_hint(
+    status: int, text: str, resource: str, *, is_unknown_endpoint: bool, was_retried: bool
+) -> str:
     """Return a hint for a rejected request.
 
     Args:
@@ -88,22 +93,22 @@ def refusal_hint(status: int, text: str, resource: str, *, is_unknown_endpoint: 
         text: the worker's message.
         resource: first segment of the path, such as `connectors`.
         is_unknown_endpoint: whether the worker lacks the endpoint.
-        repeated: whether the request was retried during a rebalance.
+        was_retried: whether the request was retried during a rebalance.
     """
     if is_unknown_endpoint:
         return _NO_PATH
-    if repeated:
+    if was_retried:
         return _REBALANCE
-    if hint := next((text_hint for part, text_hint in _BY_TEXT.items() if part in text), ""):
+    if hint := next((text_hint for part, text_hint in _HINTS_BY_TEXT.items() if part in text), ""):
         return hint
     match status:
         case HTTPStatus.NOT_FOUND:
-            return _LISTS.get(resource, "")
+            return _LIST_COMMANDS.get(resource, "")
         case HTTPStatus.FORBIDDEN if text == HTTPStatus.FORBIDDEN.phrase:
             return _CREDENTIALS
         case HTTPStatus.BAD_GATEWAY | HTTPStatus.GATEWAY_TIMEOUT:
             return _PROXY
         case HTTPStatus.INTERNAL_SERVER_ERROR:
-            return _LOG
+            return _SEE_LOG
         case _:
             return ""

@@ -1,8 +1,8 @@
 """Reads connector files, directories and standard input for `apply`, `diff` and `delete`.
 
-Files have the formats of a standalone worker (flat JSON, a create request or properties, detected by content), or are
-YAML, detected by extension, with one of the JSON forms per document. An invalid file does not prevent the other files
-from being read. Source: KIP-980; `kraal.config.connector.files`.
+Files have the formats of a standalone worker (flat JSON, a create request or properties), which are detected by
+content. YAML files are detected by extension; each document has one of the JSON forms. An invalid file does not prevent
+the other files from being read. Source: KIP-980; `kraal.config.connector.files`.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from kraal.config.connector.files import ConnectorFile, parse_connector_file
-from kraal.config.hidden import HIDDEN, placeholders
+from kraal.config.hidden import HIDDEN, list_masked_keys
 from kraal.config.properties_file import read_text
 from kraal.core.errors import BadRequest
 from kraal.core.ids import Config, TargetState
 from kraal.core.offsets import Pair
 
 STDIN = "-"
-YAML = (".yaml", ".yml")
-SUFFIXES = (".json", ".properties", *YAML)
+YAML_SUFFIXES = (".yaml", ".yml")
+SUFFIXES = (".json", ".properties", *YAML_SUFFIXES)
 _FILE_KIND = "connector configuration"
-_PROPERTIES = re.compile(r"[^\s:=]+\s*=")
-_OFFSETS = "initial_offsets"
+_PROPERTY_PATTERN = re.compile(r"[^\s:=]+\s*=")
+_OFFSETS_KEY = "initial_offsets"
 _REST_STATES = {TargetState.STARTED: "RUNNING"}
 
 
@@ -104,11 +104,11 @@ def _texts(path: Path, errors: list[str], recursive: bool) -> Iterator[tuple[str
 def _read(text: str, where: str, manifests: list[Manifest], errors: list[str]) -> None:
     """Read the connectors of one file. An error in one YAML document invalidates the whole file."""
     try:
-        parsed = [_to_manifest(definition, where) for definition in _parse(text, where)]
+        parsed_manifests = [_to_manifest(definition, where) for definition in _parse(text, where)]
     except BadRequest as exc:
         errors.append(str(exc))
     else:
-        manifests += parsed
+        manifests += parsed_manifests
 
 
 def _parse(text: str, where: str) -> list[ConnectorFile]:
@@ -128,36 +128,36 @@ def _parse(text: str, where: str) -> list[ConnectorFile]:
     if any(not isinstance(document, dict) for document in documents):
         raise BadRequest(f"The {_FILE_KIND} '{where}' is not a mapping of keys to values.")
     return [
-        parse_connector_file(json.dumps(_with_typed_offsets(document, other)), where)
-        for document, other in zip(documents, with_typed_offsets, strict=True)
+        parse_connector_file(json.dumps(_with_typed_offsets(document, typed_document)), where)
+        for document, typed_document in zip(documents, with_typed_offsets, strict=True)
     ]
 
 
 def _has_offsets(document: Any) -> bool:
-    return isinstance(document, dict) and _OFFSETS in document
+    return isinstance(document, dict) and _OFFSETS_KEY in document
 
 
 def _with_typed_offsets(document: Any, typed_document: Any) -> Any:
     """Return a document with typed offsets; numbers in configs remain strings."""
-    return {**document, _OFFSETS: typed_document[_OFFSETS]} if _has_offsets(document) else document
+    return {**document, _OFFSETS_KEY: typed_document[_OFFSETS_KEY]} if _has_offsets(document) else document
 
 
 def _is_yaml(text: str, where: str) -> bool:
     if text.lstrip().startswith("{"):
         return False
     if where != STDIN:
-        return Path(where).suffix.lower() in YAML
+        return Path(where).suffix.lower() in YAML_SUFFIXES
     lines = (line.strip() for line in text.splitlines())
     first = next((line for line in lines if line and line[0] not in "#!"), "")
-    return not _PROPERTIES.match(first)
+    return not _PROPERTY_PATTERN.match(first)
 
 
 def _to_manifest(file: ConnectorFile, where: str) -> Manifest:
-    hidden = placeholders(file.config)
-    if hidden:
+    masked_keys = list_masked_keys(file.config)
+    if masked_keys:
         raise BadRequest(
-            f"The {_FILE_KIND} '{where}' contains the masked value {HIDDEN} for {', '.join(hidden)}; replace it with "
-            "the secret or with a reference such as ${file:…}"
+            f"The {_FILE_KIND} '{where}' contains the masked value {HIDDEN} for {', '.join(masked_keys)}; replace it "
+            "with the secret or with a reference such as ${file:…}"
         )
     if not file.name:
         raise BadRequest(f"The {_FILE_KIND} '{where}' has an empty name")

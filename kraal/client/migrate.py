@@ -23,7 +23,7 @@ from kraal.core.progress import Progress
 STOP_TIMEOUT_S = 120.0
 POLL_INTERVAL_S = 0.5
 STATUS_TIMEOUT_S = 30.0
-_URLS = "Check the URLs in --from and --to, and check that both workers run."
+_URLS_HINT = "Check the URLs in --from and --to, and check that both workers run."
 
 Print = Callable[[str], None]
 
@@ -43,7 +43,7 @@ class Cluster:
             with Rest(self._target) as rest:
                 return rest.ask(method, *segments, body=body)
         except Unreachable as error:
-            raise Unreachable(str(error), hint=_URLS) from error
+            raise Unreachable(str(error), hint=_URLS_HINT) from error
 
     def state(self, name: str) -> tuple[str, int]:
         """Return a connector's state and number of tasks; wait for the first status of a new connector."""
@@ -82,11 +82,11 @@ class Plan:
     state: str
     """State on the source cluster: RUNNING, PAUSED, STOPPED or FAILED."""
     is_resumed: bool
-    """Whether an earlier attempt created it on the target cluster, STOPPED and with the same config."""
+    """Whether an earlier attempt created the connector on the target cluster, STOPPED and with the same config."""
 
 
 def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: bool, say: Print) -> None:
-    """Migrate connectors one after another, all if `names` is empty. Raises KraalError."""
+    """Migrate the named connectors one after another; all connectors if `names` is empty. Raises KraalError."""
     plans = plan_all(source, target, names)
     for plan in plans:
         suffix = "; an earlier attempt already created it at the target" if plan.is_resumed else ""
@@ -97,11 +97,11 @@ def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: 
 
 
 def plan_all(source: Cluster, target: Cluster, names: Sequence[str]) -> list[Plan]:
-    """Check connectors, all if `names` is empty, without changing anything. Raises KraalError if one cannot migrate."""
-    selected = names or source.ask("GET", "connectors")
+    """Check the named connectors, or all if `names` is empty. Raises KraalError if a connector cannot be migrated."""
+    selected_names = names or source.ask("GET", "connectors")
     plans: list[Plan] = []
-    with Progress("Checking connectors", len(selected)) as progress:
-        for name in selected:
+    with Progress("Checking connectors", len(selected_names)) as progress:
+        for name in selected_names:
             progress.set_done(len(plans), name)
             plans.append(_plan(source, target, name))
     return plans
@@ -113,18 +113,21 @@ def migrate_all(
     plans: Sequence[Plan],
     *,
     say: Print,
-    migrated: Callable[[Plan], None] = lambda _: None,
+    on_migrated: Callable[[Plan], None] = lambda _: None,
 ) -> None:
-    """Migrate connectors one after another; `migrated` receives each migrated plan. Raises like `migrate_connector`."""
+    """Migrate connectors one after another. Raises the errors of `migrate_connector`.
+
+    `on_migrated` is called with the plan of each migrated connector.
+    """
     with Progress("Migrating connectors", len(plans)) as progress:
         for number, plan in enumerate(plans):
             progress.set_done(number, plan.name)
             migrate_connector(source, target, plan, say)
-            migrated(plan)
+            on_migrated(plan)
 
 
 def _plan(source: Cluster, target: Cluster, name: str) -> Plan:
-    """Check whether the migration is possible without changing anything. Raises KraalError."""
+    """Check whether a connector can be migrated, without changing anything. Raises KraalError."""
     config = source.ask("GET", "connectors", name, "config")
     state, _ = source.state(name)
     source.ask("GET", "connectors", name, "offsets")

@@ -20,8 +20,8 @@ from kraal.core.printable import join_lines, printable
 from kraal.core.progress import pause_drawing
 
 NO_CONNECTORS = "No connectors."
-_HINTS = "kraal.hints"
-"""Key in a command's context of the hints already printed."""
+_HINTS_KEY = "kraal.hints"
+"""Key in the command context's `meta` for the hints that were already printed."""
 
 
 def print_error(error: Exception | str, *, about: str = "") -> None:
@@ -31,7 +31,7 @@ def print_error(error: Exception | str, *, about: str = "") -> None:
     """
     hint = error.hint if isinstance(error, KraalError) else ""
     context = click.get_current_context(silent=True)
-    printed = set[str]() if context is None else context.meta.setdefault(_HINTS, set())
+    printed = set[str]() if context is None else context.meta.setdefault(_HINTS_KEY, set())
     with pause_drawing():
         click.echo(f"Error: {f'{about}: ' if about else ''}{join_lines(str(error))}", err=True)
         if hint and hint not in printed:
@@ -60,12 +60,12 @@ def emit(value: Any, style: str) -> None:
 
 def emit_table(head: Sequence[str], rows: Iterable[Sequence[str]], empty_text: str) -> None:
     """Print a table, truncated to the terminal's width; without rows, print `empty_text` to standard error."""
-    listed = list(rows)
-    if not listed:
+    row_list = list(rows)
+    if not row_list:
         click.echo(empty_text, err=True)
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in table(head, listed, width, colored=True):
+    for line in table(head, row_list, width, colored=True):
         click.echo(line)
 
 

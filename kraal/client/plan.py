@@ -12,8 +12,8 @@ from kraal.core.ids import Config
 from kraal.core.printable import printable
 
 _CHANGED_MARK = " (changed)"
-"""Marks a hidden value that differs."""
-_CONTEXT = 3
+"""Appended to a hidden value that differs."""
+_CONTEXT_LINES = 3
 
 
 class Action(StrEnum):
@@ -41,7 +41,7 @@ def apply_patch(live: Config, changes: Config) -> dict[str, str | None]:
 
 
 def difference(
-    before: tuple[str, Config | None], after: tuple[str, Config | None], declared: Collection[str] = ()
+    before: tuple[str, Config | None], after: tuple[str, Config | None], secret_keys: Collection[str] = ()
 ) -> list[str]:
     """Return a unified diff of two configs with one line per key, sorted; empty if they are equal.
 
@@ -52,42 +52,43 @@ def difference(
     hidden_changes = {
         key
         for key in old.keys() & new.keys()
-        if old[key] != new[key] and hide_value(key, old[key], declared) == hide_value(key, new[key], declared)
+        if old[key] != new[key]
+        and hide_value(key, old[key], secret_keys) == hide_value(key, new[key], secret_keys)
     }
-    before_lines = [_line(key, old[key], declared) for key in sorted(old)]
+    before_lines = [_line(key, old[key], secret_keys) for key in sorted(old)]
     after_lines = [
-        _line(key, new[key], declared) + (_CHANGED_MARK if key in hidden_changes else "")
+        _line(key, new[key], secret_keys) + (_CHANGED_MARK if key in hidden_changes else "")
         for key in sorted(new)
     ]
     from_title, to_title = (
         printable(title) if config is not None else "/dev/null" for title, config in (before, after)
     )
     return list(
-        difflib.unified_diff(before_lines, after_lines, from_title, to_title, lineterm="", n=_CONTEXT)
+        difflib.unified_diff(before_lines, after_lines, from_title, to_title, lineterm="", n=_CONTEXT_LINES)
     )
 
 
 def changed_keys(
-    before: Config | None, after: Config | None, declared: Collection[str] = ()
+    before: Config | None, after: Config | None, secret_keys: Collection[str] = ()
 ) -> dict[str, dict[str, str | None]]:
-    """Return the keys that differ, sorted, with their values `before` and `after`, None if missing.
+    """Return the sorted keys that differ, with the values `before` and `after`; None for a missing key.
 
-    Secrets are hidden, so that both values of a secret may look equal.
+    Secrets are hidden, so both values of a secret may look equal.
     """
     old, new = before or {}, after or {}
     return {
         key: {
-            "before": hide_value(key, old.get(key), declared),
-            "after": hide_value(key, new.get(key), declared),
+            "before": hide_value(key, old.get(key), secret_keys),
+            "after": hide_value(key, new.get(key), secret_keys),
         }
         for key in sorted({*old, *new})
         if key not in old or key not in new or old[key] != new[key]
     }
 
 
-def _line(key: str, value: str | None, declared: Collection[str]) -> str:
+def _line(key: str, value: str | None, secret_keys: Collection[str]) -> str:
     """Return `key: value` on one line."""
-    text = hide_value(key, value, declared)
+    text = hide_value(key, value, secret_keys)
     if text is None:
         return f"{printable(key)}: null"
     is_plain = printable(text) == text and text == text.strip() and text not in ("", "null")

@@ -1,4 +1,4 @@
-"""Client of Connect's REST API, which sends one request at a time and retries it during rebalances.
+"""Client of Connect's REST API; sends one request at a time and retries requests during rebalances.
 
 Redirects (which would send credentials elsewhere), proxies and netrc are not used. Rejected requests raise the worker's
 own message. A request is retried only if the worker did not carry it out: 409 because of a rebalance, 503 with
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _CONNECT_TIMEOUT_S = 15.0
 _MAX_TEXT_LENGTH = 500
 """Maximum length of the text shown from a response that is not from Connect."""
-_NOT_CONNECT = "returned an unexpected response; check that it is the URL of a Connect worker"
-_NO_PATH = "HTTP 404 Not Found"
+_UNEXPECTED_RESPONSE = "returned an unexpected response; check that the URL is that of a Connect worker"
+_UNKNOWN_ENDPOINT_TEXT = "HTTP 404 Not Found"
 
 
 class RequestRejected(KraalError):
@@ -45,7 +45,7 @@ class RequestRejected(KraalError):
     @property
     def is_unknown_endpoint(self) -> bool:
         """Whether the endpoint, as opposed to the resource, does not exist."""
-        return self.status == HTTPStatus.NOT_FOUND and self.text == _NO_PATH
+        return self.status == HTTPStatus.NOT_FOUND and self.text == _UNKNOWN_ENDPOINT_TEXT
 
     @property
     def is_not_found(self) -> bool:
@@ -73,13 +73,13 @@ class Clock:
         time.sleep(seconds)
 
 
-_REAL = Clock()
+_REAL_CLOCK = Clock()
 
 
 class Rest:
     """Connection to a worker. Not thread-safe. Use as a context manager."""
 
-    def __init__(self, target: Target, *, clock: Clock = _REAL) -> None:
+    def __init__(self, target: Target, *, clock: Clock = _REAL_CLOCK) -> None:
         self.target = target
         self.clock = clock
         self._client: httpx2.Client | None = None
@@ -140,12 +140,12 @@ class Rest:
         text = _error_message(response)
         pause_s = retry_delay_s(method, response.status_code, text, response.headers.get("Retry-After"))
         if pause_s is None or self.clock.now() + pause_s > deadline:
-            raise self._to_rejection(response, text, _resource(path), repeated=pause_s is not None)
+            raise self._to_rejection(response, text, _resource(path), was_retried=pause_s is not None)
         return pause_s
 
     def _check_type(self, shape: type, value: Any) -> Any:
         if not isinstance(value, shape):
-            raise NoResponse(f"{self.target.url} {_NOT_CONNECT}")
+            raise NoResponse(f"{self.target.url} {_UNEXPECTED_RESPONSE}")
         return value
 
     def _send(self, method: str, path: str, body: object) -> httpx2.Response:
@@ -206,10 +206,10 @@ class Rest:
         try:
             return response.json()
         except (ValueError, RecursionError) as exc:
-            raise NoResponse(f"{self.target.url} {_NOT_CONNECT}") from exc
+            raise NoResponse(f"{self.target.url} {_UNEXPECTED_RESPONSE}") from exc
 
     def _to_rejection(
-        self, response: httpx2.Response, text: str, resource: str, *, repeated: bool
+        self, response: httpx2.Response, text: str, resource: str, *, was_retried: bool
     ) -> RequestRejected:
         status = response.status_code
         reason = join_lines(text)
@@ -218,10 +218,12 @@ class Rest:
         message = f"{self.target.url} returned {status}: {reason}"
         if status == HTTPStatus.UNAUTHORIZED:
             message += " (set credentials with KRAAL_USER and KRAAL_PASSWORD, or in the URL)"
-        elif repeated:
+        elif was_retried:
             message += f" (retried for {self.target.retry_s:g} s)"
-        no_path = status == HTTPStatus.NOT_FOUND and text == _NO_PATH
-        hint = hints.refusal_hint(status, text, resource, is_unknown_endpoint=no_path, repeated=repeated)
+        is_unknown_endpoint = status == HTTPStatus.NOT_FOUND and text == _UNKNOWN_ENDPOINT_TEXT
+        hint = hints.refusal_hint(
+            status, text, resource, is_unknown_endpoint=is_unknown_endpoint, was_retried=was_retried
+        )
         return RequestRejected(status, text, message, hint=hint)
 
 
@@ -269,11 +271,11 @@ def _describe_error(cause: BaseException) -> str:
 def create_ssl_context(target: Target) -> ssl.SSLContext:
     """Return the TLS context for a target. Raises Unreachable if its CA certificates cannot be read.
 
-    For http, it has no certificates, because loading the system's certificates takes 30 ms.
+    For http, the context has no certificates, because loading the system's certificates takes 30 ms.
     """
     if not target.url.startswith("https:"):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         return ssl.create_default_context(cafile=target.cacert)
-    except OSError as exc:  # ssl.SSLError is one
+    except OSError as exc:  # ssl.SSLError is an OSError
         raise Unreachable(f"Cannot read --cacert {target.cacert}: {exc.strerror or exc}") from exc

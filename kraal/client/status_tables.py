@@ -60,8 +60,10 @@ def list_rows(statuses: Statuses) -> Iterator[tuple[str, ...]]:
             yield (name, NONE, NONE, NONE, NONE)
             continue
         states = [str(task.get("state")) for task in status.get("tasks", ())]
-        failed = states.count(FAILED)
-        tasks = f"{states.count(RUNNING)}/{len(states)}" + (f", {failed} failed" if failed else "")
+        failed_count = states.count(FAILED)
+        tasks = f"{states.count(RUNNING)}/{len(states)}" + (
+            f", {failed_count} failed" if failed_count else ""
+        )
         connector = _parse_instance(status.get("connector", {}))
         yield (name, str(status.get("type", NONE)), connector.state, tasks, connector.worker)
 
@@ -77,7 +79,7 @@ def status_rows(statuses: Statuses) -> Iterator[tuple[str, ...]]:
 
 
 def instances(statuses: Statuses) -> dict[tuple[str, str], Instance]:
-    """Return all instances by connector and task, with `-` as task of connector instances."""
+    """Return all instances by connector and task, with `-` as the task of connector instances."""
     instances_by_key: dict[tuple[str, str], Instance] = {}
     for name, status in statuses.items():
         if status is not None:
@@ -91,10 +93,12 @@ def instances(statuses: Statuses) -> dict[tuple[str, str], Instance]:
 def changes(before: Statuses, after: Statuses) -> list[Change]:
     """Return the changes in the order of `after`, followed by removed instances."""
     old, new = instances(before), instances(after)
-    changed = [
+    changed_instances = [
         Change(*key, old.get(key), instance) for key, instance in new.items() if old.get(key) != instance
     ]
-    return changed + [Change(*key, instance, None) for key, instance in old.items() if key not in new]
+    return changed_instances + [
+        Change(*key, instance, None) for key, instance in old.items() if key not in new
+    ]
 
 
 def change_line(change: Change) -> str:
@@ -124,15 +128,15 @@ def verdict(status: Status | None, target: str) -> Verdict:
 
 
 def summary(status: Status | None) -> str:
-    """Summarize a status for errors: the states and the first trace."""
+    """Summarize a status for error messages: the states and the first trace."""
     if status is None:
         return "it has no status"
     instances_by_key = instances({"": status})
-    words = [
+    task_states = [
         f"task {task} is {instance.state}" for (_, task), instance in instances_by_key.items() if task != NONE
     ]
     trace = next((instance.trace for instance in instances_by_key.values() if instance.trace), "")
-    states = ", ".join([f"it is {instances_by_key['', NONE].state}", *words])
+    states = ", ".join([f"it is {instances_by_key['', NONE].state}", *task_states])
     return f"{states}: {trace}" if trace else states
 
 
@@ -142,7 +146,7 @@ def traces(status: Status) -> list[tuple[str, str]]:
         ("connector", status.get("connector", {})),
         *((f"task {task.get('id')}", task) for task in status.get("tasks", ())),
     ]
-    return [(what, str(part["trace"])) for what, part in parts if part.get("trace")]
+    return [(subject, str(part["trace"])) for subject, part in parts if part.get("trace")]
 
 
 def _parse_instance(part: Mapping[str, Any]) -> Instance:

@@ -14,7 +14,7 @@ from kraal.client.text import table
 from kraal.core.printable import printable
 
 _HEAD = ("TASK", "WORKER", "RESTARTS", "NEXT RESTART", "LAST BATCH", "NOTE")
-_WORDS = {"task": "failed tasks are restarted", "all": "failed tasks and connectors are restarted"}
+_POLICY_TEXTS = {"task": "failed tasks are restarted", "all": "failed tasks and connectors are restarted"}
 
 
 def supervision_lines(status: Status) -> list[str]:
@@ -25,13 +25,13 @@ def supervision_lines(status: Status) -> list[str]:
         *supervision.get("tasks", ()),
     ]
     policy: Mapping[str, Any] = supervision.get("policy") or {}
-    words = _WORDS.get(str(policy.get("restart")))
-    supervised = [
+    policy_text = _POLICY_TEXTS.get(str(policy.get("restart")))
+    listed_parts = [
         part for part in parts if part.get("supervised") or part.get("restarts") or part.get("stalled")
     ]
-    if words is None and not supervised:
+    if policy_text is None and not listed_parts:
         return []
-    lines = [_head(words, policy), *(f"  {line}" for line in table(_HEAD, map(_row, supervised)))]
+    lines = [_head(policy_text, policy), *(f"  {line}" for line in table(_HEAD, map(_row, listed_parts)))]
     if silent := supervision.get("silent"):
         lines.append(f"  no report from {printable(', '.join(map(str, silent)))}")
     return lines
@@ -48,11 +48,11 @@ def batch_lines(status: Status) -> list[str]:
     return ["Batches:", *(f"  {line}" for line in table(("TASK", "LATEST BATCH"), rows))] if rows else []
 
 
-def _head(words: str | None, policy: Mapping[str, Any]) -> str:
-    if words is None:
-        return "Supervision: failures are not restarted automatically."
+def _head(policy_text: str | None, policy: Mapping[str, Any]) -> str:
+    if policy_text is None:
+        return "Supervision: failed instances are not restarted automatically."
     window_s = _number(policy.get("window_ms")) / 1000
-    return f"Supervision: {words}, at most {policy.get('max')} times within {window_s:g} s."
+    return f"Supervision: {policy_text}, at most {policy.get('max')} times within {window_s:g} s."
 
 
 def _row(part: Mapping[str, Any]) -> tuple[str, ...]:

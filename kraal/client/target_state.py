@@ -1,4 +1,4 @@
-"""`kraal pause`, `kraal resume`, `kraal stop`: set the target state of connectors, by one PUT request each."""
+"""`kraal pause`, `kraal resume`, `kraal stop`: set the target state of connectors, one PUT request each."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kraal.client.wait_options import wait_for, wait_options
 
 
 def target_state_command(
-    verb: str, *, state: str, done: str, short_help: str, help_text: str, example: str
+    verb: str, *, state: str, result_text: str, short_help: str, help_text: str, example: str
 ) -> click.Command:
-    """Return the command that requests `PUT /connectors/NAME/{verb}`, prints `done` and can wait for `state`."""
+    """Return a command that sends `PUT /connectors/NAME/{verb}`, prints `result_text` and can wait for `state`."""
 
     @click.command(verb, cls=ClientCommand, short_help=short_help, help=help_text, examples=(example,))
     @names_argument
@@ -31,15 +31,15 @@ def target_state_command(
     def command(
         rest: Rest, names: tuple[str, ...], *, everything: bool, waits: bool, timeout_s: float
     ) -> None:
-        changed: list[str] = []
+        changed_names: list[str] = []
 
         def put(name: str) -> None:
             rest.ask("PUT", "connectors", name, verb)
-            changed.append(name)
-            say(f"{name} {done}")
+            changed_names.append(name)
+            say(f"{name} {result_text}")
 
         succeeded = for_each(select_names(rest, names, everything=everything), put)
-        is_reached = not waits or wait_for(rest, dict.fromkeys(changed, state), timeout_s=timeout_s)
+        is_reached = not waits or wait_for(rest, dict.fromkeys(changed_names, state), timeout_s=timeout_s)
         exit_with_status(succeeded=succeeded and is_reached)
 
     return command
@@ -48,7 +48,7 @@ def target_state_command(
 pause = target_state_command(
     "pause",
     state="PAUSED",
-    done="will pause",
+    result_text="will pause",
     short_help="Pause connectors.",
     help_text=(
         "Pause connectors: their tasks stay allocated but do no work (KIP-52).\n\n"
@@ -61,7 +61,7 @@ pause = target_state_command(
 resume = target_state_command(
     "resume",
     state="RUNNING",
-    done="will run",
+    result_text="will run",
     short_help="Resume paused or stopped connectors.",
     help_text="Resume paused or stopped connectors.",
     example="kraal resume --all --wait",
@@ -71,7 +71,7 @@ resume = target_state_command(
 stop = target_state_command(
     "stop",
     state="STOPPED",
-    done="will stop",
+    result_text="will stop",
     short_help="Stop connectors and shut down their tasks.",
     help_text=(
         "Stop connectors and shut down their tasks (KIP-875).\n\n"

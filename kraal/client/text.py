@@ -9,7 +9,7 @@ from kraal.client.terminal.colors import cell_color, colorize
 from kraal.core.printable import printable
 
 _GAP = "   "
-_CUT = "…"
+_ELLIPSIS = "…"
 
 
 def display_width(text: str) -> int:
@@ -29,7 +29,7 @@ def cut(text: str, width: int) -> str:
         if display_width(head) + display_width(character) > width - 1:
             break
         head += character
-    return head + _CUT if width > 0 else ""
+    return head + _ELLIPSIS if width > 0 else ""
 
 
 def table(
@@ -41,7 +41,7 @@ def table(
     """
     lines = [[printable(cell) for cell in line] for line in (head, *rows)]
     widths = [max(map(display_width, column)) for column in zip(*lines, strict=True)]
-    formatted = []
+    formatted_lines = []
     for line in lines:
         cells = [
             cell + " " * (column_width - display_width(cell))
@@ -49,8 +49,8 @@ def table(
         ]
         text = _GAP.join(cells).rstrip()
         text = text if width is None else cut(text, width)
-        formatted.append(_in_colors(text, lines[0], cells) if colored else text)
-    return formatted
+        formatted_lines.append(_in_colors(text, lines[0], cells) if colored else text)
+    return formatted_lines
 
 
 def _in_colors(line: str, head: Sequence[str], cells: Sequence[str]) -> str:

@@ -22,14 +22,14 @@ _UNCERTAIN_SETTLE_S = 5.0
 DELETED = "DELETED"
 """Target state of a connector without config and status."""
 NO_LAG = "without lag"
-"""Target state of a sink that has committed the end of each of its partitions."""
+"""Target state of a sink that has committed the end offset of each of its partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PollResult:
     """Result of one poll of a connector."""
 
-    seen: object
+    observed: object
     """Value that must not change while the verdict lasts."""
     verdict: Verdict
     text: str
@@ -55,7 +55,7 @@ def fetch(rest: Rest) -> Statuses:
 
 
 def fetch_one(rest: Rest, name: str, *, expand: str | None = None) -> Status | None:
-    """Return the status of a connector, None if it has none. Raises RequestRejected, NoResponse, Unreachable.
+    """Return the status of a connector; None if it has no status. Raises RequestRejected, NoResponse, Unreachable.
 
     `expand` requests additional fields; Java workers ignore it.
     """
@@ -70,7 +70,7 @@ def fetch_one(rest: Rest, name: str, *, expand: str | None = None) -> Status | N
 
 
 def required_s(current: Verdict, settle_s: float) -> float | None:
-    """Return the required duration of a verdict, None if it never counts. See `wait` for `settle_s`."""
+    """Return how long a verdict must last to count; None if it never counts. See `wait` for `settle_s`."""
     match current:
         case Verdict.READY:
             return settle_s
@@ -92,35 +92,38 @@ def wait(
         timeout_s: timeout for all connectors together.
     """
     deadline = rest.clock.now() + timeout_s
-    remaining = dict(targets)
-    last: dict[str, tuple[_PollResult, float]] = {}
-    while remaining:
+    remaining_targets = dict(targets)
+    last_polls: dict[str, tuple[_PollResult, float]] = {}
+    while remaining_targets:
         problem = ""
-        for name in list(remaining):
+        for name in list(remaining_targets):
             try:
-                poll = _poll(rest, name, remaining[name])
+                poll = _poll(rest, name, remaining_targets[name])
             except StateUnreachable as error:
                 yield name, error
-                del remaining[name]
+                del remaining_targets[name]
                 continue
             except (RequestRejected, NoResponse, Unreachable) as error:  # the worker may restart
                 problem = str(error)
                 continue
             now = rest.clock.now()
-            if name not in last or last[name][0].seen != poll.seen:
-                last[name] = (poll, now)
+            if name not in last_polls or last_polls[name][0].observed != poll.observed:
+                last_polls[name] = (poll, now)
             minimum_s = required_s(poll.verdict, settle_s.get(name, 0.0))
-            if minimum_s is not None and now - last[name][1] >= minimum_s:
-                failed = poll.verdict is Verdict.FAILED
-                yield name, WaitTimedOut(f"{name} failed: {poll.text}", hint=hints.FAILED) if failed else None
-                del remaining[name]
-        if remaining and rest.clock.now() >= deadline:
-            for name, state in remaining.items():
-                description = problem or (last[name][0].text if name in last else summary(None))
+            if minimum_s is not None and now - last_polls[name][1] >= minimum_s:
+                has_failed = poll.verdict is Verdict.FAILED
+                yield (
+                    name,
+                    WaitTimedOut(f"{name} failed: {poll.text}", hint=hints.FAILED) if has_failed else None,
+                )
+                del remaining_targets[name]
+        if remaining_targets and rest.clock.now() >= deadline:
+            for name, state in remaining_targets.items():
+                description = problem or (last_polls[name][0].text if name in last_polls else summary(None))
                 text = f"{name} is not {state} after {timeout_s:g} s: {description}"
                 yield name, WaitTimedOut(text, hint=hints.TOO_LATE)
             return
-        if remaining:
+        if remaining_targets:
             rest.clock.pause(min(_POLL_INTERVAL_S, max(deadline - rest.clock.now(), 0.01)))
 
 

@@ -27,8 +27,8 @@ def frame(
     head = [cut(printable(line), columns) for line in (title, *warning, "")]
     rows = status_rows(statuses)
     body = table(STATUS_HEAD, rows, columns, colored=colored) if statuses else ["No connectors."]
-    room = lines - len(head) - 1  # the last line is reserved for the cursor
-    return head + fit_lines(body, room, columns, "lines; specify connectors to watch")
+    max_lines = lines - len(head) - 1  # the last line is reserved for the cursor
+    return head + fit_lines(body, max_lines, columns, "lines; specify connectors to watch")
 
 
 class LatestPoll(Generic[R]):
@@ -60,32 +60,32 @@ class Watch:
 
     def on_screen(self, screen: Screen, url: str) -> None:
         """Draw a table that is updated in place. Raises the errors of the first poll."""
-        polled = LatestPoll(self._poll)
+        latest_poll = LatestPoll(self._poll)
         screen.clear()
         while True:
             columns, lines = screen.size()
             title = f"{url}   every {self._interval_s:g} s   {_now()}   Ctrl-C to quit"
             screen_lines = frame(
-                title, polled.last, polled.problem, columns=columns, lines=lines, colored=True
+                title, latest_poll.last, latest_poll.problem, columns=columns, lines=lines, colored=True
             )
             screen.draw(screen_lines)
             self._pause(self._interval_s)
-            polled.refresh()
+            latest_poll.refresh()
 
     def as_lines(self, say: Print, print_error: Print, *, as_json: bool) -> None:
         """Print the current states and then every change, one per line. Raises the errors of the first poll."""
         previous: Statuses = {}
-        polled = LatestPoll(self._poll)
+        latest_poll = LatestPoll(self._poll)
         while True:
-            for change in changes(previous, polled.last):
+            for change in changes(previous, latest_poll.last):
                 time = _now()
                 line = json.dumps({"time": time, **asdict(change)}) if as_json else None
                 say(line or f"{time} {printable(change_line(change))}")
-            previous, problem = polled.last, polled.problem
+            previous, problem = latest_poll.last, latest_poll.problem
             self._pause(self._interval_s)
-            polled.refresh()
-            if polled.problem != problem:
-                print_error(f"{_now()} {polled.problem or 'the worker responds again'}")
+            latest_poll.refresh()
+            if latest_poll.problem != problem:
+                print_error(f"{_now()} {latest_poll.problem or 'the worker responds again'}")
 
 
 def _now() -> str:

@@ -35,12 +35,12 @@ def rule(allows: str) -> Callable[[Check], Rule]:
 
 
 def describe_valid_values(check: Check | None) -> str:
-    """Return the description of a check's valid values, or "" if it has none."""
+    """Return the description of a check's valid values, or an empty string if the check has no description."""
     return check.allows if isinstance(check, Rule) else ""
 
 
-def _join(texts: tuple[str, ...]) -> str:
-    return ", ".join(f"`{text}`" if text else "empty" for text in texts)
+def _format_choices(choices: tuple[str, ...]) -> str:
+    return ", ".join(f"`{choice}`" if choice else "empty" for choice in choices)
 
 
 _LAST_C0, _DELETE, _LAST_C1 = 0x1F, 0x7F, 0x9F
@@ -51,7 +51,7 @@ def all_of(*checks: Check) -> Rule:
 
     @rule("; ".join(filter(None, map(describe_valid_values, checks))))
     def check(name: str, value: object) -> str | None:
-        return next((text for each in checks if (text := each(name, value)) is not None), None)
+        return next((error for nested in checks if (error := nested(name, value)) is not None), None)
 
     return check
 
@@ -81,7 +81,7 @@ def between(minimum: float, maximum: float) -> Rule:
 
 
 def unless_null(inner: Check) -> Rule:
-    """Accept null, and check all other values."""
+    """Accept null, and apply `inner` to all other values."""
 
     @rule(describe_valid_values(inner))
     def check(name: str, value: object) -> str | None:
@@ -93,7 +93,7 @@ def unless_null(inner: Check) -> Rule:
 def one_of(*allowed: str) -> Rule:
     """Require one of the strings, case-sensitively."""
 
-    @rule(_join(allowed))
+    @rule(_format_choices(allowed))
     def check(name: str, value: object) -> str | None:
         if value in allowed:
             return None
@@ -103,12 +103,12 @@ def one_of(*allowed: str) -> Rule:
 
 
 def one_of_ignoring_case(*allowed: str) -> Rule:
-    """Require one of the strings, ignoring case; errors list `allowed` in its order."""
-    upper = {text.upper() for text in allowed}
+    """Require one of the strings, ignoring case. Errors list the allowed strings in the given order."""
+    uppercase_values = {text.upper() for text in allowed}
 
-    @rule(f"{_join(allowed)}, in any letter case")
+    @rule(f"{_format_choices(allowed)}, in any letter case")
     def check(name: str, value: object) -> str | None:
-        if isinstance(value, str) and value.upper() in upper:
+        if isinstance(value, str) and value.upper() in uppercase_values:
             return None
         return invalid(name, value, f"String must be one of (case insensitive): {', '.join(allowed)}")
 

@@ -1,4 +1,4 @@
-"""Hiding of secrets in configs: values of secret keys, and credentials in URLs.
+"""Hiding of secrets in configs: values of secret keys, and credentials within other values, such as URLs.
 
 A variable such as `${file:/run/db.properties:password}` is not a secret and stays visible.
 """
@@ -13,13 +13,15 @@ from kraal.core.secrets import is_secret_name
 
 HIDDEN = "[hidden]"
 _REFERENCE = re.compile(r"\$\{[^{}]*\}")
-_IN_URL = re.compile(r"((?<=://)[^/@:\s]*:)([^/@\s]+)(?=@)")
-_PARAMETER = re.compile(
+_URL_PASSWORD = re.compile(r"((?<=://)[^/@:\s]*:)([^/@\s]+)(?=@)")
+_SECRET_PARAMETER = re.compile(
     r"((?:password|passphrase|passwd|pwd|secret|token|account_?key|access_?key|[?&]sig)=)([^&;,\s]+)",
     re.IGNORECASE,
 )
-_HEADER = re.compile(r"(\bauthorization *[:=] *(?:(?:basic|bearer) +)?)([^,;\s]+)", re.IGNORECASE)
-_CREDENTIALS = (_IN_URL, _PARAMETER, _HEADER)
+_AUTHORIZATION_HEADER = re.compile(
+    r"(\bauthorization *[:=] *(?:(?:basic|bearer) +)?)([^,;\s]+)", re.IGNORECASE
+)
+_CREDENTIALS = (_URL_PASSWORD, _SECRET_PARAMETER, _AUTHORIZATION_HEADER)
 """Patterns of credentials in values; the second group is the secret."""
 
 
@@ -50,22 +52,22 @@ def _hide_credential(match: re.Match[str]) -> str:
 
 
 def hide(config: Config, declared: Collection[str] = ()) -> dict[str, str | None]:
-    """Return a config with its secrets hidden, in the same order."""
+    """Return a copy of a config with its secrets hidden; the order of the keys is unchanged."""
     return {key: hide_value(key, value, declared) for key, value in config.items()}
 
 
 def scrub(text: str, config: Config, declared: Collection[str] = ()) -> str:
-    """Hide the secrets of a config in a message. Trimmed secrets are also hidden, because errors may contain them."""
+    """Hide the secrets of a config in a message. Errors may contain a secret in untrimmed or trimmed form."""
     replacements: dict[str, str] = {}
     for key, value in config.items():
-        hidden = hide_value(key, value, declared)
-        if value and hidden is not None and hidden != value:
-            replacements |= {value: hidden, value.strip() or value: hidden.strip()}
+        replacement = hide_value(key, value, declared)
+        if value and replacement is not None and replacement != value:
+            replacements |= {value: replacement, value.strip() or value: replacement.strip()}
     for secret in sorted(replacements, key=len, reverse=True):
         text = text.replace(secret, replacements[secret])
     return text
 
 
-def placeholders(config: Config) -> list[str]:
+def list_masked_keys(config: Config) -> list[str]:
     """Return the keys whose values are hidden; a config with such keys cannot be applied."""
     return [key for key, value in config.items() if value is not None and HIDDEN in value]

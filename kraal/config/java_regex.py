@@ -24,18 +24,18 @@ def compile_pattern(text: str, *, ignore_case: bool = False) -> Pattern:
     if (reason := patterns.check_length(text)) is not None:
         raise ValueError(reason)
     try:
-        python = translate(text, ignore_case=ignore_case)
+        translation = translate(text, ignore_case=ignore_case)
     except re.error as exc:
         raise ValueError(str(exc)) from exc
     try:
-        return patterns.compile_pattern(text, python)
+        return patterns.compile_pattern(text, translation)
     except ValueError as exc:
-        # A position in the translation is of no use to the user.
-        raise ValueError(str(exc) if python == text else _POSITION.sub("", str(exc))) from exc
+        # Positions refer to the translation, which the user does not see.
+        raise ValueError(str(exc) if translation == text else _POSITION.sub("", str(exc))) from exc
 
 
 def find_pattern_error(text: str) -> str | None:
-    """Return why a text is not a valid expression; None if it is valid."""
+    """Return the reason why a text is not a valid expression, or None if it is valid."""
     try:
         compile_pattern(text)
     except ValueError as exc:

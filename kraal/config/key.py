@@ -54,7 +54,7 @@ class _Required(Enum):
 
 
 REQUIRED: Final = _Required.REQUIRED
-"""The default of keys that have no default and must be set."""
+"""The value of `Key.default` for keys that must be set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +82,17 @@ class Key:
     validator: Check | None = None
     importance: Importance = Importance.MEDIUM
     doc: str | None = ""
-    """The description and `display_name` are None only for keys of Java plugins without a description."""
+    """The description; None only for keys of Java plugins that declare null."""
     group: str | None = None
     order: int = -1
     width: Width = Width.NONE
     display_name: str | None = ""
-    """The display name; empty to use the key's name."""
+    """The display name; empty to use the key's name, None only for keys of Java plugins that declare null."""
     dependents: tuple[str, ...] = ()
     recommender: Recommender | None = None
     source: str = ""
     no_effect: str = ""
-    """Why the key is accepted without effect, as the end of a sentence; empty if it has an effect."""
+    """The reason why the key has no effect, as the end of a sentence; empty if the key has an effect."""
 
     @property
     def documentation(self) -> str | None:
@@ -123,13 +123,13 @@ class Key:
 
 
 def in_group(group: str, *keys: Key) -> tuple[Key, ...]:
-    """Return the keys as a group, which shows them in this order."""
+    """Return copies of the keys with this group, in display order."""
     return tuple(replace(key, group=group, order=order) for order, key in enumerate(keys))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigValue:
-    """A key's value after validation; `value` is None if it could not be parsed."""
+    """A key's value after validation; `value` is None if the text could not be parsed."""
 
     name: str
     value: object = None
@@ -184,7 +184,7 @@ class ConfigDef:
         """Return a definition with additional keys under a prefix and a group, in display order from `first_order`.
 
         Keys with a group get the group `GROUP: THEIR GROUP`. Their checks and recommenders receive names without the
-        prefix, and only the settings with the prefix. Source: ConfigDef.embed.
+        prefix. Their recommenders receive only the settings with the prefix. Source: ConfigDef.embed.
         """
         return self.merge(
             replace(
@@ -201,12 +201,12 @@ class ConfigDef:
         )
 
     def in_display_order(self) -> list[Key]:
-        """Return the keys sorted by group, order, required first, importance and name.
+        """Return the keys sorted by group, order, requirement (required first), importance and name.
 
         Keys without a group are first. Source: ConfigDef.sortedConfigs.
         """
         groups: dict[str | None, int] = {None: -1}
-        groups |= {group: number for number, group in enumerate(self.groups)}
+        groups |= {group: index for index, group in enumerate(self.groups)}
         importance = list(Importance)
 
         def sort_key(key: Key) -> tuple[int, int, bool, int, str]:
@@ -245,32 +245,32 @@ def _apply_recommender(
 ) -> ConfigValue:
     """Call a recommender; an exception becomes an error of the key."""
     try:
-        advice = recommender(value.name, parsed)
+        recommendation = recommender(value.name, parsed)
     except (ValueError, KraalError) as exc:
         return value.with_errors(str(exc))
-    return replace(value, recommended=advice.values, visible=advice.visible)
+    return replace(value, recommended=recommendation.values, visible=recommendation.visible)
 
 
 def _unprefixed_check(prefix: str, check: Check) -> Check:
     @rule(describe_valid_values(check))
-    def remove_prefix(name: str, value: object) -> str | None:
+    def check_unprefixed(name: str, value: object) -> str | None:
         return check(name.removeprefix(prefix), value)
 
-    return remove_prefix
+    return check_unprefixed
 
 
 def _unprefixed_recommender(prefix: str, recommender: Recommender) -> Recommender:
-    def remove_prefix(name: str, values: Mapping[str, object]) -> Recommendation:
+    def recommend_unprefixed(name: str, values: Mapping[str, object]) -> Recommendation:
         unprefixed_values = {
             key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)
         }
         return recommender(name.removeprefix(prefix), unprefixed_values)
 
-    return remove_prefix
+    return recommend_unprefixed
 
 
 def _validate_key(key: Key, raw: Mapping[str, str | None], resolve: Resolve | None) -> ConfigValue:
-    """Parse and check a key without its recommender.
+    """Parse and check the value of a key, without calling the key's recommender.
 
     As in Connect, the check also runs, with null, if parsing fails. `tasks.max=zero` therefore has two errors.
     """

@@ -14,11 +14,11 @@ class Family:
     """The part after the prefix in the manual; words in capitals are placeholders."""
     doc: str
     no_effect: str = ""
-    """Why these keys are accepted without effect, as the end of a sentence; empty if they have an effect."""
+    """The reason why the keys have no effect, as the end of a sentence; empty if they have an effect."""
 
     @property
     def name(self) -> str:
-        """The family's name in the manual: `topic.creation.GROUP.include`."""
+        """The family's name in the manual, such as `topic.creation.GROUP.SETTING`."""
         return self.prefix + self.rest
 
     @property

@@ -10,7 +10,7 @@ from kraal.config.connector.keys import CONNECTOR, HEADER_CONVERTER, KEY_CONVERT
 from kraal.core.ids import Config
 
 _CONVERTERS: Final = (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER)
-_ALIASED: Final = ("transforms", "predicates")
+_ALIAS_KEYS: Final = ("transforms", "predicates")
 _CONNECT_KEYS: Final = frozenset({"topics", "topics.regex", *(key.name for key in CONNECTOR)})
 """Keys that belong to no plugin and contain no secrets."""
 
@@ -27,15 +27,15 @@ def named_plugins(config: Config) -> list[NamedPlugin]:
     """Return the plugins named in a config: the connector, converters, transforms and predicates."""
     plugins = [NamedPlugin("", config.get("connector.class") or "")]
     plugins += [NamedPlugin(f"{role}.", config.get(role) or "") for role in _CONVERTERS]
-    for family in _ALIASED:
-        for alias in (each.strip() for each in (config.get(family) or "").split(",")):
+    for family in _ALIAS_KEYS:
+        for alias in (entry.strip() for entry in (config.get(family) or "").split(",")):
             prefix = f"{family}.{alias}."
             plugins.append(NamedPlugin(prefix, config.get(f"{prefix}type") or ""))
-    return [each for each in dict.fromkeys(plugins) if each.plugin.strip()]
+    return [entry for entry in dict.fromkeys(plugins) if entry.plugin.strip()]
 
 
 def select_plugin_keys(prefix: str, config: Config, plugins: Collection[NamedPlugin]) -> frozenset[str]:
-    """Return the keys with a plugin's prefix, except Connect's keys, other plugins' keys and keys of plugin names."""
+    """Return the keys with a plugin's prefix, except Connect's and other plugins' keys and those that name plugins."""
     plugin_names = {plugin.plugin for plugin in plugins}
     other_prefixes = tuple(plugin.prefix for plugin in plugins if not prefix.startswith(plugin.prefix))
     return frozenset(

@@ -4,7 +4,7 @@ A backtracking engine can run for hours on an expression such as `(\w+)+X`. Pyth
 which blocks heartbeats and REST, first on this worker and then on the worker that takes over. All regular expressions
 in configs and requests are therefore checked and matched here:
 
-- An expression must have at most 10,000 characters, and its counted repetitions at most 1,000 when expanded.
+- An expression must have at most 10,000 characters, and its counted repetitions at most 1,000 parts when expanded.
 - The package `regex` matches expressions without the GIL, for up to 0.5 s of CPU time. The syntax is that of Python's
   `re`, which checks each expression first. `kraal.config.java_regex` translates from Java's syntax.
 """
@@ -61,18 +61,18 @@ class Pattern:
             raise PatternTooSlow(f"The regular expression '{self.text}' {problem}; simplify it") from exc
 
 
-def compile_pattern(text: str, python: str) -> Pattern:
-    """Compile `python`, the translation of the user's `text`. Raises ValueError if it is invalid."""
-    if (reason := check_length(text) or find_pattern_error(python)) is not None:
+def compile_pattern(text: str, translation: str) -> Pattern:
+    """Compile a user's expression `text` from its translation. Raises ValueError if the expression is invalid."""
+    if (reason := check_length(text) or find_pattern_error(translation)) is not None:
         raise ValueError(reason)
-    return Pattern(text, regex.compile(python, _FLAGS))
+    return Pattern(text, regex.compile(translation, _FLAGS))
 
 
 def find_pattern_error(text: str) -> str | None:
-    """Return why a text is not a valid or allowed expression in Python's syntax; None if it is allowed."""
+    """Return the reason why an expression in Python's syntax is invalid or not allowed; None if it is allowed."""
     if (reason := _compile_error(text)) is not None:
         return reason
-    if (repetition_count := _measure_weight(text).repeated) > MAX_REPEATED_PARTS:
+    if (repetition_count := _measure_weight(text).repeated_size) > MAX_REPEATED_PARTS:
         return _repetition_error(repetition_count)
     try:
         regex.compile(text, _FLAGS)
@@ -84,7 +84,7 @@ def find_pattern_error(text: str) -> str | None:
 
 
 def check_length(text: str) -> str | None:
-    """Return an error if a user's expression is too long, or None. A translated expression may be longer."""
+    """Return an error if a user's expression is too long, or None. Translations of expressions may be longer."""
     if len(text) > MAX_PATTERN_LENGTH:
         return f"it has {len(text)} characters; at most {MAX_PATTERN_LENGTH} are allowed"
     return None
@@ -109,17 +109,18 @@ class _Weight:
     """The size of an expression or a part of it when its repetitions are expanded."""
 
     size: int = 0
-    repeated: int = 0
+    repeated_size: int = 0
+    """The size of the counted repetitions alone."""
 
     def times(self, count: int) -> _Weight:
         """Return the weight of `count` repetitions."""
         size = self.size * count
-        return _Weight(size, size if count > 1 else self.repeated)
+        return _Weight(size, size if count > 1 else self.repeated_size)
 
     def add(self, other: _Weight) -> None:
         """Add the weight of the next part."""
         self.size += other.size
-        self.repeated += other.repeated
+        self.repeated_size += other.repeated_size
 
 
 def _measure_weight(text: str) -> _Weight:

@@ -15,21 +15,24 @@ from kraal.config.key import ConfigDef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigData:
-    """The values that a provider returned, without unknown keys."""
+    """The values that a provider returns. Keys without a value are absent."""
 
     data: Mapping[str, str] = field(default_factory=dict, repr=False)
     ttl_ms: int | None = None
-    """How long the values are valid. Afterwards, the connector is restarted with new values. None for unlimited."""
+    """Milliseconds for which the values are valid; None for unlimited. When they expire, the connector is restarted."""
 
 
 class ConfigProvider(ABC):
-    """Created and configured once for each name in `config.providers`. `get` must be thread-safe."""
+    """A config provider, created and configured once for each name in `config.providers`. `get` must be thread-safe."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef()
-    """The provider's parameters, for the manual; `configure` checks them itself."""
+    """The provider's parameters, for the manual. `configure` must validate the parameters itself."""
 
-    def configure(self, params: Mapping[str, str]) -> None:  # noqa: B027 - having none is usual
-        """Apply the parameters, without `config.providers.<name>.param.`. Any exception aborts the worker's startup."""
+    def configure(self, params: Mapping[str, str]) -> None:  # noqa: B027 - optional
+        """Apply the parameters. Any exception aborts the worker's startup.
+
+        The keys of `params` do not include the prefix `config.providers.<name>.param.`.
+        """
 
     @abstractmethod
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
@@ -39,5 +42,5 @@ class ConfigProvider(ABC):
         becomes the response to a validation request.
         """
 
-    def close(self) -> None:  # noqa: B027 - having nothing to close is usual
+    def close(self) -> None:  # noqa: B027 - optional
         """Release resources. Called once, when the worker stops."""

@@ -28,22 +28,24 @@ _ANY_NAME = ".*"
 
 
 class _AllowedPaths:
-    """The paths that a provider may read: those in `allowed.paths`, or all if it is not set."""
+    """The paths that a provider may read: those in `allowed.paths`, or all paths if that key is not set."""
 
     def __init__(self, params: Mapping[str, str]) -> None:
         """Parse `allowed.paths`. Raises BadRequest for a path that is not absolute or does not exist."""
-        listed = params.get(_ALLOWED_PATHS, "")
-        self._allowed = (
-            [_resolve_path(os.path.normpath(path)) for path in listed.split(",")] if listed else None
+        configured_paths = params.get(_ALLOWED_PATHS, "")
+        self._allowed_paths = (
+            [_resolve_path(os.path.normpath(path)) for path in configured_paths.split(",")]
+            if configured_paths
+            else None
         )
 
     def check_path(self, path: str) -> str | None:
-        """Return the path with links resolved; log a warning and return None if it is not allowed or does not exist."""
-        if self._allowed is None:
+        """Return the path with links resolved. Logs a warning and returns None for a disallowed or missing path."""
+        if self._allowed_paths is None:
             return path
         with suppress(OSError, ValueError):
             real_path = PurePosixPath(os.path.realpath(path, strict=True))
-            if any(real_path.is_relative_to(allowed) for allowed in self._allowed):
+            if any(real_path.is_relative_to(allowed_path) for allowed_path in self._allowed_paths):
                 return str(real_path)
         log.warning("The path %s is not allowed to be accessed", path)
         return None
@@ -68,8 +70,8 @@ class _FileProvider(ConfigProvider):
                 type=ConfigType.LIST,
                 default=None,
                 doc="Absolute paths of existing files and directories that may be read, including everything below "
-                "them. A path that is a link, or leads through one, must lead to one of them. Default: everything may "
-                "be read.",
+                "them. A path that is or contains a symbolic link must resolve to an allowed path. Default: all paths "
+                "are allowed.",
                 source="AllowedPaths",
             )
         ]
@@ -83,7 +85,7 @@ class _FileProvider(ConfigProvider):
         self._paths = _AllowedPaths(params)
 
     def _check_path(self, path: str) -> str | None:
-        """Return the path to read; None if it is empty or not allowed."""
+        """Return the path to read; None for an empty or disallowed path."""
         return self._paths.check_path(path) if path else None
 
 
@@ -96,8 +98,8 @@ class FileConfigProvider(_FileProvider):
         if file is None:
             return ConfigData()
         try:
-            with open(file, encoding="utf-8", newline="") as lines:  # noqa: PTH123 - the path is not normalized
-                values = parse(lines.read())
+            with open(file, encoding="utf-8", newline="") as stream:  # noqa: PTH123 - the path is not normalized
+                values = parse(stream.read())
         except (OSError, ValueError) as exc:
             raise ProviderFailed(f"Could not read properties from file {path}") from exc
         return ConfigData(data={key: values[key] for key in keys if key in values})
@@ -127,8 +129,8 @@ class DirectoryConfigProvider(_FileProvider):
 
 def _read_file(name: str, file: str) -> str:
     try:
-        with open(file, "rb") as content:  # noqa: PTH123 - the path is not normalized
-            return content.read().decode("utf-8", "replace")
+        with open(file, "rb") as stream:  # noqa: PTH123 - the path is not normalized
+            return stream.read().decode("utf-8", "replace")
     except OSError as exc:
         raise ProviderFailed(f"Could not read file {file} for property {name}") from exc
 
@@ -156,12 +158,14 @@ class EnvVarConfigProvider(ConfigProvider):
     def configure(self, params: Mapping[str, str]) -> None:
         pattern = params.get(_ALLOWLIST_PATTERN, _ANY_NAME)
         try:
-            allowed = compile_pattern(pattern)
+            name_pattern = compile_pattern(pattern)
         except ValueError as exc:
             raise BadRequest(
                 f"{_ALLOWLIST_PATTERN} is not a valid regular expression: {pattern}: {exc}"
             ) from exc
-        self._environment = {k: v for k, v in self._environment.items() if allowed.fullmatch(k)}
+        self._environment = {
+            name: value for name, value in self._environment.items() if name_pattern.fullmatch(name)
+        }
 
     @override
     def get(self, path: str, keys: Collection[str]) -> ConfigData:

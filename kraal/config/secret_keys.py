@@ -11,7 +11,7 @@ from kraal.config.key import ConfigType, Key
 from kraal.core.ids import Config
 from kraal.core.secrets import is_secret_name
 
-_TEXTS = (ConfigType.STRING, ConfigType.LIST)
+_TEXT_TYPES = (ConfigType.STRING, ConfigType.LIST)
 
 
 def secret_values(config: Config, keys: Iterable[Key] = ()) -> list[str]:
@@ -29,17 +29,18 @@ def secret_keys(config: Config, keys: Iterable[Key] = ()) -> frozenset[str]:
     """Return the keys of a config whose values are secrets.
 
     Declared `keys` of type PASSWORD are secrets regardless of their names; numbers and classes are never secrets. All
-    other keys are classified by the type of the Kafka client setting with this name after any prefix, and by their
-    names.
+    other keys are classified by their names, and by the type of the Kafka client setting whose name they end with.
     """
-    declared = {key.name: key.type for key in keys}
-    return frozenset(name for name in config if _is_secret(name, declared.get(name) or _client_type(name)))
+    declared_types = {key.name: key.type for key in keys}
+    return frozenset(
+        name for name in config if _is_secret(name, declared_types.get(name) or _client_type(name))
+    )
 
 
 def _is_secret(name: str, kind: ConfigType | None) -> bool:
     if kind is ConfigType.PASSWORD:
         return True
-    return (kind is None or kind in _TEXTS) and is_secret_name(name)
+    return (kind is None or kind in _TEXT_TYPES) and is_secret_name(name)
 
 
 def _client_type(name: str) -> ConfigType | None:

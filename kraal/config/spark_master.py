@@ -8,7 +8,7 @@ from typing import Final
 
 MASTER: Final = "spark.master"
 WARMUP: Final = "kraal.spark.warmup.enabled"
-DEFAULT: Final = "local[*]"
+DEFAULT_MASTER: Final = "local[*]"
 _LOCAL: Final = re.compile(r"local(?:\[(?:\d+|\*)(?:,\d+)?])?")
 SHARED_PATHS: Final = "spark.cluster.shared.paths"
 _STANDALONE: Final = "spark://"
@@ -17,7 +17,7 @@ _LOCAL_CLUSTER: Final = "local-cluster["
 
 def get_master(worker: Mapping[str, str]) -> str:
     """Return the Spark master in a worker's properties."""
-    return worker.get(MASTER, DEFAULT)
+    return worker.get(MASTER, DEFAULT_MASTER)
 
 
 def is_local(worker: Mapping[str, str]) -> bool:
@@ -31,7 +31,7 @@ def is_warmup_enabled(worker: Mapping[str, str]) -> bool:
 
 
 def is_standalone(worker: Mapping[str, str]) -> bool:
-    """Return whether the master is that of a standalone cluster."""
+    """Return whether the master belongs to a standalone Spark cluster."""
     return get_master(worker).startswith(_STANDALONE)
 
 

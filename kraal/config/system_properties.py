@@ -1,4 +1,4 @@
-"""Java system properties in `KAFKA_OPTS` that Kraal applies where a Java worker's JVM would."""
+"""Java system properties in `KAFKA_OPTS` that Kraal applies as a Java worker's JVM does."""
 
 from __future__ import annotations
 

@@ -67,10 +67,11 @@ _BLANKS = "".join(map(chr, range(0x21)))
 """The characters that Java's String.trim removes: all up to U+0020."""
 
 _AROUND_COMMAS = " \t\n\x0b\f\r"
+"""The white space that is removed around the commas of a list."""
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _MAX_DIGITS = 1000
-"""Maximum length of a number, because Python does not parse very long ones."""
+"""Maximum length of a number, because Python does not parse integers with thousands of digits."""
 
 
 def trim(text: str) -> str:
@@ -110,8 +111,8 @@ def render(value: object) -> str | None:
 
 def split_list(text: str) -> tuple[str, ...]:
     """Split a comma-separated list like Connect: an empty string has no entries, `a,,b` has an empty entry."""
-    trimmed = trim(text)
-    return tuple(each.strip(_AROUND_COMMAS) for each in trimmed.split(",")) if trimmed else ()
+    trimmed_text = trim(text)
+    return tuple(entry.strip(_AROUND_COMMAS) for entry in trimmed_text.split(",")) if trimmed_text else ()
 
 
 def parse_value(name: str, raw: str | None, kind: ConfigType, resolve: Resolve | None = None) -> object:
@@ -123,10 +124,10 @@ def parse_value(name: str, raw: str | None, kind: ConfigType, resolve: Resolve |
         return None
     text = trim(raw)
     if kind is ConfigType.CLASS:
-        resolved = resolve(text) if resolve is not None else text
-        if not resolved:
+        class_name = resolve(text) if resolve is not None else text
+        if not class_name:
             raise ValueError(invalid(name, raw, f"Class {raw} could not be found."))
-        return resolved
+        return class_name
     try:
         return _PARSERS[kind](text)
     except ValueError as exc:

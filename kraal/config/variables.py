@@ -70,7 +70,7 @@ def find_variables(config: Config) -> Iterator[Variable]:
 
 
 def substitute(text: str | None, values: Mapping[Variable, str]) -> str | None:
-    """Replace the variables of a text by their values; variables without a value remain."""
+    """Replace the variables of a text with their values; variables without a value remain."""
     if text is None:
         return None
     pieces: list[str] = []
@@ -88,7 +88,7 @@ class ResolvedConfig:
     raw: Config = field(repr=False)
     config: Config = field(repr=False)
     ttl_ms: int | None = None
-    """The shortest validity of a value, as returned by the providers; None for unlimited."""
+    """The shortest TTL that a provider returned for a value; None for unlimited."""
 
     @staticmethod
     def of(raw: Config, values: Mapping[Variable, str], ttl_ms: int | None = None) -> ResolvedConfig:

@@ -1,7 +1,7 @@
 """YAML for connector files and output: PyYAML with stricter parsing and unambiguous output.
 
 The caller converts plain scalars, so that `yes` can stay a string, unlike in YAML 1.1. Anchors, aliases, tags and
-duplicate keys are errors. The output is quoted such that parsers of YAML 1.1 and 1.2 read the same values.
+duplicate keys are errors. The output is quoted so that parsers of YAML 1.1 and 1.2 read the same values.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing_extensions import override
 
 from kraal.core.printable import printable
 
-Plain = Callable[[str], Any]
-"""Converts a plain scalar to its value; the empty string is a missing value."""
+ScalarConverter = Callable[[str], Any]
+"""Converts a plain scalar to its value. An empty string represents a missing value."""
 
 _INT = re.compile(r"[-+]?[0-9]+")
 _OCTAL_OR_HEX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _UNQUOTED = re.compile(r"[A-Za-z_/.$<(][\w/.$<>()+=@*;-]*(?: [\w/.$<>()+=@*;-]+)*", re.ASCII)
-"""Strings without special characters of YAML."""
+"""Strings without characters that are special in YAML."""
 _AMBIGUOUS_WORDS = {"yes", "no", "on", "off", "y", "n", "null", "true", "false", "<<"}
 """Strings that a version of YAML parses as another type."""
 _YAML_11_BREAK = re.compile("[\x85\u2028\u2029]")
 """Characters that are line breaks in YAML 1.1, but not in YAML 1.2."""
-_STR = "tag:yaml.org,2002:str"
+_STR_TAG = "tag:yaml.org,2002:str"
 
 
 class YamlError(ValueError):
@@ -53,20 +53,20 @@ def convert_scalar(text: str) -> object:
     return convert_config_scalar(text)
 
 
-def read_yaml(text: str, plain: Plain) -> list[Any]:
+def read_yaml(text: str, convert_plain: ScalarConverter) -> list[Any]:
     """Read all non-empty documents. Raises YamlError."""
     result: list[Any] = []
-    if old_break := _YAML_11_BREAK.search(text):
-        line = text.count("\n", 0, old_break.start()) + 1
+    if break_match := _YAML_11_BREAK.search(text):
+        line = text.count("\n", 0, break_match.start()) + 1
         raise YamlError(
-            f"line {line}: the character U+{ord(old_break[0]):04X} must be escaped in double quotes"
+            f"line {line}: the character U+{ord(break_match[0]):04X} must be escaped in double quotes"
         )
     try:
         loader = _Loader(text)
         while loader.check_node():
             node = loader.get_node()
             if not (isinstance(node, yaml.ScalarNode) and node.style is None and not node.value):
-                result.append(_convert_node(node, plain))
+                result.append(_convert_node(node, convert_plain))
     except yaml.MarkedYAMLError as exc:
         raise _convert_error(exc) from exc
     except yaml.reader.ReaderError as exc:
@@ -114,25 +114,25 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def _convert_node(node: Any, plain: Plain) -> Any:
+def _convert_node(node: Any, convert_plain: ScalarConverter) -> Any:
     if isinstance(node, yaml.SequenceNode):
-        return [_convert_node(each, plain) for each in node.value]
+        return [_convert_node(item, convert_plain) for item in node.value]
     if isinstance(node, yaml.MappingNode):
-        return _convert_mapping(node, plain)
+        return _convert_mapping(node, convert_plain)
     try:
-        return plain(node.value) if node.style is None else node.value
+        return convert_plain(node.value) if node.style is None else node.value
     except ValueError as exc:  # Python does not parse integers of thousands of digits
         raise _yaml_error(node.start_mark, str(exc)) from exc
 
 
-def _convert_mapping(node: yaml.MappingNode, plain: Plain) -> dict[str, Any]:
+def _convert_mapping(node: yaml.MappingNode, convert_plain: ScalarConverter) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
             raise _yaml_error(key.start_mark, "a key must be a scalar")
         if key.value in result:
             raise _yaml_error(key.start_mark, f"duplicate key {key.value!r}")
-        result[key.value] = _convert_node(value, plain)
+        result[key.value] = _convert_node(value, convert_plain)
     return result
 
 
@@ -142,8 +142,8 @@ def _yaml_error(mark: Any, problem: str) -> YamlError:
 
 def _convert_error(error: yaml.MarkedYAMLError) -> YamlError:
     """Convert PyYAML's error; use the line where an invalid token begins, or else the line of the problem."""
-    scanner = isinstance(error, yaml.scanner.ScannerError)
-    mark = (error.context_mark if scanner else None) or error.problem_mark
+    is_scanner_error = isinstance(error, yaml.scanner.ScannerError)
+    mark = (error.context_mark if is_scanner_error else None) or error.problem_mark
     context = f"{error.context}, " if error.context else ""
     return _yaml_error(mark, f"{context}{error.problem}")
 
@@ -167,7 +167,7 @@ def _dump(value: Any, *, allow_unicode: bool) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Indents lists below their key, uses double quotes, and writes stack traces as blocks."""
+    """Dumper that indents lists below their keys, uses double quotes, and writes stack traces as blocks."""
 
     @override
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
@@ -180,20 +180,20 @@ class _Dumper(yaml.SafeDumper):
     @override
     def choose_scalar_style(self) -> str:
         event: Any = self.event
-        if event.style == "|" and not self.simple_key_context:  # PyYAML refuses tabs here
+        if event.style == "|" and not self.simple_key_context:  # PyYAML would quote a text with tabs
             return "|"
         style: str = super().choose_scalar_style()
         return '"' if style == "'" else style
 
     @override
     def represent_str(self, data: str) -> yaml.ScalarNode:
-        unquoted = (
+        can_be_plain = (
             _UNQUOTED.fullmatch(data)
             and data.lower() not in _AMBIGUOUS_WORDS
             and convert_scalar(data) == data
         )
-        style = "|" if _is_block(data) else None if unquoted else '"'
-        return self.represent_scalar(_STR, data, style)
+        style = "|" if _is_block(data) else None if can_be_plain else '"'
+        return self.represent_scalar(_STR_TAG, data, style)
 
 
 _Dumper.add_representer(str, _Dumper.represent_str)

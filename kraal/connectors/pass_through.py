@@ -1,4 +1,4 @@
-"""A base class for connectors that derive task configs from their own config."""
+"""A base class for connectors that derive task configs from the connector config."""
 
 from __future__ import annotations
 

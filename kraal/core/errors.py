@@ -9,11 +9,11 @@
     ├── NotFound                  404
     ├── Conflict                  409
     │   ├── AlreadyExists         409
-    │   ├── NotLeader             409   forwarded before a client sees it
-    │   ├── NotOwner              409   forwarded before a client sees it
+    │   ├── NotLeader             409   internal; the request is forwarded instead
+    │   ├── NotOwner              409   internal; the request is forwarded instead
     │   └── RetryableConflict     409   a rebalance is in progress; the response has Retry-After
     ├── Unavailable               503   starting, or overloaded
-    ├── TimedOut                  500   the request timed out; the message has the current activity
+    ├── TimedOut                  500   the request timed out; the message names the current operation
     ├── StoreError                500   a log could not be read or written
     │   ├── Fenced                500   fenced by a newer leader or task (KIP-618)
     │   ├── GroupInUse            500   a consumer group has members, so its offsets cannot be changed
@@ -25,8 +25,8 @@
     └── ActorDied                 500   the actor died before it replied
 
 Each class has the HTTP `status` of its response. Messages are sentences for operators and contain the offending value;
-Connect's message is used if it has one for the error. Commands print an error's `hint`, the suggested next step, on a
-separate line, and JSON logs contain the hint in a field; REST responses do not contain it.
+if Connect has a message for the error, this message is used. Commands print an error's `hint`, the suggested next step,
+on a separate line, and JSON logs contain the hint in a field; REST responses do not contain the hint.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class StoreError(KraalError):
 
 
 class Fenced(StoreError):
-    """A newer producer has the transactional id of a leader or task; this producer's writes are lost (KIP-618)."""
+    """A newer producer uses the transactional id of a leader or task; this producer's writes fail (KIP-618)."""
 
 
 class GroupInUse(StoreError):

@@ -22,7 +22,7 @@ Generation = NewType("Generation", int)
 """The generation of a group: increases with each rebalance, -1 before the first join, 0 in standalone mode."""
 
 Config = Mapping[str, str | None]
-"""A raw config: Connect's keys, with unresolved and null values."""
+"""A raw config, whose values may contain unresolved variables or be null."""
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """Any JSON value."""
@@ -70,7 +70,7 @@ class State(StrEnum):
 
 
 class TargetState(StrEnum):
-    """The state of a connector that a user has requested. Source: TargetState, KIP-52, KIP-875."""
+    """The state that a user has requested for a connector. Source: TargetState, KIP-52, KIP-875."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"

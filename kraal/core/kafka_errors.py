@@ -1,7 +1,7 @@
 """Kafka error codes grouped by their meaning for clients.
 
-Negative codes are librdkafka's. Numbers avoid importing a client library. Callers that handle further codes alike add
-these codes locally.
+Negative codes are librdkafka's. Literal numbers are used to avoid importing a client library. Callers that handle
+additional codes in the same way add these codes locally.
 """
 
 from __future__ import annotations

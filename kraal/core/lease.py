@@ -5,8 +5,9 @@ coordinator, so it expires before the coordinator assigns the work to another wo
 operation that another worker could also perform; docs/ARCHITECTURE.md ("A lost heartbeat") lists each check with its
 consequence.
 
-The lease expires without a message, and is valid again after the next response. The group reports the loss of its
-coordinator with `GroupHooks.on_lost`, usually earlier; the herder then stops the work (`GroupLost`).
+The lease expires without a message, and is valid again after the coordinator's next response. The group reports the
+loss of its coordinator with `GroupHooks.on_lost`, usually earlier; the herder then stops all connectors and tasks
+(`GroupLost`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 LEASE_FRACTION: Final = 0.9
-"""Fraction of the session timeout; the rest is for operations that start just after a check."""
+"""Fraction of the session timeout for which the lease is valid; the rest is for operations that follow a check."""
 LEASE_EXPIRED: Final = "this worker's lease has expired"
 MUST_NOT_WRITE: Final = "this worker must not write for the task because its lease has expired"
 
@@ -28,7 +29,7 @@ class Lease:
     """The lease of this worker's membership. Thread-safe."""
 
     def __init__(self, heartbeat_age_s: Callable[[], float], session_timeout_s: float) -> None:
-        """`heartbeat_age_s`: see `Group.heartbeat_age_s`; infinite if this worker is not a member."""
+        """Create a lease. `heartbeat_age_s` returns infinity while this worker is not a member; see `Group`."""
         self._heartbeat_age_s = heartbeat_age_s
         self._session_timeout_s = session_timeout_s
         self._lock = threading.Lock()
@@ -54,7 +55,8 @@ class Lease:
                 self._is_lost = True
                 log.warning(
                     "Lost the lease: the group's coordinator has not confirmed the membership for %.1f s, and"
-                    " session.timeout.ms is %d; nothing is committed or written for the group until it does",
+                    " session.timeout.ms is %d. This worker writes nothing for the group until the coordinator"
+                    " responds",
                     age_s,
                     self._session_timeout_s * 1000,
                 )

@@ -1,7 +1,8 @@
 """Monotonic clock for leases that includes the time during which the machine is suspended.
 
 On Linux, `time.monotonic` stops while the machine is suspended, but the broker's session timeout continues. A worker
-that used this clock would consider its lease valid after a suspension, until the broker responds to its next heartbeat.
+that used `time.monotonic` would consider its lease valid after a suspension, until the broker responds to the worker's
+next heartbeat.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from typing import Final
 
 _CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """On systems other than Linux, CLOCK_MONOTONIC includes suspension, or no clock does."""
-_ahead_s = 0.0
+_advanced_by_s = 0.0
 
 
 def now_s() -> float:
     """Return seconds since a fixed point; not comparable with `time.monotonic`. Thread-safe."""
-    return time.clock_gettime(_CLOCK) + _ahead_s
+    return time.clock_gettime(_CLOCK) + _advanced_by_s
 
 
 def advance(seconds: float) -> None:
-    """Advance this process's clock like a suspension of `seconds`. For tests."""
-    global _ahead_s  # noqa: PLW0603 - a process has one such clock
-    _ahead_s += seconds
+    """Advance this process's clock as if the machine had been suspended for `seconds`. For tests."""
+    global _advanced_by_s  # noqa: PLW0603 - a process has one such clock
+    _advanced_by_s += seconds

@@ -2,8 +2,8 @@
 
 Levels are OFF, FATAL, ERROR, WARN, INFO, DEBUG, TRACE and ALL. A Python level between two levels has the name of the
 lowest named level that is logged. As in Connect, a namespace is any prefix of a name, regardless of dots: `kraal.s`
-includes `kraal.scaffold` and `kraal.stores`. A logger without its own level has its parent's. Former names of modules
-still work. Source: Loggers (Kafka 4.4.0); KIP-495, KIP-976.
+includes `kraal.scaffold` and `kraal.stores`. A logger without its own level inherits its parent's level. Former names
+of modules still work. Source: Loggers (Kafka 4.4.0); KIP-495, KIP-976.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ logging.addLevelName(TRACE, "TRACE")
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevel:
-    """A logger's effective level, and the time of its last change in milliseconds since the epoch or None."""
+    """A logger's effective level, and the time of its last change in milliseconds since the epoch, if any."""
 
     level: str
     last_modified: int | None
 
 
 def parse_level(text: str) -> int | None:
-    """Return Python's number for the name of a level, ignoring case; None if it is unknown."""
+    """Return Python's number for the name of a level, ignoring case; None if there is no such level."""
     return _LEVELS.get(text.strip().upper())
 
 
 def level_name(number: int) -> str:
-    """Return the name of the lowest level that a logger with this number logs."""
-    return next((name for name, at in _LEVELS.items() if number <= at), "OFF")
+    """Return the name of the lowest level that a logger with this numeric level logs."""
+    return next((name for name, threshold in _LEVELS.items() if number <= threshold), "OFF")
 
 
 def _now_ms() -> int:
@@ -65,15 +65,15 @@ class Loggers:
         self._root = root
         self._now_ms = now_ms
         self._lock = threading.Lock()
-        self._modified: dict[str, int] = {}
+        self._modified_ms: dict[str, int] = {}
         self._listeners: list[Callable[[str, str], None]] = []
 
     def listen(self, listener: Callable[[str, str], None]) -> None:
-        """Call `listener` with the namespace and level of each later change; it must not block."""
+        """Call `listener` with the namespace and level of each later change. `listener` must not block."""
         self._listeners.append(listener)
 
     def level(self, name: str) -> LoggerLevel | None:
-        """Return the level of a logger; None if it is unknown. `root` is case-insensitive."""
+        """Return the level of a logger; None if the logger does not exist. `root` is case-insensitive."""
         with self._lock:
             if _is_root(name):
                 return self._to_level(ROOT, self._root)
@@ -103,30 +103,36 @@ class Loggers:
         log.info("Setting level of namespace %s and children to %s", namespace, level)
         namespace = current_name(namespace)
         with self._lock:
-            start = "" if _is_root(namespace) else namespace
-            first = self._root.manager.getLogger(namespace) if start else self._root
+            prefix = "" if _is_root(namespace) else namespace
+            namespace_logger = self._root.manager.getLogger(namespace) if prefix else self._root
             loggers = self._loggers_by_name()
-            affected = {n: logger for n, logger in loggers.items() if not start or n.startswith(start)}
-            before = {name: logger.getEffectiveLevel() for name, logger in affected.items()}
-            first.setLevel(number)
-            for logger in affected.values():
+            affected_loggers = {
+                name: logger for name, logger in loggers.items() if not prefix or name.startswith(prefix)
+            }
+            previous_levels = {name: logger.getEffectiveLevel() for name, logger in affected_loggers.items()}
+            namespace_logger.setLevel(number)
+            for logger in affected_loggers.values():
                 if logger.level != logging.NOTSET:
                     logger.setLevel(number)
             now_ms = self._now_ms()
-            changed = sorted(n for n, logger in affected.items() if logger.getEffectiveLevel() != before[n])
-            self._modified.update(dict.fromkeys(changed, now_ms))
+            changed_names = sorted(
+                name
+                for name, logger in affected_loggers.items()
+                if logger.getEffectiveLevel() != previous_levels[name]
+            )
+            self._modified_ms.update(dict.fromkeys(changed_names, now_ms))
         for listener in self._listeners:
             listener(namespace, level_name(number))
-        return changed
+        return changed_names
 
     def _loggers_by_name(self) -> dict[str, logging.Logger]:
         """Return all loggers by name, without placeholders."""
-        listed = list(self._root.manager.loggerDict.items())
-        below = {name: logger for name, logger in listed if isinstance(logger, logging.Logger)}
-        return {**below, ROOT: self._root}
+        entries = list(self._root.manager.loggerDict.items())
+        loggers = {name: logger for name, logger in entries if isinstance(logger, logging.Logger)}
+        return {**loggers, ROOT: self._root}
 
     def _to_level(self, name: str, logger: logging.Logger) -> LoggerLevel:
-        return LoggerLevel(level_name(logger.getEffectiveLevel()), self._modified.get(name))
+        return LoggerLevel(level_name(logger.getEffectiveLevel()), self._modified_ms.get(name))
 
 
 def _is_root(name: str) -> bool:

@@ -62,7 +62,7 @@ context_filter = ContextFilter()
 class SecretsFilter(logging.Filter):
     """Removes secrets from a record's message, hint, traceback and stack; rejects no records.
 
-    The hint is that of the first error in the record's arguments or traceback.
+    The hint is taken from the first error in the record's arguments or traceback.
     """
 
     def __init__(self, secrets_: Secrets = secrets) -> None:
@@ -125,32 +125,32 @@ def bind_subject(function: Callable[[], None]) -> Callable[[], None]:
 
 @contextmanager
 def use_subject(name: str) -> Iterator[None]:
-    """Set the subject of this thread's log lines, the name of an actor, until the end of the block."""
-    before = log_subject.set(name)
+    """Set the subject of this thread's log lines to the name of an actor until the end of the block."""
+    token = log_subject.set(name)
     try:
         yield
     finally:
-        log_subject.reset(before)
+        log_subject.reset(token)
 
 
 class SubjectLock:
     """A reentrant lock that sets the subject of its holder's log lines, also for functions bound to other threads.
 
-    For state that is changed by threads without a subject, such as those of the Spark session.
+    Protects state that is changed by threads without a subject, such as the threads of the Spark session.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.RLock()
-        self._before: list[Token[str]] = []
+        self._tokens: list[Token[str]] = []
         """For each acquisition, the token that resets the holder's subject."""
 
     def __enter__(self) -> None:
         self._lock.acquire()
-        self._before.append(log_subject.set(self._name))
+        self._tokens.append(log_subject.set(self._name))
 
     def __exit__(self, *error: object) -> None:
-        log_subject.reset(self._before.pop())
+        log_subject.reset(self._tokens.pop())
         self._lock.release()
 
 
@@ -217,7 +217,7 @@ def log_to_stderr(style: LogFormat = LogFormat.TEXT, level: int = logging.INFO) 
     """Log Kraal's packages at `level` and other packages at WARNING.
 
     kafka-python logs each failed connection attempt as ERROR, several per second while a broker is down, although its
-    callers report the result. Its lines are only logged at level DEBUG.
+    callers report the result. These errors are therefore logged only if `level` is DEBUG.
 
     In JSON format, Python warnings and unhandled exceptions are also logged.
     """

@@ -30,7 +30,7 @@ def nul_error(name: str, topic: str | None) -> str:
     record = "a record" if topic is None else f"a record for the topic {topic}"
     return (
         f"The header name {name!r} of {record} contains NUL, which cannot be written with exactly-once support; "
-        "use a name without it"
+        "use a name without NUL"
     )
 
 
@@ -40,8 +40,8 @@ def replace_nul(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, 
 
 
 def read_headers(message: Any) -> Headers | None:
-    """Return the headers of a message; None if a name is not valid UTF-8. Call only once per message."""
+    """Return the headers of a message; None if a name is not valid UTF-8. Must be called only once per message."""
     try:
         return _headers(message) or ()
-    except (UnicodeDecodeError, SystemError):  # the latter with the former as its cause
+    except (UnicodeDecodeError, SystemError):  # the SystemError has the UnicodeDecodeError as its cause
         return None

@@ -1,4 +1,4 @@
-"""Types of offsets: pairs of JSON objects for sources, numbers in Kafka partitions for sinks."""
+"""Types of offsets: JSON objects for the partitions of sources, numbers for the Kafka partitions of sinks."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class SourcePartition:
     """
 
     fields: tuple[tuple[str, Primitive], ...] = field(compare=False)
-    _sorted: tuple[tuple[str, str], ...] = field(init=False, repr=False)
+    _sorted_fields: tuple[tuple[str, str], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_sorted", tuple(sorted((k, repr(v)) for k, v in self.fields)))
+        object.__setattr__(self, "_sorted_fields", tuple(sorted((k, repr(v)) for k, v in self.fields)))
 
     @staticmethod
     def of(fields: Mapping[str, Primitive]) -> SourcePartition:

@@ -9,7 +9,7 @@ from typing import Final
 
 _NO_GLYPH = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories without visible glyphs: controls, direction marks, surrogates, line breaks."""
-_NOT_PLAIN: Final = re.compile(r"[^ -~]")
+_NOT_PRINTABLE_ASCII: Final = re.compile(r"[^ -~]")
 """Characters whose category is looked up; most characters of long texts, such as traces, do not match."""
 
 
@@ -21,7 +21,7 @@ def printable(text: str, *, keep: str = "") -> str:
         is_shown = character in keep or unicodedata.category(character) not in _NO_GLYPH
         return character if is_shown else _escape_character(character)
 
-    return _NOT_PLAIN.sub(escape, text)
+    return _NOT_PRINTABLE_ASCII.sub(escape, text)
 
 
 def _escape_character(character: str) -> str:
@@ -34,9 +34,9 @@ def join_lines(text: str) -> str:
 
 
 def join_first(texts: Sequence[str], maximum: int) -> str:
-    """Join the first `maximum` texts, with the number of the rest: `a, b and 3 more`."""
-    more = f" and {len(texts) - maximum} more" if len(texts) > maximum else ""
-    return ", ".join(texts[:maximum]) + more
+    """Join the first `maximum` texts, and append the number of omitted texts: `a, b and 3 more`."""
+    suffix = f" and {len(texts) - maximum} more" if len(texts) > maximum else ""
+    return ", ".join(texts[:maximum]) + suffix
 
 
 def format_count(number: int, noun: str) -> str:

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-DIRECTORY: Final = 0o700
-FILE: Final = 0o600
+DIRECTORY_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
 SHARED_DIRECTORY: Final = 0o755
 SHARED_FILE: Final = 0o644
 """Mode of files that others can read but not write."""
@@ -23,7 +23,7 @@ _GROUP_OR_OTHERS: Final = 0o077
 _WRITABLE_BY_OTHERS: Final = 0o022
 
 
-def make_directory(path: Path, mode: int = DIRECTORY) -> None:
+def make_directory(path: Path, mode: int = DIRECTORY_MODE) -> None:
     """Create a directory and its missing parents; an existing directory keeps its mode. Raises OSError."""
     if not path.is_dir():
         make_directory(path.parent, mode)
@@ -32,7 +32,7 @@ def make_directory(path: Path, mode: int = DIRECTORY) -> None:
 
 def private_opener(path: str, flags: int) -> int:
     """Open a file for `open`; only this user can access a new file."""
-    return os.open(path, flags, FILE)
+    return os.open(path, flags, FILE_MODE)
 
 
 def shared_opener(path: str, flags: int) -> int:
@@ -54,7 +54,7 @@ def find_readable(paths: Iterable[Path]) -> list[str]:
         if mode is None or not mode & _GROUP_OR_OTHERS:
             continue
         is_directory = stat.S_ISDIR(mode)
-        fix = f"chmod {DIRECTORY if is_directory else FILE:o} {path}"
+        fix = f"chmod {DIRECTORY_MODE if is_directory else FILE_MODE:o} {path}"
         problems.append(
             f"Other users have access to the {'directory' if is_directory else 'file'} {path} (mode "
             f"{stat.S_IMODE(mode):04o}), where the worker keeps configs, offsets and records; run: {fix}"

@@ -1,8 +1,8 @@
-"""Shows the progress of operations that take longer than two seconds on standard error.
+"""Progress display on standard error for operations that take longer than two seconds.
 
-On a terminal, progress is a line that is updated in place, with click's bar if the total is known, and removed at the
-end. Otherwise, a line is printed after two seconds and then every ten seconds, and one at the end with the duration,
-unless the operation failed. Short operations print nothing, so that standard error contains only errors.
+On a terminal, one line is updated in place and removed at the end. It contains click's progress bar if the total is
+known. Otherwise, a line is printed after two seconds and then every ten seconds. A last line with the duration is
+printed unless the operation failed. Short operations print nothing, so that standard error contains only errors.
 
 Code that prints other lines meanwhile must use `pause_drawing()`.
 """
@@ -73,7 +73,7 @@ class Progress:
         self._after_s = after_s
         self._every_s = every_s or (DRAW_INTERVAL_S if self._in_place else LINE_INTERVAL_S)
         self._now = now
-        self._begun = now()
+        self._start_s = now()
         self._detail = ""
         self._was_drawn = False
         self._ended = threading.Event()
@@ -103,7 +103,7 @@ class Progress:
                     self._print(f"{self.what} took {self._seconds():.0f} s")
 
     def set_done(self, done: int, detail: str = "") -> None:
-        """Set the number of completed steps; `detail` is shown after it, with control characters escaped."""
+        """Set the number of completed steps; `detail` is shown after the number, with control characters escaped."""
         self.done = done
         self._detail = printable(detail)
 
@@ -137,7 +137,7 @@ class Progress:
         self._bar.update(self.done - self._bar.pos)
 
     def _make_bar(self) -> Any:
-        """Create click's bar; without a total, only its text."""
+        """Create click's progress bar. Without a total, only its text is shown."""
         steps = _BAR_COLUMNS + 2 * len(str(self.total)) if self.total else 0
         room = shutil.get_terminal_size().columns - _RESERVED_COLUMNS - steps
         label = _truncate(self.what, room)
@@ -155,7 +155,7 @@ class Progress:
             file=self._file,  # type: ignore[arg-type]  # any file that is a terminal
             update_min_steps=0,
         )
-        bar.start = time.time() - self._seconds()  # for its estimate of the remaining time
+        bar.start = time.time() - self._seconds()  # for the bar's estimate of the remaining time
         return bar
 
     def _format_details(self) -> str:
@@ -171,7 +171,7 @@ class Progress:
         return f"{self.what}: {', '.join(filter(None, (of_total, self._detail, f'{self._seconds():.0f} s')))}"
 
     def _seconds(self) -> float:
-        return self._now() - self._begun
+        return self._now() - self._start_s
 
     def _print(self, text: str) -> None:
         click.echo(text, file=self._file)

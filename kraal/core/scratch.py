@@ -36,11 +36,11 @@ class Scratch:
         remove_abandoned(parent)
         prefix = f"{PREFIX}{os.getpid()}-{int(time.time())}-"
         # Use a hidden name until the lock is held, because a directory without a lock is considered abandoned.
-        temporary = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir=parent))
-        self._lock = os.open(temporary / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        hidden_path = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir=parent))
+        self._lock = os.open(hidden_path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self.path = temporary.with_name(temporary.name.removeprefix("."))
-        temporary.rename(self.path)
+        self.path = hidden_path.with_name(hidden_path.name.removeprefix("."))
+        hidden_path.rename(self.path)
 
     def close(self) -> None:
         """Remove the directory."""
@@ -51,7 +51,8 @@ class Scratch:
 def starts_directory(scratch: Path) -> Path:
     """Return the directory for files that a JVM reads and writes during startup.
 
-    A JVM whose worker is killed meanwhile exits only after it has written its files, so these are removed by age.
+    A JVM whose worker is killed during startup exits only after it has written these files. The files are therefore
+    removed by age.
     """
     return scratch / _STARTS
 
@@ -72,7 +73,7 @@ def remove_abandoned(parent: Path) -> list[Path]:
 
     Skips directories that cannot be removed, and directories in which a JVM may still be starting.
     """
-    removed: list[Path] = []
+    removed_paths: list[Path] = []
     for path in sorted(parent.glob(f"{PREFIX}*")):
         try:
             lock = os.open(path / LOCK, os.O_RDWR)
@@ -90,7 +91,7 @@ def remove_abandoned(parent: Path) -> list[Path]:
             log.warning("Failed to remove %s of a dead worker: %s", path, error)
         else:
             log.info("Removed %s of a dead worker", path)
-            removed.append(path)
+            removed_paths.append(path)
         finally:
             os.close(lock)
-    return removed
+    return removed_paths

@@ -28,8 +28,8 @@ MIN_SUBSTRING_LENGTH = 8
 MIN_LINE_LENGTH = 12
 """Minimum length of lines that are hidden separately."""
 MAX_SECRETS = 5_000
-"""Maximum number of stored values, besides pinned ones; the least recently used are dropped. Tokens that change every
-minute reach this limit within days."""
+"""Maximum number of stored values that are not pinned; the least recently used value is dropped first. Tokens that
+change every minute reach this limit within days."""
 
 _SECRET_NAME = re.compile(
     r"password|passphrase|passwd|secret|token|credential|authorization|key|jaas|(?:^|[._-])(?:pass|pwd|user\.info)$",
@@ -40,7 +40,7 @@ _NOT_SECRET_SUFFIX = re.compile(
     r"|mode|ms|names?|path|provider|serializer|size|strategy|types?|ur[il]|version)$",
     re.IGNORECASE,
 )
-"""Suffixes of names that concern a key or secret but do not contain one, such as `ssl.keystore.location`."""
+"""Suffixes of config keys whose values are not secret, such as `ssl.keystore.location`."""
 _KEY_CONVERTER = re.compile(r"^key\.converter(?:\.|$)")
 _OPTION = re.compile(r"(?<!\w)(\w++)\s*+=\s*+")
 """`++` does not backtrack, so each character is read at most twice."""
@@ -74,9 +74,9 @@ class Secrets:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pinned: set[str] = set()
-        self._known: dict[str, tuple[str, ...]] = {}
+        self._forms_by_value: dict[str, tuple[str, ...]] = {}
         """The forms of each value; values that are not pinned are ordered by last use, the most recent last."""
-        self._values: dict[str, str] = {}
+        self._values_by_form: dict[str, str] = {}
         """The value of each form; replaced, never mutated."""
         self._forms: tuple[str, ...] = ()
         """All forms, longest first; replaced, never mutated."""
@@ -86,33 +86,37 @@ class Secrets:
         self._register(values, pinned=True)
 
     def add(self, *values: str | None) -> None:
-        """Register values to hide. Registering a value again and hiding it in a text are uses of the value."""
+        """Register values to hide. A value counts as used when it is registered again or hidden in a text."""
         self._register(values, pinned=False)
 
     def _register(self, values: Iterable[str | None], *, pinned: bool) -> None:
-        hideable = [value for value in values if value is not None and can_hide(value)]
+        hideable_values = [value for value in values if value is not None and can_hide(value)]
         with self._lock:
             if pinned:
-                self._pinned.update(hideable)
-            new = [value for value in hideable if value not in self._known]
-            for value in hideable:
-                self._known[value] = self._known.pop(value, ()) or tuple(dict.fromkeys(_forms(value)))
-            if new:
+                self._pinned.update(hideable_values)
+            new_values = [value for value in hideable_values if value not in self._forms_by_value]
+            for value in hideable_values:
+                self._forms_by_value[value] = self._forms_by_value.pop(value, ()) or tuple(
+                    dict.fromkeys(_forms(value))
+                )
+            if new_values:
                 self._drop_unused()
-                self._values = {form: value for value, forms in self._known.items() for form in forms}
-                self._forms = tuple(sorted(self._values, key=lambda form: (-len(form), form)))
+                self._values_by_form = {
+                    form: value for value, forms in self._forms_by_value.items() for form in forms
+                }
+                self._forms = tuple(sorted(self._values_by_form, key=lambda form: (-len(form), form)))
 
     def _drop_unused(self) -> None:
-        unpinned = [value for value in self._known if value not in self._pinned]
-        for value in unpinned[: max(0, len(unpinned) - MAX_SECRETS)]:
-            del self._known[value]
+        unpinned_values = [value for value in self._forms_by_value if value not in self._pinned]
+        for value in unpinned_values[: max(0, len(unpinned_values) - MAX_SECRETS)]:
+            del self._forms_by_value[value]
 
     def clear(self) -> None:
         """Remove all values. For tests."""
         with self._lock:
             self._pinned.clear()
-            self._known.clear()
-            self._values = {}
+            self._forms_by_value.clear()
+            self._values_by_form = {}
             self._forms = ()
 
     def scrub(self, text: str) -> str:
@@ -126,9 +130,9 @@ class Secrets:
 
     def _mark_used(self, form: str) -> None:
         with self._lock:
-            value = self._values.get(form)
-            if value in self._known:
-                self._known[value] = self._known.pop(value)
+            value = self._values_by_form.get(form)
+            if value in self._forms_by_value:
+                self._forms_by_value[value] = self._forms_by_value.pop(value)
 
 
 secrets = Secrets()
@@ -144,16 +148,16 @@ def replace_value(value: str, replacement: str, text: str) -> str:
 
 def _secret_options(text: str) -> Iterator[str]:
     """Yield the values of options such as `password="…"` in a text."""
-    at = 0
-    while (option := _OPTION.search(text, at)) is not None:
-        at = option.end()
-        if _SECRET_OPTION.search(option[1]) and (value := _OPTION_VALUE.match(text, at)) is not None:
-            at = value.end()
+    position = 0
+    while (option := _OPTION.search(text, position)) is not None:
+        position = option.end()
+        if _SECRET_OPTION.search(option[1]) and (value := _OPTION_VALUE.match(text, position)) is not None:
+            position = value.end()
             yield next(group for group in value.groups() if group is not None)
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Yield the forms of a value: itself, its lines, the options of a JAAS entry; each also escaped."""
+    """Yield the value itself, its lines and its JAAS options, each also in escaped forms."""
     text = value.strip()
     parts = [text]
     if "\n" in text:

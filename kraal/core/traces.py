@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 _JAVA_CAUSE: Final = "Caused by: "
-_PYTHON: Final = "Traceback (most recent call last):"
-_OURS: Final = "  in "
+_PYTHON_HEADER: Final = "Traceback (most recent call last):"
+_KRAAL_LOCATION: Final = "  in "
 """Prefix of the second line of Kraal's traces, whose first line is the root cause."""
 _POSITION: Final = re.compile(r"(?:.{0,2000}\n) at \[Source: .{0,400}\bline: (\d+), column: (\d+)\]")
 """Position of a parse error, which Jackson writes to the following line."""
@@ -23,21 +23,20 @@ def root_cause(trace: object, max_length: int = _DEFAULT_MAX_LENGTH) -> str:
         return ""
     cause = _find_kraal_cause(trace) or last_cause(trace)
     if not cause:
-        first, last = _first_line(trace.lstrip()), trace.rstrip().rpartition("\n")[2]
-        cause = _first_line(last.strip()) if first == _PYTHON else first
+        first_line, last_line = _first_line(trace.lstrip()), trace.rstrip().rpartition("\n")[2]
+        cause = _first_line(last_line.strip()) if first_line == _PYTHON_HEADER else first_line
     return cause if len(cause) <= max_length else cause[: max_length - 1] + "…"
 
 
 def last_cause(trace: str) -> str:
     """Return the last `Caused by:` of a Java trace, with the position of a parse error; empty if there is none."""
     end = len(trace)
-    while (
-        at := trace.rfind(_JAVA_CAUSE, 0, end)
-    ) >= 0:  # from the end, because a list can have thousands of traces
-        end = trace.rfind("\n", 0, at) + 1
-        line = _first_line(trace[end : at + len(_JAVA_CAUSE) + MAX_LENGTH].lstrip())
+    # Search backwards, which is faster for long traces; a list may contain thousands of traces.
+    while (start := trace.rfind(_JAVA_CAUSE, 0, end)) >= 0:
+        end = trace.rfind("\n", 0, start) + 1
+        line = _first_line(trace[end : start + len(_JAVA_CAUSE) + MAX_LENGTH].lstrip())
         if line.startswith(_JAVA_CAUSE):
-            position = _POSITION.match(trace, at)
+            position = _POSITION.match(trace, start)
             cause_text = line.removeprefix(_JAVA_CAUSE)
             return (
                 cause_text if position is None else f"{cause_text} (line {position[1]}, column {position[2]})"
@@ -48,7 +47,7 @@ def last_cause(trace: str) -> str:
 def _find_kraal_cause(trace: str) -> str:
     """Return the first line of one of Kraal's traces; empty for other traces."""
     end = trace.find("\n")
-    return _first_line(trace) if trace.startswith(_OURS, end + 1) else ""
+    return _first_line(trace) if trace.startswith(_KRAAL_LOCATION, end + 1) else ""
 
 
 def _first_line(text: str) -> str:

@@ -54,4 +54,4 @@ class LettersKafka(Protocol):
         """Yield the records of the spans in offset order, one partition after another."""
 
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
-        """Write letters to their targets without the error headers, and wait until all are acknowledged."""
+        """Write dead letters to their targets without the error headers, and wait until all are acknowledged."""

@@ -1,4 +1,4 @@
-"""Kafka client that counts, reads and writes back dead letters.
+"""Kafka client that counts, reads and replays dead letters.
 
 All calls block. Failures raise KafkaUnavailable with a message.
 """
@@ -212,13 +212,13 @@ class Kafka:
             raise KafkaUnavailable(f"Kafka at {self.address} {exc}") from exc
 
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
-        """Write letters to their targets without the error headers, and wait until all are acknowledged.
+        """Write dead letters to their targets without the error headers, and wait until all are acknowledged.
 
-        Raises KafkaUnavailable. In this case, some letters may have been written, except if a header name contains NUL:
-        the producer would truncate the name, so no letter is written.
+        Raises KafkaUnavailable. In this case, some dead letters may have been written. If a header name contains NUL,
+        which the producer would truncate, none is written.
         """
         for letter, _ in letters:
-            if (header := find_nul(name for name, _ in letter.own_headers)) is not None:
+            if (header := find_nul(name for name, _ in letter.original_headers)) is not None:
                 reason = f"the header name {header!r} of {letter.topic}-{letter.partition}@{letter.offset} contains NUL"
                 raise self._to_error("failed to write all letters", reason)
         producer = self._producer
@@ -250,7 +250,7 @@ class Kafka:
                 target.topic,
                 key=letter.key,
                 value=letter.value,
-                headers=letter.own_headers,
+                headers=letter.original_headers,
                 on_delivery=on_delivery,
                 **partition,
                 **timestamp,

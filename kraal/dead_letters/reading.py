@@ -1,4 +1,4 @@
-"""Reading of dead letters: all letters of a queue, or the latest ones with a limit."""
+"""Reads dead letters: all dead letters of a queue, or only the latest ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kraal.dead_letters.records import DeadLetter
 from kraal.dead_letters.selection import DeadLetterQueue, last_offsets
 
 Read = Callable[[Mapping[int, OffsetRange]], Iterator[DeadLetter]]
-"""Reads the letters of a queue from spans of its topic."""
+"""Reads the dead letters of a queue in offset ranges of its topic."""
 
 _GROWTH_FACTOR: Final = 10
 """Factor by which the search window grows."""
@@ -27,43 +27,44 @@ class SearchResult:
     """The result of a search."""
 
     letters: Sequence[DeadLetter]
-    """The letters in order of time, the latest last."""
+    """The dead letters by ascending time."""
     searched: int
-    """The number of searched offsets, which are at the ends of the partitions."""
+    """The number of offsets that were searched, at the ends of the partitions."""
 
 
 def read_letters(
     kafka: LettersKafka, queue: DeadLetterQueue, spans: Mapping[int, OffsetRange]
 ) -> Iterator[DeadLetter]:
-    """Yield the letters of a queue in order, one partition after another. Raises KafkaUnavailable."""
+    """Yield the dead letters of a queue in offset order, one partition after another. Raises KafkaUnavailable."""
     return (letter for letter in kafka.read(queue.topic, spans) if queue.contains(letter))
 
 
 def read_latest(
     read: Read, spans: Mapping[int, OffsetRange], limit: int, *, max_offsets: int | None = None
 ) -> SearchResult:
-    """Return the latest letters. The window grows until it has `limit` letters, or `max_offsets` of each partition.
+    """Return the latest `limit` dead letters.
 
-    If `read` raises SearchLimitExceeded, the result of the previous window is returned; for the first window, the error
-    is raised. Raises other errors of `read`.
+    Searches a window at the end of each partition. The window grows until `limit` dead letters are found, or until it
+    contains `max_offsets` offsets per partition. If `read` raises SearchLimitExceeded, the result of the previous
+    window is returned; for the first window, the error is raised. Raises other errors of `read`.
     """
-    previous: SearchResult | None = None
+    previous_result: SearchResult | None = None
     size = limit
     while True:
         window = last_offsets(spans, size)
         try:
             letters = heapq.nlargest(limit, read(window), key=_by_time)
         except SearchLimitExceeded:
-            if previous is None:
+            if previous_result is None:
                 raise
-            return previous
-        previous = SearchResult(letters[::-1], sum(span.count for span in window.values()))
+            return previous_result
+        previous_result = SearchResult(letters[::-1], sum(span.count for span in window.values()))
         if (
             len(letters) == limit
             or window == dict(spans)
             or (max_offsets is not None and size >= max_offsets)
         ):
-            return previous
+            return previous_result
         size *= _GROWTH_FACTOR
 
 

@@ -32,7 +32,7 @@ _ERROR_HEADERS: Final = (
     ("exception.stacktrace", "stacktrace"),
 )
 """Headers without prefix, and their names in JSON."""
-_NUMBERS: Final = ("partition", "offset", "task")
+_NUMERIC_FIELDS: Final = ("partition", "offset", "task")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +48,15 @@ class DeadLetter:
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
     truncated: Mapping[str, int] = field(default_factory=dict)
-    """Sizes in bytes of the parts that `truncate` shortened: `key`, `value`, `headers`, `error`."""
+    """Original sizes in bytes of the truncated parts: `key`, `value`, `headers`, `error`."""
 
     @property
     def position(self) -> str:
-        """The topic, partition and offset of the letter, formatted for messages."""
+        """The topic, partition and offset of the dead letter, formatted for messages."""
         return f"{self.topic}-{self.partition}@{self.offset}"
 
     @property
-    def own_headers(self) -> list[tuple[str, bytes | None]]:
+    def original_headers(self) -> list[tuple[str, bytes | None]]:
         """The headers of the original record."""
         return [(name, value) for name, value in self.headers if not name.startswith(PREFIX)]
 
@@ -64,7 +64,7 @@ class DeadLetter:
     def error_fields(self) -> dict[str, str | int | None]:
         """The values of Connect's error headers by their names in JSON; empty if there are none.
 
-        The last of several headers with the same name applies; the others are from earlier failures.
+        Of several headers with the same name, the last one applies; the others describe earlier failures.
         """
         context = {name: value for name, value in self.headers if name.startswith(PREFIX)}
         fields: dict[str, str | int | None] = {}
@@ -72,12 +72,14 @@ class DeadLetter:
             if PREFIX + header in context:
                 data = context[PREFIX + header]
                 text = None if data is None else data.decode("utf-8", "replace")
-                is_number = text is not None and name in _NUMBERS and text.isascii() and text.isdecimal()
+                is_number = (
+                    text is not None and name in _NUMERIC_FIELDS and text.isascii() and text.isdecimal()
+                )
                 fields[name] = int(text) if is_number and text is not None else text
         return fields
 
     def belongs_to(self, connector: str) -> bool:
-        """Return whether a connector may have written the letter: it has the connector's name or none."""
+        """Return whether a connector may have written the dead letter: its connector name is equal or missing."""
         return self.error_fields.get("connector", connector) == connector
 
 
@@ -111,7 +113,7 @@ def truncate(letter: DeadLetter, max_bytes: int) -> DeadLetter:
         if name in errors
     ]
     bytes_left = max_bytes
-    for name, value in letter.own_headers:
+    for name, value in letter.original_headers:
         size = len(name.encode()) + len(value or b"")
         bytes_left -= size
         if bytes_left >= 0:
@@ -132,7 +134,7 @@ def _truncate_bytes(data: bytes, max_bytes: int) -> bytes:
 
 
 def to_json_object(letter: DeadLetter) -> dict[str, Any]:
-    """Return a letter as JSON data; bytes that are not valid UTF-8 are in a `…_base64` field."""
+    """Return a dead letter as JSON data; bytes that are not valid UTF-8 are in a `…_base64` field."""
     error = letter.error_fields
     return {
         "topic": letter.topic,
@@ -141,13 +143,15 @@ def to_json_object(letter: DeadLetter) -> dict[str, Any]:
         "timestamp": letter.timestamp_ms,
         **_encode_bytes("key", letter.key),
         **_encode_bytes("value", letter.value),
-        "headers": [{"key": name, **_encode_bytes("value", value)} for name, value in letter.own_headers],
+        "headers": [
+            {"key": name, **_encode_bytes("value", value)} for name, value in letter.original_headers
+        ],
         "error": error or None,
     }
 
 
 def from_json(content: Mapping[str, Any]) -> DeadLetter:
-    """Parse the JSON data of a letter, with the sizes of truncated parts."""
+    """Parse the JSON data of a dead letter, including the sizes of truncated parts."""
     names = {name: PREFIX + header for header, name in _ERROR_HEADERS}
     fields = (content["error"] or {}).items()
     errors = [(names[name], None if value is None else str(value).encode()) for name, value in fields]
@@ -167,7 +171,7 @@ def from_json(content: Mapping[str, Any]) -> DeadLetter:
 
 
 def format_text(letter: DeadLetter, *, stack: bool) -> Iterator[str]:
-    """Yield the lines of a letter formatted as text, with control characters escaped."""
+    """Yield the lines of a dead letter formatted as text, with control characters escaped."""
     fields = letter.error_fields
     yield f"{letter.position}   {_format_time(letter.timestamp_ms)}".rstrip()
     rows = [
@@ -175,7 +179,7 @@ def format_text(letter: DeadLetter, *, stack: bool) -> Iterator[str]:
         ("key", _format_bytes(letter.key)),
         ("value", _format_bytes(letter.value)),
     ]
-    rows += [("header", f"{name} = {_format_bytes(value)}") for name, value in letter.own_headers]
+    rows += [("header", f"{name} = {_format_bytes(value)}") for name, value in letter.original_headers]
     for name, text in rows:
         yield f"  {name:<12}{join_lines(text)}"
     if letter.truncated:

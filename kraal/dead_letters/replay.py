@@ -14,7 +14,7 @@ from kraal.dead_letters.selection import DeadLetterQueue
 from kraal.dead_letters.targets import Targets
 
 BATCH_SIZE: Final = 500
-"""Maximum number of letters to write before the progress is committed."""
+"""Maximum number of dead letters to write before the progress is committed."""
 BATCH_BYTES: Final = 16 * 1024 * 1024
 """Size of keys and values, in bytes, at which a batch is complete."""
 
@@ -29,35 +29,36 @@ def replay(
     *,
     limit: int | None = None,
     write: bool = True,
-    remember: bool = True,
+    commit_progress: bool = True,
     until_s: float = math.inf,
 ) -> Iterator[Batch]:
-    """Write up to `limit` letters of a queue in these spans to their targets, and yield them in batches.
+    """Write up to `limit` dead letters of a queue to their targets, and yield them in batches.
 
-    Each batch is yielded after it is written and the progress is committed to the queue's group, so that the next
-    replay continues after this batch. Letters of other connectors are skipped. The replay ends at `until_s` of
-    time.monotonic. Without `write`, letters are only yielded; without `remember`, the progress is not committed.
+    Only offsets in `spans` are read, and dead letters of other connectors are skipped. Each batch is yielded after it
+    is written and the progress is committed to the queue's group, so that the next replay continues after this batch.
+    The replay ends at the monotonic time `until_s`. Without `write`, dead letters are only yielded; without
+    `commit_progress`, the progress is not committed.
 
-    Raises KafkaUnavailable; in this case, some letters of the current batch may have been written. Raises CannotReplay
-    for a letter without an allowed target, before the letter's batch is written.
+    Raises KafkaUnavailable; in this case, some dead letters of the current batch may have been written. Raises
+    CannotReplay for a dead letter without an allowed target, before the batch with this dead letter is written.
     """
     scan = _Scan(kafka, queue, spans, until_s)
     letters = ((letter, targets.find_target(letter, kafka.partitions)) for letter in scan.letters())
-    selected = islice(letters, limit)
-    committed: Mapping[int, int] = {}
-    while batch := list(_next_batch(selected)):
+    selected_letters = islice(letters, limit)
+    committed_positions: Mapping[int, int] = {}
+    while batch := list(_next_batch(selected_letters)):
         if write:
             kafka.write(batch)
-        if remember:
-            committed = dict(scan.positions)
-            kafka.commit(queue.group, queue.topic, committed)
+        if commit_progress:
+            committed_positions = dict(scan.positions)
+            kafka.commit(queue.group, queue.topic, committed_positions)
         yield batch
-    if remember and scan.positions != committed:
+    if commit_progress and scan.positions != committed_positions:
         kafka.commit(queue.group, queue.topic, scan.positions)
 
 
 class _Scan:
-    """Reads the letters of a queue and tracks the position."""
+    """Reads the dead letters of a queue, and tracks the position in each partition."""
 
     def __init__(
         self, kafka: LettersKafka, queue: DeadLetterQueue, spans: Mapping[int, OffsetRange], until_s: float

@@ -21,7 +21,7 @@ class NoDeadLetters(KraalError):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterQueue:
-    """A dead letter queue topic, or the letters of one connector in it."""
+    """A dead letter queue topic, or the dead letters of one connector in the topic."""
 
     topic: str
     connector: str | None = None
@@ -37,12 +37,12 @@ class DeadLetterQueue:
         return "/".join(names)
 
     def contains(self, letter: DeadLetter) -> bool:
-        """Return whether the queue contains a letter of its topic."""
+        """Return whether a dead letter of the topic belongs to this queue."""
         return self.connector is None or letter.belongs_to(self.connector)
 
 
 def list_topics(connectors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield connectors and their dead letter queue topics, sorted, from `GET /connectors?expand=info`."""
+    """Yield the name and dead letter queue topic of each connector in the response of `GET /connectors?expand=info`."""
     for name, entry in sorted(connectors.items()):
         topic = str(entry.get("info", {}).get("config", {}).get(TOPIC_KEY) or "").strip()
         if topic:

@@ -1,8 +1,8 @@
 """Topics that a replay may write to.
 
 The headers with the original topic are part of the record, so any client that writes records can forge them, and a
-replay into the config topic of a Connect cluster would create connectors. A replay of a sink's letters therefore writes
-only to topics of the sink, and no replay writes to an internal topic.
+replay into the config topic of a Connect cluster would create connectors. A replay for a sink therefore writes only to
+topics of the sink, and no replay writes to an internal topic.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kraal.dead_letters.api import LettersKafka
 from kraal.dead_letters.records import PREFIX, DeadLetter, Target
 
 _INTERNAL_PREFIX: Final = "__"
-_MAX_LISTED: Final = 10
+_MAX_LISTED_TOPICS: Final = 10
 
 
 class CannotReplay(KraalError):
-    """The target of a letter is unknown, does not exist, or is not allowed."""
+    """The target of a dead letter is unknown, does not exist, or is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,18 @@ class Targets:
     """Topics that a replay may write to."""
 
     to: str | None = None
-    """The topic for all letters; None for the topics in their headers."""
+    """The topic for all dead letters; None to use the topics in their headers."""
     topics: frozenset[str] | None = None
     """The topics that are allowed in headers; None to allow all topics except internal ones."""
     internal: frozenset[str] = field(default=frozenset())
     """The internal topics of the Connect cluster, if they are known."""
 
     def find_target(self, letter: DeadLetter, partitions: Mapping[str, int]) -> Target:
-        """Return the target of a letter: the original partition, or the topic `to`.
+        """Return the target of a dead letter: the original partition, or the topic `to`.
 
         `partitions` contains the number of partitions by topic. The original partition also contains the other records
-        with the same key. A letter is partitioned by key if the original partition does not exist, or if it has none,
-        like the letters of sources. Raises CannotReplay.
+        with the same key. If the original partition does not exist, or if the dead letter comes from a source, Kafka's
+        partitioner selects a partition by the key. Raises CannotReplay.
         """
         fields = letter.error_fields
         topic = fields.get("topic") if self.to is None else self.to
@@ -84,8 +84,8 @@ class Targets:
         if self.topics is None:
             return "the topics in the headers of the letters"
         names = sorted(self.topics)
-        suffix = [f"and {len(names) - _MAX_LISTED} more"] if len(names) > _MAX_LISTED else []
-        return ", ".join([*names[:_MAX_LISTED], *suffix]) or "none"
+        suffix = [f"and {len(names) - _MAX_LISTED_TOPICS} more"] if len(names) > _MAX_LISTED_TOPICS else []
+        return ", ".join([*names[:_MAX_LISTED_TOPICS], *suffix]) or "none"
 
 
 def find_targets(
@@ -101,11 +101,11 @@ def find_targets(
 
     Args:
         kafka: lists the topics that `topics.regex` matches.
-        config: the raw config of the connector; None for the letters of a topic, for which only `allowed` is used.
+        config: the raw config of the connector; None for all dead letters of a topic, to which only `allowed` applies.
         is_source: whether the connector is a source, whose config does not contain its topics, so any topic is allowed.
         active: active topics of the connector (KIP-558), including topics of earlier configs.
         allowed: topics that the operator allows.
-        to: the topic for all letters.
+        to: the topic for all dead letters.
     """
     internal = kafka.internal
     if to is not None or is_source:

@@ -46,22 +46,22 @@ def check_storage(admin: TopicAdmin, config: DistributedConfig) -> Iterator[Find
     topics = (config.config_topic, config.offset_topic, config.status_topic)
     storages = [describe_storage(admin, topic) for topic in topics]
     for storage in storages:
-        single = storage.topic is config.config_topic
-        yield from check_topic(storage, single=single, creates_topics=config.creates_topics)
+        is_config_topic = storage.topic is config.config_topic
+        yield from check_topic(storage, single=is_config_topic, creates_topics=config.creates_topics)
     reader = PermissionsReader(admin, config.group_client)
-    missing = [storage.topic for storage in storages if storage.is_missing]
+    missing_topics = [storage.topic for storage in storages if storage.is_missing]
     yield check_times(admin, storages)
     yield from check_permissions(reader, config, storages)
-    if missing and config.creates_topics:
-        yield from check_missing(reader, missing)
+    if missing_topics and config.creates_topics:
+        yield from check_missing(reader, missing_topics)
 
 
-def check_missing(reader: Reader, missing: Sequence[InternalTopic]) -> Iterator[Finding]:
+def check_missing(reader: Reader, missing_topics: Sequence[InternalTopic]) -> Iterator[Finding]:
     """Check whether the first worker can create the topics that do not exist."""
     try:
         cluster = reader.read_cluster()
     except StoreError as exc:
         yield Finding("acls.cluster", Level.SKIPPED, str(exc))
         return
-    yield from check_creation(cluster, missing)
-    yield check_create_permission(cluster, missing)
+    yield from check_creation(cluster, missing_topics)
+    yield check_create_permission(cluster, missing_topics)

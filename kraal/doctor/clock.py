@@ -1,7 +1,7 @@
 """Read-only checks of the clock: the kernel's state, and timestamps of records and responses.
 
-Brokers do not report their time. But a record in a storage topic has the timestamp of the worker that wrote it, which
-is in the future only if one of the two clocks is wrong.
+Brokers do not report their time. However, the records in an internal topic have the timestamps of the workers that
+wrote them. A timestamp in the future means that the clock of that worker or of this machine is wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from kraal.doctor.finding import Finding, Level, passed
 
 _TIMEX_BYTES = 1024
-"""Exceeds the size of `struct timex`; a zeroed struct only reads the state. Source: adjtimex(2)."""
+"""Buffer size, larger than `struct timex`; a zeroed buffer requests only the state. Source: adjtimex(2)."""
 _TIME_ERROR = 5
 TOLERANCE_S = 5.0
 _FIX = "Synchronize the clocks of all machines: chrony, or systemd-timesyncd."
@@ -57,9 +57,7 @@ def check_record_time(topic: str, latest_s: float, now_s: float) -> Finding:
     ahead_s = latest_s - now_s
     if ahead_s <= TOLERANCE_S:
         return passed("clock.records", f"The topic {topic} has no record with a timestamp in the future")
-    what = (
-        f"A record of the topic {topic} is {ahead_s:,.0f} s in the future: this clock is behind the writer's"
-    )
+    what = f"A record of the topic {topic} is {ahead_s:,.0f} s in the future: this machine's clock is slow"
     return Finding("clock.records", Level.WARNING, what, _FIX)
 
 

@@ -38,10 +38,10 @@ class Cause:
     fix: str
 
 
-_CHECK_ALL: Final = (
+_GENERAL_FIX: Final = (
     "Check the address, the firewall, and `security.protocol`, `sasl.*` and `ssl.*` in the worker's file."
 )
-_ADVERTISED: Final = re.compile(r"([^\s/]+)/\d+: (?:Failed to resolve|Connect to)")
+_ADVERTISED_ADDRESS: Final = re.compile(r"([^\s/]+)/\d+: (?:Failed to resolve|Connect to)")
 """Prefix of librdkafka's errors about advertised addresses: `host:port/broker id`."""
 _FIXES: Final[Sequence[tuple[str, str]]] = (
     # If no mechanism follows the colon, the listener has no SASL. Must precede the next entry.
@@ -77,7 +77,7 @@ def diagnose_unreachable(servers: str, client: Mapping[str, str], error: KraalEr
 
 def describe_broker_error(error: str, protocol: str) -> tuple[str, str]:
     """Diagnose a failure of Kafka's client after connecting (and the TLS handshake); return problem and fix."""
-    if match := _ADVERTISED.search(error):
+    if match := _ADVERTISED_ADDRESS.search(error):
         return error, (
             f"A bootstrap server responds, but advertises {match[1]}, which cannot be reached from here. Make this "
             "address reachable, or correct `advertised.listeners` in the broker's settings."
@@ -86,16 +86,17 @@ def describe_broker_error(error: str, protocol: str) -> tuple[str, str]:
         if part in error:
             return error, fix
     if "timed out" not in error.lower():
-        return error, _CHECK_ALL
+        return error, _GENERAL_FIX
     servers = error.partition(": ")[0]
     what = f"{servers}: connected, but the broker does not respond with security.protocol={protocol}"
     if "SASL" in protocol:
         return what, "Check that a Kafka broker listens on this port; the broker's log may have the reason."
     suggestion = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
-    return (
-        what,
-        f"If the listener requires SASL, set security.protocol={suggestion} and `sasl.*`; else see the broker's log.",
+    fix = (
+        f"If the listener requires SASL, set security.protocol={suggestion} and `sasl.*`; "
+        "otherwise, see the broker's log."
     )
+    return what, fix
 
 
 def _try_servers(servers: str, client: Mapping[str, str]) -> list[Cause]:
@@ -133,7 +134,7 @@ def try_connection(server: str, protocol: str, context: ssl.SSLContext | None) -
     except TimeoutError:
         return Cause(
             f"{server}: connection timed out",
-            "Check the address in `bootstrap.servers`, and the firewall between here and there.",
+            "Check the address in `bootstrap.servers`, and the firewall between this machine and the broker.",
         )
     except ConnectionRefusedError:
         return Cause(
@@ -141,7 +142,7 @@ def try_connection(server: str, protocol: str, context: ssl.SSLContext | None) -
             "Start the broker, or correct `bootstrap.servers`; each listener has its own port and `security.protocol`.",
         )
     except (OSError, ValueError) as exc:
-        return Cause(f"{server}: {exc}", _CHECK_ALL)
+        return Cause(f"{server}: {exc}", _GENERAL_FIX)
 
 
 def _check_plain_port(connection: socket.socket, server: str, protocol: str) -> Cause | None:
@@ -154,10 +155,10 @@ def _check_plain_port(connection: socket.socket, server: str, protocol: str) -> 
     except ssl.SSLWantReadError:
         connection.sendall(outgoing.read())
     try:
-        first = connection.recv(1)
+        first_byte = connection.recv(1)
     except OSError:  # a port without TLS waits for more data or drops the invalid request
         return None
-    if not first or first[0] not in _TLS_RECORDS:
+    if not first_byte or first_byte[0] not in _TLS_RECORDS:
         return None
     suggestion = "SASL_SSL" if protocol == "SASL_PLAINTEXT" else "SSL (or SASL_SSL, with SASL)"
     return Cause(
@@ -174,7 +175,7 @@ def _try_handshake(
             return None
     except ssl.SSLCertVerificationError as exc:
         if "ostname mismatch" in exc.verify_message or "IP address mismatch" in exc.verify_message:
-            fix = "Use a name in `bootstrap.servers` that the certificate has, or give the broker one with this name."
+            fix = "Use a name in `bootstrap.servers` that the certificate has, or issue a certificate for this name."
         else:
             fix = "Set `ssl.truststore.*` to the authority that signed the broker's certificate."
         return Cause(f"the certificate of {server} is not accepted: {exc.verify_message}", fix)

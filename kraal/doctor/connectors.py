@@ -16,9 +16,9 @@ from kraal.doctor.finding import Finding, Level, passed
 Expanded = Mapping[str, Any]
 _FAILED: Final = "FAILED"
 _MAX_SHOWN: Final = 5
-_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
-_LISTS: Final = ("transforms", "predicates")
-_ENDINGS: Final = ("Connector", "HeaderConverter", "Converter", "Transformation", "Predicate")
+_CONVERTER_KEYS: Final = ("key.converter", "value.converter", "header.converter")
+_ALIAS_KEYS: Final = ("transforms", "predicates")
+_CLASS_SUFFIXES: Final = ("Connector", "HeaderConverter", "Converter", "Transformation", "Predicate")
 
 
 def workers(expanded: Expanded) -> list[str]:
@@ -29,20 +29,20 @@ def workers(expanded: Expanded) -> list[str]:
 
 def check_failed(expanded: Expanded) -> Iterator[Finding]:
     """Yield a finding for each failed connector, and one per connector for its failed tasks."""
-    all_ok = True
+    has_no_failure = True
     for name, entry in expanded.items():
         fix = f"Correct the cause, then: kraal restart {shlex.quote(name)} --tasks --only-failed"
         connector, *tasks = _instances(entry)
         if connector.get("state") == _FAILED:
             what = f"The connector {name} has failed on {connector.get('worker_id')}: {_cause(connector)}"
             yield Finding("connectors.failed", Level.ERROR, what, fix)
-            all_ok = False
+            has_no_failure = False
         if failures := [task for task in tasks if task.get("state") == _FAILED]:
             count, locations = len(failures), _format_workers(failures)
             what = f"{count} of {len(tasks)} tasks of {name} have failed, {locations}: {_cause(failures[0])}"
             yield Finding("connectors.failed", Level.ERROR, what, fix)
-            all_ok = False
-    if all_ok:
+            has_no_failure = False
+    if has_no_failure:
         task_count = sum(len(_instances(entry)) - 1 for entry in expanded.values())
         yield passed(
             "connectors.failed", f"None of {len(expanded)} connectors and {task_count} tasks has failed"
@@ -50,7 +50,7 @@ def check_failed(expanded: Expanded) -> Iterator[Finding]:
 
 
 def check_stalled(expanded: Expanded) -> Iterator[Finding]:
-    """Yield a finding for each stalled task; only Kraal's workers report them."""
+    """Yield a finding for each stalled connector and task; only Kraal's workers report stalls."""
     if not any("progress" in entry for entry in expanded.values()):
         if expanded:
             yield Finding("connectors.stalled", Level.SKIPPED, "Java workers do not report stalled tasks")
@@ -91,24 +91,28 @@ def check_stalled(expanded: Expanded) -> Iterator[Finding]:
         yield passed("connectors.stalled", "No task is stalled")
 
 
-def plugins(url: str, expanded: Expanded, installed: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+def plugins(
+    url: str, expanded: Expanded, installed_plugins: Sequence[Mapping[str, Any]]
+) -> Iterator[Finding]:
     """Yield a finding for each class in a connector's config that the worker at `url` does not list.
 
     For workers before Kafka 3.2, which list only connectors, only connector classes are checked.
     """
-    known_names = {name for plugin in installed for name in _class_aliases(str(plugin.get("class") or ""))}
-    all_kinds = any(plugin.get("type") == "converter" for plugin in installed)
-    users: dict[str, list[str]] = {}
+    known_names = {
+        name for plugin in installed_plugins for name in _class_aliases(str(plugin.get("class") or ""))
+    }
+    all_kinds = any(plugin.get("type") == "converter" for plugin in installed_plugins)
+    connectors_by_class: dict[str, list[str]] = {}
     for name, entry in expanded.items():
         config: Mapping[str, Any] = (entry.get("info") or {}).get("config") or {}
         for class_name in _plugin_classes(config, all_kinds=all_kinds):
             if class_name not in known_names and "${" not in class_name:
-                users.setdefault(class_name, []).append(name)
-    for class_name, names in users.items():
+                connectors_by_class.setdefault(class_name, []).append(name)
+    for class_name, names in connectors_by_class.items():
         what = f"{url} lacks the plugin {class_name}, which is needed by {join_first(names, _MAX_SHOWN)}"
         fix = "Install the plugin on every worker, in a directory of plugin.path or with `kraal plugins add`."
         yield Finding("connectors.plugins", Level.WARNING, what, fix)
-    if expanded and not users:
+    if expanded and not connectors_by_class:
         yield passed("connectors.plugins", f"{url} has the plugins of all connectors")
 
 
@@ -130,8 +134,8 @@ def _plugin_classes(config: Mapping[str, Any], *, all_kinds: bool) -> Iterator[s
     """Yield the plugin classes in a connector's config."""
     keys = ["connector.class"]
     if all_kinds:
-        keys += _CONVERTERS
-        for list_key in _LISTS:
+        keys += _CONVERTER_KEYS
+        for list_key in _ALIAS_KEYS:
             aliases = [alias.strip() for alias in str(config.get(list_key) or "").split(",")]
             keys += [f"{list_key}.{alias}.type" for alias in aliases if alias]
     yield from dict.fromkeys(str(config[key]).strip() for key in keys if config.get(key))
@@ -142,4 +146,4 @@ def _class_aliases(class_name: str) -> Iterator[str]:
     simple = class_name.replace("$", ".").rpartition(".")[2]
     yield class_name
     yield simple
-    yield from (simple[: simple.rfind(ending)] for ending in _ENDINGS if ending in simple)
+    yield from (simple[: simple.rfind(suffix)] for suffix in _CLASS_SUFFIXES if suffix in simple)

@@ -37,7 +37,7 @@ class Finding:
 
 IDS: Final[Mapping[str, str]] = {
     "config.valid": "The worker's file can be read, and every value in it is valid",
-    "config.warning": "Settings that have no effect or weaken the worker",
+    "config.warning": "Lists settings that have no effect, or that weaken the worker",
     "machine.memory": "At least 1.5 GB of memory are available, also within a container's limit",
     "machine.files": "A worker, which raises its soft limit to the hard limit, may open at least 4,096 files",
     "machine.disk": "The directory for scratch files is writable and has at least 1 GB of free space",
@@ -58,13 +58,13 @@ IDS: Final[Mapping[str, str]] = {
     "acls.topics": "The worker's user may read, write and describe the internal topics",
     "acls.group": "The worker's user may join the group of the workers",
     "acls.cluster": "The worker's user may create internal topics that do not exist",
-    "acls.transactions": "With exactly-once support: lists the transactional ids that the worker needs",
+    "acls.transactions": "Lists the transactional ids that the worker needs for exactly-once support",
     "plugins.lock": "The plugin lock is valid, and its files are unchanged",
     "plugins.path": "The entries of `plugin.path` exist and can contain plugins",
     "plugins.jvm": "Java accepts `plugins.jvm.options`, so that the JVM of Java plugins can start",
     "plugins.jars": "The jars of plugins in `plugin.path` can be read",
-    "plugins.classes": "No class of a plugin is in several jars, unless in different versions",
-    "plugins.libraries": "Plugins that bring Kafka's libraries or bindings of SLF4J, which workers do not use",
+    "plugins.classes": "Each plugin class is in only one jar, unless the jars have different versions",
+    "plugins.libraries": "Lists plugins that contain Kafka's libraries or SLF4J bindings, which workers do not use",
     "spark.master": "`spark.master` is a master URL of Spark; the master of a standalone cluster accepts connections",
     "spark.secret": "Applications of a standalone cluster authenticate: `spark.authenticate.secret` is set",
     "worker.reachable": "With `--url`: the worker responds, and has reached Kafka",
@@ -75,7 +75,7 @@ IDS: Final[Mapping[str, str]] = {
     "connectors.failed": "No connector and no task has failed",
     "connectors.stalled": "No task on a Kraal worker is stalled",
     "connectors.plugins": "The worker has all plugins that existing connectors name",
-    "doctor.check": "A check itself has failed or timed out",
+    "doctor.check": "Reported if a check itself fails or times out",
 }
 """Descriptions of the checks, by the ids of their findings."""
 

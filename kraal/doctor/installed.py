@@ -1,4 +1,4 @@
-"""Check that the files of the installed distribution are unchanged.
+"""Checks that the files of the installed distribution are unchanged.
 
 The names of Kraal's packages `actors` and `web` are generic. Another distribution with a file of the same path silently
 replaces it; pip and uv record the installed files with their digests in the distribution's RECORD.
@@ -16,7 +16,7 @@ from kraal.core.printable import join_first
 from kraal.doctor.finding import Finding, Level, passed
 
 _MAX_SHOWN = 3
-_REINSTALL = "Reinstall Kraal in a separate environment: pip install --force-reinstall --no-deps kraal"
+_REINSTALL_FIX = "Reinstall Kraal in a separate environment: pip install --force-reinstall --no-deps kraal"
 
 
 def check_installed() -> Iterator[Finding]:
@@ -29,36 +29,38 @@ def check_installed() -> Iterator[Finding]:
     yield from check_files(kraal, distributions())
 
 
-def check_files(kraal: Distribution, others: Iterable[Distribution]) -> Iterator[Finding]:
-    """Check the files of a distribution; owners of replaced files are searched in `others`."""
-    recorded = [file for file in kraal.files or () if file.hash is not None and _is_code(file)]
-    missing = [str(file) for file in recorded if not _installed_path(file).is_file()]
-    changed = [str(file) for file in recorded if str(file) not in missing and not _is_as_recorded(file)]
-    if missing:
+def check_files(kraal: Distribution, other_distributions: Iterable[Distribution]) -> Iterator[Finding]:
+    """Check the files of a distribution; owners of replaced files are searched in `other_distributions`."""
+    recorded_files = [file for file in kraal.files or () if file.hash is not None and _is_code(file)]
+    missing_files = [str(file) for file in recorded_files if not _installed_path(file).is_file()]
+    changed_files = [
+        str(file) for file in recorded_files if str(file) not in missing_files and not _is_as_recorded(file)
+    ]
+    if missing_files:
         yield Finding(
             "install.files",
             Level.ERROR,
-            f"Files of Kraal are missing: {join_first(missing, _MAX_SHOWN)}",
-            _REINSTALL,
+            f"Files of Kraal are missing: {join_first(missing_files, _MAX_SHOWN)}",
+            _REINSTALL_FIX,
         )
-    owners = _find_owners(changed, others)
+    owners = _find_owners(changed_files, other_distributions)
     if owners:
-        replaced = [file for file in changed if file in owners]
+        replaced_files = [file for file in changed_files if file in owners]
         packages = ", ".join(sorted({*owners.values()}))
-        what = f"{packages} has replaced files of Kraal: {join_first(replaced, _MAX_SHOWN)}"
-        yield Finding("install.files", Level.ERROR, what, _REINSTALL)
-    modified = [file for file in changed if file not in owners]
-    if modified:
-        what = f"Files of Kraal differ from its RECORD: {join_first(modified, _MAX_SHOWN)}"
-        yield Finding("install.files", Level.WARNING, what, _REINSTALL)
-    if not recorded:
+        what = f"{packages} has replaced files of Kraal: {join_first(replaced_files, _MAX_SHOWN)}"
+        yield Finding("install.files", Level.ERROR, what, _REINSTALL_FIX)
+    modified_files = [file for file in changed_files if file not in owners]
+    if modified_files:
+        what = f"Files of Kraal differ from its RECORD: {join_first(modified_files, _MAX_SHOWN)}"
+        yield Finding("install.files", Level.WARNING, what, _REINSTALL_FIX)
+    if not recorded_files:
         yield Finding(
             "install.files",
             Level.SKIPPED,
             "Kraal's code is not in its distribution: the installation is editable",
         )
-    elif not missing and not changed:
-        yield passed("install.files", f"Kraal's {len(recorded):,} files match its RECORD")
+    elif not missing_files and not changed_files:
+        yield passed("install.files", f"Kraal's {len(recorded_files):,} files match its RECORD")
 
 
 def _is_code(file: PackagePath) -> bool:

@@ -24,7 +24,7 @@ def check_listeners(subject: Subject) -> Iterator[Finding]:
 
 
 def check_free(listener: Listener) -> Finding:
-    """Check that a worker can listen at an address by briefly binding a socket."""
+    """Check, by briefly binding a socket, whether a worker can listen at an address."""
     family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -43,7 +43,7 @@ def check_free(listener: Listener) -> Finding:
 
 
 def check_advertised(url: str, *, is_standalone: bool) -> Finding:
-    """Check the advertised URL, which a standalone worker does not require."""
+    """Check that other workers can reach the advertised URL, which a standalone worker does not need."""
     host = urlsplit(url).hostname or ""
     try:
         addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}

@@ -20,8 +20,8 @@ _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
 _MB = 1024 * 1024
 _GB = 1024 * _MB
-MIN_MEMORY = 3 * _GB // 2
-MIN_DISK = _GB
+MIN_MEMORY_BYTES = 3 * _GB // 2
+MIN_DISK_BYTES = _GB
 MIN_FILES = 4096
 
 
@@ -57,18 +57,20 @@ def _container_memory() -> int | None:
     """Return the unused memory within the cgroup's limit, not counting reclaimable caches; None without a limit."""
     try:
         limit = int((_CGROUP / "memory.max").read_text("ascii"))
-        used = int((_CGROUP / "memory.current").read_text("ascii"))
-        kinds = dict(line.split() for line in (_CGROUP / "memory.stat").read_text("ascii").splitlines())
+        used_bytes = int((_CGROUP / "memory.current").read_text("ascii"))
+        memory_stats = dict(
+            line.split() for line in (_CGROUP / "memory.stat").read_text("ascii").splitlines()
+        )
     except (OSError, ValueError):  # the file does not exist, or the limit is `max`
         return None
-    return max(0, limit - used + int(kinds.get("inactive_file", 0)))
+    return max(0, limit - used_bytes + int(memory_stats.get("inactive_file", 0)))
 
 
 def check_memory(available: int) -> Finding:
     """Check the available memory, in bytes."""
-    if available >= MIN_MEMORY:
+    if available >= MIN_MEMORY_BYTES:
         return passed("machine.memory", f"{available // _MB:,} MB of memory are available")
-    requirement = f"a worker with Spark needs {MIN_MEMORY // _MB:,} MB"
+    requirement = f"a worker with Spark needs {MIN_MEMORY_BYTES // _MB:,} MB"
     what = f"Only {available // _MB:,} MB of memory are available; {requirement}"
     fix = "Add memory to the machine or container, or stop other programs."
     return Finding("machine.memory", Level.WARNING, what, fix)
@@ -91,22 +93,25 @@ def scratch_parent(subject: Subject) -> Path:
 
 def check_disk(directory: Path) -> Finding:
     """Check the directory, or its nearest existing parent."""
-    existing = next(path for path in (directory, *directory.absolute().parents) if path.exists())
-    if not existing.is_dir():
-        what = f"{existing} is not a directory, so scratch files cannot be created in {directory}"
+    existing_path = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+    if not existing_path.is_dir():
+        what = f"{existing_path} is not a directory, so scratch files cannot be created in {directory}"
         return Finding("machine.disk", Level.ERROR, what, "Set kraal.data.dir to a directory.")
-    if not os.access(existing, os.W_OK | os.X_OK):
+    if not os.access(existing_path, os.W_OK | os.X_OK):
         fix = f"Let the worker's user (id {os.geteuid()}) write to the directory (chown), or set kraal.data.dir."
-        return Finding("machine.disk", Level.ERROR, f"{existing} is not writable", fix)
-    free = shutil.disk_usage(existing).free
-    if free >= MIN_DISK:
-        return passed("machine.disk", f"{free // _MB:,} MB are free in {existing}")
-    what = f"Only {free // _MB:,} MB are free in {existing}; a worker should have {MIN_DISK // _MB:,}"
+        return Finding("machine.disk", Level.ERROR, f"{existing_path} is not writable", fix)
+    free_bytes = shutil.disk_usage(existing_path).free
+    if free_bytes >= MIN_DISK_BYTES:
+        return passed("machine.disk", f"{free_bytes // _MB:,} MB are free in {existing_path}")
+    what = (
+        f"Only {free_bytes // _MB:,} MB are free in {existing_path}; "
+        f"a worker needs at least {MIN_DISK_BYTES // _MB:,} MB"
+    )
     return Finding("machine.disk", Level.WARNING, what, "Free space, or set kraal.data.dir to another disk.")
 
 
 def check_java() -> Iterator[Finding]:
-    """Check the Java that would run Spark."""
+    """Check the Java installation that would run Spark."""
     try:
         java = find_java()
     except JavaMissing as exc:

@@ -11,20 +11,20 @@ from kraal.doctor.finding import Finding, Level, passed
 from kraal.doctor.storage_topics import Storage
 from kraal.kafka.permissions import Cluster, Permissions, parse_description
 
-_PAGE = "docs/security.md lists all permissions that a worker needs."
-_USES_TOPIC = frozenset({"READ", "WRITE"})
-_OPTIONAL = "DESCRIBE_CONFIGS"
-_USES_GROUP = frozenset({"READ", "DESCRIBE"})
+_DOCS_HINT = "docs/security.md lists all permissions that a worker needs."
+_TOPIC_OPERATIONS = frozenset({"READ", "WRITE"})
+_OPTIONAL_OPERATION = "DESCRIBE_CONFIGS"
+_GROUP_OPERATIONS = frozenset({"READ", "DESCRIBE"})
 
 
 class Reader(Protocol):
     """Source of permissions, such as `PermissionsReader`."""
 
     def read_cluster(self) -> Cluster:
-        """Return the cluster with the operations on it. Raises StoreError."""
+        """Return the cluster with the operations that are permitted on it. Raises StoreError."""
 
     def read_group(self, group: str) -> Permissions:
-        """Return the operations on a group. Raises StoreError."""
+        """Return the operations that are permitted on a group. Raises StoreError."""
 
 
 def check_permissions(
@@ -48,29 +48,30 @@ def check_permissions(
 
 def check_topic_permissions(topic: InternalTopic, permissions: Permissions) -> Iterator[Finding]:
     """Check the permissions on an existing internal topic."""
-    lacking = _USES_TOPIC - permissions.operations
-    if permissions.refused or (permissions.operations and lacking):
-        what = f"The worker's user may not {_join_operations(lacking)} the topic {topic.name}"
-        fix = f"Allow Read, Write and DescribeConfigs on it, or correct {topic.key}. {_PAGE}"
+    missing_operations = _TOPIC_OPERATIONS - permissions.operations
+    if permissions.refused or (permissions.operations and missing_operations):
+        what = f"The worker's user may not {_join_operations(missing_operations)} the topic {topic.name}"
+        fix = f"Allow Read, Write and DescribeConfigs on it, or correct {topic.key}. {_DOCS_HINT}"
         yield Finding("acls.topics", Level.ERROR, what, fix)
     elif not permissions.operations:
         what = f"The brokers do not report the operations of the worker's user on the topic {topic.name}"
         yield Finding("acls.topics", Level.SKIPPED, what)
-    elif _OPTIONAL not in permissions.operations:
+    elif _OPTIONAL_OPERATION not in permissions.operations:
         what = (
             f"The worker's user may not read the settings of the topic {topic.name}, so no worker checks them"
         )
-        yield Finding("acls.topics", Level.HINT, what, f"Allow DescribeConfigs on it. {_PAGE}")
+        yield Finding("acls.topics", Level.HINT, what, f"Allow DescribeConfigs on it. {_DOCS_HINT}")
     else:
         yield passed("acls.topics", f"The worker's user may read and write the topic {topic.name}")
 
 
 def check_group_permissions(group: str, permissions: Permissions) -> Finding:
     """Check the permissions on the workers' group."""
-    lacking = _USES_GROUP - permissions.operations
-    if permissions.refused or (permissions.operations and lacking):
-        what = f"The worker's user may not {_join_operations(lacking)} the group {group}, so the worker cannot join it"
-        fix = f"Allow Read and Describe on the group, or correct group.id. {_PAGE}"
+    missing_operations = _GROUP_OPERATIONS - permissions.operations
+    if permissions.refused or (permissions.operations and missing_operations):
+        operations = _join_operations(missing_operations)
+        what = f"The worker's user may not {operations} the group {group}, so the worker cannot join it"
+        fix = f"Allow Read and Describe on the group, or correct group.id. {_DOCS_HINT}"
         return Finding("acls.group", Level.ERROR, what, fix)
     if not permissions.operations:
         what = f"The brokers do not report the operations of the worker's user on the group {group}"
@@ -78,16 +79,16 @@ def check_group_permissions(group: str, permissions: Permissions) -> Finding:
     return passed("acls.group", f"The worker's user may join the group {group}")
 
 
-def check_create_permission(cluster: Cluster, missing: Iterable[InternalTopic]) -> Finding:
+def check_create_permission(cluster: Cluster, missing_topics: Iterable[InternalTopic]) -> Finding:
     """Check whether the first worker can create the missing topics."""
-    names = ", ".join(topic.name for topic in missing)
+    names = ", ".join(topic.name for topic in missing_topics)
     if "CREATE" in cluster.operations:
         return passed("acls.cluster", f"The worker's user may create topics: {names}")
     what = (
         f"The worker's user may not create topics in the whole cluster; whether it may create {names} is unknown "
         "before they exist"
     )
-    fix = f"Allow Create on the topics, or create them, compacted. {_PAGE}"
+    fix = f"Allow Create on the topics, or create them with cleanup.policy=compact. {_DOCS_HINT}"
     return Finding("acls.cluster", Level.HINT, what, fix)
 
 
@@ -97,7 +98,7 @@ def list_transactional_ids(config: DistributedConfig) -> Finding:
     if config.exactly_once is ExactlyOnce.ENABLED:
         ids.append(f"all that begin with `{config.group_id}-`")
     what = "The brokers do not report whether the worker's user may use the transactional ids of exactly-once support"
-    fix = f"If the brokers have ACLs, allow Describe and Write on transactional ids: {' and '.join(ids)}. {_PAGE}"
+    fix = f"If the brokers have ACLs, allow Describe and Write on transactional ids: {' and '.join(ids)}. {_DOCS_HINT}"
     return Finding("acls.transactions", Level.HINT, what, fix)
 
 

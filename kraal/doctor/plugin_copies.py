@@ -13,7 +13,7 @@ from kraal.doctor.plugin_jars import Contents, Copy, plugin_paths, read_plugin_j
 from kraal.java_plugins.catalog import JavaPlugin
 
 _MAX_SHOWN: Final = 3
-_NOT_READ: Final = "Copy the jar again, and let the worker's user read it."
+_UNREADABLE_FIX: Final = "Copy the jar again, and let the worker's user read it."
 
 
 def check_jars(entries: Iterable[str], catalog: Iterable[JavaPlugin]) -> Iterator[Finding]:
@@ -26,19 +26,21 @@ def check_jars(entries: Iterable[str], catalog: Iterable[JavaPlugin]) -> Iterato
         [plugin_path for entry in entries for plugin_path in plugin_paths(Path(entry))]
     )
     for jar in contents.unreadable:
-        yield Finding("plugins.jars", Level.ERROR, f"A jar of a plugin cannot be read: {jar}", _NOT_READ)
+        yield Finding(
+            "plugins.jars", Level.ERROR, f"A jar of a plugin cannot be read: {jar}", _UNREADABLE_FIX
+        )
     copies = merge_catalog(contents.copies, catalog)
     duplicate_findings = [*find_duplicates(copies)]
     yield from duplicate_findings
     if copies and not duplicate_findings:
-        classes = len({copy.class_name for copy in copies})
-        yield passed("plugins.classes", f"Each of the {classes:,} plugins in plugin.path occurs once")
+        class_count = len({copy.class_name for copy in copies})
+        yield passed("plugins.classes", f"Each of the {class_count:,} plugins in plugin.path occurs once")
     yield from find_libraries(contents)
 
 
 def merge_catalog(copies: Sequence[Copy], catalog: Iterable[JavaPlugin]) -> list[Copy]:
     """Return the copies with the versions from the catalog, and copies found only in the catalog."""
-    merged = {(known_copy.class_name, known_copy.jar): known_copy for known_copy in copies}
+    copies_by_key = {(known_copy.class_name, known_copy.jar): known_copy for known_copy in copies}
     for plugin in catalog:
         if plugin.is_service:
             continue
@@ -51,8 +53,8 @@ def merge_catalog(copies: Sequence[Copy], catalog: Iterable[JavaPlugin]) -> list
         jar = matches[0].jar if len(matches) == 1 else plugin_path
         if len(matches) <= 1:
             copy = Copy(plugin.class_name, plugin_path, jar, plugin.version, plugin.is_connector)
-            merged[copy.class_name, copy.jar] = copy
-    return sorted(merged.values())
+            copies_by_key[copy.class_name, copy.jar] = copy
+    return sorted(copies_by_key.values())
 
 
 def find_duplicates(copies: Iterable[Copy]) -> Iterator[Finding]:
@@ -64,13 +66,13 @@ def find_duplicates(copies: Iterable[Copy]) -> Iterator[Finding]:
     for copy in copies:
         by_class[copy.class_name].append(copy)
     sets: dict[tuple[Copy, ...], list[str]] = defaultdict(list)
-    for name, same_class in by_class.items():
-        differ = len({copy.version for copy in same_class}) > 1
-        if len(same_class) > 1 and (differ or same_class[0].is_connector):
+    for name, class_copies in by_class.items():
+        versions_differ = len({copy.version for copy in class_copies}) > 1
+        if len(class_copies) > 1 and (versions_differ or class_copies[0].is_connector):
             sets[
                 tuple(
                     Copy("", copy.plugin_path, copy.jar, copy.version, copy.is_connector)
-                    for copy in same_class
+                    for copy in class_copies
                 )
             ].append(name)
     for jars, classes in sets.items():
@@ -84,7 +86,7 @@ def _duplicate_finding(copies: Sequence[Copy], classes: Sequence[str]) -> Findin
         fix = "Remove all but one of the jars; they belong to one plugin, and it is undefined which one Java loads."
         return Finding("plugins.classes", Level.WARNING, what, fix)
     if len({copy.version for copy in copies}) == len(copies):
-        fix = "None if the newest version is intended; configs select one with keys such as connector.plugin.version."
+        fix = "None if the newest version is intended; configs select versions with keys like connector.plugin.version."
         return Finding("plugins.classes", Level.HINT, what, fix)
     fix = "Remove all but one; it is undefined which one is used."
     return Finding("plugins.classes", Level.WARNING, what, fix)

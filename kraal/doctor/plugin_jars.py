@@ -1,8 +1,8 @@
 """Reads the content of plugin jars in `plugin.path` without Java: plugin classes, versions and libraries.
 
 Each entry of `plugin.path` is a jar, or a directory whose subdirectories and jars are one plugin each. Plugin classes
-are read from manifests; those of older jars without manifests are known only if a worker has scanned the same files.
-Source: PluginUtils.pluginLocations, ServiceLoaderScanner (Kafka 4.4.0).
+are read from manifests; the classes of older jars without manifests are known only if a worker has scanned the same
+files. Source: PluginUtils.pluginLocations, ServiceLoaderScanner (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-_CONNECTORS: Final = (
+_CONNECTOR_INTERFACES: Final = (
     "org.apache.kafka.connect.source.SourceConnector",
     "org.apache.kafka.connect.sink.SinkConnector",
 )
-_SERVICES: Final = "META-INF/services/"
-_PLUGINS: Final = (
-    *_CONNECTORS,
+_SERVICES_FOLDER: Final = "META-INF/services/"
+_PLUGIN_INTERFACES: Final = (
+    *_CONNECTOR_INTERFACES,
     "org.apache.kafka.connect.storage.Converter",
     "org.apache.kafka.connect.storage.HeaderConverter",
     "org.apache.kafka.connect.transforms.Transformation",
@@ -64,7 +64,7 @@ class Contents:
 
 
 def plugin_paths(entry: Path) -> Sequence[Path]:
-    """Return the plugin directories and jars in an entry of `plugin.path`; empty if it cannot be read."""
+    """Return the plugin directories and jars in an entry of `plugin.path`; empty if the entry cannot be read."""
     if _is_jar(entry):
         return [entry]
     try:
@@ -89,11 +89,11 @@ def read_plugin_jars(paths: Iterable[Path]) -> Contents:
 def _read_jar(contents: Contents, plugin_path: Path, jar: Path, archive: zipfile.ZipFile) -> None:
     names = {*archive.namelist()}
     version = _jar_version(jar, archive, names)
-    for service in _PLUGINS:
-        if _SERVICES + service in names:
-            text = archive.read(_SERVICES + service).decode("utf-8", "replace")
+    for service in _PLUGIN_INTERFACES:
+        if _SERVICES_FOLDER + service in names:
+            text = archive.read(_SERVICES_FOLDER + service).decode("utf-8", "replace")
             contents.copies += (
-                Copy(class_name, str(plugin_path), str(jar), version, service in _CONNECTORS)
+                Copy(class_name, str(plugin_path), str(jar), version, service in _CONNECTOR_INTERFACES)
                 for class_name in _parse_service_file(text)
             )
     libraries = dict.fromkeys(

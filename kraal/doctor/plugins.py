@@ -21,7 +21,7 @@ from kraal.java_plugins.parts import list_options
 from kraal.plugin_lock.lock import check_files, read_lock
 from kraal.plugin_lock.start import find_lock
 
-_ARCHIVES: Final = (".jar", ".zip")
+_ARCHIVE_SUFFIXES: Final = (".jar", ".zip")
 _JVM_TIMEOUT_S: Final = 30
 
 
@@ -47,13 +47,13 @@ def check_entry(entry: Path) -> Finding:
             what = f"{entry} in {PATH} does not exist, so its plugins are missing"
         elif entry.is_dir() and not any(entry.iterdir()):
             what = f"The directory {entry} in {PATH} is empty, so it has no plugins"
-        elif not entry.is_dir() and entry.suffix.lower() not in _ARCHIVES:
+        elif not entry.is_dir() and entry.suffix.lower() not in _ARCHIVE_SUFFIXES:
             what = f"{entry} in {PATH} is neither a directory nor a .jar or .zip file, so it is ignored"
         else:
             return passed("plugins.path", f"{entry} exists")
     except OSError as exc:
         what = f"{entry} in {PATH} cannot be read: {exc.strerror or exc}"
-        fix = "Let the worker's user read the directory and those above it."
+        fix = "Let the worker's user read the directory and its parent directories."
     return Finding("plugins.path", Level.WARNING, what, fix)
 
 
@@ -62,14 +62,18 @@ def check_jvm_start(options: Sequence[str]) -> Iterator[Finding]:
     fix = f"Correct {OPTIONS}, or free memory: a JVM also fails if it cannot reserve its heap."
     try:
         command = [str(find_java()), *options, "-version"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_JVM_TIMEOUT_S, check=False)
+        completed = subprocess.run(
+            command, capture_output=True, text=True, timeout=_JVM_TIMEOUT_S, check=False
+        )
     except JavaMissing:
         return
     except (OSError, subprocess.TimeoutExpired) as exc:
         yield Finding("plugins.jvm", Level.ERROR, f"The JVM of Java plugins cannot start: {exc}", fix)
         return
-    if done.returncode:
-        lines = (done.stdout + done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
+    if completed.returncode:
+        lines = (completed.stdout + completed.stderr).strip().splitlines() or [
+            f"exit code {completed.returncode}"
+        ]
         yield Finding("plugins.jvm", Level.ERROR, f"The JVM of Java plugins cannot start: {lines[0]}", fix)
     else:
         yield passed("plugins.jvm", "The JVM of Java plugins can start")

@@ -18,8 +18,8 @@ TIMEOUT_S: Final = 30.0
 def run_checks(checks: Mapping[str, Check], limit_s: float = TIMEOUT_S) -> list[Finding]:
     """Return the findings of all checks, in order; a failure or timeout of a check is a finding itself.
 
-    Each check runs on a thread; all of them have `limit_s` seconds. A thread that exceeds the limit does not keep
-    the process from ending.
+    Each check runs on a separate thread; `limit_s` limits the total time of all checks. A thread that exceeds the limit
+    does not keep the process from ending.
     """
     findings: dict[str, list[Finding]] = {name: [] for name in checks}
 

@@ -17,12 +17,12 @@ from kraal.doctor import connectors
 from kraal.doctor.clock import check_worker_time, now_s
 from kraal.doctor.finding import Finding, Level, passed
 
-_REACH = (
-    "Check the URL, the firewall and the worker's log; `kraal doctor worker.properties` there checks more."
+_REACH_FIX = (
+    "Check the URL, the firewall and the worker's log; run `kraal doctor worker.properties` on its machine."
 )
 _EXPAND: Final = (("expand", "status"), ("expand", "info"), ("expand", "progress"), ("traces", "causes"))
-_OTHERS_TIMEOUT_S: Final = 3.0
-_MAX_OTHERS: Final = 64
+_OTHER_WORKER_TIMEOUT_S: Final = 3.0
+_MAX_OTHER_WORKERS: Final = 64
 _MAX_CONCURRENT: Final = 16
 
 
@@ -46,7 +46,7 @@ def check_running(target: Target) -> Iterator[Finding]:
         try:
             worker = request_worker(rest)
         except KraalError as exc:
-            yield Finding("worker.reachable", Level.ERROR, str(exc), _REACH)
+            yield Finding("worker.reachable", Level.ERROR, str(exc), _REACH_FIX)
             return
         yield describe_worker(worker)
         yield from check_health(rest)
@@ -111,16 +111,16 @@ def check_others(worker: Worker, target: Target, ids: Sequence[str]) -> Iterator
     scheme = target.url.partition("://")[0]
     urls = [url for worker_id in ids if (url := f"{scheme}://{worker_id}") != target.url]
     with ThreadPoolExecutor(_MAX_CONCURRENT, thread_name_prefix="doctor worker") as pool:
-        responses = [*pool.map(lambda url: _request_other_worker(target, url), urls[:_MAX_OTHERS])]
-    responding = [each for each in responses if isinstance(each, Worker)]
-    for other in responding:
+        responses = [*pool.map(lambda url: _request_other_worker(target, url), urls[:_MAX_OTHER_WORKERS])]
+    responding_workers = [response for response in responses if isinstance(response, Worker)]
+    for other in responding_workers:
         if other.clock.level is not Level.OK:
             yield other.clock
     for response in responses:
         if isinstance(response, Finding):
             yield response
-    if responding or urls:
-        yield check_versions([worker, *responding], unknown=len(urls) - len(responding))
+    if responding_workers or urls:
+        yield check_versions([worker, *responding_workers], unknown=len(urls) - len(responding_workers))
 
 
 def _request_other_worker(target: Target, url: str) -> Worker | Finding:
@@ -130,7 +130,7 @@ def _request_other_worker(target: Target, url: str) -> Worker | Finding:
         cacert = target.cacert if url.startswith("https:") else None
         other = replace(
             parse_target(url, cacert=cacert),
-            timeout_s=min(_OTHERS_TIMEOUT_S, target.timeout_s),
+            timeout_s=min(_OTHER_WORKER_TIMEOUT_S, target.timeout_s),
             retry_s=0.0,
         )
         with Rest(other) as rest:
@@ -144,7 +144,7 @@ def _request_other_worker(target: Target, url: str) -> Worker | Finding:
 
 
 def check_versions(workers: Sequence[Worker], *, unknown: int) -> Finding:
-    """Check that all workers have the same version; `unknown` is the number of workers that did not report it."""
+    """Check that all workers have the same version; `unknown`: number of workers that did not report a version."""
     by_version: dict[str, list[str]] = {}
     for worker in workers:
         by_version.setdefault(worker.version, []).append(worker.url)

@@ -11,8 +11,8 @@ from kraal.doctor.subject import Subject
 
 _MASTER = "spark.master"
 _STANDALONE = "spark://"
-_LOCAL = re.compile(r"local(\[[^\]]*\])?")
-_UNCHECKED = re.compile(r"local-cluster\[[^\]]*\]$|k8s://|yarn$")
+_LOCAL_MASTER = re.compile(r"local(\[[^\]]*\])?")
+_UNCHECKED_MASTER = re.compile(r"local-cluster\[[^\]]*\]$|k8s://|yarn$")
 _CONNECT_TIMEOUT_S = 3.0
 
 
@@ -22,12 +22,12 @@ def check_spark(subject: Subject) -> Iterator[Finding]:
         return
     spark = subject.config.spark
     master = spark.get(_MASTER, "local[*]")
-    if _LOCAL.fullmatch(master):
+    if _LOCAL_MASTER.fullmatch(master):
         yield passed("spark.master", f"Spark runs in this machine's JVM ({master})")
     elif master.startswith(_STANDALONE):
         yield check_reachable(master)
         yield check_secret(spark)
-    elif _UNCHECKED.match(master):
+    elif _UNCHECKED_MASTER.match(master):
         yield Finding("spark.master", Level.SKIPPED, f"The reachability of {master} is not checked")
     else:
         fix = f"Set {_MASTER} to local[*], local[N], spark://HOST:PORT, k8s://URL or yarn."

@@ -28,7 +28,7 @@ class Storage:
     description: TopicDescription | StoreError
     """The description with the permitted operations of the worker's user, or an error."""
     settings: Mapping[str, str] | StoreError
-    """Empty if the worker's user may not read them, or if the topic does not exist."""
+    """The topic's settings; empty if the topic does not exist or the worker's user may not read the settings."""
     brokers: str = ""
     """The value of `bootstrap.servers`."""
 
@@ -55,7 +55,7 @@ def describe_storage(admin: TopicAdmin, topic: InternalTopic) -> Storage:
 
 
 def check_topic(storage: Storage, *, single: bool, creates_topics: bool = True) -> Iterator[Finding]:
-    """Check one topic. A `single` topic must have one partition; with `creates_topics`, a worker creates it."""
+    """Check one topic. `single`: it must have one partition; `creates_topics`: a worker creates it if it is missing."""
     topic, description = storage.topic, storage.description
     if isinstance(description, StoreError):
         yield _unknown_finding(storage, str(description), creates_topics=creates_topics)
@@ -106,9 +106,9 @@ def _check_settings(
         yield Finding("topics.insync", Level.ERROR, what, fix)
 
 
-def check_creation(cluster: Cluster, missing: Sequence[InternalTopic]) -> Iterator[Finding]:
+def check_creation(cluster: Cluster, missing_topics: Sequence[InternalTopic]) -> Iterator[Finding]:
     """Check that the cluster has enough brokers for the replicas of topics that the first worker creates."""
-    for topic in missing:
+    for topic in missing_topics:
         if topic.replication_factor > cluster.brokers:
             key = topic.key.replace(".topic", ".replication.factor")
             brokers = "1 broker" if cluster.brokers == 1 else f"{cluster.brokers} brokers"

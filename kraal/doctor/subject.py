@@ -1,4 +1,4 @@
-"""Subject of the checks: a worker's properties file, parsed as by the worker."""
+"""Subject of the checks: a worker's properties file, parsed as the worker parses it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kraal.doctor.finding import Finding, Level, passed
 from kraal.java_plugins.services import resolve_worker_config
 from kraal.plugins.registry import Registry
 
-_WHAT = "worker configuration"
-_DISTRIBUTED = ("group.id", "config.storage.topic")
+_FILE_KIND = "worker configuration"
+_DISTRIBUTED_KEYS = ("group.id", "config.storage.topic")
 """Keys that only distributed workers have."""
 
 
@@ -32,7 +32,7 @@ class Subject:
 
     @property
     def distributed(self) -> DistributedConfig | None:
-        """The config of a distributed worker, None for any other worker."""
+        """The config of a distributed worker; None for any other worker."""
         return self.config if isinstance(self.config, DistributedConfig) else None
 
 
@@ -40,8 +40,8 @@ def read_subject(file: Path) -> tuple[Subject, list[Finding]]:
     """Read a worker's properties file; return its errors as findings."""
     raw: Mapping[str, str] = {}
     try:
-        raw = read_properties(file, _WHAT)
-        load = load_distributed if any(key in raw for key in _DISTRIBUTED) else load_standalone
+        raw = read_properties(file, _FILE_KIND)
+        load = load_distributed if any(key in raw for key in _DISTRIBUTED_KEYS) else load_standalone
         config: WorkerConfig = load(
             file, resolve=Registry.load().resolve, resolve_variables=resolve_worker_config
         )

@@ -40,7 +40,7 @@ class StepReporter(Protocol):
     """Receives the start and end of each step of a run: a poll, a batch, a commit. Thread-safe; returns at once."""
 
     def __call__(self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
-        """Record that a step starts or is retried (`busy`), or that it has ended.
+        """Record that a step starts or is retried (`busy`), or that the current step has ended (not `busy`).
 
         Args:
             busy: whether a step is in progress.
@@ -51,7 +51,7 @@ class StepReporter(Protocol):
 
 
 class ReportBacklog(Protocol):
-    """Receives a sink's backlog: the number of offsets from its positions to the ends of its partitions.
+    """Receives a sink task's backlog: the number of offsets from the task's positions to the ends of its partitions.
 
     Thread-safe; returns at once.
     """
@@ -61,13 +61,13 @@ class ReportBacklog(Protocol):
 
         Args:
             records: the backlog.
-            exact: whether transaction markers are not counted.
+            exact: whether `records` excludes transaction markers.
             paused: the number of partitions that the plugin has paused.
         """
 
 
 class Transactions(Protocol):
-    """The transactional producer of an exactly-once source task (KIP-618). One thread at a time; calls block.
+    """The transactional producer of an exactly-once source task (KIP-618). Not thread-safe; methods block.
 
     A method that fails aborts the open transaction. It raises StoreUnavailable if a retry may succeed, Fenced if the
     producer was fenced by a newer task, and StoreError otherwise.
@@ -81,12 +81,13 @@ class Transactions(Protocol):
         self,
         topic: str | None,
         columns: Mapping[str, Sequence[Any]],
-        placed: Mapping[int, Callable[[int], None]] | None = None,
+        offset_callbacks: Mapping[int, Callable[[int], None]] | None = None,
     ) -> None:
-        """Send records: the column `value`, and optionally `topic`, `key`, `headers`, `partition`, `timestamp`.
+        """Send records.
 
-        `placed` maps row numbers to functions that receive the offsets of these rows before `commit` returns.
-        Sources that track offsets require it.
+        `columns` must contain `value`, and may contain `topic`, `key`, `headers`, `partition` and `timestamp`.
+        `offset_callbacks` maps row numbers to functions that receive the offsets of these rows before `commit`
+        returns. Sources that track offsets pass such functions.
         """
 
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
@@ -145,7 +146,7 @@ class TaskSpec:
     transactions: Transactions | None = field(default=None, compare=False, repr=False)
     """The producer of an exactly-once source task, which also stores the offsets; the run closes it."""
     chain: RemoteChain | None = field(default=None, compare=False, repr=False)
-    """Transforms and converts records in another process; None if the plugins of the config do so here."""
+    """Transforms and converts records in another process; None if this process does so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDone:
-    """A batch was written. The actor stores the `offsets` of a source; it passes those of a sink to `commit`."""
+    """A batch was written. The actor stores a source's `offsets`, and passes a sink's `offsets` to `commit`."""
 
     offsets: Mapping[SourcePartition, Offset]
     records: int
@@ -184,16 +185,16 @@ class BatchDone:
     errors: ErrorCounts = NO_ERRORS
     """The errors of skipped records."""
     transaction: int | None = None
-    """Number of records in the transaction that was committed with the batch, or None."""
+    """Number of records in the transaction that was committed with the batch; None if none was committed."""
     way: str = ""
-    """How the batch was processed and why, as a message for users; empty if there was no choice."""
+    """The write path of the batch and the reason for it, as a message for users; empty if there was no choice."""
     continuous: bool = False
     """Whether the run writes continuously: `duration_s` is then the time since its last report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTimes:
-    """The durations of the phases of a run that writes and commits on its own, since the previous such event."""
+    """The phases of a run that writes and commits without requests, since its previous `PhaseTimes` event."""
 
     poll: Phase = NO_PHASE
     write: Phase = NO_PHASE
@@ -232,7 +233,10 @@ RunEvent = Waiting | Opened | BatchDone | PhaseTimes | Held | Committed | Failed
 
 
 class Run(Protocol):
-    """One execution of one task, from its start to its end. One caller, on any thread; methods return at once."""
+    """One execution of one task, from its start to its end.
+
+    Methods may be called on any thread, but not concurrently. They return at once.
+    """
 
     def next(self) -> None:
         """Request one batch."""
@@ -258,7 +262,7 @@ class Run(Protocol):
     def cancel(self) -> None:
         """Cancel the run. Stopped is the only event that follows.
 
-        After `Failed`, only remove the remaining diagnostics of the run, such as MBeans; no event follows.
+        After `Failed`, this only removes the remaining diagnostics of the run, such as MBeans; no event follows.
         """
 
 
@@ -303,7 +307,7 @@ EngineState = EngineStarting | EngineReady
 
 
 class Engine(Protocol):
-    """An engine, which runs tasks."""
+    """The interface through which actors run tasks."""
 
     @property
     def state(self) -> EngineState:
@@ -316,7 +320,7 @@ class Engine(Protocol):
         """Return the parts that tasks require and that are down, such as Spark. Thread-safe; returns at once."""
 
     def listen(self, changed: Callable[[EngineState], None]) -> None:
-        """Call `changed` with each new state, on any thread."""
+        """Call `changed` with each new state, possibly on another thread."""
 
     def is_ready_for(self, connectors: Iterable[Config]) -> bool:
         """Start the engine for the tasks of these connectors, unless it was started, and return whether it is up.
@@ -325,7 +329,10 @@ class Engine(Protocol):
         """
 
     def waiting_reason(self) -> str | None:
-        """Return why a started part is not up, as a message for users, or None. Thread-safe; returns at once."""
+        """Return why a started part is not up, as a message for users; None if all started parts are up.
+
+        Thread-safe; returns at once.
+        """
 
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]

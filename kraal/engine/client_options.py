@@ -30,7 +30,7 @@ _PRODUCER_DEFAULTS = {
     "delivery.timeout.ms": "2147483647",
     "request.timeout.ms": "300000",
 }
-"""Connect's defaults, and Kraal's for batching."""
+"""Connect's producer defaults, and Kraal's defaults for batching."""
 
 _CONSUMER_DEFAULTS = {
     "max.partition.fetch.bytes": "16777216",
@@ -50,12 +50,12 @@ LANE_CLIENT = "connector-producer-lane"
 """Client id of a lane's producer."""
 _LANE_DEFAULTS = {"linger.ms": "0"}
 _LANE_BLOCK_MS = "500"
-"""How long missing metadata or a full buffer may block a lane. A job then writes the batch, and blocks instead."""
+"""How long missing metadata or a full buffer may block a lane. Then a job writes the batch, and blocks instead."""
 
 WORKER_CLIENT: Final = "connector-producer-worker"
 """Client id of a producer in the worker process."""
 WORKER_DELIVERY_MS: Final = 10_000
-"""`delivery.timeout.ms` of a producer in the worker process. After it, a job writes the batch and waits for brokers."""
+"""`delivery.timeout.ms` of a producer in the worker process. After this timeout, a job writes the batch."""
 _WORKER_DEFAULTS = {
     "enable.idempotence": "true",
     "max.in.flight.requests.per.connection": "5",
@@ -63,7 +63,7 @@ _WORKER_DEFAULTS = {
     MAX_REQUEST_SIZE: DEFAULT_BYTES,
 }
 """The producer is idempotent because librdkafka prepares the next request while one is in flight, and sends it even if
-the first one fails: one request in flight does not keep records in order.
+the first one fails: a limit of one request in flight would not keep records in order.
 """
 
 _NOT_FOR_SPARK = frozenset(
@@ -121,7 +121,7 @@ def producer_options(
     client_id: str,
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return options for Spark's Kafka writer; `defaults` replace those of the framework. Raises ConfigInvalid."""
+    """Return options for Spark's Kafka writer; `defaults` override the framework's defaults. Raises ConfigInvalid."""
     overrides = merge_layers(worker, connector, "producer")
     configs = {"client.id": client_id} | _PRODUCER_DEFAULTS | dict(defaults or {}) | overrides
     if configs["enable.idempotence"].lower() == "true":
@@ -142,7 +142,7 @@ def lane_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dic
 
 
 def worker_producer_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str] | None:
-    """Return librdkafka's settings for a producer in the worker; None if only Kafka's producer supports the overrides.
+    """Return librdkafka's settings for a producer in the worker; None if only the Java producer supports the overrides.
 
     The producer is idempotent, so the result is also None for overrides that exclude idempotence.
     """
@@ -209,7 +209,7 @@ def reader_options(settings: Mapping[str, str], group: str) -> dict[str, str]:
 def offset_reset(worker: Mapping[str, str], connector: Mapping[str, str]) -> OffsetReset:
     """Return the connector's `auto.offset.reset`; Connect's default is `earliest`. Raises ConfigInvalid."""
     text = merge_layers(worker, connector, "consumer").get("auto.offset.reset", "earliest")
-    return read_offset_reset(_keys(worker, connector, "consumer")("auto.offset.reset"), text)
+    return read_offset_reset(_key_finder(worker, connector, "consumer")("auto.offset.reset"), text)
 
 
 def consumer_settings(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:
@@ -227,7 +227,7 @@ def admin_options(
     """
     configs = {"client.id": client_id} | merge_layers(worker, connector, "admin")
     return {
-        **librdkafka_options(configs, _keys(worker, connector, "admin")),
+        **librdkafka_options(configs, _key_finder(worker, connector, "admin")),
         "bootstrap.servers": bootstrap(worker, connector, "admin"),
         "log_level": 2,  # calls raise an error if a broker is unavailable
     }
@@ -236,10 +236,10 @@ def admin_options(
 def member_config(
     worker: Mapping[str, str], connector: Mapping[str, str], task: TaskId
 ) -> dict[str, str | int | bool]:
-    """Return librdkafka's settings for a sink task's group member; log and drop unknown ones.
+    """Return librdkafka's settings for a sink task's group member. Unsupported settings are logged and dropped.
 
     Unless `heartbeat.interval.ms` is set, a member with a short session timeout sends heartbeats more often than
-    Kafka's default of 3 s: with a timeout of 6 s, one late heartbeat would remove it from the group. Raises one
+    Kafka's default of 3 s: with a timeout of 6 s, one late heartbeat would remove the member from the group. Raises one
     ConfigInvalid with all errors.
     """
     settings = merge_layers(worker, connector, "consumer")
@@ -248,7 +248,7 @@ def member_config(
         log.warning(
             "%s: Ignoring the consumer setting %s, which the group member does not support", task, key
         )
-    options = librdkafka_options(allowed, _keys(worker, connector, "consumer"))
+    options = librdkafka_options(allowed, _key_finder(worker, connector, "consumer"))
     session_ms = int(options.get("session.timeout.ms", _SESSION_MS))
     return {
         "group.id": f"connect-{task.connector}",
@@ -261,7 +261,9 @@ def member_config(
     }
 
 
-def _keys(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> Callable[[str], str]:
+def _key_finder(
+    worker: Mapping[str, str], connector: Mapping[str, str], client: Client
+) -> Callable[[str], str]:
     """Return a function that maps a client setting to the config key that sets it, for error messages."""
 
     def find_key(key: str) -> str:

@@ -25,14 +25,14 @@ LeaveGroup = Callable[[Mapping[str, str], str, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorContext:
-    """Resources that all executors share; each run has its own share of the job threads."""
+    """Resources of executors. All runs share them, except that each run has a separate share of the job threads."""
 
     worker: Mapping[str, str]
     plugins: Plugins
     chains: Chains
     view: WorkerView
     jobs: Share
-    """The share of the job threads that belongs to the run that receives this context."""
+    """The job threads' share for the run that receives this context."""
     coalescer: Coalescer
     lanes: Lanes
     worker_producers: WorkerProducers

@@ -58,7 +58,7 @@ class _View:
 
 
 def _await_join(settings: Mapping[str, str], group: str, member_id: str) -> None:
-    """Only log that the member's client will leave the group once it has joined."""
+    """Only log a message: the member's client leaves the group once it has joined."""
     del settings
     log.info("%s: Member %s leaves the group once it has joined", group, member_id)
 
@@ -85,11 +85,11 @@ class SparkEngine:
             plugins: finds plugin classes.
             chains: creates a connector's transforms; called when its tasks open.
             jars: returns the jar files for Spark, and may download them; called on the session's thread.
-            leave: removes a sink task that is joining from its group; None to wait until it has joined.
+            leave: removes a joining member from its group; None to wait until the member has joined.
             scratch: a directory that only this worker uses; None to create a temporary one.
             archive: the class archive (`kraal prepare`), which shortens the startup of the JVM.
-            at_once: whether Spark starts now. Otherwise, Spark starts with `is_ready_for` or the first task if it is to
-                be warmed up, and with the first batch that requires it if not.
+            at_once: whether Spark starts now rather than on demand. On demand, Spark starts with the first call of
+                `is_ready_for` or `open` if it is to be warmed up, and otherwise with the first batch that requires it.
         """
         directory = make_scratch_directory(scratch)
         shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
@@ -197,7 +197,10 @@ class SparkEngine:
         return self.spark_unavailable_reason() if self._has_been_up or not self._is_local else None
 
     def failure_cause(self, error: BaseException) -> str | None:
-        """Return why Spark ended if its JVM is dead or dying, or None. Kills a JVM that has lost its SparkContext."""
+        """Return why Spark ended if its JVM is dead or dying, otherwise None.
+
+        Kills a JVM that has lost its SparkContext.
+        """
         if reason := self.spark_unavailable_reason():
             return reason
         if is_context_lost(error):
@@ -216,7 +219,9 @@ class SparkEngine:
 
         Checks again later if more calls of the run are queued, because these may hang as well.
         """
-        has_queued = [pool.abandon(owner) for pool in self._pools()]  # a list, so that each pool is called
+        has_queued = [
+            pool.abandon(owner) for pool in self._pools()
+        ]  # a list, so that `abandon` is called on each pool
         if any(has_queued):
             self.poller.call_later(ABANDON_TIMEOUT_S, lambda: self.abandon_calls(owner))
 

@@ -39,7 +39,7 @@ JobLauncher = Callable[[Callable[[JobResult], None]], None]
 
 
 class Executor(Protocol):
-    """The source- or sink-specific part of a run. One thread at a time, except for `cancel` and `interrupt`."""
+    """The source- or sink-specific part of a run. Not thread-safe, except for `cancel` and `interrupt`."""
 
     @property
     def poll_interval_s(self) -> float:
@@ -77,7 +77,7 @@ class Executor(Protocol):
     def wait(self) -> None:
         """Block briefly until a poll is likely to return records. Called on a waiting thread.
 
-        An error is raised by the next poll.
+        Does not raise: the next `poll` raises the error, if any.
         """
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
@@ -90,7 +90,7 @@ class Executor(Protocol):
         """Cancel the running job. Idempotent; must not block."""
 
     def interrupt(self) -> bool:
-        """Cancel a running job that can be launched again; return False otherwise. Any thread, like `cancel`."""
+        """Cancel the running job if it can be launched again; return whether it can. Thread-safe, like `cancel`."""
 
 
 class NoExecutor:
@@ -127,8 +127,8 @@ def run_job(function: Callable[[], JobResult]) -> JobResult:
     """Run a job and return its result, which may be an exception, including SystemExit.
 
     If brokers were unavailable to a client in the JVM, the result is a RetriableError: although Spark's readers
-    fail after minutes and its writers after `delivery.timeout.ms`, the job must be retried. May call the JVM for an
-    error's causes.
+    fail after minutes and its writers after `delivery.timeout.ms`, the job must be retried. May call the JVM to find
+    the causes of an error.
     """
     try:
         return function()
@@ -212,7 +212,7 @@ def commit_job(
 def make_failure(
     error: BaseException, failure_cause: Callable[[BaseException], str | None], location: str
 ) -> Failed:
-    """Return the last event of a failed run; `failure_cause` returns why Spark ended, if it did. Calls the JVM."""
+    """Return the last event of a failed run; `failure_cause` returns why Spark ended, if it did. May call the JVM."""
     is_lost = is_bridge_failure(error) or is_context_lost(error) or isinstance(error, SparkUnavailable)
     cause = failure_cause(error) if is_lost else None
     if cause is not None:

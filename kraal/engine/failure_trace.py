@@ -25,13 +25,13 @@ _NOISE = re.compile(
     re.VERBOSE,
 )
 """Frames of py4j and Spark, which are the same in every trace."""
-_WRAPPED = re.compile(r"most recent failure: Lost task [^:]*\): (?P<cause>.+?)(?:\n|$)")
-_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?)(?: SQLSTATE: \w+)?$", re.DOTALL)
+_LOST_TASK = re.compile(r"most recent failure: Lost task [^:]*\): (?P<cause>.+?)(?:\n|$)")
+_USER_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?)(?: SQLSTATE: \w+)?$", re.DOTALL)
 _PYTHON_ERROR = re.compile(r"^(?P<line>[A-Za-z_][\w.]*(?:: .*)?)$")
 UNREADABLE = re.compile(
     r"The (?P<part>key|value) of (?P<topic>\S+)-(?P<partition>\d+)@(?P<offset>\d+) cannot be converted: "
 )
-"""The root cause of a job that failed at a record that a converter cannot read. Source: `kraal.engine.sink.frame`."""
+"""Matches the root cause of a job that failed at a record that a converter cannot read (`kraal.engine.sink.frame`)."""
 _BROKER_FAILURE = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|"
     r"NotLeaderOrFollower|ReplicaNotAvailable|NotEnoughReplicas|NotEnoughReplicasAfterAppend|KafkaStorage)Exception\b"
@@ -39,7 +39,7 @@ _BROKER_FAILURE = re.compile(
     r"|org\.apache\.kafka\.common\.KafkaException: Producer (?:is closed forcefully|closed while send in progress)"
     r"|java\.lang\.IllegalStateException: Cannot perform operation after producer has been closed"
 )
-"""Prefixes of root causes that do not recur once Kafka's brokers are available again.
+"""Matches the start of root causes that do not recur once Kafka's brokers are available again.
 
 The last three patterns match errors of Spark's KafkaDataConsumer and of producers that were closed during a job
 (`kraal.engine.kafka_io.producers`).
@@ -50,8 +50,8 @@ _MAX_CAUSES = 20
 def failure_trace(error: BaseException, location: str) -> str:
     """Return the trace for `error`, which was raised in `location` (`task name-0, batch 7`).
 
-    Its lines are the root cause, `in …`, and the stacks of Java and Python without noisy frames. May call the JVM for
-    the exception's causes, so it must be called on a thread that may block.
+    The trace consists of the root cause, the location, and the stacks of Java and Python without noisy frames. Must be
+    called on a thread that may block, because it may call the JVM to find the causes.
     """
     if isinstance(error, ToleranceExceeded):
         head = f"{error.root}\n  in {location}\n"
@@ -92,10 +92,10 @@ def root_cause(error: BaseException) -> str:
 
 def one_line(text: str) -> str:
     """Return the first meaningful line of a Java or Python error's text."""
-    raised = _RAISED.search(text)
+    raised = _USER_RAISED.search(text)
     if raised:
         text = raised["text"]
-    if wrapped := _WRAPPED.search(text):
+    if wrapped := _LOST_TASK.search(text):
         text = wrapped["cause"]
     if "Traceback (most recent call last)" in text:
         lines = [m["line"] for line in text.splitlines() if (m := _PYTHON_ERROR.match(line.rstrip()))]

@@ -24,21 +24,21 @@ class LeaseWatch:
     def __init__(
         self,
         task: TaskId,
-        lease: Callable[[], bool],
+        has_lease: Callable[[], bool],
         call_later: Callable[[float, Callable[[], None]], None],
     ) -> None:
         """Create a watch; `call_later` calls a function after a number of seconds."""
         self.task = task
-        self._lease = lease
+        self._has_lease = has_lease
         self._call_later = call_later
         self._lock = threading.Lock()
         self._interrupt: Callable[[], bool] = bool  # returns False
-        self._working = self._interrupted = self._is_scheduled = False
+        self._is_working = self._is_interrupted = self._is_scheduled = False
 
     def begin(self, interrupt: Callable[[], bool]) -> None:
         """Watch the job that is about to start; for `interrupt`, see `Executor`."""
         with self._lock:
-            self._interrupt, self._working, self._interrupted = interrupt, True, False
+            self._interrupt, self._is_working, self._is_interrupted = interrupt, True, False
             if not self._is_scheduled:
                 self._is_scheduled = True
                 self._call_later(CHECK_INTERVAL_S, self._check)
@@ -46,19 +46,22 @@ class LeaseWatch:
     def end(self, outcome: JobResult) -> JobResult:
         """Stop watching the job and return its result, which is a RetriableError if the job was interrupted."""
         with self._lock:
-            self._working = False
-            interrupted = self._interrupted
-        if interrupted and not isinstance(outcome, BatchDone | Committed):
+            self._is_working = False
+            is_interrupted = self._is_interrupted
+        if is_interrupted and not isinstance(outcome, BatchDone | Committed):
             return RetriableError(LEASE_EXPIRED)
         return outcome
 
     def _check(self) -> None:
-        """Interrupt the job if there is no lease. Repeats this, because parts of the job may start at any time."""
+        """Interrupt the job if there is no lease.
+
+        Repeats until the job ends, because parts of the job may start at any time.
+        """
         with self._lock:
-            self._is_scheduled = self._working
-            if not self._working:
+            self._is_scheduled = self._is_working
+            if not self._is_working:
                 return
-            if not self._lease() and self._interrupt() and not self._interrupted:
-                self._interrupted = True
+            if not self._has_lease() and self._interrupt() and not self._is_interrupted:
+                self._is_interrupted = True
                 log.warning("%s: Interrupting a job because %s", self.task, LEASE_EXPIRED)
             self._call_later(CHECK_INTERVAL_S, self._check)

@@ -1,9 +1,9 @@
 """The pause between a small batch and the next poll of its task, which grows with the worker's rate of small batches.
 
 A batch costs the same whether it has one record or a hundred. At a low rate, each batch is written at once. At a high
-rate, records accumulate during the pause, and tasks with equal pauses are polled together, so that their batches cross
-into the JVM, and their offsets are stored, together. So the cost is proportional to the number of records, and
-`batch.linger.ms` limits the delay.
+rate, records accumulate during the pause, and tasks with equal pauses are polled at the same time. Their batches then
+cross into the JVM together, and their offsets are stored together. The cost is therefore proportional to the number of
+records, and `batch.linger.ms` limits the delay.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ TRANSACTION_WEIGHT: Final = 2
 """The number of small batches that a transaction counts as."""
 TIME_CONSTANT_S: Final = 1.0
 """Time constant of the exponentially decaying rate."""
-IDLE_POLLS: Final = 1000
-"""Maximum polls per second of all idle tasks with the worker's interval; with more tasks, the interval grows."""
+MAX_IDLE_POLLS_PER_S: Final = 1000
+"""Maximum polls per second of all idle tasks that use the worker's interval; with more tasks, the interval grows."""
 BUSY_S: Final = 1.0
-"""A task whose last batch is more recent than this is polled every `BUSY_POLL_S`, or after the pause if longer."""
+"""A task whose last batch is more recent than this is polled after `BUSY_POLL_S`, or after its pause if longer."""
 BUSY_POLL_S: Final = 0.01
-MAX_IGNORED: Final = 15
-"""Maximum number of pairs of equally large batches before a source is polled without a pause again."""
+MAX_IGNORED_PAIRS: Final = 15
+"""Maximum number of pairs of equally large batches that are ignored between two probes; see `PausePolicy`."""
 
 
 class Pace:
@@ -42,7 +42,7 @@ class Pace:
         self._rate = 0.0
         """Small batches per second, as of `_rate_time_s`."""
         self._rate_time_s = now()
-        self._tasks = 0
+        self._task_count = 0
         self._idle_s: dict[float, float] = {}
         """Cached results of `idle_s` for the current number of tasks."""
         self._lock = threading.Lock()
@@ -56,11 +56,11 @@ class Pace:
         self._count(-1)
 
     def idle_s(self, interval_s: float) -> float:
-        """Return the worker's poll interval, which is longer with many tasks."""
+        """Return the worker's poll interval `interval_s`, stretched if there are many tasks."""
         result_s = self._idle_s.get(interval_s)
         if result_s is None:
             with self._lock:
-                result_s = self._idle_s[interval_s] = stretch_interval(interval_s, self._tasks)
+                result_s = self._idle_s[interval_s] = stretch_interval(interval_s, self._task_count)
         return result_s
 
     def count_batch(self, *, transaction: bool = False) -> None:
@@ -84,7 +84,7 @@ class Pace:
 
     def _count(self, change: int) -> None:
         with self._lock:
-            self._tasks += change
+            self._task_count += change
             self._idle_s.clear()
 
     def _rate_at(self, now_s: float) -> float:
@@ -92,7 +92,11 @@ class Pace:
 
 
 class IdleInterval:
-    """The poll interval of an idle task: that of its config, or the worker's, which grows with the number of tasks."""
+    """The poll interval of an idle task.
+
+    The interval is set in the task's config. Otherwise, it is the worker's interval, which grows with the number of
+    tasks.
+    """
 
     def __init__(self, pace: Pace, task_s: float | None, worker_s: float) -> None:
         self._pace = pace
@@ -120,38 +124,39 @@ class PausePolicy:
     """Decides whether a source pauses after a small batch, so that records accumulate.
 
     A plugin that returns a fixed number of rows per poll has a backlog. So when two consecutive polls return equally
-    many rows, the next poll follows without a pause, as a probe. After a probe that returns a different number, an
-    increasing number of such pairs is ignored, up to `MAX_IGNORED`. Only the poller thread calls `record_poll`.
+    many rows, the next poll follows without a pause, as a probe. Each time a probe returns a different number, more
+    pairs of equally large polls are ignored before the next probe, up to `MAX_IGNORED_PAIRS`. Only the poller thread
+    calls `record_poll`.
     """
 
     def __init__(self) -> None:
         self.should_pause = False
         """Whether to pause after the latest batch. Thread-safe."""
-        self._rows: int | None = None
+        self._row_count: int | None = None
         """The number of rows of the latest poll; None if it returned no batch."""
         self._is_probing = False
         """Whether the next poll is a probe."""
-        self._ignored = 0
+        self._ignored_pairs = 0
         """The number of pairs to ignore after the latest failed probe."""
-        self._remaining = 0
-        """The number of these pairs that remain."""
+        self._remaining_pairs = 0
+        """The number of pairs that remain to be ignored."""
 
-    def record_poll(self, rows: int | None, *, small: bool = False) -> None:
-        """Record the result of a poll: the number of rows of its table, or None if it returned no table."""
-        is_equal = small and bool(rows) and rows == self._rows
+    def record_poll(self, row_count: int | None, *, is_small: bool = False) -> None:
+        """Record a poll that returned a table with `row_count` rows, or no table (None)."""
+        is_equal = is_small and bool(row_count) and row_count == self._row_count
         if self._is_probing:
-            self._ignored = 0 if is_equal else min(2 * self._ignored + 1, MAX_IGNORED)
-            self._remaining = self._ignored
-        self._is_probing = is_equal and not self._remaining
-        if is_equal and self._remaining:
-            self._remaining -= 1
-        self.should_pause = small and not self._is_probing
-        self._rows = rows
+            self._ignored_pairs = 0 if is_equal else min(2 * self._ignored_pairs + 1, MAX_IGNORED_PAIRS)
+            self._remaining_pairs = self._ignored_pairs
+        self._is_probing = is_equal and not self._remaining_pairs
+        if is_equal and self._remaining_pairs:
+            self._remaining_pairs -= 1
+        self.should_pause = is_small and not self._is_probing
+        self._row_count = row_count
 
 
-def stretch_interval(interval_s: float, tasks: int) -> float:
-    """Return the poll interval for a number of tasks: longer if their polls would exceed `IDLE_POLLS` per second."""
-    required_s = tasks / IDLE_POLLS
+def stretch_interval(interval_s: float, task_count: int) -> float:
+    """Return `interval_s`, or a longer interval if the polls of all tasks would exceed `MAX_IDLE_POLLS_PER_S`."""
+    required_s = task_count / MAX_IDLE_POLLS_PER_S
     if required_s <= interval_s:
         return interval_s
     return min((step for step in STEPS_S if step >= required_s), default=required_s)

@@ -1,4 +1,4 @@
-"""The choice between record path and column path for a task, source or sink."""
+"""The choice between the record path and the column path for a source or sink task."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from kraal.engine.task_plugins import Converters
 
 
-_REMOTE: Final = "which are processed in the JVM of Java plugins because of Java transforms or converters"
-_LOCAL_ONLY: Final = (
-    "A connector in Python can use Java transforms and converters only if Spark runs on the worker's machine; set "
-    "spark.master=local[*], or use plugins of one kind."
+_REMOTE_REASON: Final = (
+    "which are processed in the JVM of Java plugins because of Java transforms or converters"
+)
+_SPARK_NOT_LOCAL: Final = (
+    "A Python connector can use Java transforms and converters only if Spark runs on the worker's machine; set "
+    "spark.master=local[*], or use only Python plugins."
 )
 
 
@@ -45,9 +47,9 @@ def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters
     dead_letters = None if topic is None else DeadLetters(topic, spec.task, context.worker, config)
     if spec.chain is not None:
         if not context.view.spark_is_local:
-            raise ValueError(_LOCAL_ONLY)
+            raise ValueError(_SPARK_NOT_LOCAL)
         no_steps = make_steps(context.plugins, {}, {}, converters, Chain(), tolerance)
-        return RecordPath(no_steps, dead_letters, _REMOTE)
+        return RecordPath(no_steps, dead_letters, _REMOTE_REASON)
     chain = context.chains(config)
     reasons = {
         "transforms": bool(chain),

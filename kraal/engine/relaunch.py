@@ -29,7 +29,7 @@ class Attempt(NamedTuple):
 
 
 class Relaunch:
-    """Launches the jobs of one run, and relaunches one that failed. Thread-safe; methods return at once."""
+    """Launches the jobs of one run, and relaunches jobs that failed. Thread-safe; methods return at once."""
 
     def __init__(
         self,

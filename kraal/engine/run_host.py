@@ -34,7 +34,7 @@ class Host(Protocol):
 
     @property
     def waiters(self) -> Waiters:
-        """Threads that wait for records in consumers."""
+        """Threads that block until a consumer has a record."""
 
     @property
     def remove_run(self) -> Callable[[TaskId, Run], None]:
@@ -61,9 +61,10 @@ class Poll(Protocol):
     """The function that polls for a run."""
 
     def __call__(self, number: int, *, wait: bool = False) -> bool:
-        """Poll if `number` is current; with `wait`, first wait for records, on a thread that may block.
+        """Poll, unless the poll with this `number` was replaced or cancelled.
 
-        Return whether to poll again after the same interval; if so, no other time was set.
+        With `wait`, first wait for records, on a thread that may block. Return whether to poll again after the same
+        interval; if True, no other poll has been scheduled.
         """
 
 
@@ -166,7 +167,7 @@ class WaitingReports:
         self._last: str | None = None
 
     def add(self, reason: str, *, retry: bool, engine_failed: bool) -> None:
-        """Report a reason, unless it equals the last one."""
+        """Report a retry, or a reason that differs from the last one."""
         if retry or self._last != reason:
             self._last = reason
             self._report(Waiting(reason, retry=retry, engine_failed=engine_failed))

@@ -44,15 +44,15 @@ class Runs:
             run.start()
 
     def remove(self, task: TaskId, run: object) -> None:
-        """Remove a run that is over; start the runs that it has blocked."""
+        """Remove a run that is over; start the runs that are no longer blocked."""
         with self._lock:
             remaining = self._runs.pop(task, set()) - {run}
             if remaining:
                 self._runs[task] = remaining
             for blockers in self._blocked_by.values():
                 blockers.difference_update({run})
-            ready = [waiting for waiting, blockers in self._blocked_by.items() if not blockers]
-            for ready_run in ready:
+            ready_runs = [blocked for blocked, blockers in self._blocked_by.items() if not blockers]
+            for ready_run in ready_runs:
                 del self._blocked_by[ready_run]
-        for ready_run in ready:
+        for ready_run in ready_runs:
             ready_run.start()

@@ -1,7 +1,7 @@
 """Applies the decisions of `kraal.engine.session.spark_heap_exhaustion`: which tasks run, wait, or must not run again.
 
-The quarantine is a layer between a run and its executor: a poll for a suspect task returns no job until it is the turn
-of the task.
+The quarantine is a layer between a run and its executor: a poll for a suspect task returns no job until the task has
+its turn.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ class SparkQuarantine:
         self._now = now
         self._lock = threading.Lock()
         self._suspects: Suspects = {}
-        self._working: dict[TaskId, Executor] = {}
-        """Tasks with a running job. When Spark ends, they are kept until the cause is known."""
+        self._executors: dict[TaskId, Executor] = {}
+        """The executors of tasks with a running job. When Spark ends, they are kept until the cause is known."""
         self._turn: tuple[TaskId, Executor] | None = None
         """The suspect that may run a job, and its executor: an abandoned run must not release a later run's turn."""
-        self._guilty: set[TaskId] = set()
+        self._guilty_tasks: set[TaskId] = set()
 
     def check(self, task: TaskId) -> None:
         """Raise HeapExhausted if the task must not run again."""
         with self._lock:
-            guilty = task in self._guilty
-        if guilty:
+            is_guilty = task in self._guilty_tasks
+        if is_guilty:
             raise HeapExhausted(quarantine_message(self._rules))
 
     def poll(self, task: TaskId, executor: Executor, *, requested: bool) -> JobLauncher | None:
         """Poll an executor for a job if its task may run one. Raises HeapExhausted, and the executor's errors."""
         if not requested:
             return executor.poll(requested=False)
-        if not (self._suspects or self._guilty or self._turn):  # the common case, without the lock
+        if not (self._suspects or self._guilty_tasks or self._turn):  # the common case, without the lock
             return executor.poll(requested=True)
         self.check(task)
         if not self._may_work(task, executor):
@@ -81,7 +81,7 @@ class SparkQuarantine:
                 "Spark's heap was exhausted while this task was running; waiting to run it alone"
             )
         with self._lock:
-            self._working[task] = executor
+            self._executors[task] = executor
         return None
 
     def end(self, task: TaskId, executor: Executor, outcome: JobResult) -> None:
@@ -89,8 +89,8 @@ class SparkQuarantine:
         if isinstance(outcome, BaseException) and _is_spark_end(outcome):
             return
         with self._lock:
-            if self._working.get(task) is executor:
-                del self._working[task]
+            if self._executors.get(task) is executor:
+                del self._executors[task]
                 if isinstance(outcome, BatchDone):
                     self._suspects = clear_deaths(self._suspects, task)
         self.release_turn(executor)
@@ -102,15 +102,15 @@ class SparkQuarantine:
                 self._turn = None
 
     def spark_ended(self, *, out_of_memory: bool) -> frozenset[TaskId]:
-        """Record that the JVM has ended; return the tasks that must not run again because they caused it."""
+        """Record that the JVM has ended; return the tasks that must not run again because they exhausted its heap."""
         with self._lock:
-            working, self._working, self._turn = frozenset(self._working), {}, None
+            tasks, self._executors, self._turn = frozenset(self._executors), {}, None
             if not out_of_memory:
                 return frozenset()
-            verdict = blame_tasks(self._suspects, working, self._now(), self._rules)
+            verdict = blame_tasks(self._suspects, tasks, self._now(), self._rules)
             self._suspects = verdict.suspects
-            self._guilty |= verdict.guilty
-        names = ", ".join(sorted(map(str, working)))
+            self._guilty_tasks |= verdict.guilty
+        names = ", ".join(sorted(map(str, tasks)))
         log.error("Spark's heap was exhausted while these tasks were running: %s", names or "no task")
         for task in verdict.guilty:
             log.error("%s stays FAILED. %s", task, quarantine_message(self._rules))
@@ -119,8 +119,8 @@ class SparkQuarantine:
     def clear(self, task: TaskId) -> None:
         """Clear the history of a task that is restarted."""
         with self._lock:
-            self._guilty.discard(task)
-            self._suspects = {each: suspect for each, suspect in self._suspects.items() if each != task}
+            self._guilty_tasks.discard(task)
+            self._suspects = {name: suspect for name, suspect in self._suspects.items() if name != task}
 
     def _may_work(self, task: TaskId, executor: Executor) -> bool:
         """Return whether a task may run a job now; give a suspect the turn if the turn is free."""

@@ -76,7 +76,7 @@ def make_steps(
     headers = plugins.header_converter_class(name)()
     headers.configure(settings, is_key=False)
     key, value, header = (
-        _full_name(plugins, converter_settings(worker, config, role).name)
+        _full_name(plugins, converter_settings(worker, config, role).class_name)
         for role in (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER)
     )
     return Steps(

@@ -52,13 +52,13 @@ RETRY_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 MakeExecutor = Callable[[], Executor]
-"""Finds the plugin and creates its executor. Pool thread, because it may load code and fail."""
+"""Finds the plugin and creates its executor. Called on a pool thread, because it may load code and fail."""
 
 Report = Callable[[RunEvent], None]
 
 
 class TaskRun:
-    """One start of one task; implements `kraal.engine.api.Run`."""
+    """One run of one task; implements `kraal.engine.api.Run`."""
 
     def __init__(
         self, host: Host, owner: Owner, spec: TaskSpec, make_executor: MakeExecutor, report: Report
@@ -70,7 +70,7 @@ class TaskRun:
         self._make_executor, self._report_to = make_executor, report
         self._lock = SubjectLock(f"task {spec.task}")
         self._phase, self._requests = Phase.OPENING, PendingRequests()
-        self._batch, self._failures, self._opened = 0, 0, False
+        self._batch_count, self._failures, self._has_opened = 0, 0, False
         self._version: str | None = None
         self._timer = PollTimer(host, owner, self._poll)
         self._steps, self._waiting = Steps(spec.working), WaitingReports(report)
@@ -128,7 +128,7 @@ class TaskRun:
         """Resume the run, or its job, if it waits for Spark."""
         with self._lock:
             if self.waits_for_spark:
-                self._opened = True
+                self._has_opened = True
                 self._waiting.end_wait()
                 self._report_to(Opened(version=self._version))
             if self._phase is Phase.AWAITING_SPARK:
@@ -139,10 +139,10 @@ class TaskRun:
     def on_spark_unavailable(self, why: str, *, lost: bool) -> None:
         """Wait for Spark, which is unavailable; if Spark was `lost`, end an open run."""
         with self._lock:
-            if self._opened and lost:
+            if self._has_opened and lost:
                 self._end(Failed(trace=why, engine_lost=True))
             elif self.waits_for_spark:
-                self._report_waiting(why, engine_failed=self._opened)
+                self._report_waiting(why, engine_failed=self._has_opened)
 
     def _open(self) -> None:
         with self._lock:
@@ -169,7 +169,7 @@ class TaskRun:
             self._advance()
 
     def _is_abandoned(self) -> bool:
-        """Return whether the run was abandoned: the step's result is ignored, but the plugin is closed."""
+        """Return whether the run was abandoned; if so, close the plugin. The caller must ignore the step's result."""
         if self._phase is not Phase.OVER:
             return False
         self._pool.submit(self._close)
@@ -208,16 +208,16 @@ class TaskRun:
                 self._executor.cancel()
             self._advance()
 
-    def _fail(self, error: BaseException, doing: str) -> None:
+    def _fail(self, error: BaseException, step: str) -> None:
         """End the run with `error`. Called on the thread that has failed, which may call the JVM."""
-        event = make_failure(error, self._host.failure_cause, f"task {self.spec.task}, {doing}")
+        event = make_failure(error, self._host.failure_cause, f"task {self.spec.task}, {step}")
         with self._lock:
             if self._requests.end is None:
                 self._requests.end = event
             self._return_to(Phase.IDLE)
 
     def _advance(self, retry_s: float | None = None, *, has_batch: bool = True) -> None:
-        """Start the next step if none is running (after a batch, with a pause). The caller holds the lock."""
+        """Start the next step if none is running; a poll follows soon if `has_batch`. The caller holds the lock."""
         requests = self._requests
         if self._relaunch.is_waiting and requests.cancels_retries:
             requests.end = requests.end or Stopped(clean=False)
@@ -299,7 +299,7 @@ class TaskRun:
 
     def _handle_outcome(self, outcome: JobResult) -> None:
         if isinstance(outcome, BaseException):
-            self._fail(outcome, f"batch {self._batch + 1}")
+            self._fail(outcome, f"batch {self._batch_count + 1}")
             return
         with self._lock:
             if self._is_abandoned():
@@ -312,7 +312,7 @@ class TaskRun:
             elif isinstance(outcome, Committed):
                 self._requests.commit = None
             else:
-                self._batch += 1
+                self._batch_count += 1
             if isinstance(outcome, BatchDone | Committed) and self._requests.end is None:
                 self._report_to(outcome)
             self._return_to(Phase.IDLE)
@@ -320,11 +320,11 @@ class TaskRun:
     def _repeat(self, error: RetriableError | SparkUnavailable) -> float | None:
         """Report why a job is relaunched; return the delay in seconds, or None to wait for Spark."""
         with self._lock:
-            delay_s = self._report_attempt(error, f"batch {self._batch + 1}")
+            delay_s = self._report_attempt(error, f"batch {self._batch_count + 1}")
             self._advance()
         return delay_s
 
-    def _report_attempt(self, error: RetriableError | SparkUnavailable, doing: str) -> float | None:
+    def _report_attempt(self, error: RetriableError | SparkUnavailable, step: str) -> float | None:
         """Report a failed step; return the delay of its next attempt, or None to wait for Spark. Requires the lock."""
         self._steps.fail(str(error))
         if isinstance(error, SparkUnavailable):
@@ -332,8 +332,8 @@ class TaskRun:
             return None
         delay_s = RETRY_DELAYS_S[min(self._failures, len(RETRY_DELAYS_S) - 1)]
         self._failures += 1
-        log.warning("%s: Retrying %s in %.1f s: %s", self.spec.task, doing, delay_s, error)
-        self._report_waiting(f"Retrying {doing}: {error}", retry=True)
+        log.warning("%s: Retrying %s in %.1f s: %s", self.spec.task, step, delay_s, error)
+        self._report_waiting(f"Retrying {step}: {error}", retry=True)
         return delay_s
 
     def _commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
@@ -345,10 +345,10 @@ class TaskRun:
         self._relaunch.launch(Attempt(commit, self._executor, self._handle_outcome))
 
     def _has_lease(self) -> bool:
-        leased = self.spec.lease()
-        if not leased:
+        has_lease = self.spec.lease()
+        if not has_lease:
             self._report_waiting(MUST_NOT_WRITE)
-        return leased
+        return has_lease
 
     def _report_waiting(self, reason: str, *, retry: bool = False, engine_failed: bool = False) -> None:
         """Report why the run waits, unless it is already ending."""

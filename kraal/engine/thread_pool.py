@@ -72,7 +72,7 @@ class Pool:
         self._busy: dict[threading.Thread, tuple[Owner, float]] = {}
         """For each busy thread, the owner and the start time of its call."""
         self._stuck: dict[threading.Thread, StuckCall] = {}
-        self._waiting: Counter[Owner] = Counter()
+        self._queued_counts: Counter[Owner] = Counter()
         """Number of queued calls by owner."""
         self._closed = False
         with self._lock:
@@ -81,7 +81,7 @@ class Pool:
     def submit(self, function: Callable[[], None], owner: Owner = WORKER_OWNER) -> None:
         """Schedule `function` to run for `owner`; it must not raise."""
         with self._lock:
-            self._waiting[owner] += 1
+            self._queued_counts[owner] += 1
         self._queue.put(_Call(bind_subject(function), owner))
 
     def share_for(self, owner: Owner) -> Share:
@@ -101,22 +101,22 @@ class Pool:
                 self._threads.discard(thread)
             self._fill()
             count = len(self._stuck)
-            waiting = owner in self._waiting
+            has_queued_calls = owner in self._queued_counts
         for thread in stuck:
             log.warning(
                 "%s: Abandoning thread %s because its call does not return; %s has abandoned %d of at most %d threads. "
                 "Stack of the call:\n%s",
                 *(owner, thread.name, self._name, count, self._max_threads, describe_stack(thread)),
             )
-        return waiting
+        return has_queued_calls
 
     def state(self) -> PoolState:
-        """Return the currently stuck calls. Thread-safe."""
+        """Return the state of the pool, with its stuck calls. Thread-safe."""
         with self._lock:
             return PoolState(self._name, self._max_threads, tuple(self._stuck.values()))
 
     def close(self, timeout_s: float) -> None:
-        """Stop the threads after the queued calls; wait at most `timeout_s` for each, except for stuck ones."""
+        """Stop the threads after the queued calls; wait up to `timeout_s` for each thread that is not stuck."""
         with self._lock:
             self._closed = True
             threads = list(self._threads)
@@ -139,20 +139,20 @@ class Pool:
             thread.start()
 
     def _run(self) -> None:
-        me = threading.current_thread()
+        thread = threading.current_thread()
         while (call := self._queue.get()) is not None:
             with self._lock:
-                self._busy[me] = (call.owner, time.time())
-                self._waiting[call.owner] -= 1
-                if not self._waiting[call.owner]:
-                    del self._waiting[call.owner]
+                self._busy[thread] = (call.owner, time.time())
+                self._queued_counts[call.owner] -= 1
+                if not self._queued_counts[call.owner]:
+                    del self._queued_counts[call.owner]
             try:
                 call.function()
             except BaseException:
                 log.exception("Uncaught exception on a job thread")
             with self._lock:
-                _, began_s = self._busy.pop(me)
-                stuck = self._stuck.pop(me, None)
+                _, began_s = self._busy.pop(thread)
+                stuck = self._stuck.pop(thread, None)
                 if stuck is not None:
                     self._fill()
             if stuck is not None:

@@ -94,10 +94,11 @@ class TimerThread:
     ) -> None:
         """Call `function` for `owner` at the next multiple of `interval_s`, together with other calls of that interval.
 
-        It is called again after each call that returns True.
+        `function` is called again at this interval as long as it returns True.
         """
         self._schedule(
-            _multiple(time.monotonic(), interval_s), _Call(function, owner, log_subject.get(), interval_s)
+            _next_multiple(time.monotonic(), interval_s),
+            _Call(function, owner, log_subject.get(), interval_s),
         )
 
     def close(self, timeout_s: float) -> None:
@@ -115,7 +116,7 @@ class TimerThread:
                 thread.join(timeout_s)
 
     def state(self) -> PoolState:
-        """Return the currently stuck callbacks."""
+        """Return the state of the poller, with its stuck callbacks."""
         with self._changed:
             return PoolState(self._name, MAX_THREADS, tuple(self._stuck.values()))
 
@@ -190,7 +191,7 @@ class TimerThread:
         """Make the calls that are due, as long as `me` is the current thread.
 
         Another thread may replace `me` between two calls. Both may then make calls for a moment, but never the same
-        one.
+        call.
         """
         while self._current is me and me not in self._stuck:
             try:
@@ -207,9 +208,9 @@ class TimerThread:
                 log.exception("Uncaught exception in a timer callback")
                 continue
             if must_repeat and interval_s:
-                self._schedule(_multiple(now_s, interval_s), call)
+                self._schedule(_next_multiple(now_s, interval_s), call)
 
 
-def _multiple(now_s: float, interval_s: float) -> float:
-    """Return the next multiple of `interval_s`."""
+def _next_multiple(now_s: float, interval_s: float) -> float:
+    """Return the first multiple of `interval_s` after `now_s`."""
     return (now_s // interval_s + 1.0) * interval_s

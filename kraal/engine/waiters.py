@@ -1,7 +1,7 @@
 """Threads that block until a consumer has a record, so that an idle sink receives it at once without polling.
 
-Each wait is short, because it delays requests to its task, such as a pause or a stop. There are at most `MAX_THREADS`
-threads; the timer thread polls the tasks for which no thread is free.
+Each wait is short, because a wait delays requests to its task, such as a pause or a stop. The pool has at most
+`MAX_THREADS` threads. If no thread is free for a task, the timer thread polls that task.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kraal.core.logging import bind_subject
 log = logging.getLogger(__name__)
 
 MAX_THREADS: Final = 16
-WAIT_S: Final = 0.05
+MAX_WAIT_S: Final = 0.05
 """Maximum duration of a wait."""
 
 
@@ -25,18 +25,16 @@ class Waiters:
     """A pool of threads for functions that block briefly. Thread-safe."""
 
     def __init__(self, max_threads: int = MAX_THREADS) -> None:
-        """Create a pool without threads; they start on demand and are then kept."""
+        """Create an empty pool. Threads are started on demand and then kept."""
         self._free = threading.Semaphore(max_threads)
         self._local = threading.local()
-        """`next` is the function that this waiting thread calls after the current one; not set on other threads."""
+        """`next` is the function that a waiting thread calls after the current function; not set on other threads."""
         self._threads = ThreadPoolExecutor(max_threads, "kraal-wait")
 
     def try_submit(self, function: Callable[[], None]) -> bool:
-        """Run `function` on a thread if one is free; return whether it does. Exceptions are logged."""
+        """Run `function` if a thread is free, and return whether it was accepted. Exceptions are logged."""
         run = bind_subject(function)
-        if (
-            getattr(self._local, "next", run) is None
-        ):  # this is a waiting thread: it continues with this function
+        if getattr(self._local, "next", run) is None:  # on a waiting thread, which runs this function next
             self._local.next = run
             return True
         if not self._free.acquire(blocking=False):

@@ -1,4 +1,4 @@
-"""The method by which an executor processes a batch, and the reason for it; reported with the batch's result."""
+"""The write path that an executor chooses for a batch, and the reason; reported with the result of the batch."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Generic, TypeVar
 
 from typing_extensions import override
 
-W = TypeVar("W", bound=Enum)
+PathT = TypeVar("PathT", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Generic[W]):
-    """The chosen method of processing a batch, and the reason. The value of the enum member describes the method."""
+class Choice(Generic[PathT]):
+    """The write path chosen for a batch, and the reason. The value of the enum member describes the path."""
 
-    way: W
+    write_path: PathT
     why: str
 
     @override
     def __str__(self) -> str:
-        return f"{self.way.value}: {self.why}"
+        return f"{self.write_path.value}: {self.why}"

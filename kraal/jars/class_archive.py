@@ -20,9 +20,9 @@ def archive_path() -> Path:
     """
     java = find_java().resolve()
     spark = find_spec("pyspark")
-    installed_ns = max((jar.stat().st_mtime_ns for jar in pyspark_jars("*.jar")), default=0)
+    newest_jar_ns = max((jar.stat().st_mtime_ns for jar in pyspark_jars("*.jar")), default=0)
     parts = [str(java), str(java.stat().st_mtime_ns)]
-    parts += [str(spark and spark.origin), version("pyspark"), str(installed_ns)]
+    parts += [str(spark and spark.origin), version("pyspark"), str(newest_jar_ns)]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     return cache_dir() / f"spark-classes-{digest}.jsa"
 

@@ -8,7 +8,7 @@ from kraal.core.errors import KraalError
 
 
 class JavaMissing(KraalError):
-    """Raised if no suitable Java is found. The message contains the version that was found and the supported ones."""
+    """Raised if no suitable Java is found. The message contains the found version and the supported versions."""
 
 
 class JarsUnavailable(KraalError):

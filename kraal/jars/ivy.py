@@ -32,7 +32,7 @@ Progress = Callable[[int, int], None]
 """Receives the numbers of resolved modules and of downloaded jars."""
 
 _MIRROR_HINT = "To use another Maven repository, set KRAAL_IVY_SETTINGS to the path of an ivysettings.xml."
-_OFFLINE = re.compile(
+_NETWORK_ERROR = re.compile(
     r"Host .* not found|unreachable|refused|timed out|UnknownHost|SocketException", re.IGNORECASE
 )
 
@@ -110,7 +110,7 @@ def retrieve(
     ]
     code, output = _run_ivy(command, progress)
     if code != 0:
-        missing = () if _OFFLINE.search(output) else _find_missing(output)
+        missing = () if _NETWORK_ERROR.search(output) else _find_missing(output)
         raise JarsUnavailable(_describe_failure(output), hint=_MIRROR_HINT, missing=missing)
     return sorted((directory / "jars").glob("*"))
 
@@ -131,7 +131,7 @@ def describe_modules(modules: Iterable[Coordinates], *, transitive: bool) -> str
     lines = "\n".join(
         f"<dependency org={quoteattr(module.org)} name={quoteattr(module.name)} rev={quoteattr(module.revision)}"
         f' conf="default-&gt;default" transitive="{str(transitive and not module.is_other_file).lower()}">'
-        f"{_artifact(module)}</dependency>"
+        f"{_artifact_element(module)}</dependency>"
         for module in modules
     )
     return (
@@ -141,7 +141,7 @@ def describe_modules(modules: Iterable[Coordinates], *, transitive: bool) -> str
     )
 
 
-def _artifact(module: Coordinates) -> str:
+def _artifact_element(module: Coordinates) -> str:
     """Return the element for a file other than the module's jar; empty for a jar."""
     if not module.is_other_file:
         return ""
@@ -200,7 +200,7 @@ def _describe_failure(output: str) -> str:
     """Return an error message for Ivy's output."""
     names = _find_missing(output)
     subject = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "the jars"
-    if _OFFLINE.search(output):
+    if _NETWORK_ERROR.search(output):
         return (
             f"Failed to download {subject}: cannot reach the Maven repository; check the network connection."
         )

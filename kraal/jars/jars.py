@@ -1,6 +1,6 @@
 """Jars that Kraal uses: locked by sha256, downloaded once, and stored in the cache directory.
 
-`jars.lock` next to this module lists the jars of every group. `ensure` downloads exactly these without resolving
+`jars.lock` next to this module lists the jars of every group. `ensure` downloads exactly these jars without resolving
 dependencies, so that the result does not depend on the repository's POMs.
 
 A jar is moved to the cache after its checksum has been verified. Jars in the cache are therefore complete, and
@@ -96,13 +96,13 @@ def ensure_locked(locked_jars: Sequence[LockedJar], directory: Path) -> list[Pat
     try:
         make_directory(directory, SHARED_DIRECTORY)
         with _lock(directory):
-            missing = [
+            missing_jars = [
                 jar
                 for jar in locked_jars
                 if _read_checksum(directory / jar.coordinates.file_name) != jar.sha256
             ]
-            if missing:
-                _download(missing, directory)
+            if missing_jars:
+                _download(missing_jars, directory)
             marker.write_text(digest, encoding="ascii")
     except OSError as exc:
         raise JarsUnavailable(f"Cannot store jars in {directory}: {exc}") from exc
@@ -122,7 +122,7 @@ def verify_checksum(jar: LockedJar, path: Path) -> None:
 
 
 def _download(jars: Sequence[LockedJar], directory: Path) -> None:
-    # Directories of killed processes: no other process is downloading.
+    # Remove the directories of killed processes. The lock excludes other downloads.
     for old_scratch in directory.glob(".fetch-*"):
         shutil.rmtree(old_scratch, ignore_errors=True)
     with (

@@ -24,9 +24,9 @@ _INSTALL_HINT = "Install Java 17, 21 or 25, and set JAVA_HOME to it."
 def find_java() -> Path:
     """Return the path of `java` in `JAVA_HOME` or `PATH`.
 
-    Raises JavaMissing if it does not exist, is not version 17, 21 or 25, or lacks the vector module.
+    Raises JavaMissing if Java is not installed, is not version 17, 21 or 25, or lacks the vector module.
     """
-    java = _locate()
+    java = _locate_java()
     release = _read_release(java)
     version = _parse_major_version(release.get("JAVA_VERSION") or _run_version(java))
     if version not in SUPPORTED:
@@ -44,12 +44,12 @@ def find_java() -> Path:
 
 
 def java_version() -> str:
-    """Return the version of `find_java`, such as "17.0.15"; empty if it is unknown. Raises JavaMissing."""
-    java = _locate()
+    """Return the version of the installed Java, such as "17.0.15"; "" if it is unknown. Raises JavaMissing."""
+    java = _locate_java()
     return _read_release(java).get("JAVA_VERSION") or _run_version(java)
 
 
-def _locate() -> Path:
+def _locate_java() -> Path:
     if home := os.environ.get("JAVA_HOME"):
         java = Path(home) / "bin" / "java"
         if not os.access(java, os.X_OK):

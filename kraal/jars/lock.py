@@ -1,4 +1,4 @@
-"""Regenerate `jars.lock` with `python -m kraal.jars.lock`, for maintainers.
+"""Command for maintainers that regenerates `jars.lock`: `python -m kraal.jars.lock`.
 
 Resolves every group below with its dependencies, computes the sha256 of each jar, and rewrites the lock. Review the
 diff before committing it.
@@ -21,7 +21,7 @@ from kraal.jars.jars import LOCK, LockedJar
 KAFKA = "4.3.0"
 """The version of the broker."""
 PLUGINS_KAFKA = "4.4.0"
-"""The version for the JVM of Java plugins."""
+"""The version of Kafka for the JVM of Java plugins."""
 JAVA_WORKERS = {"4.4.0": "connect", "4.3.0": "connect-4.3", "4.0.2": "connect-4.0", "3.9.2": "connect-3.9"}
 """Groups of the Java workers in tests by version, the current version first; each group also contains a broker."""
 RELEASES = {version.rpartition(".")[0]: version for version in reversed(JAVA_WORKERS)}
@@ -29,11 +29,12 @@ RELEASES = {version.rpartition(".")[0]: version for version in reversed(JAVA_WOR
 MIRROR_KAFKA = "4.3.0"
 """The version of MirrorMaker's connectors.
 
-Also used for connect-mirror and connect-file with Kafka 4.4.0, because the Maven repository lacks their version 4.4.0.
+Also used for connect-mirror and connect-file with Kafka 4.4.0, because the Maven repository lacks version 4.4.0 of
+these modules.
 """
 LOG4J = {"3.9.2": "2.25.4", "4.0.2": "2.25.4", "4.3.0": "2.25.4", "4.4.0": "2.25.5"}
 """The version of Log4j 2 to use with each Kafka release. Kafka 3.9 depends on reload4j, but also runs with Log4j 2."""
-AWS = (
+AWS_MODULES = (
     *("annotations", "apache-client", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol"),
     *("checksums", "checksums-spi", "crt-core", "endpoints-spi", "http-auth", "http-auth-aws"),
     *("http-auth-aws-eventstream", "http-auth-spi", "http-client-spi", "identity-spi", "json-utils"),
@@ -43,7 +44,7 @@ AWS = (
 
 
 def _broker(kafka: str) -> tuple[str, ...]:
-    """Return the class path of a broker."""
+    """Return the modules on the class path of a broker."""
     return (
         f"org.apache.kafka:kafka_2.13:{kafka}",
         # Binds SLF4J to Log4j 2; without this jar, the broker logs nothing.
@@ -52,18 +53,18 @@ def _broker(kafka: str) -> tuple[str, ...]:
 
 
 def _java_worker(kafka: str) -> tuple[str, ...]:
-    """Return the class path of a Java worker, without connect-file, as in kafka-run-class.sh (Kafka 4.3.0)."""
+    """Return the modules of a Java worker's class path, without connect-file, like kafka-run-class.sh (Kafka 4.3.0)."""
     names = ("connect-runtime", "connect-transforms", "kafka-tools")
     modules = (f"org.apache.kafka:{name}:{kafka}" for name in names)
-    return (*_broker(kafka), *modules, f"org.apache.kafka:connect-mirror:{_connectors(kafka)}")
+    return (*_broker(kafka), *modules, f"org.apache.kafka:connect-mirror:{_connector_version(kafka)}")
 
 
-def _connectors(kafka: str) -> str:
+def _connector_version(kafka: str) -> str:
     """Return the version of Kafka's connectors to use with a version of Kafka."""
     return MIRROR_KAFKA if kafka == PLUGINS_KAFKA else kafka
 
 
-ICEBERG = (
+ICEBERG_MODULES = (
     "api",
     "bundled-guava",
     "common",
@@ -82,7 +83,7 @@ TRANSITIVE = {
     "plugins": _java_worker(PLUGINS_KAFKA),
     # For Java workers of tests.
     **{
-        group: (*_java_worker(kafka), f"org.apache.kafka:connect-file:{_connectors(kafka)}")
+        group: (*_java_worker(kafka), f"org.apache.kafka:connect-file:{_connector_version(kafka)}")
         for kafka, group in JAVA_WORKERS.items()
     },
 }
@@ -96,7 +97,7 @@ NON_TRANSITIVE = {
     ),
     # MirrorMaker's connectors, for `kraal mirror`.
     "mirror": tuple(
-        f"org.apache.kafka:{m}:{MIRROR_KAFKA}" for m in ("connect-mirror", "connect-mirror-client")
+        f"org.apache.kafka:{name}:{MIRROR_KAFKA}" for name in ("connect-mirror", "connect-mirror-client")
     ),
     # Compiles Kraal's own Java classes without a JDK.
     "compiler": ("org.eclipse.jdt:ecj:3.46.100",),
@@ -115,7 +116,7 @@ NON_TRANSITIVE = {
     # The following groups are separate, because only slow tests use them. This group contains the parts of Iceberg's
     # sink that write Avro to a Hadoop catalog; Spark provides Hadoop's client.
     "iceberg": (
-        *(f"org.apache.iceberg:iceberg-{name}:1.12.0" for name in ICEBERG),
+        *(f"org.apache.iceberg:iceberg-{name}:1.12.0" for name in ICEBERG_MODULES),
         "org.apache.avro:avro:1.12.2",
         "com.github.ben-manes.caffeine:caffeine:3.2.4",
         "org.roaringbitmap:RoaringBitmap:1.6.23",
@@ -123,8 +124,8 @@ NON_TRANSITIVE = {
     "mongodb": (
         "org.mongodb.kafka:mongo-kafka-connect:2.0.1",
         *(
-            f"org.mongodb:{n}:4.7.2"
-            for n in ("bson", "bson-record-codec", "mongodb-driver-core", "mongodb-driver-sync")
+            f"org.mongodb:{name}:4.7.2"
+            for name in ("bson", "bson-record-codec", "mongodb-driver-core", "mongodb-driver-sync")
         ),
         "org.apache.avro:avro:1.12.0",
     ),
@@ -146,7 +147,7 @@ NON_TRANSITIVE = {
         "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
         "software.amazon.eventstream:eventstream:1.0.1",
         "org.reactivestreams:reactive-streams:1.0.4",
-        *(f"software.amazon.awssdk:{name}:2.35.4" for name in AWS),
+        *(f"software.amazon.awssdk:{name}:2.35.4" for name in AWS_MODULES),
     ),
 }
 HEADER = "# group org:name:revision sha256 - generated by `python -m kraal.jars.lock`, do not edit\n"

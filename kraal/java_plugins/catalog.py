@@ -1,9 +1,11 @@
 """The catalog of Java plugins in `plugin.path`, cached so that REST can list them without a scan.
 
 The format is a JSON array of `{"class","kind","version","location","keys":[…],"task_class"?,"error"?,"lasts"?}`, where
-each key is a `ConfigKeyInfo` of the REST API. Config providers and override policies, which REST does not list, have no
-keys. The cache's file name is a digest of `plugin.path`, `plugin.discovery`, the names, sizes and modification times of
-all files in it, Kafka's jars and the version of Java. Source: Plugins, AbstractHerder.convertConfigKey (Kafka 4.4.0).
+each key is a `ConfigKeyInfo` of the REST API. `error` is the reason why a plugin could not be described, and `lasts`
+marks an error that will recur. Config providers and override policies, which REST does not list, have no keys. The
+cache's file name is a digest of `plugin.path`, the names, sizes and modification times of all files in `plugin.path`,
+`plugin.discovery`, Kafka's jars and the version of Java.
+Source: Plugins, AbstractHerder.convertConfigKey (Kafka 4.4.0).
 
 The result of a scan, the classes of all plugins including Kafka's own, is cached in the same way, so that later JVMs
 skip the scan. Source: PluginScanner (Kafka 4.4.0).
@@ -39,7 +41,7 @@ _FORMAT: Final = "3"
 
 
 class WorkerPluginKind(StrEnum):
-    """The kinds of Java plugins used by the worker instead of connectors. Source: PluginType (Kafka 4.4.0)."""
+    """The kinds of Java plugins that the worker itself uses. Source: PluginType (Kafka 4.4.0)."""
 
     CONFIG_PROVIDER = "configprovider"
     POLICY = "connector_client_config_override_policy"
@@ -76,9 +78,13 @@ class JavaPlugin:
     @property
     def service_names(self) -> frozenset[str]:
         """The full name and aliases of a config provider or policy. Source: PluginUtils.simpleName, prunedName."""
-        simple = self.class_name.replace("$", ".").rpartition(".")[2]
+        simple_name = self.class_name.replace("$", ".").rpartition(".")[2]
         return frozenset(
-            {self.class_name, simple, simple.removesuffix(_SUFFIXES[WorkerPluginKind(self.kind)]) or simple}
+            {
+                self.class_name,
+                simple_name,
+                simple_name.removesuffix(_SUFFIXES[WorkerPluginKind(self.kind)]) or simple_name,
+            }
         )
 
 
@@ -135,30 +141,30 @@ def read_cached_scan(digest: str) -> str | None:
 
 
 def store_scan(digest: str, text: str) -> None:
-    """Store a scan. Failures are logged, since they only cost another scan."""
+    """Store a scan. Failures are only logged, because a scan can be repeated."""
     _write(_scan_path(digest), text)
 
 
 def store_catalog(digest: str, text: str) -> None:
     """Store a catalog, and remove the cached files that no worker has used for `RETENTION_S`.
 
-    Failures are logged, since they only cost another scan.
+    Failures are only logged, because a scan can be repeated.
     """
     path = _catalog_path(digest)
     _write(path, text)
     with contextlib.suppress(OSError):
-        for cached in path.parent.iterdir():
-            if time.time() - cached.stat().st_mtime > RETENTION_S:
-                cached.unlink()
+        for cached_path in path.parent.iterdir():
+            if time.time() - cached_path.stat().st_mtime > RETENTION_S:
+                cached_path.unlink()
 
 
 def _write(path: Path, text: str) -> None:
-    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary_path = path.with_suffix(f".{os.getpid()}")
     try:
         make_directory(path.parent, SHARED_DIRECTORY)
-        with open(temporary, "w", encoding="utf-8", opener=shared_opener) as file:
+        with open(temporary_path, "w", encoding="utf-8", opener=shared_opener) as file:
             file.write(text)
-        temporary.replace(path)
+        temporary_path.replace(path)
     except OSError as exc:
         log.warning("Failed to cache the list of Java plugins in %s: %s", path, exc)
 

@@ -61,9 +61,10 @@ class JavaConnector(Connector):
 
     @override
     def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
-        """Start the Java connector; blocks until its `start` returns. Raises PluginFailed.
+        """Start the Java connector; blocks until the connector's `start` returns. Raises PluginFailed.
 
-        Raises PluginsUnavailable if its JVM is down; it then starts with the JVM and requests a task reconfiguration.
+        Raises PluginsUnavailable if the JVM is down; the connector then starts with the JVM and requests a task
+        reconfiguration.
         """
         if self._current_start is not None:  # the previous start has failed
             self._abandon()
@@ -85,7 +86,7 @@ class JavaConnector(Connector):
 
     @override
     def stop(self) -> None:
-        """Stop the Java connector, waiting up to five seconds. Raises PluginFailed if its `stop` throws."""
+        """Stop the Java connector, waiting up to five seconds. Raises PluginFailed if the connector's `stop` throws."""
         connector_start = self._current_start
         if connector_start is None or not self._mark_ended(connector_start):
             return
@@ -136,7 +137,7 @@ class JavaConnector(Connector):
 
     def discard(self, connector_start: _ConnectorStart) -> None:
         """Unregister a failed start, and stop its connector in the JVM."""
-        was_present = self._mark_ended(connector_start)
+        was_current = self._mark_ended(connector_start)
         connector_start.host.remove_listener(connector_start.number)
 
         def stop() -> None:
@@ -144,7 +145,7 @@ class JavaConnector(Connector):
                 with suppress(PluginsUnavailable):
                     connector_start.host.ask("stopConnector", self._name, connector_start.number)
             finally:
-                if was_present:
+                if was_current:
                     self.hosts.release(connector_start.host)
 
         connector_start.host.submit(stop, may_block=True)
@@ -199,7 +200,7 @@ class JavaConnector(Connector):
             [partition.as_dict(), None if offset is None else dict(offset)]
             for partition, offset in offsets.items()
         ]
-        return self._alter_offsets(config, pairs, source=True)
+        return self._alter_offsets(config, pairs, is_source=True)
 
     @override
     def alter_sink_offsets(
@@ -213,10 +214,10 @@ class JavaConnector(Connector):
             ]
             for partition, offset in offsets.items()
         ]
-        return self._alter_offsets(config, pairs, source=False)
+        return self._alter_offsets(config, pairs, is_source=False)
 
-    def _alter_offsets(self, config: Mapping[str, str], pairs: Sequence[object], *, source: bool) -> bool:
-        request = ("alterOffsets", self.class_name, config.get(CONNECTOR_VERSION), source)
+    def _alter_offsets(self, config: Mapping[str, str], pairs: Sequence[object], *, is_source: bool) -> bool:
+        request = ("alterOffsets", self.class_name, config.get(CONNECTOR_VERSION), is_source)
         try:
             return bool(self.hosts.shared.ask(*request, json.dumps(dict(config)), json.dumps(pairs)))
         except PluginsUnavailable:
@@ -277,7 +278,7 @@ class _ConnectorStart:
 
 
 class _JvmOnlyPlugin:
-    """A transform, predicate or converter that only the JVM instantiates, also for connectors in Python."""
+    """A transform, predicate or converter that only the JVM instantiates, even for connectors in Python."""
 
     class_name: ClassVar[str]
 

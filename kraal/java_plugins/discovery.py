@@ -1,7 +1,7 @@
 """Plugin discovery in the JVM of Java plugins: a scan of `plugin.path`, or the cached result of an earlier scan.
 
-A scan reads all jars and instantiates each plugin, which takes seconds or minutes. Its result is cached until the files
-change; a JVM that receives it, also after a crash, only loads the classes.
+A scan reads all jars and instantiates each plugin, which takes seconds or minutes. The result is cached until the files
+change. A JVM that receives a cached result, for example after a crash, only loads the classes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Discovery:
         self._mode = worker.get(DISCOVERY) or DEFAULT_DISCOVERY
         self._entries = plugin_path(worker)
         self.digest: Final = compute_digest(self._entries, self._mode)
-        """The digest of the plugins when the worker started."""
+        """The digest of the files when the worker started."""
         self._scans: dict[str, str] = {}
         """The scans of this worker's JVMs by digest, in case they cannot be cached on disk."""
         self._is_scanned = threading.Event()
@@ -59,7 +59,7 @@ class Discovery:
         return PluginFiles(properties, self._scans.get(digest) or read_cached_scan(digest), digest)
 
     def store_scan(self, files: PluginFiles, process: Any) -> None:
-        """Store the scan of a JVM for later ones, unless the JVM reused a stored scan. Raises py4j's errors."""
+        """Store the scan of a JVM for later JVMs, unless the JVM reused a stored scan. Raises py4j's errors."""
         if files.scan is None:
             scan = str(process.scan())
             self._scans = {files.digest: scan}
@@ -67,5 +67,5 @@ class Discovery:
         self._is_scanned.set()
 
     def wait_for_scan(self) -> None:
-        """Wait for the scan of the first JVM, which later ones reuse; return at once if a scan is cached."""
+        """Wait for the scan of the first JVM, which later JVMs reuse; return at once if a scan is cached."""
         self._is_scanned.wait()

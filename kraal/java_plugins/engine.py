@@ -1,4 +1,4 @@
-"""The engine of a worker with Java plugins: their tasks run in the plugins' JVMs, all others in another engine."""
+"""The engine of a worker with Java plugins: Java tasks run in the plugins' JVMs, other tasks in another engine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class JavaPluginEngine:
-    """Implements `kraal.engine.api.Engine`."""
+    """The engine of a worker with Java plugins. Implements `kraal.engine.api.Engine`."""
 
     def __init__(self, inner: Engine, hosts: PluginHosts, registry: Registry, worker: WorkerConfig) -> None:
         """Create an engine; `inner` is the engine for plugins in Python."""
@@ -42,7 +42,7 @@ class JavaPluginEngine:
         """The metrics of the plugins' JVMs and of the tasks in them."""
         self._lock = threading.Lock()
         self._runs: dict[TaskId, JavaRun | ChainedRun] = {}
-        """The last run of each task that uses a JVM, until it is over. Guarded by `_lock`."""
+        """The last run of each task that uses a JVM, until the run is over. Guarded by `_lock`."""
 
     @property
     def state(self) -> EngineState:
@@ -50,7 +50,7 @@ class JavaPluginEngine:
         return self._inner.state
 
     def pools(self) -> Sequence[PoolState]:
-        """Return the stuck calls of the other engine's threads."""
+        """Return the state of each thread pool of the other engine."""
         return self._inner.pools()
 
     def down(self) -> Sequence[DownPart]:
@@ -106,8 +106,8 @@ class JavaPluginEngine:
             on_end=partial(self._on_end, host),
         )
         self.metrics.add_run(spec.task, run.number)
-        older = self._replace(run)
-        run.open(older if isinstance(older, JavaRun) else None)
+        previous = self._replace(run)
+        run.open(previous if isinstance(previous, JavaRun) else None)
         return run
 
     def abandon(self, instance: Instance) -> None:
@@ -156,13 +156,13 @@ class JavaPluginEngine:
     def _replace(self, run: JavaRun | ChainedRun) -> JavaRun | ChainedRun | None:
         """Store a task's new run; cancel and return the previous one unless it is over."""
         with self._lock:
-            older, self._runs[run.spec.task] = self._runs.get(run.spec.task), run
-        if older is not None:
-            older.cancel()
-        return older
+            previous, self._runs[run.spec.task] = self._runs.get(run.spec.task), run
+        if previous is not None:
+            previous.cancel()
+        return previous
 
     def _chained_kind(self, spec: TaskSpec) -> str | None:
-        """Return `source` or `sink` for a task with a chain in Java; None if it has no such chain."""
+        """Return `source` or `sink` for a task with a chain in Java; None for other tasks."""
         config = spec.connector_config
         try:
             kind = self._registry.connector_class(config.get("connector.class", "")).kind
@@ -173,7 +173,7 @@ class JavaPluginEngine:
     def _java_class(self, spec: TaskSpec) -> type[JavaConnector] | None:
         """Return the class of a Java task; None for a task in Python.
 
-        If the version is not installed, return another one: Kafka's worker then fails the task.
+        If the version is not installed, return another version: Kafka's worker then fails the task.
         """
         name, version = (spec.connector_config.get(key, "") for key in ("connector.class", CONNECTOR_VERSION))
         for requirement in (version or None, None):
@@ -185,13 +185,13 @@ class JavaPluginEngine:
         return None
 
     def _on_end(self, host: PluginHost, run: JavaRun | ChainedRun, event: Failed | Stopped) -> None:
-        """Remove a run, and release its host. If the JVM was lost, release it later, because the task is opened again.
+        """Remove a run and release the host, after a delay if the JVM was lost, because the task will be opened again.
 
         A failed task stays in its JVM until the task is restarted or leaves this worker. Source: Worker.awaitStopTask.
         """
         if isinstance(run, JavaRun):
             self.metrics.on_end(run.spec.task, run.number)
-            if run.has_remains:
+            if run.is_kept_in_jvm:
                 return
         with self._lock:
             if self._runs.get(run.spec.task) is run:

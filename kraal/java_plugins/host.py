@@ -35,10 +35,10 @@ _END_TIMEOUT_S: Final = 2.0
 _RESTART_DELAYS_S: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Delays before a start, by the number of consecutive failures."""
 _STABLE_UPTIME_S: Final = 60.0
-"""A process that exits sooner counts as a failure."""
+"""A process that exits before this uptime counts as a failure."""
 _MAX_THREADS: Final = 16
 """Maximum number of concurrent calls for tasks. These calls are short."""
-_THROWN: Final = "Py4JJavaError"
+_JAVA_EXCEPTION: Final = "Py4JJavaError"
 
 
 class Listener(Protocol):
@@ -61,7 +61,7 @@ class Listener(Protocol):
         """Called at least every `TICK_MS` while the process is up."""
 
 
-_number: Final = itertools.count(1).__next__
+_next_number: Final = itertools.count(1).__next__
 
 
 class PluginHost:
@@ -76,7 +76,7 @@ class PluginHost:
         options: Sequence[str] = (),
         silence_s: float = 5.0,
         standalone: bool = False,
-        describes: bool = False,
+        describes_plugins: bool = False,
         connector: str = "",
     ) -> None:
         """Store the settings of the process; `start` starts it.
@@ -88,16 +88,16 @@ class PluginHost:
             options: options of the JVM.
             silence_s: seconds without a poll after which the process exits, because other workers may run its tasks.
             standalone: whether the worker is a standalone worker; a listener must then handle offset requests.
-            describes: whether the first process describes all plugins, because they are not cached.
+            describes_plugins: whether the first process describes all plugins, because they are not cached.
             connector: the only connector in the process; empty for the worker's shared process.
         """
         self.connector: Final = connector
         self._jvm_name = f"the JVM of the connector {connector}" if connector else "the JVM of Java plugins"
-        self._plugins = f"Java plugins of the connector {connector}" if connector else "Java plugins"
+        self._plugins_name = f"Java plugins of the connector {connector}" if connector else "Java plugins"
         self._discovery, self._worker = discovery, dict(worker)
         self._class_path, self._options = class_path, tuple(options)
         self._silence_ms = int(silence_s * 1000)
-        self._standalone, self._describes = standalone, describes
+        self._standalone, self._describes_plugins = standalone, describes_plugins
         self._lock = threading.RLock()
         self._listeners: dict[object, Listener] = {}
         self._levels: dict[str, str] = {}
@@ -111,7 +111,7 @@ class PluginHost:
         self.starts = 0
         """How many times the process was started."""
         self._catalog: str | None = None
-        self._scanned = threading.Event()
+        self._is_scanned = threading.Event()
         self._is_up = threading.Event()
         self.services: Sequence[JavaPlugin] = ()
         """The config providers and override policies in `plugin.path`; set once, before their first use."""
@@ -120,7 +120,7 @@ class PluginHost:
         self._thread = threading.Thread(target=self._run, name="kraal-java-events", daemon=True)
         self._poll_start_s: float | None = None
         """The start of the current poll for events, in monotonic seconds; None between polls."""
-        self.next_number = _number
+        self.next_number = _next_number
         """Returns a number that is unique among the runs and connector starts of this worker."""
 
     def start(self) -> None:
@@ -134,7 +134,7 @@ class PluginHost:
 
         Raises PluginsUnavailable if the process does not start, or if `is_cancelled` returns True meanwhile.
         """
-        while not self._scanned.wait(_POLL_INTERVAL_S):
+        while not self._is_scanned.wait(_POLL_INTERVAL_S):
             if is_cancelled():
                 break
         if self._catalog is None:
@@ -154,7 +154,7 @@ class PluginHost:
         except PluginsUnavailable:
             raise
         except Exception as exc:
-            if type(exc).__name__ == _THROWN and jvm.alive:
+            if type(exc).__name__ == _JAVA_EXCEPTION and jvm.alive:
                 raise
             jvm.wait(_END_TIMEOUT_S)  # connections close before the process ends
             why = "the connection to it was lost" if jvm.end is None else jvm.end
@@ -163,8 +163,8 @@ class PluginHost:
     def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
         """Run `work` on a thread of the host; no-op once the host is closed.
 
-        `may_block` is whether `work` calls a plugin. Such a call runs on a separate thread, so that a plugin that never
-        returns does not block other calls.
+        `may_block` must be true if `work` calls a plugin. Such a call runs on a separate thread, so that a plugin that
+        never returns does not block other calls.
         """
         if may_block:
             threading.Thread(target=_log_errors, args=(work,), name="kraal-java-start", daemon=True).start()
@@ -205,7 +205,7 @@ class PluginHost:
 
     @property
     def down_reason(self) -> str | None:
-        """The reason why the process is down; None if it is up."""
+        """Why the process is down; None if it is up."""
         return None if self._jvm is not None else self._why
 
     def down(self) -> DownPart | None:
@@ -219,7 +219,7 @@ class PluginHost:
         return self._is_up.wait(timeout_s)
 
     def kill_process(self, why: str) -> None:
-        """Kill the process, so that nothing in it writes or commits; a new one is started."""
+        """Kill the process, so that nothing in it writes or commits; a new process is started."""
         jvm = self._jvm
         if jvm is not None and jvm.alive:
             log.error("Killing %s: %s", self._jvm_name, why)
@@ -248,9 +248,9 @@ class PluginHost:
                         failures = 0
             except Exception as exc:  # noqa: BLE001 - errors of py4j, Java or the operating system
                 if not self._closing.is_set():
-                    self._report_down(f"{self._plugins} are not available: {_first_line(exc)}")
+                    self._report_down(f"{self._plugins_name} are not available: {_first_line(exc)}")
                     log.error("%s", self._why)  # noqa: TRY400 - the message contains the cause
-            self._scanned.set()
+            self._is_scanned.set()
             self._on_lost()
 
     def _start_jvm(self) -> Jvm:
@@ -267,9 +267,9 @@ class PluginHost:
         self.starts += 1
         if self._closing.is_set():
             raise PluginsUnavailable("the worker is shutting down")
-        if self._describes and self._catalog is None:
+        if self._describes_plugins and self._catalog is None:
             self._catalog = str(jvm.entry.describe())
-        self._scanned.set()
+        self._is_scanned.set()
         self._discovery.store_scan(files, jvm.entry)
         return jvm
 
@@ -282,12 +282,12 @@ class PluginHost:
                 break
             except Exception as exc:  # noqa: BLE001 - any error of Kafka's worker
                 attempt += 1
-                self._report_down(f"{self._plugins} wait for Kafka: {_first_line(exc)}")
+                self._report_down(f"{self._plugins_name} are waiting for Kafka: {_first_line(exc)}")
                 log.warning("%s", self._why)
                 self._closing.wait(_RESTART_DELAYS_S[min(attempt, len(_RESTART_DELAYS_S) - 1)])
         if not jvm.alive or self._closing.is_set():
             return False
-        log.info("%s are ready", self._plugins)
+        log.info("%s are ready", self._plugins_name)
         with self._lock:
             self._jvm, self._down_s, self._reported_why = jvm, None, None
             self._is_up.set()
@@ -324,7 +324,7 @@ class PluginHost:
                 self.kill_process(f"it has not responded for {HUNG_TIMEOUT_S:g} s")
 
     def _list_listeners(self) -> list[Listener]:
-        """Return the listeners, to be called without the lock, because they call the host while holding their own."""
+        """Return the listeners. Call them without the lock, because they hold their locks when they call the host."""
         with self._lock:
             return list(self._listeners.values())
 

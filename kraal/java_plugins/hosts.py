@@ -1,6 +1,7 @@
-"""The JVMs of Java plugins of one worker: a shared JVM, and the dedicated JVMs of connectors that are configured so.
+"""The JVMs of Java plugins of one worker: a shared JVM, and a dedicated JVM for each connector with `plugins.jvm=own`.
 
-A connector's own JVM starts with the connector or its first task on this worker, and stops with the last of them.
+A dedicated JVM starts with the connector or its first task on this worker, and stops when the connector and all of its
+tasks on this worker have ended.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ IDLE_TIMEOUT_S: Final = 30.0
 """How long an unused JVM is kept for a task that will be opened again."""
 
 MakeHost = Callable[[str, Callable[[], None]], "PluginHost"]
-"""Creates the host of a connector's own JVM. Arguments: the connector, and a function to call before the JVM starts."""
+"""Creates the host of a dedicated JVM. Arguments: the connector, and a function to call before the JVM starts."""
 
 
 @dataclass(slots=True)
-class _OwnJvm:
+class _DedicatedJvm:
     host: PluginHost
     users: int = 0
     """The number of connector starts and task runs that use the JVM."""
@@ -39,10 +40,10 @@ class PluginHosts:
     def __init__(self, shared: PluginHost, make: MakeHost, default_jvm: PluginsJvm) -> None:
         """Create the hosts; `default_jvm` applies to connectors whose config does not choose a JVM."""
         self.shared: Final = shared
-        """The host of connectors without their own JVM; also lists plugins and validates configs."""
+        """The host of connectors without a dedicated JVM; also lists plugins and validates configs."""
         self._make, self._default_jvm = make, default_jvm
         self._lock = threading.Lock()
-        self._own: dict[str, _OwnJvm] = {}
+        self._dedicated: dict[str, _DedicatedJvm] = {}
         self._closing_threads: dict[str, threading.Thread] = {}
         """The thread that closes a connector's last JVM, until the JVM has exited."""
         self._stops: dict[str, Callable[[], None]] = {}
@@ -57,14 +58,14 @@ class PluginHosts:
         with self._lock:
             if self._is_closed:
                 return self.shared
-            jvm = self._own.get(connector)
+            jvm = self._dedicated.get(connector)
             if jvm is None:
-                jvm = self._own[connector] = _OwnJvm(self._start_host(connector))
+                jvm = self._dedicated[connector] = _DedicatedJvm(self._start_host(connector))
             jvm.users += 1
             return jvm.host
 
     def release(self, host: PluginHost, *, later: bool = False) -> None:
-        """Close the host if it is unused; with `later`, only after `IDLE_TIMEOUT_S`."""
+        """Release a host that `acquire` returned, with `later` after `IDLE_TIMEOUT_S`; close an unused host."""
         if host is self.shared:
             return
         if later:
@@ -73,16 +74,16 @@ class PluginHosts:
             timer.start()
             return
         with self._lock:
-            jvm = self._own.get(host.connector)
+            jvm = self._dedicated.get(host.connector)
             if jvm is None or jvm.host is not host:
                 return
             jvm.users -= 1
             if not jvm.users:
-                del self._own[host.connector]
+                del self._dedicated[host.connector]
                 self._close_async(host)
 
     def add_stop(self, connector: str, stop: Callable[[], None]) -> None:
-        """Store the stop function of a started connector, which blocks as long as the plugin does."""
+        """Store the stop function of a started connector. The function blocks as long as the plugin does."""
         with self._lock:
             self._stops[connector] = stop
 
@@ -102,7 +103,7 @@ class PluginHosts:
     def all(self) -> Mapping[str, PluginHost]:
         """Return all hosts by connector name; the name of the shared host is empty."""
         with self._lock:
-            return {"": self.shared, **{name: jvm.host for name, jvm in self._own.items()}}
+            return {"": self.shared, **{name: jvm.host for name, jvm in self._dedicated.items()}}
 
     def down(self) -> Sequence[DownPart]:
         """Return the JVMs that are down."""
@@ -113,27 +114,27 @@ class PluginHosts:
         with self._lock:
             self._levels.pop(namespace, None)
             self._levels[namespace] = level
-            for host in (self.shared, *(jvm.host for jvm in self._own.values())):
+            for host in (self.shared, *(jvm.host for jvm in self._dedicated.values())):
                 host.set_log_level(namespace, level)
 
     def close(self) -> None:
-        """Close all hosts; blocks until their JVMs have exited, for at most ten seconds each."""
+        """Close all hosts. Blocks until the JVMs have exited, for up to ten seconds per JVM."""
         with self._lock:
             self._is_closed = True
-            for jvm in self._own.values():
+            for jvm in self._dedicated.values():
                 self._close_async(jvm.host)
-            self._own.clear()
+            self._dedicated.clear()
             threads = list(self._closing_threads.values())
         self.shared.close()
         for thread in threads:
             thread.join(_CLOSE_TIMEOUT_S)
 
     def _start_host(self, connector: str) -> PluginHost:
-        previous = self._closing_threads.get(connector)
+        closing_thread = self._closing_threads.get(connector)
 
         def await_previous() -> None:
-            if previous is not None:
-                previous.join()  # tasks in the previous JVM may still write
+            if closing_thread is not None:
+                closing_thread.join()  # tasks in the previous JVM may still write
 
         host = self._make(connector, await_previous)
         for namespace, level in self._levels.items():

@@ -32,7 +32,7 @@ _PLUGINS: Final = "org.apache.kafka.connect.runtime.isolation.Plugins"
 _ADVICE: Final = "All plugins have ServiceLoader manifests, consider reconfiguring "
 """A suggestion of Kafka's `Plugins`, which is not logged because scans are cached (`Discovery`)."""
 _LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
-_PARTS: Final = 4
+_PART_COUNT: Final = 4
 _END_TIMEOUT_S: Final = 2.0
 RETRY_AFTER_S: Final = 5
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Jvm:
             pass_fds=() if file is None else (file.descriptor,),
         )
         self._port = 0
-        self._listens = threading.Event()
+        self._is_listening = threading.Event()
         self.last = ""
         """The last line that the process has printed or logged."""
         threading.Thread(target=self._read_output, name="kraal-java-output", daemon=True).start()
@@ -105,14 +105,16 @@ class Jvm:
             stdin.flush()
         except OSError as exc:
             self.kill()
-            raise PluginsUnavailable(f"the JVM of Java plugins exited at once: {self.last or exc}") from exc
+            raise PluginsUnavailable(
+                f"the JVM of Java plugins exited immediately: {self.last or exc}"
+            ) from exc
         self._gateway: Any = None
 
     @property
     def entry(self) -> Any:
         """The JVM's `PluginWorker`; blocks until the JVM has scanned `plugin.path`. Raises PluginsUnavailable."""
         if self._gateway is None:
-            self._listens.wait()
+            self._is_listening.wait()
             if not self._port:
                 self.process.wait()
                 raise PluginsUnavailable(f"the JVM of Java plugins exited: {self.end}")
@@ -138,7 +140,7 @@ class Jvm:
             self.process.wait(timeout_s)
 
     def kill(self) -> None:
-        """Kill the process; its tasks will read the records again whose offsets were not committed."""
+        """Kill the process; its tasks will reread records whose offsets were not committed."""
         if self.alive:
             self.process.kill()
         self.process.wait()
@@ -156,12 +158,12 @@ class Jvm:
         with _pipe(self.process.stdout) as output:
             for text in output:
                 line = text.rstrip("\n")
-                if not self._listens.is_set() and (match := _PORT.search(line)):
+                if not self._is_listening.is_set() and (match := _PORT.search(line)):
                     self._port = int(match[1])
-                    self._listens.set()
+                    self._is_listening.set()
                 else:
                     self._log(__name__, logging.INFO, self._subject, line)
-        self._listens.set()
+        self._is_listening.set()
         if self._worker_file is not None:
             self._worker_file.close()
 
@@ -189,13 +191,13 @@ class Jvm:
 
 
 def _parse_line(line: str) -> list[str] | None:
-    """Return level, logger, context and text of a line; None if it does not match `log4j2.properties`."""
+    """Return the level, logger, context and text of a line; None if it does not match `log4j2.properties`."""
     try:
         parts = json.loads(line)
     except ValueError:
         return None
     is_line = (
-        isinstance(parts, list) and len(parts) == _PARTS and all(isinstance(part, str) for part in parts)
+        isinstance(parts, list) and len(parts) == _PART_COUNT and all(isinstance(part, str) for part in parts)
     )
     return parts if is_line else None
 

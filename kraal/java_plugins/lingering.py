@@ -1,7 +1,7 @@
 """Supervises cancelled Java tasks whose threads are still running: they may commit offsets, so they need the lease.
 
-Kafka's `Worker` abandons the thread of such a task (`Worker.awaitStopTask`). By the time the plugin returns, the task
-may have been running on another worker for a while.
+Kafka's `Worker` abandons the thread of a task that does not stop in time (`Worker.awaitStopTask`). By the time the
+plugin returns, the task may have been running on another worker for a while.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class LingeringTask:
     """Kills the JVM of a lingering task when the lease expires. Implements the host's `Listener`."""
 
     def __init__(self, host: PluginHost, spec: TaskSpec, number: int) -> None:
-        """Start to supervise a task; `number` is the number of the cancelled run."""
+        """Start supervising a task; `number` is the number of the cancelled run."""
         self._host, self._spec = host, spec
         self._key = ("lingering", number)
-        self._checked_s = -math.inf
+        self._last_check_s = -math.inf
         """Time of the last check, in monotonic seconds."""
         host.add_listener(self._key, self)
 
     def on_up(self) -> None:
-        """No-op: `tick` detects that a new JVM has no such task."""
+        """No-op: `tick` detects that the task is not in the new JVM."""
 
     def on_down(self, why: str) -> None:
         """Stop supervising the task, because it has exited with its JVM."""
@@ -50,8 +50,8 @@ class LingeringTask:
         """Kill the JVM if the lease has expired; otherwise check periodically whether the thread has ended."""
         if not self._spec.lease():
             self._host.kill_process(MUST_NOT_WRITE)
-        elif time.monotonic() >= self._checked_s + CHECK_INTERVAL_S:
-            self._checked_s = time.monotonic()
+        elif time.monotonic() >= self._last_check_s + CHECK_INTERVAL_S:
+            self._last_check_s = time.monotonic()
             self._host.submit(self._check)
 
     def _check(self) -> None:

@@ -1,8 +1,8 @@
 """Fetches the metrics of the plugins' JVMs for scrapes, with one call at a time per JVM on its own thread.
 
-A call returns a JSON object. `tasks` contains pairs of a run's number and its values, by the names of Connect's MBean
-attributes. For `jvm`, see `Measurements.java`; for `own`, see `PluginNumbers.java`. `own` is null if plugin code did
-not return in time.
+A call returns a JSON object. `tasks` contains pairs of a run's number and the run's values, by the names of Connect's
+MBean attributes. For `jvm`, see `Measurements.java`; for `own`, see `PluginNumbers.java`. `own` is null if plugin code
+did not return in time.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class JavaMetrics:
     # --- runs -----------------------------------------------------------------------------------------------
 
     def add_run(self, task: TaskId, number: int) -> None:
-        """Register a new run of a task, which has no metrics yet."""
+        """Register a task's new run, which has no metrics yet."""
         with self._lock:
             self._runs[task] = _Run(number)
 
@@ -114,7 +114,7 @@ class JavaMetrics:
         return [future for jvm in jvms if (future := jvm.gather()) is not None]
 
     def current(self, instances: Container[Instance]) -> JvmMetrics:
-        """Return the latest metrics; drop those of ended runs whose task is not in `instances`."""
+        """Return the latest metrics; drop the metrics of ended runs whose task is not in `instances`."""
         with self._lock:
             for task in [task for task, run in self._runs.items() if run.is_over and task not in instances]:
                 del self._runs[task]
@@ -155,7 +155,7 @@ class _Jvm:
         self._families_start = 0
         """The number of the JVM start that returned `_families`."""
         self._request: Future[bool] | None = None
-        self._requested_s = 0.0
+        self._request_start_s = 0.0
 
     @property
     def starts(self) -> int:
@@ -188,8 +188,8 @@ class _Jvm:
                     self._request = self._thread.submit(self._fetch)
                 except RuntimeError:  # closed meanwhile
                     return None
-                self._requested_s = now_s
-            return self._request if now_s - self._requested_s < GATHER_S else None
+                self._request_start_s = now_s
+            return self._request if now_s - self._request_start_s < GATHER_S else None
 
     def close(self) -> None:
         """Stop requesting metrics."""
@@ -200,8 +200,8 @@ class _Jvm:
         try:
             start = self._host.starts
             response = json.loads(self._host.ask("measure", PLUGIN_TIMEOUT_MS))
-            registry = response["own"]
-            own_families = () if registry is None else plugin_families(registry)
+            own_metrics = response["own"]
+            own_families = () if own_metrics is None else plugin_families(own_metrics)
             families = render_jvm(chain(jvm_families(response["jvm"], self.connector), own_families))
             self._store_tasks(response["tasks"])
         except PluginsUnavailable:

@@ -31,7 +31,7 @@ Pairs = Sequence[tuple[str, str | None]]
 
 
 class StandaloneOffsets:
-    """Handles offset requests in order, on its own thread. Implements the host's `Listener`."""
+    """Handles offset requests in order, on a separate thread. Implements the host's `Listener`."""
 
     def __init__(self, host: PluginHost, store: OffsetStore) -> None:
         """Handle the requests of `host` with the worker's offset store, which is used until the host is closed."""
@@ -70,16 +70,16 @@ class StandaloneOffsets:
         try:
             self._host.ask("answerOffsets", request, json.dumps(pairs), error)
         except PluginsUnavailable as exc:
-            log.debug("The JVM of Java plugins exited before it received its offsets: %s", exc)
+            log.debug("The JVM of Java plugins exited before it received the offsets: %s", exc)
 
     def _load(self, keys: Sequence[str]) -> Pairs:
         offsets: dict[ConnectorName, Mapping[SourcePartition, Offset]] = {}
         pairs = []
         for key in keys:
             value: bytes | None = None
-            parsed = _parse_key(key)
-            if parsed is not None:
-                connector, partition = parsed
+            parsed_key = _parse_key(key)
+            if parsed_key is not None:
+                connector, partition = parsed_key
                 if connector not in offsets:
                     offsets[connector] = self._store.load(connector)
                 value = encode_value(offsets[connector].get(partition))
@@ -90,20 +90,20 @@ class StandaloneOffsets:
 def parse_changes(pairs: Pairs) -> Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]:
     """Parse changes of an offset store. Raises ProtocolError for offsets that cannot be stored.
 
-    Keys without a partition are skipped: a source may send records without one, but never reads their offsets.
+    Keys without a partition are skipped: a source may send records without a partition, but never reads their offsets.
     """
     changes: dict[ConnectorName, dict[SourcePartition, Offset | None]] = {}
     for key, value in pairs:
-        parsed = _parse_key(key)
-        if parsed is not None:
-            connector, partition = parsed
+        parsed_key = _parse_key(key)
+        if parsed_key is not None:
+            connector, partition = parsed_key
             offset = decode_value(None if value is None else value.encode())
             changes.setdefault(connector, {})[partition] = offset
     return changes
 
 
 def _parse_key(key: str) -> tuple[ConnectorName, SourcePartition] | None:
-    """Return the connector and partition of a key; None if it has no partition."""
+    """Return the connector and partition of a key; None if the key has no partition."""
     try:
         return decode_key(key.encode())
     except ProtocolError as exc:

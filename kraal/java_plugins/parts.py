@@ -60,6 +60,7 @@ _COLLECTOR: Final = re.compile(r"-XX:\+Use(Serial|Parallel|G1|Z|Shenandoah|Epsil
 _OPTION_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Environment variables from which Java reads options."""
 MAX_SILENCE_S: Final = 5.0
+"""Maximum time without a poll after which a JVM exits; shorter for a short session timeout."""
 _PROVIDERS: Final = "config.providers"
 """The prefix of properties that Kafka's worker does not need, because all variables are already resolved."""
 _REPORTERS: Final = "metric.reporters"
@@ -92,7 +93,7 @@ def start_java_plugins(
     discovery = Discovery(worker)
     catalog = read_cached(discovery.digest)
 
-    def make(class_path: Callable[[], Sequence[Path]], connector: str = "") -> PluginHost:
+    def make_host(class_path: Callable[[], Sequence[Path]], connector: str = "") -> PluginHost:
         host = PluginHost(
             discovery=discovery,
             worker=worker_properties(worker),
@@ -100,22 +101,22 @@ def start_java_plugins(
             options=list_options(worker, is_shared=not connector),
             silence_s=min(MAX_SILENCE_S, session_timeout_s / 2),
             standalone=offsets is not None,
-            describes=catalog is None and not connector,
+            describes_plugins=catalog is None and not connector,
             connector=connector,
         )
         if offsets is not None:
             StandaloneOffsets(host, offsets)
         return host
 
-    def make_own(connector: str, await_previous: Callable[[], None]) -> PluginHost:
+    def make_dedicated_host(connector: str, await_previous: Callable[[], None]) -> PluginHost:
         def class_path() -> Sequence[Path]:
             discovery.wait_for_scan()
             await_previous()
             return java_class_path()
 
-        return make(class_path, connector)
+        return make_host(class_path, connector)
 
-    hosts = PluginHosts(make(java_class_path), make_own, parse_jvm(worker))
+    hosts = PluginHosts(make_host(java_class_path), make_dedicated_host, parse_jvm(worker))
     hosts.shared.start()
     try:
         if catalog is None:
@@ -131,7 +132,8 @@ def start_java_plugins(
 def worker_properties(worker: Mapping[str, str]) -> dict[str, str]:
     """Return the properties of Kafka's worker in the JVM.
 
-    `JmxReporter` is the only metrics reporter kept: others are not on the class path, and would fail the start.
+    Metrics reporters other than `JmxReporter` are dropped, because they are not on the class path and would prevent
+    Kafka's worker from starting.
     """
     properties = CLIENT_DEFAULTS | {
         key: text for key, text in worker.items() if not key.startswith(_PROVIDERS)
@@ -142,9 +144,9 @@ def worker_properties(worker: Mapping[str, str]) -> dict[str, str]:
 
 
 def prepare_plugins(worker: Mapping[str, str]) -> int:
-    """Download jars, compile and scan as the first start with these properties would; return the number of plugins.
+    """Download jars, compile, and scan the plugins before a worker first starts; return the number of plugins.
 
-    Needs no broker. Raises PluginsUnavailable, JarsUnavailable, JavaMissing.
+    Requires no broker. Raises PluginsUnavailable, JarsUnavailable, JavaMissing.
     """
     discovery = Discovery(worker)
 
@@ -190,8 +192,8 @@ def list_options(worker: Mapping[str, str], *, is_shared: bool = True) -> Sequen
 def _with_java_plugins(registry: Registry, hosts: PluginHosts, catalog: Sequence[JavaPlugin]) -> Registry:
     """Return the registry with the plugins of `plugin.path`.
 
-    A Java connector replaces Kraal's connector of the same name. If another plugin exists in both, Python connectors
-    use Kraal's plugin, and Java connectors use the Java class.
+    A Java connector replaces Kraal's connector of the same name. If Kraal has another plugin of the same name as a Java
+    class, Python connectors use Kraal's plugin, and Java connectors use the Java class.
     """
     log.info("Found %d Java plugins in plugin.path", len(catalog))
     set_plugin_log_levels(plugin.class_name for plugin in catalog)
@@ -202,6 +204,6 @@ def _with_java_plugins(registry: Registry, hosts: PluginHosts, catalog: Sequence
         if plugin.is_connector
         or (not plugin.is_service and registry.resolve(plugin.class_name) != plugin.class_name)
     ]
-    chains = {plugin.class_name for plugin in catalog if not plugin.is_service}
-    services = frozenset().union(*(plugin.service_names for plugin in hosts.shared.services))
-    return registry.with_java(make_classes(plugins, hosts), chains, services)
+    chain_classes = {plugin.class_name for plugin in catalog if not plugin.is_service}
+    service_names = frozenset().union(*(plugin.service_names for plugin in hosts.shared.services))
+    return registry.with_java(make_classes(plugins, hosts), chain_classes, service_names)

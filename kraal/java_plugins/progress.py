@@ -27,21 +27,21 @@ class RecordProgress:
         self._totals = (detail["read"], detail["written"], frozenset(detail["topics"]))
 
     def since_last(self) -> BatchDone | None:
-        """Return the progress since the last call; None without progress."""
+        """Return the progress since the last call; None if there was no progress."""
         if self._totals == self._reported:
             return None
-        (read, written, topics), now_s = self._totals, time.monotonic()
-        done = BatchDone(
+        (read_count, written_count, topics), now_s = self._totals, time.monotonic()
+        batch_done = BatchDone(
             offsets={},
-            records=written - self._reported[1],
+            records=written_count - self._reported[1],
             topics=frozenset(map(TopicName, topics)),
             duration_s=now_s - self._since_s,
-            read=read - self._reported[0],
+            read=read_count - self._reported[0],
             way="by Kafka's own worker in the JVM of Java plugins",
             continuous=True,
         )
         self._since_s, self._reported = now_s, self._totals
-        return done
+        return batch_done
 
 
 class StepDurations:
@@ -53,12 +53,13 @@ class StepDurations:
 
     def since_last(self, detail: Mapping[str, Any]) -> PhaseTimes:
         """Return the durations since the last call; `detail` contains the Java task's totals since its start."""
-        now = {step: (count, total_ms) for step, (count, total_ms) in detail.items()}
-        previous, self._reported = self._reported, now
+        totals = {step: (count, total_ms) for step, (count, total_ms) in detail.items()}
+        previous, self._reported = self._reported, totals
 
         def phase(step: str) -> Phase:
-            (count, total_ms), (before, before_ms) = now.get(step, (0, 0.0)), previous.get(step, (0, 0.0))
-            return NO_PHASE.add_occurrences(total_ms - before_ms, count - before)
+            count, total_ms = totals.get(step, (0, 0.0))
+            previous_count, previous_ms = previous.get(step, (0, 0.0))
+            return NO_PHASE.add_occurrences(total_ms - previous_ms, count - previous_count)
 
         return PhaseTimes(poll=phase("poll"), write=phase("put"), commit=phase("commit"))
 
@@ -68,15 +69,15 @@ class CurrentStep:
 
     def __init__(self, working: StepReporter) -> None:
         self._working = working
-        self._busy = False
+        self._is_busy = False
 
     def report(self, *, busy: bool) -> None:
         """Report that a step starts or ends."""
-        self._busy = busy
+        self._is_busy = busy
         self._working(busy=busy)
 
     def restart_step(self) -> None:
         """Restart the time of the current step, if any, after a pause or progress."""
-        if self._busy:
+        if self._is_busy:
             self._working(busy=False)
             self._working(busy=True)

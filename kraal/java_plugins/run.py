@@ -5,8 +5,8 @@
        └───────────────┘
 
 The Java task writes records and commits offsets itself, so a `BatchDone` contains no offsets, only the number of
-records since the last one. A run ends when its JVM exits or its lease expires; the actor then opens another run, which
-continues at the committed offsets.
+records since the previous report. A run ends when its JVM exits or its lease expires; the actor then opens another run,
+which continues at the committed offsets.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Phase(Enum):
 
 
 class JavaRun:
-    """Implements `kraal.engine.api.Run`, and the host's `Listener`."""
+    """A run of a Java task. Implements `kraal.engine.api.Run` and the host's `Listener`."""
 
     def __init__(
         self,
@@ -78,17 +78,17 @@ class JavaRun:
         """Serializes the calls that start, pause and stop the task; acquired before `_lock`."""
         self._phase = _Phase.WAITING
         self._previous: JavaRun | None = None
-        self._is_requested = self._paused = False
+        self._is_requested = self._is_paused = False
         self._opened_s = time.monotonic()
         self._stop_deadline_s = math.inf
-        """When the task is cancelled if it has not stopped, in monotonic seconds."""
+        """The monotonic time in seconds at which the task is cancelled if it has not stopped."""
         self._retry_at_s = 0.0
-        """When to retry a start that the previous run prevented, in monotonic seconds."""
-        self._waits_for = ""
+        """The monotonic time in seconds at which to retry a start that the previous run prevented."""
+        self._waiting_reason = ""
         """The last reported reason for waiting."""
         self._hold_deadline_s: float | None = None
-        """When to report a pause at the latest, in monotonic seconds; None if no pause is pending."""
-        self.has_remains = False
+        """The monotonic time in seconds by which a pause must be reported; None if no pause is pending."""
+        self.is_kept_in_jvm = False
         """Whether the JVM keeps the failed task, for alerts on its MBeans, until `cancel` or `stop`."""
         self._progress, self._durations = RecordProgress(), StepDurations()
         self._step = CurrentStep(spec.working)
@@ -109,13 +109,13 @@ class JavaRun:
         """Resume the task if it is paused, and request one more report of progress."""
         with self._lock:
             self._is_requested, self._hold_deadline_s = True, None
-            if self._paused:
+            if self._is_paused:
                 self._pause(paused=False)
                 self._step.restart_step()
             self._report_progress()
 
     def hold(self) -> None:
-        """Pause the task; reports `Held` when it has paused, or after `HOLD_TIMEOUT_S` if it is in a plugin call."""
+        """Pause the task; report `Held` once it has paused, or after `HOLD_TIMEOUT_S` if it is in a plugin call."""
         with self._lock:
             self._report_progress()
             self._is_requested = False
@@ -133,11 +133,11 @@ class JavaRun:
         self._end(self._graceful_s)
 
     def stop_if_idle(self) -> bool:
-        """Return False, because the JVM reports when a task has paused."""
+        """Return False, so that the caller pauses the task before it stops it."""
         return False
 
     def cancel(self) -> None:
-        """Cancel the task: it writes no more records; its thread is abandoned if it is in a plugin call."""
+        """Cancel the task, so that it writes no more records. Abandons a thread that is in a plugin call."""
         self._end(0.0)
 
     def on_up(self) -> None:
@@ -186,7 +186,7 @@ class JavaRun:
                 case "paused" if self._hold_deadline_s is not None:
                     self._report_held()
                 case "failed":
-                    self.has_remains = True
+                    self.is_kept_in_jvm = True
                     self._finish(Failed(trace=detail))
                 case "ended" if self._phase is _Phase.ENDING:
                     self._remove()
@@ -236,8 +236,8 @@ class JavaRun:
 
     def _report_waiting(self, why: str) -> None:
         """Report a new reason for waiting. Repeated reasons are dropped, since each report writes a status record."""
-        if why != self._waits_for:
-            self._waits_for = why
+        if why != self._waiting_reason:
+            self._waiting_reason = why
             self._report(Waiting(why))
 
     def _end_before_start(self) -> None:
@@ -256,8 +256,8 @@ class JavaRun:
     def _end(self, wait_s: float) -> None:
         with self._lock:
             if self._phase is _Phase.OVER:
-                if self.has_remains:
-                    self.has_remains = False
+                if self.is_kept_in_jvm:
+                    self.is_kept_in_jvm = False
                     self._remove()
                     self._on_end(self, Stopped(clean=True))
                 return
@@ -321,13 +321,13 @@ class JavaRun:
         self._report(event)
 
     def _pause(self, *, paused: bool) -> None:
-        self._paused = paused
+        self._is_paused = paused
         task = self.spec.task
 
         def ask() -> None:
             try:
                 with self._calls:  # the most recent request wins
-                    self._host.ask("setPaused", task.connector, task.task, self.number, self._paused)
+                    self._host.ask("setPaused", task.connector, task.task, self.number, self._is_paused)
             except PluginsUnavailable:
                 log.debug("%s: The JVM of Java plugins exited before the task was paused or resumed", task)
 

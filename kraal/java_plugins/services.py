@@ -96,7 +96,7 @@ class JavaProvider(RemoteProvider):
 
     @override
     def configure(self, params: Mapping[str, str]) -> None:
-        """Store the parameters; if the class rejects them, `get` raises its error."""
+        """Store the parameters; if the class rejects the parameters, `get` raises the error."""
         self._params = json.dumps(dict(params))
 
     @override
@@ -150,7 +150,7 @@ class JavaPolicy:
 def open_services(
     worker: Mapping[str, str], hosts: PluginHosts | None, is_stopping: Callable[[], bool]
 ) -> tuple[Providers, PluginPolicy | None]:
-    """Return a worker's config providers, and its override policy if that is in `plugin.path`.
+    """Return a worker's config providers, and its override policy if the policy is in `plugin.path`.
 
     Args:
         worker: the worker's properties, with variables resolved.
@@ -206,7 +206,7 @@ def _provider_loaders(
 
 
 class _TemporaryProcess:
-    """A process that only resolves a worker's own config, before the worker starts its JVMs. Not thread-safe."""
+    """A process that only resolves a worker's config, before the worker starts its JVMs. Not thread-safe."""
 
     def __init__(self, worker: Mapping[str, str]) -> None:
         """Start the process. Raises PluginsUnavailable, JarsUnavailable, JavaMissing."""
@@ -242,10 +242,10 @@ class _TemporaryProcess:
 
 
 def resolve_worker_config(raw: Mapping[str, str]) -> dict[str, str]:
-    """Resolve a worker's own config with the providers that it uses: Kraal's, and classes in `plugin.path`.
+    """Resolve the variables in a worker's config with Kraal's providers, and with classes in `plugin.path`.
 
-    The latter run in a temporary process. Raises the errors of `resolve_worker`; PluginsUnavailable, JarsUnavailable
-    and JavaMissing if that process does not start.
+    These classes run in a temporary process. Raises the errors of `resolve_worker`; PluginsUnavailable, JarsUnavailable
+    and JavaMissing if the process does not start.
     """
     providers = ProviderClasses.load()
     if not plugin_path(raw) or all(

@@ -15,7 +15,7 @@ from typing import IO, Final
 import javaproperties
 
 _NAME: Final = "worker.properties"
-_MAINS: Final = {False: "ConnectDistributed", True: "ConnectStandalone"}
+_MAIN_CLASSES: Final = {False: "ConnectDistributed", True: "ConnectStandalone"}
 
 
 class WorkerFile:
@@ -26,7 +26,7 @@ class WorkerFile:
         self._file, path = _create()
         self._file.write(javaproperties.dumps(dict(properties), timestamp=False))
         self._file.flush()
-        self.command: Final = f"org.apache.kafka.connect.cli.{_MAINS[standalone]} {path}"
+        self.command: Final = f"org.apache.kafka.connect.cli.{_MAIN_CLASSES[standalone]} {path}"
         """A Java worker's command line with the file's path, which is valid in a process that inherits `descriptor`."""
 
     @property
@@ -35,7 +35,7 @@ class WorkerFile:
         return self._file.fileno()
 
     def close(self) -> None:
-        """Close the file. A memfd is freed once the process has closed it too; a temporary file is deleted now."""
+        """Close the file. A memfd is freed once the process has closed it too; a temporary file is deleted at once."""
         self._file.close()
 
 
@@ -43,5 +43,5 @@ def _create() -> tuple[IO[str], str]:
     if hasattr(os, "memfd_create"):  # Linux
         file = os.fdopen(os.memfd_create(_NAME), "w", encoding="ascii")
         return file, f"/proc/self/fd/{file.fileno()}"
-    named = tempfile.NamedTemporaryFile("w", encoding="ascii", prefix="kraal-", suffix=f"-{_NAME}")  # noqa: SIM115
-    return named, named.name
+    named_file = tempfile.NamedTemporaryFile("w", encoding="ascii", prefix="kraal-", suffix=f"-{_NAME}")  # noqa: SIM115
+    return named_file, named_file.name

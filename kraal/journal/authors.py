@@ -26,7 +26,7 @@ FORWARDED_TIMEOUT_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ConfigWritten:
-    """A config was created or replaced; `config` contains the known values, None for keys that it lacks."""
+    """A config was created or replaced. `config` contains the requested values, and None for removed keys."""
 
     name: ConnectorName
     config: Config = field(default_factory=dict)
@@ -94,7 +94,8 @@ class Authors:
     def asking(self, effect: Effect | None, by: str) -> Iterator[Callable[[], None]]:
         """Register an author for the duration of its request, unless `effect` is None.
 
-        Call the yielded function after the response of another worker, because the effect may not have been read yet.
+        The caller must call the yielded function after another worker's response, because the effect of a forwarded
+        request may be read later.
         """
         if effect is None:
             yield _noop
@@ -123,8 +124,10 @@ class Authors:
         """Remove and return the author of an effect; None without a request to this worker."""
         with self._lock:
             now = self._now_ms()
-            self._waiting = [pending for pending in self._waiting if now <= pending.until_ms]
-            author = next((pending for pending in self._waiting if _matches(pending.effect, effect)), None)
+            self._waiting = [candidate for candidate in self._waiting if now <= candidate.until_ms]
+            author = next(
+                (candidate for candidate in self._waiting if _matches(candidate.effect, effect)), None
+            )
             self._waiting = [other for other in self._waiting if other is not author]
         return None if author is None else author.by
 

@@ -1,8 +1,8 @@
-"""Causes of states: why an instance is in a state, and who requested it. Pure.
+"""Causes of states: why an instance is in a state, and who requested the state. Pure.
 
-A state of an instance has a preceding *cause*: a request, an automatic restart, a rebalance. The herder records a cause
-for exactly the affected instances; the next state that the cause explains receives its text. States without a recorded
-cause are explained by the change of the worker, the generation or the trace.
+A state of an instance has a preceding *cause*: a request, an automatic restart or a rebalance. The herder records a
+cause for exactly the affected instances; the next state that the cause explains receives the cause's text. States
+without a recorded cause are explained by the change of the worker, the generation or the trace.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _STOPPED_STATES: Final = frozenset({str(State.UNASSIGNED), REMOVED})
 _NOT_FAILED_STATES: Final = frozenset(
     {str(state) for state in State if state is not State.FAILED} | {REMOVED}
 )
-_EXPLAINS: Final[dict[Kind, frozenset[str]]] = {
+_EXPLAINED_STATES: Final[dict[Kind, frozenset[str]]] = {
     Kind.DELETED: _STOPPED_STATES,
     Kind.PAUSED: _STOPPED_STATES | {str(State.PAUSED)},
     Kind.STOPPED: _STOPPED_STATES | {str(State.STOPPED)},
@@ -54,7 +54,7 @@ _EXPLAINS: Final[dict[Kind, frozenset[str]]] = {
     Kind.CLOSING: _STOPPED_STATES,
     Kind.ORPHANED: _STOPPED_STATES,
 }
-"""States by kind; the other kinds explain every state except FAILED."""
+"""The states that each kind explains; kinds that are not listed explain every state except FAILED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +65,18 @@ class Cause:
     by: str
     """Author of the request: `PUT from 10.0.0.7`, `another worker`; empty without a request."""
     ms: int
-    """Time of its record, or of the decision; wall-clock milliseconds since the epoch."""
+    """Time of the request's record or of the decision, in wall-clock milliseconds since the epoch."""
     text: str = ""
-    """Replaces the kind's text."""
+    """Text that replaces the kind's text, if any."""
 
     @property
-    def shown(self) -> str:
+    def display_text(self) -> str:
         """The text of the states that this cause explains."""
         return self.text or self.kind.value
 
     def explains(self, state: str) -> bool:
         """Return whether this cause explains a state."""
-        return state in _EXPLAINS.get(self.kind, _NOT_FAILED_STATES)
+        return state in _EXPLAINED_STATES.get(self.kind, _NOT_FAILED_STATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Explanation:
     cause: str
     by: str
     is_exact: bool
-    """Whether the explanation is a recorded cause or a trace."""
+    """Whether the explanation is taken from a recorded cause or from a trace."""
     is_consumed: bool = False
     """Whether the recorded cause is consumed and does not explain later states."""
 
@@ -103,8 +103,8 @@ def explain(
     if after is not None and after.trace:
         return Explanation(printable(root_cause(after.trace)), "", is_exact=True, is_consumed=is_consumed)
     if recorded is not None and now_ms - recorded.ms <= MAX_CAUSE_AGE_MS and recorded.explains(state):
-        return Explanation(recorded.shown, recorded.by, is_exact=True, is_consumed=is_consumed)
-    return Explanation(_without_cause(before, after, reason), "", is_exact=False)
+        return Explanation(recorded.display_text, recorded.by, is_exact=True, is_consumed=is_consumed)
+    return Explanation(_explain_without_cause(before, after, reason), "", is_exact=False)
 
 
 def is_settled(status: Status | None) -> bool:
@@ -112,7 +112,7 @@ def is_settled(status: Status | None) -> bool:
     return status is None or status.state not in (State.UNASSIGNED, State.RESTARTING)
 
 
-def _without_cause(before: Status | None, after: Status | None, reason: str) -> str:
+def _explain_without_cause(before: Status | None, after: Status | None, reason: str) -> str:
     if after is None:
         return "no longer configured"
     has_moved = before is None or (before.worker_id, before.generation) != (after.worker_id, after.generation)
@@ -121,7 +121,7 @@ def _without_cause(before: Status | None, after: Status | None, reason: str) -> 
     return (
         _TEXTS[after.state]
         if before is None or before.state is not State.FAILED
-        else _AFTER_FAILURE[after.state]
+        else _TEXTS_AFTER_FAILURE[after.state]
     )
 
 
@@ -133,4 +133,4 @@ _TEXTS: Final[dict[State, str]] = {
     State.RESTARTING: "restarted by its worker",
     State.UNASSIGNED: "stopped by its worker",
 }
-_AFTER_FAILURE: Final[dict[State, str]] = {**_TEXTS, State.RUNNING: "recovered without a restart"}
+_TEXTS_AFTER_FAILURE: Final[dict[State, str]] = {**_TEXTS, State.RUNNING: "recovered without a restart"}

@@ -35,7 +35,7 @@ class ConfigWrite:
 class Version:
     """An earlier version of a config."""
 
-    written: ConfigWrite
+    write: ConfigWrite
     config: Config = field(repr=False)
     """Config including secrets, which `to_json` hides."""
     changed: tuple[str, ...]
@@ -44,7 +44,7 @@ class Version:
     @property
     def size(self) -> int:
         """Memory size in bytes."""
-        texts = text_bytes(self.written.by, *self.config, *self.config.values())
+        texts = text_bytes(self.write.by, *self.config, *self.config.values())
         return ENTRY_BYTES + getsizeof(self.changed) + texts + _ITEM_BYTES * len(self.config)
 
     def to_json(self, declared: Collection[str]) -> dict[str, Json]:
@@ -53,8 +53,8 @@ class Version:
         `declared`: keys that are declared secret, regardless of their names.
         """
         return {
-            "ms": self.written.ms,
-            "by": self.written.by,
+            "ms": self.write.ms,
+            "by": self.write.by,
             "config": {**hide(self.config, declared)},
             "changed": [*self.changed],
         }
@@ -64,7 +64,7 @@ class Configs:
     """The versions of all configs, written by the herder's thread. Reads are thread-safe."""
 
     def __init__(self, connector_limit: int, total_limit: int) -> None:
-        """`connector_limit`, `total_limit`: maximum size of the versions of one connector and of all, in bytes."""
+        """`connector_limit`, `total_limit`: maximum size of the versions of one connector and of all connectors."""
         self._rings: KeyedRings[ConnectorName, Version] = KeyedRings(
             connector_limit, total_limit, MAX_VERSIONS
         )
@@ -78,27 +78,27 @@ class Configs:
         """Return the time and author of the current version. Thread-safe."""
         return self._current.get(name)
 
-    def record_stored(self, name: ConnectorName, written: ConfigWrite) -> None:
+    def record_stored(self, name: ConnectorName, write: ConfigWrite) -> None:
         """Record the latest version that was stored before the worker started."""
-        self._current[name] = written
+        self._current[name] = write
 
     def drop_stored(self, name: ConnectorName) -> None:
-        """Drop a version of a connector that was deleted before the worker started."""
+        """Drop the recorded version of a connector that was deleted before the worker started."""
         self._current.pop(name, None)
 
     def add(
-        self, name: ConnectorName, before: Config | None, after: Config | None, written: ConfigWrite
+        self, name: ConnectorName, before: Config | None, after: Config | None, write: ConfigWrite
     ) -> None:
         """Record a new version; `before` is None for a new connector, `after` is None for a deleted connector."""
-        replaced = self._current.pop(name, None) or ConfigWrite(-1)
+        replaced_write = self._current.pop(name, None) or ConfigWrite(-1)
         if after is not None:
-            self._current[name] = written
+            self._current[name] = write
         if before is None:
             return
-        changed = () if after is None else changed_keys(before, after)
-        if after is not None and not changed:
+        keys = () if after is None else changed_keys(before, after)
+        if after is not None and not keys:
             return
-        version = Version(written=replaced, config=before, changed=changed)
+        version = Version(write=replaced_write, config=before, changed=keys)
         self._rings.append(name, lambda: (version, version.size))
 
 

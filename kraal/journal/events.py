@@ -73,8 +73,8 @@ class Events:
     def add(self, kind: EventKind, text: str, about: Instance | None, by: str) -> None:
         """Record an event with the current time; `about`: the connector or task that it concerns, if any."""
         text = truncate(secrets.scrub(text), TEXT_BYTES)
-        with self._guard as first:
-            if not first:
+        with self._guard as is_outermost:
+            if not is_outermost:
                 return
             self._seq += 1
             event = JournalEvent(
@@ -89,7 +89,7 @@ class Events:
             self._ring.append(event, event.size)
 
     def after(self, seq: int | None, limit: int) -> tuple[JournalEvent, ...]:
-        """Return the first events after `seq`, or the latest events if None; at most `limit`, oldest first."""
+        """Return the first `limit` events after `seq`, or the latest events if `seq` is None; oldest first."""
         with self._guard:
             events = self._ring.entries()
         if seq is None:

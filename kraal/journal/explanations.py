@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kraal.protocol.status_records import Status
 
 MAX_EVENTS: Final = 8
-"""Number of events of each instance."""
+"""Maximum number of events per instance."""
 _KINDS: Final = frozenset(
     {
         EventKind.STATE,
@@ -37,8 +37,8 @@ _KINDS: Final = frozenset(
         EventKind.OFFSETS,
     }
 )
-_EVENTS_READ: Final = 1_000_000
-"""More events than a journal can contain."""
+_EVENT_LIMIT: Final = 1_000_000
+"""Limit that exceeds the number of events in a journal."""
 
 
 class ReasonKind(StrEnum):
@@ -76,9 +76,9 @@ def explain(sources: Sources, name: ConnectorName) -> dict[str, Any]:
     """Return this worker's explanation of an existing connector.
 
     Shape: name, type, target (STARTED, PAUSED or STOPPED), worker_id (of this worker), leader, generation, connector,
-    tasks. Of each instance: state, worker_id and generation of its status (null without one), placement (see
-    `describe_placement`), reasons [{kind, text}], events [{ms, worker_id, kind, text, by}], oldest first; of tasks
-    also id.
+    tasks. Each instance has state, worker_id and generation of its status (null without a status), placement (see
+    `describe_placement`), reasons [{kind, text}] and events [{ms, worker_id, kind, text, by}], oldest first. Tasks
+    also have id.
     """
     snapshot = sources.snapshot
     entry = snapshot.config.connectors[name]
@@ -143,7 +143,7 @@ def _event(event: JournalEvent, worker_id: str) -> dict[str, Json]:
 def _events(sources: Sources, name: ConnectorName) -> Mapping[int | None, Sequence[JournalEvent]]:
     """Return the events of a connector by task, with None for the connector instance."""
     by_task: dict[int | None, list[JournalEvent]] = {}
-    for event in sources.journal.events.after(None, _EVENTS_READ):
+    for event in sources.journal.events.after(None, _EVENT_LIMIT):
         if event.connector == name and event.kind in _KINDS:
             by_task.setdefault(event.task, []).append(event)
     return by_task
@@ -158,10 +158,10 @@ def _reasons(
     if entry.target is not TargetState.STARTED:
         reasons.append((ReasonKind.TARGET, f"The target state of the connector is {entry.target}."))
     if entry.inconsistent and isinstance(instance, TaskId):
-        text = "The stored task configs are incomplete; its connector must publish them again before it runs."
+        text = "The stored task configs are incomplete; the connector must publish them again before the task runs."
         reasons.append((ReasonKind.CONFIG, text))
     if instance in snapshot.restarting:
-        text = "A restart was requested (KIP-745), and its next state has not been read yet."
+        text = "A restart was requested (KIP-745), and the next state of the instance has not been read yet."
         reasons.append((ReasonKind.RESTART, text))
     if status is None:
         reasons.append((ReasonKind.NO_STATUS, "No worker has reported its state."))
@@ -192,44 +192,46 @@ def format_time(ms: int) -> str:
 # -- explanations of several workers -----------------------------------------------------------------------
 
 
-def merge(own: Mapping[str, Any], responses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def merge(own_explanation: Mapping[str, Any], responses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Merge the explanations of other workers by worker id: the leader's placements, and the owners' other data."""
     tasks = {
         worker: {task["id"]: task for task in response["tasks"]} for worker, response in responses.items()
     }
     connectors = {worker: response["connector"] for worker, response in responses.items()}
     return {
-        **own,
-        "connector": _merge_instance(own["connector"], connectors),
+        **own_explanation,
+        "connector": _merge_instance(own_explanation["connector"], connectors),
         "tasks": [
             _merge_instance(
                 task, {worker: by_id[task["id"]] for worker, by_id in tasks.items() if task["id"] in by_id}
             )
-            for task in own["tasks"]
+            for task in own_explanation["tasks"]
         ],
     }
 
 
-def _merge_instance(own: Mapping[str, Any], responses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    owner = responses.get(own["worker_id"] or "", own)
+def _merge_instance(
+    own_instance: Mapping[str, Any], responses: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    owner = responses.get(own_instance["worker_id"] or "", own_instance)
     placements = [
         explanation["placement"]
-        for explanation in (own, *responses.values())
+        for explanation in (own_instance, *responses.values())
         if explanation["placement"] is not None
     ]
     return {
-        **own,
+        **own_instance,
         "placement": placements[0] if placements else None,
         "reasons": owner["reasons"],
-        "events": _with_authors(owner["events"], own["events"]),
+        "events": _with_authors(owner["events"], own_instance["events"]),
     }
 
 
 def _with_authors(
-    events: Iterable[Mapping[str, Any]], own: Iterable[Mapping[str, Any]]
+    events: Iterable[Mapping[str, Any]], own_events: Iterable[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the owner's events, with authors that are known only to the worker that handled the request."""
-    authors = {(event["kind"], event["text"]): event["by"] for event in own if " from " in event["by"]}
+    """Return the owner's events, with authors that only the worker that handled the request has recorded."""
+    authors = {(event["kind"], event["text"]): event["by"] for event in own_events if " from " in event["by"]}
     return [
         {
             **event,

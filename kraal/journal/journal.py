@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 
 DEFAULT_BYTES: Final = 48 * 1024 * 1024
 _KIB: Final = 1024
-STATES_EACH: Final = 64 * _KIB
-CONFIGS_EACH: Final = 256 * _KIB
-LINES_EACH: Final = 128 * _KIB
-"""Maximum sizes for one connector, in bytes."""
+# Maximum sizes for one connector, in bytes.
+MAX_STATES_BYTES: Final = 64 * _KIB
+MAX_CONFIGS_BYTES: Final = 256 * _KIB
+MAX_LINES_BYTES: Final = 128 * _KIB
 MAX_REASONS: Final = 20
 """Maximum number of rebalances whose reasons explain later states."""
 
@@ -47,10 +47,12 @@ class Journal:
         """Wall-clock time of the start of recording."""
         self.now_ms = now_ms
         self.authors = Authors(now_ms)
-        self.states = States(min(STATES_EACH, max_bytes // 3), max_bytes // 3)
-        self.configs = Configs(min(CONFIGS_EACH, max_bytes // 3), max_bytes // 3)
-        lines = max_bytes // 6
-        self.lines = LogLines(min(LINES_EACH, lines), lines, lambda name: self._notify("logs", name))
+        self.states = States(min(MAX_STATES_BYTES, max_bytes // 3), max_bytes // 3)
+        self.configs = Configs(min(MAX_CONFIGS_BYTES, max_bytes // 3), max_bytes // 3)
+        lines_bytes = max_bytes // 6
+        self.lines = LogLines(
+            min(MAX_LINES_BYTES, lines_bytes), lines_bytes, lambda name: self._notify("logs", name)
+        )
         """A logging handler; see `follow_log`."""
         self.events = Events(max_bytes // 48, now_ms)
         self._reasons: dict[int, str] = {}
@@ -61,7 +63,7 @@ class Journal:
         self.status_replayed = False
         """Whether a herder of this process has read the status log to its end."""
         self.config_offset: int | None = None
-        """Offset up to which the config log was recorded; None before it is read to its end."""
+        """Offset up to which the config log was recorded; None before the log has been read to its end."""
 
     def follow_log(self, root: logging.Logger | None = None) -> None:
         """Start recording log lines of connectors from `root`, by default the root logger."""
@@ -71,7 +73,7 @@ class Journal:
     # -- listeners -----------------------------------------------------------------------------------------
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` after every change, on the writing thread; return a function that removes it.
+        """Call `listener` after every change, on the writing thread; return a function that removes `listener`.
 
         The listener is called without locks held and must not block. A listener that raises an error is removed.
         """
@@ -114,7 +116,7 @@ class Journal:
         self._reasons = dict([*self._reasons.items(), (generation, reason)][-MAX_REASONS:])
 
     def record_state(self, instance: Instance, status: Status | None, at_ms: int) -> None:
-        """Record a status whose record was written at `at_ms`; None for a removal."""
+        """Record a status whose record was written at `at_ms`; `status` is None for a removal."""
         if not self.enabled:
             return
         reason = "" if status is None else self._reasons.get(status.generation, "")
@@ -144,11 +146,11 @@ class Journal:
             self._notify("history", name)
 
     def record_config(
-        self, name: ConnectorName, before: Config | None, after: Config | None, written: ConfigWrite
+        self, name: ConnectorName, before: Config | None, after: Config | None, write: ConfigWrite
     ) -> None:
         """Record a change of a config; `before` is None for a new connector, `after` for a deleted connector."""
         if self.enabled:
-            self.configs.add(name, before, after, written)
+            self.configs.add(name, before, after, write)
             self._notify("configs", name)
 
 

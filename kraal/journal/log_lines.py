@@ -58,8 +58,8 @@ class LogLine:
 class LogLines(logging.Handler):
     """The latest lines by connector. Thread-safe.
 
-    Unlike other handlers it holds no lock while it handles a line, except briefly the lock of its rings, because it
-    may be called while a finalizer or a listener logs.
+    Unlike other handlers, this handler holds no lock while it handles a line, except briefly the lock of its rings,
+    because finalizers and listeners may also log.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class LogLines(logging.Handler):
             return False
         self._scrub.filter(record)
         name = ConnectorName(connector)
-        message = truncate(_text(record), LINE_BYTES)
+        message = truncate(_format_record(record), LINE_BYTES)
         logger = truncate(record.name, LOGGER_BYTES)
         level, micros = record.levelno, int(record.created * 1_000_000)
 
@@ -103,6 +103,6 @@ class LogLines(logging.Handler):
         return self._rings.read(name)
 
 
-def _text(record: logging.LogRecord) -> str:
+def _format_record(record: logging.LogRecord) -> str:
     parts = (record.getMessage(), record.exc_text if record.exc_info else None, record.stack_info)
     return "\n".join(part for part in parts if part)

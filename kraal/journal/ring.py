@@ -46,7 +46,10 @@ class ByteRing(Generic[T]):
         return len(self._entries)
 
     def append(self, entry: T, size: int) -> None:
-        """Add an entry of `size` bytes, and drop the oldest entries. An entry larger than the ring is dropped."""
+        """Add an entry of `size` bytes, and drop the oldest entries beyond the limits.
+
+        An entry larger than the ring is dropped.
+        """
         if size > self._limit:
             self.dropped += 1
             return
@@ -58,7 +61,7 @@ class ByteRing(Generic[T]):
             self.drop()
 
     def amend(self, change: Callable[[T], tuple[T, int] | None]) -> None:
-        """Replace each entry for which `change` returns a new entry with its size; then drop the oldest entries."""
+        """Replace each entry for which `change` returns a new entry with its size; then drop excess entries."""
         self._entries = deque((change(entry) or (entry, size)) for entry, size in self._entries)
         self.size = sum(size for _, size in self._entries)
         while self.size > self._limit:
@@ -76,7 +79,7 @@ class ByteRing(Generic[T]):
 
 
 class Guard:
-    """A reentrant lock that detects reentrance: `with guard as first`."""
+    """A reentrant lock that detects reentrance: `with guard as is_outermost`."""
 
     __slots__ = ("_depth", "_lock")
 
@@ -85,7 +88,7 @@ class Guard:
         self._depth = 0
 
     def __enter__(self) -> bool:
-        """Acquire the lock; return whether the thread did not hold it before."""
+        """Acquire the lock; return whether the thread did not hold the lock before."""
         self._lock.acquire()
         self._depth += 1
         return self._depth == 1
@@ -122,41 +125,41 @@ class KeyedRings(Generic[K, T]):
     """Size of all keys and their entries, in bytes."""
     _rings: OrderedDict[K, ByteRing[T]] = field(default_factory=OrderedDict)
     """Keys with entries, in the order of their latest writes."""
-    _empty: OrderedDict[K, int] = field(default_factory=OrderedDict)
+    _dropped_counts: OrderedDict[K, int] = field(default_factory=OrderedDict)
     """Counts of dropped entries of keys without entries."""
     _guard: Guard = field(default_factory=Guard)
 
     def append(self, key: K, make: Callable[[], tuple[T, int]]) -> bool:
-        """Add the entry that `make` returns with its size in bytes; return whether it was stored.
+        """Add the entry that `make` returns with its size in bytes; return whether the entry was stored.
 
         `make` is called with the lock held, so that the ids that it generates are in the order of entries.
         """
-        with self._guard as first:
-            if not first:
+        with self._guard as is_outermost:
+            if not is_outermost:
                 return False
             entry, size = make()
             ring = self._ring(key)
-            before = ring.size
+            size_before = ring.size
             ring.append(entry, size)
             self._rings.move_to_end(key)
-            self._make_room(key, ring, before)
+            self._make_room(key, ring, size_before)
             return key in self._rings
 
     def amend(self, key: K, change: Callable[[T], tuple[T, int] | None]) -> None:
         """Replace each entry of a key for which `change` returns a new entry with its size."""
-        with self._guard as first:
+        with self._guard as is_outermost:
             ring = self._rings.get(key)
-            if first and ring is not None:
-                before = ring.size
+            if is_outermost and ring is not None:
+                size_before = ring.size
                 ring.amend(change)
-                self._make_room(key, ring, before)
+                self._make_room(key, ring, size_before)
 
     def read(self, key: K) -> RingContent[T]:
         """Return a key's entries."""
         with self._guard:
             ring = self._rings.get(key)
             if ring is None:
-                return RingContent((), self._empty.get(key, 0))
+                return RingContent((), self._dropped_counts.get(key, 0))
             return RingContent(ring.entries(), ring.dropped)
 
     def keys(self) -> tuple[K, ...]:
@@ -168,39 +171,39 @@ class KeyedRings(Generic[K, T]):
         ring = self._rings.get(key)
         if ring is None:
             ring = self._rings[key] = ByteRing(self.key_limit, self.max_entries)
-            ring.dropped = self._empty.pop(key, 0)
+            ring.dropped = self._dropped_counts.pop(key, 0)
             self.size += KEY_BYTES + getsizeof(key)
         return ring
 
-    def _make_room(self, key: K, ring: ByteRing[T], before: int) -> None:
-        """Evict entries after a change of a ring whose size was `before`."""
-        self.size += ring.size - before
+    def _make_room(self, key: K, ring: ByteRing[T], size_before: int) -> None:
+        """Evict entries after a change of a ring whose size was `size_before`."""
+        self.size += ring.size - size_before
         while self.size > self.total_limit:
             self._evict(next(iter(self._rings)))
         if key in self._rings and not ring:
             self._remove(key)
 
     def _evict(self, key: K) -> None:
-        """Drop the oldest entry of a key, and the key with its last entry."""
+        """Drop the oldest entry of a key; also remove the key if it has no other entry."""
         ring = self._rings[key]
-        before = ring.size
+        size_before = ring.size
         if ring:
             ring.drop()
-        self.size += ring.size - before
+        self.size += ring.size - size_before
         if not ring:
             self._remove(key)
 
     def _remove(self, key: K) -> None:
-        """Remove a key without entries, but keep its count of dropped entries unless its name is very long."""
+        """Remove a key without entries, but keep the count of its dropped entries unless the key is very large."""
         dropped = self._rings.pop(key).dropped
         self.size -= KEY_BYTES + getsizeof(key)
         if getsizeof(key) <= KEY_BYTES:
-            self._empty[key] = dropped
-        if len(self._empty) > MAX_EMPTY_KEYS:
-            self._empty.popitem(last=False)
+            self._dropped_counts[key] = dropped
+        if len(self._dropped_counts) > MAX_EMPTY_KEYS:
+            self._dropped_counts.popitem(last=False)
 
 
-_MORE: Final = "…"
+_ELLIPSIS: Final = "…"
 
 
 def truncate(text: str, limit: int) -> str:
@@ -210,4 +213,4 @@ def truncate(text: str, limit: int) -> str:
     encoded = text.encode("utf-8", "replace")
     if len(encoded) <= limit:
         return text
-    return encoded[: limit - len(_MORE.encode())].decode("utf-8", "ignore") + _MORE
+    return encoded[: limit - len(_ELLIPSIS.encode())].decode("utf-8", "ignore") + _ELLIPSIS

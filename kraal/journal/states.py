@@ -1,7 +1,8 @@
 """The history of states: each state of each instance with its cause, as read from the status log.
 
 Written by the herder's thread; read by any thread. Records that repeat the state of an instance are ignored. After the
-death of a herder, the next herder reads all records again; `replay` and `take_missed` select the missing ones.
+death of a herder, the next herder reads all records again; `replay` and `take_missed` select the records that
+the journal lacks.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TRACE_LINES: Final = 11
 """Maximum number of lines of a trace: the root cause and ten more lines."""
 TRACE_BYTES: Final = 4_096
 TEXT_BYTES: Final = 1_000
-"""Maximum size of a cause, in bytes."""
+"""Maximum size of a cause's text, in bytes."""
 MAX_PENDING_CAUSES: Final = 20_000
 """Number of pending causes at which expired causes are removed."""
 MAX_MISSED: Final = 50
@@ -78,7 +79,7 @@ class States:
     """The states of all instances, written by the herder's thread. Reads are thread-safe."""
 
     def __init__(self, connector_limit: int, total_limit: int) -> None:
-        """`connector_limit`, `total_limit`: maximum size of the entries of one connector and of all, in bytes."""
+        """`connector_limit`, `total_limit`: maximum size of the entries of one connector and of all connectors."""
         self._rings: KeyedRings[ConnectorName, StateEntry] = KeyedRings(connector_limit, total_limit)
         self._latest: dict[Instance, Status] = {}
         """The latest recorded statuses."""
@@ -98,9 +99,9 @@ class States:
         """
         if len(self._pending_causes) >= MAX_PENDING_CAUSES:
             self._pending_causes = {
-                i: pending
-                for i, pending in self._pending_causes.items()
-                if cause.ms - pending.ms <= MAX_CAUSE_AGE_MS
+                i: pending_cause
+                for i, pending_cause in self._pending_causes.items()
+                if cause.ms - pending_cause.ms <= MAX_CAUSE_AGE_MS
             }
         for instance in instances:
             latest = self._latest.get(instance)
@@ -123,8 +124,8 @@ class States:
                 or not cause.explains(entry.state)
             ):
                 return None
-            amended = replace(entry, cause=cause.shown, by=cause.by, is_exact=True)
-            return amended, amended.size
+            new_entry = replace(entry, cause=cause.display_text, by=cause.by, is_exact=True)
+            return new_entry, new_entry.size
 
         self._rings.amend(get_connector(instance), change)
 
@@ -138,7 +139,7 @@ class States:
     ) -> StateEntry | None:
         """Record a status, or its removal if None; return the entry, or None if the state is unchanged.
 
-        `at_ms`: the time of its record; negative if unknown.
+        `at_ms`: time of the status record; negative if it is unknown.
         """
         before = self._latest.get(instance)
         if status is None:
@@ -153,10 +154,10 @@ class States:
         if explanation.is_consumed:
             self._pending_causes.pop(instance, None)
         at_ms = now_ms if at_ms < 0 else at_ms
-        return self._append(instance, status or before, explanation, at_ms, removed=status is None)
+        return self._append(instance, status or before, explanation, at_ms, is_removed=status is None)
 
     def add_stored(self, instance: Instance, status: Status, *, now_ms: int) -> bool:
-        """Record a status stored before the worker started; return whether it is the first status of its instance."""
+        """Record a status stored before the worker started; return False if the instance has a status already."""
         if instance in self._latest:
             return False
         self._latest[instance] = status
@@ -165,7 +166,7 @@ class States:
         return True
 
     def replay(self, instance: Instance, status: Status | None, at_ms: int) -> None:
-        """Process a record that a new herder reads again; `at_ms`: its time."""
+        """Process a record that a new herder reads again; `at_ms` is the time of the record."""
         latest = self._latest.get(instance)
         if latest is None:
             return
@@ -196,15 +197,15 @@ class States:
         explanation: Explanation,
         at_ms: int,
         *,
-        removed: bool = False,
+        is_removed: bool = False,
     ) -> StateEntry | None:
         if status is None:
             return None
-        trace = None if removed else status.trace
+        trace = None if is_removed else status.trace
         entry = StateEntry(
             ms=at_ms,
             task=instance.task if isinstance(instance, TaskId) else None,
-            state=REMOVED if removed else str(status.state),
+            state=REMOVED if is_removed else str(status.state),
             worker_id=str(status.worker_id),
             generation=int(status.generation),
             cause=truncate(secrets.scrub(explanation.cause), TEXT_BYTES),

@@ -12,13 +12,13 @@ from kraal.core.errors import StoreError
 
 
 def list_topics(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: float) -> frozenset[str]:
-    """Return the names of the topics that the worker can access; block at most `timeout_s`. Raises KafkaException."""
+    """Return the names of the topics that the worker can access. Blocks up to `timeout_s`. Raises KafkaException."""
     settings: dict[str, Any] = {**client, "bootstrap.servers": bootstrap_servers, "log_level": "0"}
     return frozenset(AdminClient(settings).list_topics(timeout=timeout_s).topics)
 
 
 def read_cluster_id(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: float) -> str:
-    """Return the cluster's id; block at most about `timeout_s`. Raises StoreError if no broker responds.
+    """Return the cluster's id. Blocks for up to about `timeout_s`. Raises StoreError if no broker responds.
 
     `client` contains librdkafka's options. The error contains the last connection error, such as a failed login.
     """
@@ -42,5 +42,5 @@ def read_cluster_id(bootstrap_servers: str, client: Mapping[str, str], *, timeou
 
 def _find_reason(errors: Sequence[str], error: Exception) -> str:
     """Return the last connection error, because the failed call itself only reports a timeout."""
-    specific = [text for text in errors if "brokers are down" not in text]
-    return specific[-1] if specific else str(error)
+    specific_errors = [text for text in errors if "brokers are down" not in text]
+    return specific_errors[-1] if specific_errors else str(error)

@@ -20,11 +20,11 @@ _helpers: Final = threading.BoundedSemaphore(MAX_HELPERS)
 def fence_producers(
     options: Mapping[str, str], transactional_ids: Sequence[str], *, client_id: str, timeout_s: float
 ) -> None:
-    """Fence the producers with these ids concurrently; block for about `timeout_s` per producer at most.
+    """Fence the producers with these ids concurrently. Blocks for up to about `timeout_s` per producer.
 
     `options` contains librdkafka's options. Initializing a producer fences all earlier producers with its id. This
     takes 0.15 to 0.3 s per id, mostly waiting for the broker, so a hundred ids in sequence would take half a minute.
-    Raises StoreError; the remaining ids are not fenced then.
+    After an error, the remaining ids are not fenced. Raises StoreError.
     """
 
     def fence(transactional_id: str) -> None:
@@ -45,7 +45,7 @@ def fence_producers(
 
 
 def _run_concurrently(action: Callable[[str], None], names: Sequence[str]) -> None:
-    """Call `action` for all names on this thread and on helper threads. Raises the first error; skips the rest then.
+    """Call `action` for all names on this thread and on helper threads. Raises the first error, and skips the rest.
 
     Helpers are daemon threads, so that waiting for a broker does not keep the process alive.
     """

@@ -1,4 +1,4 @@
-"""Membership in a group that Kafka coordinates: drives the `Coordinator` on its own loop and thread.
+"""Membership in a group that Kafka coordinates: drives the `Coordinator` on a separate event loop and thread.
 
 After each change of the state, the driver takes the step that the state requires: join, leave, report that the
 coordinator is unavailable, or disconnect from an unresponsive broker.
@@ -35,9 +35,9 @@ RETRY_DELAYS_S = (0.1, 0.5, 2.0, 5.0)
 LOG_INTERVAL_S = 60.0
 """Interval at which a repeated failure is logged."""
 LEAVE_TIMEOUT_S = 3.0
-"""Maximum time to wait for the response to a LeaveGroup."""
+"""Maximum time to wait for the response to a LeaveGroup request."""
 _CLIENT_DEFAULTS = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 1000, "proxy_url": DIRECT}
-"""Connect's defaults where they differ from kafka-python's, and sockets that do not leak."""
+"""Connect's defaults where they differ from kafka-python's, and a socket class that closes refused connections."""
 
 
 class KafkaGroup:
@@ -50,7 +50,7 @@ class KafkaGroup:
             options: the member's options.
             client: kafka-python's client settings, such as `bootstrap_servers` and `security_protocol`.
 
-        Raises KafkaConfigurationError, ValueError and others for settings that kafka-python rejects.
+        Raises KafkaConfigurationError, ValueError or another exception for settings that kafka-python rejects.
         """
         self._options = options
         logging.getLogger("kafka.coordinator").addFilter(_is_kept)
@@ -116,7 +116,7 @@ class KafkaGroup:
         return "" if self._driver is None else self._driver.coordinator.member_id
 
 
-_FAILED_JOINS = ("Unexpected error from SyncGroup", "Unexpected error in join group response")
+_FAILED_JOIN_PREFIXES = ("Unexpected error from SyncGroup", "Unexpected error in join group response")
 
 
 def _is_kept(record: logging.LogRecord) -> bool:
@@ -125,7 +125,7 @@ def _is_kept(record: logging.LogRecord) -> bool:
     kafka-python retries a join after a retriable error, so such errors never reach the driver.
     """
     is_driver_error = not any(isinstance(argument, errors.RetriableError) for argument in record.args or ())
-    return not (is_driver_error and str(record.msg).startswith(_FAILED_JOINS))
+    return not (is_driver_error and str(record.msg).startswith(_FAILED_JOIN_PREFIXES))
 
 
 class JoinFailures:
@@ -149,7 +149,7 @@ class JoinFailures:
 
 
 def likely_cause(error: BaseException) -> str:
-    """Return the likely cause of an UnknownError and its fix, as the end of a log line; empty for other errors.
+    """Return the likely cause of an UnknownError and a fix, as the end of a log line; empty for other errors.
 
     A broker returns this error if the group's record is too large, for example. Source: GroupMetadataManager,
     CoordinatorRuntime (Kafka 4.3.0), and an experiment.
@@ -217,8 +217,8 @@ class _Driver:
                 await self._run_once()
             except Exception:
                 log.exception("Continuing the group membership after an unexpected error")
-            busy = self._join is not None or self.coordinator.unknown_since_s is not None or self._failures
-            await self._wake(BUSY_POLL_INTERVAL_S if busy else IDLE_POLL_INTERVAL_S)
+            is_busy = self._join is not None or self.coordinator.unknown_since_s is not None or self._failures
+            await self._wake(BUSY_POLL_INTERVAL_S if is_busy else IDLE_POLL_INTERVAL_S)
         await self.coordinator.leave_group("the worker is shutting down", LEAVE_TIMEOUT_S)
         await self.coordinator.stop_heartbeats()
         self._ended.set()
@@ -241,7 +241,7 @@ class _Driver:
         self._heartbeat_during_join(now_s)
 
     def _start_coroutine(self, coroutine: Any) -> Any:
-        """Start a coroutine and wake the driver when it has finished."""
+        """Start a coroutine, and wake the driver when the coroutine has finished."""
         future = self._manager.call_soon(coroutine)
         future.add_both(lambda _: self.wake_driver())
         return future
@@ -304,7 +304,7 @@ class _Driver:
             and not coordinator.has_left
         ):
             self._has_reported_lost = True
-            # So that the hooks are called before the next join, because work must stop.
+            # Call the hooks before the next join, because work must stop.
             coordinator.rejoining = False
             coordinator.request_rejoin()
             self._hooks.on_lost(f"the group's coordinator has been unknown for {now_s - since_s:.1f} s")

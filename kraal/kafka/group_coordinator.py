@@ -56,7 +56,7 @@ SECOND_ROUND_WINDOW_S = 3.0
 SECOND_ROUND_HEARTBEAT_INTERVAL_S = 0.1
 CLOSE_TIMEOUT_MS = 500
 _COORDINATOR = "coordinator-"
-"""kafka-python's prefix of the node id of a group's own connection."""
+"""The prefix of the node id that kafka-python assigns to a group's separate connection."""
 
 
 class PrepareFailed(errors.RetriableError):  # type: ignore[misc]  # kafka-python is published without types
@@ -85,7 +85,7 @@ class LeaseHeartbeat(Heartbeat):  # type: ignore[misc]  # as above
         self.lease_s = -math.inf
 
     def expect_second_round(self) -> None:
-        """Send heartbeats more often for a while after a join."""
+        """Send heartbeats more often during the `SECOND_ROUND_WINDOW_S` after a join."""
         self._second_round_until_s = time.monotonic() + SECOND_ROUND_WINDOW_S
 
     @override
@@ -154,7 +154,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
 
     @property
     def lease_heartbeat(self) -> LeaseHeartbeat:
-        """The heartbeat as its own type."""
+        """The heartbeat, typed as `LeaseHeartbeat`."""
         heartbeat: LeaseHeartbeat = self.heartbeat
         return heartbeat
 
@@ -188,7 +188,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
     def _perform_assignment(
         self, leader_id: str, protocol: str, members: Sequence[Any]
     ) -> Mapping[str, bytes]:
-        planned = self._hooks.plan(
+        assignments = self._hooks.plan(
             protocol=protocol,
             leader=leader_id,
             members={member.member_id: bytes(member.metadata) for member in members},
@@ -196,7 +196,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
             last_generation=self.last_generation,
         )
         self._sync_s = lease_clock.now_s()
-        return planned
+        return assignments
 
     @override
     async def _on_join_complete_async(
@@ -261,9 +261,9 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
 
     @override
     def _process_join_group_response(self, response: Any, send_time: float) -> object:
-        joined: object = super()._process_join_group_response(response, send_time)
+        result: object = super()._process_join_group_response(response, send_time)
         self._sync_s = lease_clock.now_s()
-        return joined
+        return result
 
     @override
     def _process_sync_group_response(self, response: Any, send_time: float) -> object:
@@ -325,8 +325,8 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         )
         request = LeaveGroupRequest(group_id=self.group_id, member_id=member_id, members=[identity])
         try:
-            sent = self._manager.send(request, node_id=node)
-            response = await self._manager.wait_for(sent, timeout_s * 1000)
+            response_future = self._manager.send(request, node_id=node)
+            response = await self._manager.wait_for(response_future, timeout_s * 1000)
         except errors.KafkaError as exc:
             log.warning("Failed to leave the group: %s", exc)
         else:
@@ -337,8 +337,8 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
     @property
     def overdue_s(self) -> float:
         """Seconds for which a response of the broker has been pending; 0 if none is expected."""
-        expected = self.join_in_progress or self.is_stable
-        if not expected or self.unknown_since_s is not None or self._generation.generation_id < 0:
+        is_response_expected = self.join_in_progress or self.is_stable
+        if not is_response_expected or self.unknown_since_s is not None or self._generation.generation_id < 0:
             return 0.0
         return lease_clock.now_s() - max(self.lease_heartbeat.confirmed_s, self.awaiting_since_s)
 
@@ -362,15 +362,15 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
 
     async def _await_preparation(self, future: Future[None]) -> None:
         """Await a future of another thread. Raises PrepareFailed on errors and timeouts."""
-        done = LoopFuture()
+        completion = LoopFuture()
 
         def finish() -> None:
-            if not done.is_done:
-                done.success(None)
+            if not completion.is_done:
+                completion.success(None)
 
         future.add_done_callback(lambda _: self._net.call_soon_threadsafe(finish))
         try:
-            await self._manager.wait_for(done, self._options.rebalance_timeout_s * 1000)
+            await self._manager.wait_for(completion, self._options.rebalance_timeout_s * 1000)
         except errors.KafkaTimeoutError as exc:
             raise PrepareFailed(
                 f"work did not stop within rebalance.timeout.ms ({_ms(self._options.rebalance_timeout_s)})"

@@ -42,5 +42,5 @@ def leave_group(settings: Mapping[str, str], group: str, member_id: str, *, scra
             "%s: Failed to remove member %s from the group: %s", group, member_id, error_class.__name__
         )
     else:
-        took_ms = (time.monotonic() - began_s) * 1000
-        log.info("%s: Member %s left the group during a join, in %.0f ms", group, member_id, took_ms)
+        duration_ms = (time.monotonic() - began_s) * 1000
+        log.info("%s: Member %s left the group during a join, in %.0f ms", group, member_id, duration_ms)

@@ -1,4 +1,4 @@
-"""A Log in an internal topic of a cluster; the counterpart of a standalone worker's `FileLog`.
+"""Implementation of `Log` in an internal topic; the counterpart of a standalone worker's `FileLog`.
 
 Keys are strings. As in Java, invalid UTF-8 is replaced, and a null key (which a compacted topic rejects) is read as "".
 The herder logs and skips records with such keys. Clients connect on first use. A call raises StoreError if brokers are
@@ -24,7 +24,9 @@ _UNRESTRICTED_PREFIXES = ("target-state-", "logger-cluster-")
 
 
 class KafkaLog:
-    """A Log in the topic `name`. One thread appends and claims, another may read; close it after both.
+    """A Log in one topic.
+
+    One thread may append and claim while another thread reads. Both must have finished before `close` is called.
 
     With several partitions, offsets are virtual (`kraal.kafka.reader`): they increase, `end` is the sum of the
     partitions' ends, and only recent positions can be read again. `append` then returns an offset in a partition.
@@ -49,8 +51,8 @@ class KafkaLog:
             options: librdkafka's options for all clients: brokers, security, timeouts, and the worker's `group.id`.
             client_id: the client id of producer and consumer; the leader's producer appends `-leader`.
             admin: describes the topic and lists its ends; shared, so not closed here.
-            transactional_id: set for a config log with exactly-once support preparing or enabled. Leader-only keys are
-                then written in a transaction, after `claim`, and uncommitted records are not read.
+            transactional_id: set for a config log if `exactly.once.source.support` is `preparing` or `enabled`.
+                Leader-only keys are then written in a transaction, after `claim`, and uncommitted records are not read.
             failure: returns the error message for entries that could not be written, such as
                 `write_failures.config_failure`; as in Java, the reason is then only logged.
             may_read: blocks until the topic may be read, or raises StoreError; None if it may be read immediately.
@@ -125,7 +127,9 @@ class KafkaLog:
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
         """Return at most `limit` records with offset ≥ `start`; see `Log.read`. Raises StoreError."""
         self._await_permission()
-        return [_decode_record(raw, self._topic) for raw in self._reader.read(start, limit, wait_s)]
+        return [
+            _decode_record(raw_record, self._topic) for raw_record in self._reader.read(start, limit, wait_s)
+        ]
 
     def end(self) -> int:
         """Return the offset of the next record, without open transactions."""
@@ -144,13 +148,13 @@ class KafkaLog:
             self._leader.close()
 
 
-def _decode_record(raw: RawRecord, topic: str) -> Record:
+def _decode_record(raw_record: RawRecord, topic: str) -> Record:
     try:
-        key = "" if raw.key is None else raw.key.decode()
+        key = "" if raw_record.key is None else raw_record.key.decode()
     except UnicodeDecodeError:
-        key = raw.key.decode(errors="replace") if raw.key else ""
+        key = raw_record.key.decode(errors="replace") if raw_record.key else ""
         log.warning(
             "The key %r of the record at offset %d of %s-%d is not UTF-8; replacing its invalid bytes",
-            *(raw.key, raw.kafka_offset, topic, raw.partition),
+            *(raw_record.key, raw_record.kafka_offset, topic, raw_record.partition),
         )
-    return Record(raw.offset, key, raw.value, raw.timestamp_ms)
+    return Record(raw_record.offset, key, raw_record.value, raw_record.timestamp_ms)

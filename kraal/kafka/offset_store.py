@@ -1,8 +1,8 @@
 """Source offsets in a cluster's topic, in Connect's format, which Java workers also read and write.
 
 As in Java, all offsets are in memory. A load first reads to the topic's end, because the source partition may have been
-processed by another worker before. A source partition has several keys if a worker in another language ordered its
-fields differently: the newest record is valid, and a store writes all keys.
+processed by another worker before. A source partition has several keys if a worker in another language ordered the
+partition's fields differently. The newest record is then valid, and `store` writes all keys.
 Source: KafkaOffsetBackingStore, OffsetUtils (Kafka 4.4.0).
 """
 
@@ -49,7 +49,7 @@ class KafkaOffsets:
     ) -> None:
         """Create the store without connecting; the arguments are those of `KafkaLog`.
 
-        `read_committed` is set if exactly-once support is enabled, with which tasks write offsets in transactions.
+        `read_committed` must be set with exactly-once support, because tasks then write offsets in transactions.
         """
         self._topic = topic
         self._reader = TopicReader(
@@ -78,7 +78,7 @@ class KafkaOffsets:
             return {partition: offset for partition, offset in offsets.items() if offset is not None}
 
     def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
-        """Write `changes`; None deletes an offset. Raises StoreError; some changes may have been written then."""
+        """Write `changes`; None deletes an offset. After a StoreError, some changes may have been written."""
         with self._lock:
             pairs: list[Pair] = []
             for connector, partitions in changes.items():
@@ -93,7 +93,7 @@ class KafkaOffsets:
                 self._reader.record_write(position.partition, position.offset)
 
     def pairs(self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]) -> list[Pair]:
-        """Return the records that store `offsets`, for a task's transaction. Call `load` first."""
+        """Return the records that store `offsets`, for a task's transaction. `load` must be called first."""
         with self._lock:
             return self._pairs(connector, offsets)
 

@@ -1,4 +1,4 @@
-"""Authorized operations of a client on the cluster, a topic and a group. Read-only.
+"""Reads the operations that a client is authorized to perform on the cluster, on a topic and on a group.
 
 A broker without an authorizer allows all operations. Source: KIP-430.
 """
@@ -117,12 +117,12 @@ class WorkerGroups(KafkaAdminClient):  # type: ignore[misc]  # kafka-python is p
 
 
 def _describe_worker_group(settings: Mapping[str, str], group: str, timeout_s: float) -> Permissions:
-    """Describe a group with kafka-python, with which workers join it."""
+    """Describe a group with kafka-python, which workers use to join their group."""
     with TemporaryDirectory(prefix="kraal-doctor-") as scratch:
         options = kafka_python_options(settings, scratch=Path(scratch), tokens=TokenProvider)
     try:
         options["request_timeout_ms"] = round(timeout_s * 1000)
-        with admin_client(options, bootstrap_timeout_s=timeout_s, kind=WorkerGroups) as client:
+        with admin_client(options, bootstrap_timeout_s=timeout_s, client_class=WorkerGroups) as client:
             permissions: Permissions = client.describe_groups([group])[group]
     except GroupAuthorizationFailedError:
         return Permissions(refused=True)

@@ -3,13 +3,13 @@
 A topic with several partitions has no total order; the reader defines one. It tracks its position in each
 partition, and a record's *virtual offset* is the sum of these positions when it was read, minus one. Virtual offsets
 are therefore strictly increasing, `offset + 1` is the position to continue from, and with one partition they equal
-Kafka's offsets. The positions in each partition are stored for recent virtual offsets; for any other, reading starts
-at the beginning.
+Kafka's offsets. The positions in each partition are stored for recent virtual offsets; for any other offset,
+reading starts at the beginning.
 
-An empty result always means the end of the topic. An empty poll does not imply it: transaction markers and compacted
-records leave gaps, and the end may have moved since the last check. A reader that receives no record therefore requests
-the end with an admin client and reads up to this end. The admin client uses a separate connection, because the
-consumer's connection is busy with a long poll.
+An empty result always means the end of the topic. An empty poll does not imply the end: transaction markers and
+compacted records leave gaps, and the end may have moved since the last check. A reader that receives no record
+therefore requests the end with an admin client and reads up to this end. The admin client uses a separate connection,
+because the consumer's connection is busy with a long poll.
 Source: KafkaBasedLog.readToLogEnd (Kafka 4.4.0).
 """
 
@@ -52,12 +52,12 @@ _FATAL_CODES = UNKNOWN_TOPIC | {
     KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - librdkafka's local errors start with an underscore
     KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
 }
-"""Errors after which the consumer is closed; creating the next one determines the cause."""
+"""Errors after which the consumer is closed; creating the next consumer determines the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """A record with undecoded key. `offset` is virtual; `partition` and `kafka_offset` are its position in Kafka."""
+    """A record with an undecoded key. `offset` is virtual; `partition` and `kafka_offset` are its position in Kafka."""
 
     offset: int
     partition: int
@@ -103,7 +103,7 @@ class TopicReader:
         self._closed = False
         self._consumer: Consumer | None = None
         self._topic_id: str | None = None
-        self._next = 0
+        self._next_offset = 0
         """The virtual offset to continue from."""
         self._positions_by_partition: list[int] = []
         """The next offset to read in each partition."""
@@ -112,10 +112,12 @@ class TopicReader:
         self._highest_read: list[int] = []
         """The highest offset read in each partition, whose end cannot be lower."""
         self._recent_positions: OrderedDict[int, tuple[int, ...]] = OrderedDict()
-        self._written: dict[int, int] = {}
-        self._partitions = 0
+        self._write_ends: dict[int, int] = {}
+        """The offset after the last write of this process, by partition."""
+        self._min_partitions = 0
         """Minimum number of partitions, based on the writes of this process."""
-        self._confirmed_s = float("-inf")
+        self._end_reached_s = float("-inf")
+        """The time when the end was last reached."""
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> list[RawRecord]:
         """Return at most `limit` records from `start`; wait up to `wait_s` if there is none.
@@ -146,8 +148,8 @@ class TopicReader:
 
     def record_write(self, partition: int, offset: int) -> None:
         """Record a write of this process, which the next read includes. Thread-safe."""
-        self._written[partition] = offset + 1
-        self._partitions = max(self._partitions, partition + 1)
+        self._write_ends[partition] = offset + 1
+        self._min_partitions = max(self._min_partitions, partition + 1)
 
     def close(self) -> None:
         """Close the consumer; a read in progress fails."""
@@ -159,43 +161,46 @@ class TopicReader:
 
     def _can_continue_to(self, start: int) -> bool:
         """Return whether `start` is the next offset or follows closely, for example after a transaction marker."""
-        if self._consumer is None or self._partitions > len(self._positions_by_partition):
-            return False  # in the second case the topic has new partitions
-        if len(self._positions_by_partition) == 1 and self._next < start <= self._next + _MAX_SKIP:
-            self._next = start
-        return start == self._next
+        if self._consumer is None or self._min_partitions > len(self._positions_by_partition):
+            return False  # in the second case, the topic has new partitions
+        if (
+            len(self._positions_by_partition) == 1
+            and self._next_offset < start <= self._next_offset + _MAX_SKIP
+        ):
+            self._next_offset = start
+        return start == self._next_offset
 
     def _seek(self, start: int) -> None:
         topic = self._admin.describe(self._topic)
-        at, begin = self._positions(start, topic.partitions)
-        seen = [
+        positions, next_offset = self._positions(start, topic.partitions)
+        highest_read = [
             max(pair) for pair in zip_longest(self._highest_read, self._positions_by_partition, fillvalue=0)
         ]
         is_recreated = self._topic_id not in (None, topic.id)
-        if not any(at):
+        if not any(positions):
             self._recent_positions.clear()
-            seen = []
+            highest_read = []
             if is_recreated:
-                self._written.clear()
-                self._partitions = 0
-        elif is_recreated or len(at) > topic.partitions:
+                self._write_ends.clear()
+                self._min_partitions = 0
+        elif is_recreated or len(positions) > topic.partitions:
             raise StoreError(
                 f"the topic {self._topic!r} was deleted and created again since it was read; restart the worker "
                 "to read the whole topic"
             )
-        at = self._clamp(at, [*seen, *[0] * (topic.partitions - len(seen))])
+        positions = self._clamp(positions, [*highest_read, *[0] * (topic.partitions - len(highest_read))])
         # Use a new consumer, because the old one may wait up to half a second for a pending fetch.
         self._close_consumer()
         self._consumer = Consumer(self._settings)
-        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in enumerate(at)])
+        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in enumerate(positions)])
         self._topic_id = topic.id
-        self._positions_by_partition, self._read_up_to, self._highest_read, self._next = (
-            at,
-            list(at),
-            seen,
-            begin,
+        self._positions_by_partition, self._read_up_to, self._highest_read, self._next_offset = (
+            positions,
+            list(positions),
+            highest_read,
+            next_offset,
         )
-        self._confirmed_s = float("-inf")
+        self._end_reached_s = float("-inf")
         self._record_position()
 
     def _positions(self, start: int, partitions: int) -> tuple[list[int], int]:
@@ -214,31 +219,31 @@ class TopicReader:
             return [0] * partitions, 0
         return [*recent_positions, *[0] * (partitions - len(recent_positions))], start
 
-    def _clamp(self, at: Sequence[int], seen: Sequence[int]) -> list[int]:
-        """Limit positions to existing offsets; `seen` is the highest offset read in each partition."""
-        first = self._admin.first_offsets(self._topic, len(at))
-        end = self._admin.end_offsets(self._topic, len(at))
-        positions = list(at)
-        for partition, position in enumerate(at):
-            if position > end[partition]:
-                if seen[partition] > end[partition]:
+    def _clamp(self, positions: Sequence[int], highest_read: Sequence[int]) -> list[int]:
+        """Limit positions to existing offsets; `highest_read` is the highest offset read in each partition."""
+        first_offsets = self._admin.first_offsets(self._topic, len(positions))
+        end_offsets = self._admin.end_offsets(self._topic, len(positions))
+        clamped_positions = list(positions)
+        for partition, position in enumerate(positions):
+            if position > end_offsets[partition]:
+                if highest_read[partition] > end_offsets[partition]:
                     raise StoreError(
-                        f"the topic {self._topic!r} was read up to offset {seen[partition]} of its partition "
-                        f"{partition}, but ends at {end[partition]} now: it was deleted and created again, or lost "
-                        "records; restart the worker to read the whole topic"
+                        f"partition {partition} of the topic {self._topic!r} was read up to offset "
+                        f"{highest_read[partition]}, but now ends at {end_offsets[partition]}: the topic was deleted "
+                        "and created again, or has lost records; restart the worker to read the whole topic"
                     )
-                positions[partition] = end[partition]
-            elif position < first[partition]:
+                clamped_positions[partition] = end_offsets[partition]
+            elif position < first_offsets[partition]:
                 if position:
                     log.warning(
                         "Records %d to %d of %s-%d were deleted before they were read",
                         position,
-                        first[partition] - 1,
+                        first_offsets[partition] - 1,
                         self._topic,
                         partition,
                     )
-                positions[partition] = first[partition]
-        return positions
+                clamped_positions[partition] = first_offsets[partition]
+        return clamped_positions
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -250,8 +255,8 @@ class TopicReader:
             remaining_s = deadline_s - time.monotonic()
             message = consumer.poll(min(max(remaining_s, 0.0), _CLOSE_CHECK_INTERVAL_S))
             if message is not None:
-                more = consumer.consume(limit - 1, 0) if limit > 1 else []
-                if records := self._accept([message, *more]):
+                further_messages = consumer.consume(limit - 1, 0) if limit > 1 else []
+                if records := self._accept([message, *further_messages]):
                     return records
             elif remaining_s <= 0:
                 return []
@@ -268,7 +273,7 @@ class TopicReader:
                     continue
                 total += offset + 1 - self._positions_by_partition[partition]
                 self._positions_by_partition[partition] = offset + 1
-                if total > self._next:  # otherwise it is before the start position
+                if total > self._next_offset:  # otherwise, the record precedes the start position
                     records.append(_raw_record(message, total - 1, partition, offset))
             elif error is not None and error.code() == KafkaError._PARTITION_EOF:
                 if partition is not None and offset is not None:
@@ -282,7 +287,7 @@ class TopicReader:
             max(pair) for pair in zip(self._positions_by_partition, self._read_up_to, strict=True)
         ]
         if records:
-            self._next = total
+            self._next_offset = total
             self._record_position()
         if fatal_error is not None:
             self._close_consumer()
@@ -291,8 +296,8 @@ class TopicReader:
         return records
 
     def _record_position(self) -> None:
-        self._recent_positions[self._next] = tuple(self._positions_by_partition)
-        self._recent_positions.move_to_end(self._next)
+        self._recent_positions[self._next_offset] = tuple(self._positions_by_partition)
+        self._recent_positions.move_to_end(self._next_offset)
         if len(self._recent_positions) > _MAX_RECENT_POSITIONS:
             self._recent_positions.popitem(last=False)
 
@@ -306,9 +311,9 @@ class TopicReader:
             elapsed_s = time.monotonic() - start_s
             is_behind = self._is_behind(ends)
             if not is_behind and (
-                elapsed_s > _TRANSACTION_TIMEOUT_S or not self._is_behind(self._written_ends())
+                elapsed_s > _TRANSACTION_TIMEOUT_S or not self._is_behind(self._list_write_ends())
             ):
-                self._confirmed_s = time.monotonic()
+                self._end_reached_s = time.monotonic()
                 return []
             if is_behind and elapsed_s > self._timeout_s:
                 self._fail(
@@ -320,26 +325,26 @@ class TopicReader:
 
     def _is_at_end(self) -> bool:
         """Return whether the end was reached recently, without a later write of this process."""
-        is_recent = time.monotonic() - self._confirmed_s < _END_CHECK_INTERVAL_S
-        return is_recent and not self._is_behind(self._written_ends())
+        is_recent = time.monotonic() - self._end_reached_s < _END_CHECK_INTERVAL_S
+        return is_recent and not self._is_behind(self._list_write_ends())
 
     def _is_behind(self, ends: Sequence[int]) -> bool:
-        if all(ended >= end for ended, end in zip(self._read_up_to, ends, strict=True)):
+        if all(position >= end for position, end in zip(self._read_up_to, ends, strict=True)):
             return False
         # The consumer's position includes transaction markers, which are not delivered as messages.
         parts = [TopicPartition(self._topic, number) for number in range(len(self._read_up_to))]
         for part in self._check_consumer().position(parts):
             self._read_up_to[part.partition] = max(self._read_up_to[part.partition], part.offset)
-        return any(ended < end for ended, end in zip(self._read_up_to, ends, strict=True))
+        return any(position < end for position, end in zip(self._read_up_to, ends, strict=True))
 
     def _ends(self) -> list[int]:
         partitions = len(self._read_up_to) or self._admin.describe(self._topic).partitions
         return self._admin.end_offsets(self._topic, partitions, committed=self._reads_committed)
 
-    def _written_ends(self) -> list[int]:
-        return [self._written.get(partition, 0) for partition in range(len(self._read_up_to))]
+    def _list_write_ends(self) -> list[int]:
+        return [self._write_ends.get(partition, 0) for partition in range(len(self._read_up_to))]
 
-    # -- failing -------------------------------------------------------------------------------------------
+    # -- errors --------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
         if self._closed:

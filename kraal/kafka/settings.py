@@ -24,19 +24,19 @@ TRANSACTION_TIMEOUT_S = 15.0
 """Maximum time that a leader that crashed during a transaction blocks readers, unless a new leader fences it."""
 _MAX_ERROR_AGE_S = 30.0
 
-_COMMON: Settings = {
+_COMMON_SETTINGS: Settings = {
     "log_level": "0",  # important events are reported as errors; librdkafka would write to stderr
     "reconnect.backoff.ms": "50",
     "reconnect.backoff.max.ms": "1000",
     "socket.nagle.disable": "true",
 }
-_PRODUCER: Settings = {
+_PRODUCER_SETTINGS: Settings = {
     "acks": "all",
     "partitioner": "murmur2_random",  # Java's, because compaction requires all records of a key in one partition
     # Collects the records of an append into one atomic batch; a flush does not wait for the linger.
     "linger.ms": "200",
 }
-_READER: Settings = {
+_READER_SETTINGS: Settings = {
     "allow.auto.create.topics": "false",
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
@@ -59,7 +59,7 @@ class LastClientError:
     def __call__(self, error: KafkaError) -> None:
         """Store an error; called by the client on the thread that polls it.
 
-        `_ALL_BROKERS_DOWN` does not replace a recent error, because the client reports the reason shortly before it.
+        `_ALL_BROKERS_DOWN` does not replace a recent error, because the client has just reported the actual reason.
         """
         now_s = time.monotonic()
         if error.code() != KafkaError._ALL_BROKERS_DOWN or now_s - self._at_s >= _MAX_ERROR_AGE_S:  # noqa: SLF001
@@ -69,12 +69,12 @@ class LastClientError:
     def append_to(self, cause: object) -> str:
         """Return the message of `cause`, with the last error if it is recent."""
         text = error_message(cause)
-        last = self._text if time.monotonic() - self._at_s < _MAX_ERROR_AGE_S else ""
-        return f"{text} ({last})" if last and last not in text else text
+        last_text = self._text if time.monotonic() - self._at_s < _MAX_ERROR_AGE_S else ""
+        return f"{text} ({last_text})" if last_text and last_text not in text else text
 
 
 class _ClientLogger:
-    """Receives librdkafka's log lines, which would go to stderr; severe lines do so at any log level."""
+    """Receives librdkafka's log lines, which would otherwise be written to stderr (severe lines at any log level)."""
 
     def log(self, level: int, text: str, *args: object) -> None:
         """Log a line at debug level, because important events are also reported as errors."""
@@ -92,20 +92,26 @@ def error_message(cause: object) -> str:
 
 
 def error_code(cause: BaseException) -> int | None:
-    """Return a client's error code, or None."""
+    """Return the error code of a client's exception; None for other exceptions."""
     if isinstance(cause, KafkaException) and cause.args and isinstance(cause.args[0], KafkaError):
         return cause.args[0].code()
     return None
 
 
 def cause_error_code(error: BaseException) -> int | None:
-    """Return the error code of the client's exception that caused `error`, or None."""
+    """Return the error code of the client's exception that caused `error`; None if it has another cause."""
     return None if error.__cause__ is None else error_code(error.__cause__)
 
 
 def client_settings(options: Mapping[str, str], client_id: str, last_error: LastClientError) -> Settings:
     """Return the settings common to all clients."""
-    return {**_COMMON, **options, "client.id": client_id, "error_cb": last_error, "logger": _ClientLogger()}
+    return {
+        **_COMMON_SETTINGS,
+        **options,
+        "client.id": client_id,
+        "error_cb": last_error,
+        "logger": _ClientLogger(),
+    }
 
 
 def plain_producer_settings(
@@ -115,7 +121,7 @@ def plain_producer_settings(
     settings = {
         **LIBRDKAFKA_DEFAULT,
         **client_settings(options, client_id, last_error),
-        **_PRODUCER,
+        **_PRODUCER_SETTINGS,
         "enable.idempotence": "false",
         "max.in.flight.requests.per.connection": "1",
         "delivery.timeout.ms": str(round(timeout_s * 1000)),
@@ -136,7 +142,7 @@ def leader_producer_settings(
     return {
         **LIBRDKAFKA_DEFAULT,
         **client_settings(options, client_id, last_error),
-        **_PRODUCER,
+        **_PRODUCER_SETTINGS,
         "transactional.id": transactional_id,
         "transaction.timeout.ms": str(round(TRANSACTION_TIMEOUT_S * 1000)),
         "enable.idempotence": "true",
@@ -148,11 +154,11 @@ def leader_producer_settings(
 def reader_settings(
     options: Mapping[str, str], client_id: str, last_error: LastClientError, *, read_committed: bool
 ) -> Settings:
-    """Return a consumer's settings. It joins no group, but librdkafka requires a group id and looks it up."""
+    """Return a consumer's settings. The consumer joins no group, but librdkafka requires and looks up a group id."""
     common = client_settings(options, client_id, last_error)
     return {
         "group.id": client_id,
         **common,
-        **_READER,
+        **_READER_SETTINGS,
         "isolation.level": "read_committed" if read_committed else "read_uncommitted",
     }

@@ -35,17 +35,20 @@ REQUEST_TIMEOUT_S = 30.0
 """Timeout of a connection and of each response; a connector may set `request.timeout.ms`."""
 RETRY_DELAY_S = 0.2
 """Delay between attempts while the group's coordinator is moved or loaded."""
-_IN_USE = (
+_GROUP_IN_USE_ERRORS = (
     kafka_errors.UnknownMemberIdError,
     kafka_errors.GroupSubscribedToTopicError,
     kafka_errors.NonEmptyGroupError,
 )
-_COORDINATOR_UNAVAILABLE = (
+_COORDINATOR_UNAVAILABLE_ERRORS = (
     kafka_errors.CoordinatorLoadInProgressError,
     kafka_errors.CoordinatorNotAvailableError,
     kafka_errors.NotCoordinatorError,
 )
-_UNAVAILABLE_TOPIC = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.TopicAuthorizationFailedError)
+_UNAVAILABLE_TOPIC_ERRORS = (
+    kafka_errors.UnknownTopicOrPartitionError,
+    kafka_errors.TopicAuthorizationFailedError,
+)
 
 
 def consumer_group(worker: Mapping[str, str], connector: ConnectorName, config: Mapping[str, str]) -> str:
@@ -99,9 +102,11 @@ class KafkaGroupOffsets:
         def request(client: Any) -> None:
             try:
                 request_ends(client, kafka_partitions)
-            except _UNAVAILABLE_TOPIC:  # at least one topic is unavailable, so request each topic separately
+            except (
+                _UNAVAILABLE_TOPIC_ERRORS
+            ):  # at least one topic is unavailable, so request each topic separately
                 for topic in {partition.topic for partition in kafka_partitions}:
-                    with suppress(*_UNAVAILABLE_TOPIC):
+                    with suppress(*_UNAVAILABLE_TOPIC_ERRORS):
                         request_ends(
                             client, [partition for partition in kafka_partitions if partition.topic == topic]
                         )
@@ -161,11 +166,11 @@ class KafkaGroupOffsets:
             try:
                 with self._client(connector, config, max(deadline - time.monotonic(), 1.0)) as client:
                     return operation(client)
-            except _IN_USE as error:
+            except _GROUP_IN_USE_ERRORS as error:
                 raise GroupInUse(_describe_error(error)) from error
             except (KafkaError, OSError) as error:
                 should_retry = (
-                    isinstance(error, _COORDINATOR_UNAVAILABLE)
+                    isinstance(error, _COORDINATOR_UNAVAILABLE_ERRORS)
                     and time.monotonic() + RETRY_DELAY_S < deadline
                 )
                 if not should_retry:

@@ -1,9 +1,9 @@
 """Offsets and transactional producers of source connectors on a worker with exactly-once support.
 
-A connector's offsets are in the worker's topic, unless its config names another topic or other brokers. Then they are
-in that topic, which is created if it is missing, and the worker's topic receives a copy afterwards on a best-effort
-basis. Deletions are written to the worker's topic first, and fail if this write fails, because an offset in the
-worker's topic is used if the connector's own topic has none.
+A connector's offsets are in the worker's topic, unless its config names another topic or other brokers. In that case,
+the offsets are in the connector's own topic, which is created if it is missing, and are afterwards copied to the
+worker's topic on a best-effort basis. Deletions are written to the worker's topic first, and fail if this write fails,
+because an offset in the worker's topic is used if the connector's own topic has none.
 Source: Worker.offsetStoreForExactlyOnceSourceTask, ConnectorOffsetBackingStore.set (Kafka 4.3.0, KAFKA-15018).
 """
 
@@ -37,7 +37,7 @@ _MIN_IN_SYNC: Final = "min.insync.replicas"
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 """Java's default."""
 _SOCKET_TIMEOUT_MS: Final = 60_000
-"""librdkafka's default; its maximum is 300,000, and transactions may last longer."""
+"""librdkafka's default; the maximum is 300,000, but transactions may last longer."""
 _DEFAULTS: Final[Mapping[str, str]] = {
     **SOURCE_PRODUCER,
     MAX_REQUEST_SIZE: DEFAULT_BYTES,
@@ -85,16 +85,16 @@ class SourceTransactions:
         self._group_id = group_id
         self._topic = topic
         self._worker_offsets = worker_offsets
-        self._base = client_id_base
+        self._client_id_base = client_id_base
         self._creates_topics = creates_topics
         self._lock = threading.Lock()
         self._offset_topics: dict[tuple[object, ...], _OffsetTopic] = {}
 
     def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> TaskProducer:
-        """Return a new producer of a task; all earlier producers are fenced.
+        """Return a new producer of a task, which has fenced all earlier producers.
 
-        `config` is the connector's resolved config; `tracks` is whether the producer reports the offsets of records.
-        Raises StoreUnavailable, StoreError, ConfigInvalid.
+        `config` is the connector's resolved config; `tracks` specifies whether the producer reports the offsets of
+        records. Raises StoreUnavailable, StoreError, ConfigInvalid.
         """
         last_error = LastClientError()
         settings = producer_settings(self._worker, config, task, self._group_id, last_error)
@@ -105,7 +105,7 @@ class SourceTransactions:
             task,
             target,
             tracks=tracks,
-            limit_of=partial(self._limit, config),
+            limit_of=partial(self._read_topic_limit, config),
             explain_too_large=partial(self._explain_refusal, config),
         )
         producer.claim(CLAIM_TIMEOUT_S)
@@ -123,9 +123,10 @@ class SourceTransactions:
         config: Mapping[str, str],
         offsets: Mapping[SourcePartition, Offset | None],
     ) -> None:
-        """Store offsets in a transaction of the connector's first task, which is fenced; None deletes an offset.
+        """Store offsets in a transaction of the connector's first task, and thereby fence this task.
 
-        Raises StoreError. Source: Worker.modifySourceConnectorOffsets.
+        A None value deletes the offset of that partition. Raises StoreError.
+        Source: Worker.modifySourceConnectorOffsets.
         """
         producer = self.claim(TaskId(connector, 0), config)
         try:
@@ -148,11 +149,11 @@ class SourceTransactions:
             topic=config.get(OFFSETS_TOPIC) or self._topic.name,
             pairs=partial(offset_topic.store.pairs, connector),
             delete_copies=partial(self._delete_copies, connector),
-            stored=partial(self._store_copies, connector),
+            on_stored=partial(self._store_copies, connector),
         )
 
-    def _limit(self, config: Mapping[str, str], topic: str) -> int | None:
-        """Return `max.message.bytes` of a topic, or None if it is unknown."""
+    def _read_topic_limit(self, config: Mapping[str, str], topic: str) -> int | None:
+        """Return `max.message.bytes` of a topic; None if the setting is unknown."""
         with closing(self._topic_admin(config)) as admin:
             try:
                 return int(admin.settings(topic)[TOPIC_LIMIT])
@@ -165,18 +166,20 @@ class SourceTransactions:
         with closing(self._topic_admin(config)) as admin:
             try:
                 description = admin.describe(topic)
-                needed = int(admin.settings(topic).get(_MIN_IN_SYNC, "1"))
+                min_in_sync = int(admin.settings(topic).get(_MIN_IN_SYNC, "1"))
             except (StoreError, ValueError) as exc:
                 return str(exc)
-        if description.in_sync >= min(needed, description.replicas):  # Partition.effectiveMinIsr
+        if description.in_sync >= min(min_in_sync, description.replicas):  # Partition.effectiveMinIsr
             return ""
         return (
             f"a partition of the topic {topic!r} has {description.in_sync} replicas in sync, fewer than "
-            f"{_MIN_IN_SYNC}={needed} of the topic"
+            f"{_MIN_IN_SYNC}={min_in_sync} of the topic"
         )
 
     def _topic_admin(self, config: Mapping[str, str]) -> TopicAdmin:
-        return TopicAdmin(self._options(config, "admin"), client_id=f"{self._base}source-topics-admin")
+        return TopicAdmin(
+            self._options(config, "admin"), client_id=f"{self._client_id_base}source-topics-admin"
+        )
 
     def _store_copies(
         self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]
@@ -198,12 +201,12 @@ class SourceTransactions:
     def _offset_topic(self, config: Mapping[str, str]) -> _OffsetTopic | None:
         """Return a connector's own offset topic, which is created if necessary; None for the worker's topic.
 
-        Raises StoreUnavailable, StoreError; TopicUnusable if it is missing and must not be created.
+        Raises StoreUnavailable, StoreError; TopicUnusable if the topic is missing and must not be created.
         """
         name = config.get(OFFSETS_TOPIC) or self._topic.name
         brokers = bootstrap(self._worker, config, "producer")
-        own_brokers = self._worker.get("bootstrap.servers", "")
-        if name == self._topic.name and set(brokers.split(",")) == set(own_brokers.split(",")):
+        worker_brokers = self._worker.get("bootstrap.servers", "")
+        if name == self._topic.name and set(brokers.split(",")) == set(worker_brokers.split(",")):
             return None
         options = self._options(config, "consumer")
         key = (name, *sorted(options.items()))
@@ -211,7 +214,9 @@ class SourceTransactions:
             offset_topic = self._offset_topics.get(key)
         if offset_topic is not None:
             return offset_topic
-        admin = TopicAdmin(self._options(config, "admin"), client_id=f"{self._base}source-offsets-admin")
+        admin = TopicAdmin(
+            self._options(config, "admin"), client_id=f"{self._client_id_base}source-offsets-admin"
+        )
         try:
             topic = replace(self._topic, name=name, property=OFFSETS_TOPIC)
             ensure_topics(admin, [topic], create=self._creates_topics)
@@ -222,7 +227,11 @@ class SourceTransactions:
         new_topic = _OffsetTopic(
             admin,
             KafkaOffsets(
-                name, options, client_id=f"{self._base}source-offsets", admin=admin, read_committed=True
+                name,
+                options,
+                client_id=f"{self._client_id_base}source-offsets",
+                admin=admin,
+                read_committed=True,
             ),
         )
         with self._lock:
@@ -231,9 +240,9 @@ class SourceTransactions:
             new_topic.close()
         return offset_topic
 
-    def _options(self, config: Mapping[str, str], kind: Client) -> dict[str, str]:
-        client_config = merge_layers(self._worker, config, kind)
-        client_config["bootstrap.servers"] = bootstrap(self._worker, config, kind)
+    def _options(self, config: Mapping[str, str], client: Client) -> dict[str, str]:
+        client_config = merge_layers(self._worker, config, client)
+        client_config["bootstrap.servers"] = bootstrap(self._worker, config, client)
         options = librdkafka_options(client_config)
         return {key: value for key, value in options.items() if key not in ("group.id", "isolation.level")}
 

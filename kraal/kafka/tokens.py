@@ -1,8 +1,8 @@
 """Tokens for kafka-python's OAUTHBEARER mechanism, fetched from a token endpoint with client credentials.
 
 kafka-python requests tokens on its I/O loop, which also sends heartbeats. Therefore a valid token is returned
-immediately, and a thread fetches the next one after four fifths of its lifetime. A request waits only if there is no
-valid token.
+immediately, and a thread fetches the next one after four fifths of the token's lifetime. A request waits only if there
+is no valid token.
 Source: HttpJwtRetriever, ExpiringCredentialRefreshingLogin (Kafka 4.4.0).
 """
 
@@ -37,7 +37,7 @@ _EXPIRY_MARGIN_S: Final = 5.0
 class _Token:
     text: str = field(repr=False)
     fetched_at: float
-    life_s: float
+    lifetime_s: float
 
     def age(self, now: float) -> float:
         return now - self.fetched_at
@@ -53,7 +53,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
         self._clock = clock
         self._lock = threading.Lock()
         self._token: _Token | None = None
-        self._refreshing: threading.Thread | None = None
+        self._refresh_thread: threading.Thread | None = None
 
     @override
     def token(self) -> str:
@@ -61,11 +61,13 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
         now = self._clock()
         with self._lock:
             token = self._token
-            if token is None or token.age(now) >= token.life_s - min(_EXPIRY_MARGIN_S, token.life_s / 2):
+            if token is None or token.age(now) >= token.lifetime_s - min(
+                _EXPIRY_MARGIN_S, token.lifetime_s / 2
+            ):
                 token = self._token = self._fetch()
-            elif token.age(now) >= token.life_s * _REFRESH_FRACTION and self._refreshing is None:
-                self._refreshing = threading.Thread(target=self._refresh, name="kafka-token", daemon=True)
-                self._refreshing.start()
+            elif token.age(now) >= token.lifetime_s * _REFRESH_FRACTION and self._refresh_thread is None:
+                self._refresh_thread = threading.Thread(target=self._refresh, name="kafka-token", daemon=True)
+                self._refresh_thread.start()
             return token.text
 
     @override
@@ -81,7 +83,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
             token = None
         with self._lock:
             self._token = token or self._token
-            self._refreshing = None
+            self._refresh_thread = None
 
     def _fetch(self) -> _Token:
         login = self._login
@@ -100,7 +102,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
             )
             response.raise_for_status()
             content = response.json()
-            text, life_s = content["access_token"], float(content.get("expires_in", _DEFAULT_LIFETIME_S))
+            text, lifetime_s = content["access_token"], float(content.get("expires_in", _DEFAULT_LIFETIME_S))
         except httpx2.HTTPStatusError as exc:
             raise StoreError(
                 f"failed to get a token from {login.url}: status {exc.response.status_code}"
@@ -112,4 +114,4 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
             raise StoreError(
                 f"failed to get a token from {login.url}: the response has no access_token"
             ) from None
-        return _Token(str(text), self._clock(), life_s)
+        return _Token(str(text), self._clock(), lifetime_s)

@@ -1,8 +1,8 @@
 """Administration of the internal topics: creates, checks and describes topics, and lists their offsets.
 
 A StoreError may be transient: no broker responds, or there are fewer brokers than the replication factor. A
-TopicUnusable is permanent: brokers reject the settings in the worker's config. Its subclass TopicMisconfigured lasts
-until an administrator changes the topic: it has another cleanup policy, or several partitions where one is required.
+TopicUnusable is permanent: brokers reject the settings in the worker's config. Its subclass TopicMisconfigured is
+raised until an administrator changes a topic that has another cleanup policy, or several partitions instead of one.
 Source: TopicAdmin, KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start (Kafka 4.4.0).
 """
 
@@ -55,12 +55,12 @@ _STALE_LEADER_CODES = frozenset(
     }
 )
 """Errors of a client with stale metadata; librdkafka's admin client caches a leader for minutes."""
-_MISSING = (  # Source: KafkaTopicBasedBackingStore.topicInitializer (Kafka 4.4.0)
+_MISSING_TOPIC_ERROR = (  # Source: KafkaTopicBasedBackingStore.topicInitializer (Kafka 4.4.0)
     "Topic '{}' specified via the '{}' property is missing. The config 'internal.topics.automatic.creation.enable' is "
     "set to 'false', so automatic creation of internal topics is disabled. "
     "Either enable automatic creation or create the topics manually."
 )
-_FEWER_REPLICAS = "Start more brokers, or set {}replication.factor to at most the number of brokers."
+_REPLICATION_FACTOR_HINT = "Start more brokers, or set {}replication.factor to at most the number of brokers."
 _PERMANENT_CODES = frozenset(
     {
         KafkaError.TOPIC_EXCEPTION,
@@ -84,7 +84,7 @@ class InternalTopic:
     partitions: int
     replication_factor: int
     single: bool = False
-    """Whether it must have one partition."""
+    """Whether the topic must have exactly one partition."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """The user's topic settings; Kraal sets the cleanup policy."""
 
@@ -98,7 +98,7 @@ class TopicDescription:
     replicas: int = 0
     """Minimum number of replicas of a partition; 0 if it is unknown."""
     in_sync: int = 0
-    """Minimum number of in-sync replicas of a partition; 0 also if it is unknown."""
+    """Minimum number of in-sync replicas of a partition; 0 if it is unknown."""
     operations: frozenset[str] = frozenset()
     """Authorized operations of this client, such as `DESCRIBE_CONFIGS`; empty if brokers do not return them."""
 
@@ -215,9 +215,9 @@ class TopicAdmin:
         except (KafkaException, TimeoutError) as exc:
             if error_code(exc) in _NOT_ALLOWED_CODES or error_code(exc) in UNKNOWN_TOPIC:
                 return {}
-            what = "Timed out while waiting" if _is_timeout(exc) else "Error while attempting"
+            prefix = "Timed out while waiting" if _is_timeout(exc) else "Error while attempting"
             raise StoreError(
-                f"{what} to describe topic config for topic '{topic}' on brokers at {self.brokers}"
+                f"{prefix} to describe topic config for topic '{topic}' on brokers at {self.brokers}"
             ) from exc
         return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
 
@@ -233,7 +233,7 @@ class TopicAdmin:
             return self._admin_client
 
     def _result(self, future: Future[Any]) -> Any:
-        """Wait for a response; on a timeout, discard the client, because it may never reconnect.
+        """Wait for a response; on a timeout, discard the client, which may never reconnect.
 
         librdkafka removes brokers that a metadata response does not contain. A single broker that was suspended is
         fenced briefly, and its responses contain no brokers; an admin client then waits forever for a controller.
@@ -281,10 +281,10 @@ class TopicAdmin:
                     ) from exc
             time.sleep(_FIRST_RETRY_DELAY_S)
 
-    def _lookup_error(self, sentence: str, topic: str, exc: BaseException) -> StoreError:
+    def _lookup_error(self, prefix: str, topic: str, exc: BaseException) -> StoreError:
         if error_code(exc) in UNKNOWN_TOPIC:
             return StoreError(f"the topic {topic!r} does not exist on the brokers at {self.brokers}")
-        return StoreError(f"{sentence}: {self._last_error.append_to(exc)}")
+        return StoreError(f"{prefix}: {self._last_error.append_to(exc)}")
 
     def _raise_creation_error(self, topic: InternalTopic, exc: BaseException) -> NoReturn:
         reason = self._last_error.append_to(exc)
@@ -297,13 +297,13 @@ class TopicAdmin:
                 "issue, unavailable topic partitions, or if this is your first use of the topic it may have taken "
                 "too long to create."
             ) from exc
-        kind = TopicUnusable if error_code(exc) in _PERMANENT_CODES else StoreError
+        error_class = TopicUnusable if error_code(exc) in _PERMANENT_CODES else StoreError
         hint = (
-            _FEWER_REPLICAS.format(topic.property.removesuffix("topic"))
+            _REPLICATION_FACTOR_HINT.format(topic.property.removesuffix("topic"))
             if error_code(exc) == KafkaError.INVALID_REPLICATION_FACTOR
             else ""
         )
-        raise kind(
+        raise error_class(
             f"Error while attempting to create/find topic(s) '{topic.name}': {reason}", hint=hint
         ) from exc
 
@@ -311,16 +311,16 @@ class TopicAdmin:
 def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic], *, create: bool = True) -> list[str]:
     """Create missing topics with compaction, and check existing ones; return the names of the new topics.
 
-    Blocks for at most a few times the admin client's timeout. Raises StoreError for transient failures,
-    TopicMisconfigured until an administrator changes the topic, and TopicUnusable for permanent failures, such as a
-    missing topic without `create`, with which the worker cannot start.
+    Blocks for up to a few times the admin client's timeout. Raises StoreError for transient failures,
+    TopicMisconfigured until an administrator changes the topic, and TopicUnusable for permanent failures that prevent
+    the worker from starting, such as a missing topic if `create` is False.
     """
-    created: list[str] = []
+    created_names: list[str] = []
     for topic in topics:
         if not create and is_missing(admin, topic.name):
-            raise TopicUnusable(_MISSING.format(topic.name, topic.property))
+            raise TopicUnusable(_MISSING_TOPIC_ERROR.format(topic.name, topic.property))
         if create and admin.create(topic):
-            created.append(topic.name)
+            created_names.append(topic.name)
         else:
             _check_policy(admin, topic)
     for topic in topics:
@@ -333,7 +333,7 @@ def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic], *, create:
                 hint=f"If its records are not needed, delete the topic; the worker recreates it: kafka-topics.sh "
                 f"--bootstrap-server {admin.brokers} --delete --topic {topic.name}",
             )
-    return created
+    return created_names
 
 
 def is_missing(admin: TopicAdmin, topic: str) -> bool:
@@ -348,8 +348,8 @@ def is_missing(admin: TopicAdmin, topic: str) -> bool:
 
 
 def _check_policy(admin: TopicAdmin, topic: InternalTopic) -> None:
-    actual = admin.cleanup_policy(topic.name)
-    if not actual:
+    policies = admin.cleanup_policy(topic.name)
+    if not policies:
         log.info(
             "Unable to use admin client to verify the cleanup policy of '%s' topic is '%s', either because the "
             "broker is an older version or because the Kafka principal used for Connect internal topics does not "
@@ -357,11 +357,11 @@ def _check_policy(admin: TopicAdmin, topic: InternalTopic) -> None:
             topic.name,
             _COMPACT,
         )
-    elif actual != {_COMPACT}:
+    elif policies != {_COMPACT}:
         raise TopicMisconfigured(
             f"Topic '{topic.name}' supplied via the '{topic.property}' property is required to have "
             f"'{_POLICY}={_COMPACT}' to guarantee consistency and durability of {topic.purpose}, but found the topic "
-            f"currently has '{_POLICY}={','.join(sorted(actual))}'. Continuing would likely result in eventually "
+            f"currently has '{_POLICY}={','.join(sorted(policies))}'. Continuing would likely result in eventually "
             f"losing {topic.purpose} and problems restarting this Connect cluster in the future. Change the "
             f"'{topic.property}' property in the Connect worker configurations to use a topic with "
             f"'{_POLICY}={_COMPACT}'.",

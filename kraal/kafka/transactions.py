@@ -67,7 +67,7 @@ _PERMANENT_CODES: Final = NOT_AUTHORIZED | {
     KafkaError._INVALID_ARG,  # noqa: SLF001 - as above
     KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - as above
 }
-"""Permanent errors."""
+"""Codes of errors that a retry cannot fix."""
 Explain = Callable[[str], str]
 """Returns the likely reason why brokers reject records for a topic, or an empty string. May block; never raises."""
 
@@ -80,9 +80,9 @@ class OffsetTarget:
     pairs: Callable[[Mapping[SourcePartition, Offset | None]], Sequence[Pair]]
     """Returns the records that store offsets."""
     delete_copies: Callable[[Mapping[SourcePartition, None]], None] | None = None
-    """Called with deleted offsets before they are committed. Raises StoreError, which prevents the commit."""
-    stored: Callable[[Mapping[SourcePartition, Offset | None]], None] | None = None
-    """Called with the committed offsets, without deletions; must not raise."""
+    """Called with deleted offsets before the deletions are committed. Raises StoreError, which prevents the commit."""
+    on_stored: Callable[[Mapping[SourcePartition, Offset | None]], None] | None = None
+    """Called with the committed offsets, without deletions. Must not raise."""
 
 
 class TaskProducer:
@@ -99,18 +99,18 @@ class TaskProducer:
         limit_of: LimitReader = lambda _: None,
         explain_too_large: Explain = lambda _: "",
     ) -> None:
-        """Create the producer without connecting; `settings` contains librdkafka's settings with transactional id.
+        """Create the producer without connecting; `settings` contains librdkafka's settings, with `transactional.id`.
 
-        With `tracks`, `write` accepts `placed`; the client then reports each delivery, at about 0.1 µs per record.
+        With `tracks`, `write` accepts `offset_callbacks`. The client then reports each delivery (0.1 µs per record).
         """
-        reports = {"delivery.report.only.error": not tracks, "on_delivery": self._on_delivery}
-        self._settings = {**settings, **reports}
+        report_settings = {"delivery.report.only.error": not tracks, "on_delivery": self._on_delivery}
+        self._settings = {**settings, **report_settings}
         self._last_error = last_error
         self._task = task
         self._target = target
         self._timeout_s = int(settings["transaction.timeout.ms"]) / 1000
         self._producer: Producer | None = None
-        self._cancelled = False
+        self._is_cancelled = False
         self._is_open = self._must_abort = False
         self._began_s = 0.0
         self._count = 0
@@ -139,27 +139,27 @@ class TaskProducer:
         self,
         topic: str | None,
         columns: Mapping[str, Sequence[Any]],
-        placed: Mapping[int, Callable[[int], None]] | None = None,
+        offset_callbacks: Mapping[int, Callable[[int], None]] | None = None,
     ) -> None:
         """Send records in the open transaction, or in a new one. Raises Fenced, StoreUnavailable, StoreError.
 
         `columns` contains at least `value`, and optionally `key`, `headers` (lists of pairs), `partition`, `timestamp`
-        (milliseconds) and, if `topic` is None, `topic`. `placed` maps indexes of records to functions that receive
-        their offsets before `commit` returns.
+        (milliseconds) and, if `topic` is None, `topic`. `offset_callbacks` maps the indexes of records to functions
+        that receive the offsets of these records before `commit` returns.
         """
         topics = {topic} if topic is not None else set(columns["topic"])
         if self._target.topic in topics:
             raise StoreError(OWN_OFFSETS)
-        are_limited = self._limits.needs_smaller_batches(topics)
+        needs_smaller_batches = self._limits.needs_smaller_batches(topics)
         producer = self._begin()
         try:
             records = _iterate_records(topic, columns)
-            if are_limited:
+            if needs_smaller_batches:
                 records = self._limits.flush_at_limits(records, partial(self._flush, producer))
-            for number, (record_topic, value, key, rest) in enumerate(
-                self._attach_reports(records, placed) if placed else records
+            for number, (record_topic, value, key, fields) in enumerate(
+                self._attach_callbacks(records, offset_callbacks) if offset_callbacks else records
             ):
-                self._send(producer, record_topic, value, key, rest)
+                self._send(producer, record_topic, value, key, fields)
                 if not number % _RECORDS_PER_POLL:
                     producer.poll(0)
         except (KafkaException, ValueError, TypeError) as exc:
@@ -169,19 +169,19 @@ class TaskProducer:
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
         """Add the offsets and commit; return the number of records in the transaction. Raises like `write`."""
         producer, target = self._begin(), self._target
-        deleted = {partition: None for partition, offset in offsets.items() if offset is None}
-        stored = {partition: offset for partition, offset in offsets.items() if offset is not None}
+        deleted_offsets = {partition: None for partition, offset in offsets.items() if offset is None}
+        stored_offsets = {partition: offset for partition, offset in offsets.items() if offset is not None}
         try:
             for key, value in target.pairs(offsets):
                 self._send(producer, target.topic, value, key, {})
-            if deleted and target.delete_copies is not None:
-                target.delete_copies(deleted)
+            if deleted_offsets and target.delete_copies is not None:
+                target.delete_copies(deleted_offsets)
             self._retry_call(producer.commit_transaction)
         except (KafkaException, StoreError) as exc:
             raise self._abort_after(exc) from exc
         count, self._count, self._is_open = self._count, 0, False
-        if stored and target.stored is not None:
-            target.stored(stored)
+        if stored_offsets and target.on_stored is not None:
+            target.on_stored(stored_offsets)
         return count
 
     def abort(self) -> None:
@@ -200,13 +200,13 @@ class TaskProducer:
 
     def cancel(self) -> None:
         """Make blocking calls return promptly. Thread-safe."""
-        self._cancelled = True
+        self._is_cancelled = True
 
     def close(self) -> None:
         """Abort the open transaction, and close the connection."""
         producer, self._producer = self._producer, None
         if producer is not None and (self._is_open or self._must_abort):
-            with suppress(KafkaException):  # fenced; otherwise the next claim aborts it
+            with suppress(KafkaException):  # the producer is fenced, or the next claim aborts the transaction
                 producer.abort_transaction(_CLOSE_TIMEOUT_S)
 
     # -- one transaction -----------------------------------------------------------------------------------
@@ -231,27 +231,32 @@ class TaskProducer:
         return producer
 
     def _send(
-        self, producer: Producer, topic: str, value: bytes | None, key: bytes | None, rest: Mapping[str, Any]
+        self,
+        producer: Producer,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        fields: Mapping[str, Any],
     ) -> None:
         while True:
             try:
-                producer.produce(topic, value, key, **rest)
+                producer.produce(topic, value, key, **fields)
             except BufferError:  # the queue is full, so send the queued records first
                 producer.poll(_FULL_QUEUE_WAIT_S)
-                if self._cancelled:
+                if self._is_cancelled:
                     raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from None  # noqa: SLF001 - as above
             except KafkaException as exc:
                 if error_code(exc) == KafkaError.MSG_SIZE_TOO_LARGE:
-                    self._failed_record = topic, record_size((topic, value, key, rest))
+                    self._failed_record = topic, record_size((topic, value, key, fields))
                 raise
             else:
                 return
 
     def _flush(self, producer: Producer) -> None:
-        """Wait until all queued records are sent. Raises KafkaException if one failed or on `cancel`."""
-        while producer.flush(_POLL_INTERVAL_S) and not self._cancelled:
+        """Wait until all queued records are sent. Raises KafkaException if a record failed, or on `cancel`."""
+        while producer.flush(_POLL_INTERVAL_S) and not self._is_cancelled:
             pass
-        if self._delivery_error is not None or self._cancelled:
+        if self._delivery_error is not None or self._is_cancelled:
             raise KafkaException(self._delivery_error or KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - as above
 
     def _retry_call(self, call: Callable[[float], None], timeout_s: float | None = None) -> None:
@@ -262,10 +267,10 @@ class TaskProducer:
                 call(_POLL_INTERVAL_S)
             except KafkaException as exc:
                 error = _client_error(exc)
-                timed_out = timeout_s is not None and time.monotonic() - began_s >= timeout_s
+                has_timed_out = timeout_s is not None and time.monotonic() - began_s >= timeout_s
                 if error is None or not error.retriable() or error.txn_requires_abort():
                     raise
-                if timed_out or self._cancelled:
+                if has_timed_out or self._is_cancelled:
                     raise
             else:
                 return
@@ -278,9 +283,9 @@ class TaskProducer:
         cause = self._delivery_error or error
         has_expired = self._is_open and time.monotonic() - self._began_s >= self._timeout_s
         reason = cause.str() if cause is not None else str(exc)
-        fits_smaller = False
+        may_fit_smaller_batches = False
         if cause is not None and cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            fits_smaller, reason = self._explain_too_large()
+            may_fit_smaller_batches, reason = self._explain_too_large()
         elif self._delivery_error is not None and self._delivery_error.code() == KafkaError._MSG_TIMED_OUT:
             explanation = self._explain_refusal(self._failed_record[0])
             reason = f"{reason}: {explanation}" if explanation else reason
@@ -300,26 +305,28 @@ class TaskProducer:
         is_permanent = (
             not isinstance(exc, StoreUnavailable)
             if cause is None
-            else cause.code() in _PERMANENT_CODES and not fits_smaller
+            else cause.code() in _PERMANENT_CODES and not may_fit_smaller_batches
         )
         return StoreError(message) if is_permanent else StoreUnavailable(message)
 
-    def _attach_reports(
-        self, records: Iterable[Record], placed: Mapping[int, Callable[[int], None]]
+    def _attach_callbacks(
+        self, records: Iterable[Record], offset_callbacks: Mapping[int, Callable[[int], None]]
     ) -> Iterator[Record]:
-        """Yield the records; attach the functions in `placed` to the records whose offsets they receive."""
-        for number, (topic, value, key, rest) in enumerate(records):
-            if number in placed:
-                report = partial(self._on_placed, placed[number])
-                yield topic, value, key, {**rest, "on_delivery": report}
+        """Yield the records, and attach the offset callbacks to the delivery reports of their records."""
+        for number, (topic, value, key, fields) in enumerate(records):
+            if number in offset_callbacks:
+                on_delivery = partial(self._report_offset, offset_callbacks[number])
+                yield topic, value, key, {**fields, "on_delivery": on_delivery}
             else:
-                yield topic, value, key, rest
+                yield topic, value, key, fields
 
-    def _on_placed(self, report: Callable[[int], None], error: KafkaError | None, message: Message) -> None:
+    def _report_offset(
+        self, callback: Callable[[int], None], error: KafkaError | None, message: Message
+    ) -> None:
         self._on_delivery(error, message)
         offset = message.offset()
         if error is None and offset is not None and offset >= 0:
-            report(offset)
+            callback(offset)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         """Store the first failed delivery, whose error is more specific than the transaction's."""

@@ -32,9 +32,9 @@ def config_failure(entries: Sequence[Entry]) -> str:
         records = [decode(entry.key, entry.value) for entry in entries]
     except ProtocolError:
         return "Error writing to the config topic"
-    for kind in _TYPES_BY_IMPORTANCE:
+    for record_type in _TYPES_BY_IMPORTANCE:
         for record in records:
-            if isinstance(record, kind):
+            if isinstance(record, record_type):
                 return _format_failure(record)
     return _format_failure(records[-1])
 
@@ -62,7 +62,5 @@ def _describe_record(record: ConfigRecord) -> str:
         case LoggerRecord():
             return "logger level"
         case RestartRecord(name=name, only_failed=only_failed, include_tasks=include_tasks):
-            failed, tasks = str(only_failed).lower(), str(include_tasks).lower()
-            return (
-                f"restart request for {{connectorName='{name}', onlyFailed={failed}, includeTasks={tasks}}}"
-            )
+            flags = f"onlyFailed={str(only_failed).lower()}, includeTasks={str(include_tasks).lower()}"
+            return f"restart request for {{connectorName='{name}', {flags}}}"

@@ -1,4 +1,4 @@
-"""Writes to an internal topic in order, acknowledged by all replicas, with a timeout.
+"""Ordered writes to an internal topic, with acknowledgements by all replicas and a timeout.
 
 The records that a call writes to a partition form one batch (up to the producer's `batch.size`), which a broker
 accepts or rejects as a whole. A failed call leaves no records queued, so that no record is written much later; records
@@ -30,7 +30,7 @@ Pair = tuple[bytes, bytes | None]
 """The key and value of a record; the value None is a tombstone."""
 
 FENCED = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
-_NOT_CLAIMED = "Failed to create and initialize fencable producer for config topic"
+_CLAIM_FAILED = "Failed to create and initialize fencable producer for config topic"
 _FLUSH_GRACE_S = 1.0
 _ABORT_TIMEOUT_S = 2.0
 
@@ -89,10 +89,10 @@ class TopicWriter:
             self._producer = None
 
     def _discard_producer(self) -> None:
-        failed, self._producer = self._producer, None
-        if failed is not None:
-            failed.purge()
-            failed.flush(0)
+        failed_producer, self._producer = self._producer, None
+        if failed_producer is not None:
+            failed_producer.purge()
+            failed_producer.flush(0)
 
 
 class LeaderWriter:
@@ -132,11 +132,11 @@ class LeaderWriter:
                 new_producer.init_transactions(self._timeout_s)
             except (KafkaException, StoreError) as exc:
                 log.warning("Failed to claim the topic %r: %s", self._topic, self._last_error.append_to(exc))
-                raise StoreError(_NOT_CLAIMED) from exc
+                raise StoreError(_CLAIM_FAILED) from exc
             self._producer = new_producer
 
     def write(self, pairs: Sequence[Pair]) -> list[RecordPosition]:
-        """Write `pairs` in a transaction. Raises Fenced after any failure; call `claim` before the next write then.
+        """Write `pairs` in a transaction. Raises Fenced after any failure; `claim` must then precede the next write.
 
         The failed transaction is aborted now or by the next claim, unless only the response to its commit was lost.
         """
@@ -174,19 +174,19 @@ class Delivery:
         self._positions: list[RecordPosition | None] = [None] * count
         self._error: KafkaError | None = None
 
-    def send(self, target: Producer, topic: str, pairs: Sequence[Pair], timeout_s: float) -> None:
+    def send(self, producer: Producer, topic: str, pairs: Sequence[Pair], timeout_s: float) -> None:
         """Queue `pairs`, all with the same timestamp. Raises KafkaException, BufferError."""
         now_ms = time.time_ns() // 1_000_000
         for number, (key, value) in enumerate(pairs):
             on_delivery = partial(self._on_delivery, number)
             try:
-                target.produce(topic, value, key, on_delivery=on_delivery, timestamp=now_ms)
+                producer.produce(topic, value, key, on_delivery=on_delivery, timestamp=now_ms)
             except BufferError:  # the queue is full, so send the queued records first
-                target.flush(timeout_s)
-                target.produce(topic, value, key, on_delivery=on_delivery, timestamp=now_ms)
+                producer.flush(timeout_s)
+                producer.produce(topic, value, key, on_delivery=on_delivery, timestamp=now_ms)
 
     def result(self) -> list[RecordPosition]:
-        """Return the position of each record. Raises KafkaException if one was not written."""
+        """Return the position of each record. Raises KafkaException if a record was not written."""
         if self._error is not None:
             raise KafkaException(self._error)
         positions = [position for position in self._positions if position is not None]

@@ -1,10 +1,10 @@
 """Exported attributes by group, and their Prometheus names.
 
 Names follow the JMX exporter's default for `kafka.connect:type=GROUP,connector=X,task=N`, which common rules
-(Confluent's monitoring stacks, Strimzi's reporter) preserve: `kafka_connect_GROUP_ATTRIBUTE` in lower case, hyphens as
-underscores, the other properties as labels. Text attributes become labels of a series `kafka_connect_GROUP` with the
-value 1, one series for each attribute. `docs/compat.md` lists the missing attributes with reasons.
-Source: ConnectMetricsRegistry (Kafka 4.4.0).
+(Confluent's monitoring stacks, Strimzi's reporter) preserve: `kafka_connect_GROUP_ATTRIBUTE` in lower case, with
+underscores instead of hyphens, and with the other properties as labels. A text attribute becomes a label of a series
+`kafka_connect_GROUP` with the value 1; each text attribute has a separate series. `docs/compat.md` lists the missing
+attributes with reasons. Source: ConnectMetricsRegistry (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ ERRORS_TABLE: Final[Table] = {
 }
 
 
-def _startup(kind: str) -> dict[str, str]:
+def _make_startup_table(kind: str) -> dict[str, str]:
     return {
         f"{kind}-startup-attempts-total": f"Completed {kind} startups, successful or failed.",
         f"{kind}-startup-success-total": f"Successful {kind} startups.",
@@ -115,8 +115,8 @@ def _startup(kind: str) -> dict[str, str]:
 WORKER_TABLE: Final[Table] = {
     "connector-count": "Connectors on this worker.",
     "task-count": "Tasks on this worker.",
-    **_startup("connector"),
-    **_startup("task"),
+    **_make_startup_table("connector"),
+    **_make_startup_table("task"),
 }
 WORKER_CONNECTOR_TABLE: Final[Table] = {
     "connector-total-task-count": "Tasks of the connector on this worker.",

@@ -41,17 +41,17 @@ _YIELD = Family("", "gauge", "", ())
 _YIELD_INTERVAL = 100
 """Number of tasks or connectors between two yields."""
 
-_NONE: Mapping[TaskId, TaskValues | None] = MappingProxyType({})
+_NO_JAVA_TASKS: Mapping[TaskId, TaskValues | None] = MappingProxyType({})
 
 Row = tuple[str, Sequence[float]]
 """Labels, and the values of a table's attributes."""
-_ACTIVE = " of Java"
+_JAVA_SUFFIX = " of Java"
 _TASK_TABLES: Mapping[str, Table] = {
     names.TASK: names.COMMON_TABLE,
     names.SOURCE: names.SOURCE_TABLE,
-    names.SOURCE + _ACTIVE: names.SOURCE_ACTIVE_TABLE,
+    names.SOURCE + _JAVA_SUFFIX: names.SOURCE_ACTIVE_TABLE,
     names.SINK: names.SINK_TABLE,
-    names.SINK + _ACTIVE: names.SINK_ACTIVE_TABLE,
+    names.SINK + _JAVA_SUFFIX: names.SINK_ACTIVE_TABLE,
     names.ERRORS: names.ERRORS_TABLE,
 }
 """The attributes of tasks by group; attributes of Java tasks only are separate."""
@@ -78,7 +78,7 @@ def families(
     now_s: float,
     stall_s: float = 0.0,
     *,
-    java: Mapping[TaskId, TaskValues | None] = _NONE,
+    java: Mapping[TaskId, TaskValues | None] = _NO_JAVA_TASKS,
 ) -> Iterator[Family]:
     """Yield all families one by one, so that a long scrape can be interrupted; some are empty.
 
@@ -121,8 +121,14 @@ def _worker(current: CurrentMetrics, connectors: int, tasks: int, now_s: float) 
 
 
 def _startups(startups: Startups, now_s: float) -> tuple[float, ...]:
-    bad, good = shares(startups.results, now_s)
-    return (startups.succeeded + startups.failed, startups.succeeded, good, startups.failed, bad)
+    failure_share, success_share = shares(startups.results, now_s)
+    return (
+        startups.succeeded + startups.failed,
+        startups.succeeded,
+        success_share,
+        startups.failed,
+        failure_share,
+    )
 
 
 def _worker_connectors(states: Mapping[TaskId, State]) -> Iterator[Family]:
@@ -143,8 +149,8 @@ def _connectors(
     find_class_name: Callable[[str], str],
 ) -> Iterator[Family]:
     rows: list[tuple[str, float]] = []
-    for at, name in enumerate(connectors, 1):
-        if at % _YIELD_INTERVAL == 0:
+    for number, name in enumerate(connectors, 1):
+        if number % _YIELD_INTERVAL == 0:
             yield _YIELD
         entry = snapshot.config.connectors.get(name)
         values = (
@@ -160,8 +166,8 @@ def _connectors(
 
 def _connector_state(snapshot: Snapshot, name: ConnectorName) -> State:
     statuses = snapshot.status.statuses.get(name)
-    stored = None if statuses is None else statuses.connector
-    return shown_state(snapshot, name, State.UNASSIGNED if stored is None else stored.state)
+    stored_status = None if statuses is None else statuses.connector
+    return shown_state(snapshot, name, State.UNASSIGNED if stored_status is None else stored_status.state)
 
 
 # -- tasks -------------------------------------------------------------------------------------------------
@@ -183,39 +189,41 @@ def _tasks(
     java: Mapping[TaskId, TaskValues | None],
 ) -> Iterator[Family]:
     rows: dict[str, list[Row]] = {group: [] for group in _TASK_TABLES}
-    for at, task in enumerate(tasks, 1):
-        if at % _YIELD_INTERVAL == 0:
+    for number, task in enumerate(tasks, 1):
+        if number % _YIELD_INTERVAL == 0:
             yield _YIELD
         metrics = current.tasks.get(task)
         if metrics is None:  # the actor has not started yet
             continue
         label = labels(("connector", task.connector), ("task", str(task.task)))
         if task in java:
-            values_by_group = _java(metrics, java[task], now_s)
+            values_by_group = _java_values(metrics, java[task], now_s)
         else:
-            values_by_group = _python(metrics, current.partitions.get(task, 0), now_s)
+            values_by_group = _python_values(metrics, current.partitions.get(task, 0), now_s)
         for group, values in values_by_group.items():
             rows[group].append((label, values))
     for group, table in _TASK_TABLES.items():
-        yield from _columns(group.removesuffix(_ACTIVE), table, rows[group])
+        yield from _columns(group.removesuffix(_JAVA_SUFFIX), table, rows[group])
 
 
-def _python(metrics: TaskMetrics, partitions: int, now_s: float) -> Mapping[str, Sequence[float]]:
+def _python_values(metrics: TaskMetrics, partitions: int, now_s: float) -> Mapping[str, Sequence[float]]:
     """Return the values of a Python task by group."""
     specific = (
-        {names.SOURCE: _source(metrics, now_s)}
+        {names.SOURCE: _source_values(metrics, now_s)}
         if metrics.is_source
-        else {names.SINK: _sink(metrics, partitions, now_s)}
+        else {names.SINK: _sink_values(metrics, partitions, now_s)}
     )
-    return {names.TASK: _common(metrics, now_s), **specific, names.ERRORS: _errors(metrics)}
+    return {names.TASK: _common_values(metrics, now_s), **specific, names.ERRORS: _error_values(metrics)}
 
 
-def _java(metrics: TaskMetrics, measured: TaskValues | None, now_s: float) -> Mapping[str, Sequence[float]]:
+def _java_values(
+    metrics: TaskMetrics, reported_values: TaskValues | None, now_s: float
+) -> Mapping[str, Sequence[float]]:
     """Return the values of a Java task by group, as measured by Kafka's worker, except for the state ratios.
 
-    Unknown totals are omitted, because Kraal's values differ and would appear as a restart of the task.
+    Unknown totals are omitted, because Kraal's own totals differ, so that exporting them would look like a restart.
     """
-    values = {} if measured is None else measured
+    values = {} if reported_values is None else reported_values
     ratios = {
         "running-ratio": metrics.states.ratio(State.RUNNING, now_s),
         "pause-ratio": metrics.states.ratio(State.PAUSED, now_s),
@@ -228,7 +236,7 @@ def _java(metrics: TaskMetrics, measured: TaskValues | None, now_s: float) -> Ma
     return {
         **values_by_group,
         group: _values(values, _TASK_TABLES[group]),
-        group + _ACTIVE: _values(values, _TASK_TABLES[group + _ACTIVE]),
+        group + _JAVA_SUFFIX: _values(values, _TASK_TABLES[group + _JAVA_SUFFIX]),
         names.ERRORS: _values({**values, "last-error-timestamp": last_error_ms}, names.ERRORS_TABLE),
     }
 
@@ -237,21 +245,21 @@ def _values(values: TaskValues, table: Table) -> Sequence[float]:
     return [values.get(attribute, math.nan) for attribute in table]
 
 
-def _common(metrics: TaskMetrics, now_s: float) -> Sequence[float]:
-    bad, good = shares(metrics.commit_results, now_s)
+def _common_values(metrics: TaskMetrics, now_s: float) -> Sequence[float]:
+    failure_share, success_share = shares(metrics.commit_results, now_s)
     return (
         metrics.states.ratio(State.RUNNING, now_s),
         metrics.states.ratio(State.PAUSED, now_s),
         metrics.commit_ms.maximum(now_s),
         metrics.commit_ms.average(now_s),
-        bad,
-        good,
+        failure_share,
+        success_share,
         metrics.batch_size.maximum(now_s),
         metrics.batch_size.average(now_s),
     )
 
 
-def _errors(metrics: TaskMetrics) -> Sequence[float]:
+def _error_values(metrics: TaskMetrics) -> Sequence[float]:
     """Return the error values; retries include batch retries."""
     counts = metrics.errors
     return (
@@ -266,7 +274,7 @@ def _errors(metrics: TaskMetrics) -> Sequence[float]:
     )
 
 
-def _source(metrics: TaskMetrics, now_s: float) -> Sequence[float]:
+def _source_values(metrics: TaskMetrics, now_s: float) -> Sequence[float]:
     """Return the values of a source task. A batch is counted when it is written, including its skipped records."""
     return (
         metrics.read.rate(now_s),
@@ -281,7 +289,7 @@ def _source(metrics: TaskMetrics, now_s: float) -> Sequence[float]:
     )
 
 
-def _sink(metrics: TaskMetrics, partitions: int, now_s: float) -> Sequence[float]:
+def _sink_values(metrics: TaskMetrics, partitions: int, now_s: float) -> Sequence[float]:
     return (
         metrics.read.rate(now_s),
         metrics.read_total,
@@ -316,8 +324,8 @@ def _group(snapshot: Snapshot, group: GroupMetrics, identity: Identity, now_s: f
     )
     yield from _columns(names.REBALANCE, names.REBALANCE_TABLE, [("", values)])
     label = labels(("client_id", identity.client_id))
-    owned = (group.connectors, group.tasks)
-    yield from _columns(names.COORDINATOR, names.COORDINATOR_TABLE, [(label, owned)])
+    assigned_counts = (group.connectors, group.tasks)
+    yield from _columns(names.COORDINATOR, names.COORDINATOR_TABLE, [(label, assigned_counts)])
 
 
 # -- tables to families ------------------------------------------------------------------------------------
@@ -335,11 +343,11 @@ def _texts(
 
 def _columns(group: str, table: Table, rows: Sequence[Row]) -> Iterator[Family]:
     """Yield a family for each attribute from rows of values."""
-    for at, (attribute, text) in enumerate(table.items()):
-        counts = attribute.endswith("-total") or attribute.startswith(("total-", "deadletterqueue-"))
+    for index, (attribute, text) in enumerate(table.items()):
+        is_counter = attribute.endswith("-total") or attribute.startswith(("total-", "deadletterqueue-"))
         yield Family(
             names.metric(group, attribute),
-            "counter" if counts else "gauge",
+            "counter" if is_counter else "gauge",
             text,
-            [(label, values[at]) for label, values in rows],
+            [(label, values[index]) for label, values in rows],
         )

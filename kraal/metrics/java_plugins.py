@@ -21,14 +21,14 @@ TaskValues = Mapping[str, float]
 
 _GROUP: Final = "plugins"
 _DEBEZIUM: Final = "debezium_metrics_"
-_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_]")
-_JVM: Final = ("jvm", "plugins")
+_INVALID_CHARACTER: Final = re.compile(r"[^a-zA-Z0-9_]")
+_JVM_LABEL: Final = ("jvm", "plugins")
 
 Rendered = Mapping[str, tuple[str, Mapping[str, str]]]
 """Families by name: their HELP and TYPE lines, and the line of each series."""
 
 HELP: Final[Mapping[str, str]] = {
-    "kraal_jvm_up": "1 if the JVM responded to this scrape, else 0; if not, its last metrics are reported.",
+    "kraal_jvm_up": "1 if the JVM responded to this scrape, else 0; if 0, the last known metrics are reported.",
     "kraal_jvm_starts_total": "Starts of the JVM since the worker was started.",
     "kraal_jvm_uptime_seconds": "Time since the JVM was started.",
     "kraal_jvm_cpu_seconds_total": "CPU time used by the JVM.",
@@ -67,9 +67,9 @@ class JvmMetrics:
 
 def state_families(metrics: JvmMetrics) -> Iterator[Family]:
     """Yield the families that show whether each JVM is up, and how often it was started."""
-    labeled = [(_connector_label(jvm.connector), jvm) for jvm in metrics.jvms]
-    yield _family("kraal_jvm_up", [(labels, int(jvm.up)) for labels, jvm in labeled])
-    yield _family("kraal_jvm_starts_total", [(labels, jvm.starts) for labels, jvm in labeled])
+    labeled_jvms = [(_connector_label(jvm.connector), jvm) for jvm in metrics.jvms]
+    yield _family("kraal_jvm_up", [(labels, int(jvm.up)) for labels, jvm in labeled_jvms])
+    yield _family("kraal_jvm_starts_total", [(labels, jvm.starts) for labels, jvm in labeled_jvms])
 
 
 def jvm_families(jvm: Mapping[str, Any], connector: str = "") -> Iterator[Family]:
@@ -81,9 +81,9 @@ def jvm_families(jvm: Mapping[str, Any], connector: str = "") -> Iterator[Family
     """
     connector_label = _connector_label(connector)
     areas = [((*connector_label, ("area", area)), jvm[area]) for area in ("heap", "nonheap")]
-    for what in ("used", "committed", "max"):
-        rows = [(label, values[what]) for label, values in areas if what in values]
-        yield _family(f"kraal_jvm_memory_{what}_bytes", rows)
+    for usage in ("used", "committed", "max"):
+        rows = [(label, values[usage]) for label, values in areas if usage in values]
+        yield _family(f"kraal_jvm_memory_{usage}_bytes", rows)
     collectors = [((*connector_label, ("gc", name)), values) for name, values in jvm["collectors"].items()]
     yield _family(
         "kraal_jvm_gc_collections_total", [(label, values["count"]) for label, values in collectors]
@@ -101,14 +101,14 @@ def jvm_families(jvm: Mapping[str, Any], connector: str = "") -> Iterator[Family
         yield _family(name, [(connector_label, jvm[key] / unit)] if key in jvm else [])
 
 
-def plugin_families(measured: Mapping[str, Mapping[str, Any]]) -> Iterator[Family]:
-    """Yield the families of the plugins' metrics; `measured` is the result of `PluginNumbers.take`."""
-    merged: dict[str, tuple[str, dict[str, float]]] = {}
-    for name, metric in measured["plugins"].items():
-        _merge(merged, names.metric(_GROUP, _clean(name)), metric, lower=True)
-    for name, metric in measured["debezium"].items():
-        _merge(merged, _DEBEZIUM + _clean(name), metric, lower=False)
-    for name, (text, rows) in merged.items():
+def plugin_families(metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Family]:
+    """Yield the families of the plugins' metrics; `metrics` is the result of `PluginNumbers.take`."""
+    merged_families: dict[str, tuple[str, dict[str, float]]] = {}
+    for name, metric in metrics["plugins"].items():
+        _merge(merged_families, names.metric(_GROUP, _sanitize_name(name)), metric, lower=True)
+    for name, metric in metrics["debezium"].items():
+        _merge(merged_families, _DEBEZIUM + _sanitize_name(name), metric, lower=False)
+    for name, (text, rows) in merged_families.items():
         yield Family(name, _kind(name), text, list(rows.items()))
 
 
@@ -155,13 +155,13 @@ def _merge(
         rows.setdefault(labels(*pairs.items()), float(value))
 
 
-def _clean(name: str) -> str:
-    return _NOT_IN_NAMES.sub("_", name)
+def _sanitize_name(name: str) -> str:
+    return _INVALID_CHARACTER.sub("_", name)
 
 
 def _label(tag: str) -> str:
     """Return a valid label name, which starts with a letter because Prometheus reserves names with `__`."""
-    label = _clean(tag).lstrip("_")
+    label = _sanitize_name(tag).lstrip("_")
     return label if label[:1].isalpha() else f"tag_{label}"
 
 
@@ -170,4 +170,9 @@ def _kind(name: str) -> Literal["counter", "gauge"]:
 
 
 def _family(name: str, rows: Sequence[tuple[tuple[tuple[str, str], ...], float]]) -> Family:
-    return Family(name, _kind(name), HELP[name], [(labels(_JVM, *more), value) for more, value in rows])
+    return Family(
+        name,
+        _kind(name),
+        HELP[name],
+        [(labels(_JVM_LABEL, *extra_labels), value) for extra_labels, value in rows],
+    )

@@ -14,7 +14,7 @@ from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.text import Family, labels
 from kraal.metrics.thread_pools import PoolState
 
-_KINDS: Final = {
+_KIND_BY_PREFIX: Final = {
     "connector ": "connectors",
     "task ": "tasks",
     "validation-": "validations",
@@ -45,7 +45,7 @@ def load_families(metrics: LoadMetrics) -> Iterator[Family]:
     """Yield the families; actors of connectors, tasks and requests are aggregated by kind."""
     depths: Counter[str] = Counter()
     for name, depth in metrics.mailboxes.items():
-        depths[_format(name)] += depth
+        depths[_format_actor(name)] += depth
     yield Family(
         "kraal_mailbox_messages",
         "gauge",
@@ -56,13 +56,13 @@ def load_families(metrics: LoadMetrics) -> Iterator[Family]:
         "kraal_rest_waiting_requests",
         "gauge",
         "REST requests that wait, by resource.",
-        [(labels(("for", what)), count) for what, count in metrics.waiting.items()],
+        [(labels(("for", resource)), count) for resource, count in metrics.waiting.items()],
     )
     yield Family(
         "kraal_rest_refused_requests_total",
         "counter",
         "REST requests rejected with 503 because the worker was overloaded, by resource.",
-        [(labels(("for", what)), count) for what, count in metrics.refused.items()],
+        [(labels(("for", resource)), count) for resource, count in metrics.refused.items()],
     )
     yield Family(
         "kraal_rest_body_bytes",
@@ -90,5 +90,5 @@ def load_families(metrics: LoadMetrics) -> Iterator[Family]:
     )
 
 
-def _format(name: str) -> str:
-    return next((kind for start, kind in _KINDS.items() if name.startswith(start)), name)
+def _format_actor(name: str) -> str:
+    return next((kind for start, kind in _KIND_BY_PREFIX.items() if name.startswith(start)), name)

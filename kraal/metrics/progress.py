@@ -101,15 +101,19 @@ class ProgressReports:
         for name in names if only is None else {only}.intersection(names):
             task_reports: list[dict[str, Json]] = []
             for task in tasks.get(name, ()):
-                values = _java(java[task]) if task in java else _python(current.tasks[task], now_s)
-                state = _state(self.metrics, snapshot, current, task, now_s)
+                values = (
+                    _java_progress(java[task])
+                    if task in java
+                    else _python_progress(current.tasks[task], now_s)
+                )
+                state = _state_fields(self.metrics, snapshot, current, task, now_s)
                 task_reports.append({"id": task.task, "worker_id": snapshot.worker_id, **values, **state})
             cause = stalls.get(name)
             cause = None if cause is None else secrets.scrub(cause)
             yield name, ConnectorProgress(task_reports, recent.get(name, NO_RATES), cause)
 
 
-def _python(metrics: TaskMetrics, now_s: float) -> dict[str, Json]:
+def _python_progress(metrics: TaskMetrics, now_s: float) -> dict[str, Json]:
     errors = metrics.errors
     return {
         "records_per_second": _number(metrics.records.rate(now_s)),
@@ -128,7 +132,7 @@ def _python(metrics: TaskMetrics, now_s: float) -> dict[str, Json]:
     }
 
 
-def _java(values: TaskValues | None) -> dict[str, Json]:
+def _java_progress(values: TaskValues | None) -> dict[str, Json]:
     """Return the progress of a Java task; durations are means of recent batches, and missing values are null."""
 
     def first_value(*attributes: str) -> float | None:
@@ -152,7 +156,7 @@ def _java(values: TaskValues | None) -> dict[str, Json]:
     }
 
 
-def _state(
+def _state_fields(
     metrics: MetricsRegistry, snapshot: Snapshot, current: CurrentMetrics, task: TaskId, now_s: float
 ) -> dict[str, Json]:
     state = task_state(snapshot, task)

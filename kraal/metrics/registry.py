@@ -43,11 +43,11 @@ class InstanceState:
     state: State | None = None
     """The latest reported state, if any."""
     state_s: float | None = None
-    """Time of that report."""
+    """Time of the latest report."""
     failure: str = ""
     """Why the connector failed to generate task configs in the latest attempt; empty if it succeeded."""
     failing_since_s: float | None = None
-    """Time of the first of these failures."""
+    """Time of the first failure since the last success."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +86,8 @@ class MetricsRegistry:
         """Written by membership."""
         self._plugin_versions: dict[Instance, str | None] = {}
         self._instance_states: dict[Instance, InstanceState] = {}
-        """The states of the instances of this worker; all RUNNING instances are also in `_up`."""
-        self._up: set[Instance] = set()
+        """The states of the instances of this worker; all RUNNING instances are also in `_started`."""
+        self._started: set[Instance] = set()
         """The instances that started successfully."""
         self._tasks: dict[TaskId, TaskMetrics] = {}
         self._partitions: dict[TaskId, int] = {}
@@ -154,7 +154,7 @@ class MetricsRegistry:
 
     def record_start(self, instance: Instance) -> None:
         """Record the start of an instance."""
-        self._forget(instance)
+        self._discard_metrics(instance)
         self._plugin_versions[instance] = None
         self._instance_states[instance] = InstanceState(self.time.now())
 
@@ -179,11 +179,11 @@ class MetricsRegistry:
             return
         self._instance_states[instance] = replace(instance_state, state=state, state_s=now_s)
         self._plugin_versions[instance] = version or self._plugin_versions.get(instance)
-        if instance in self._up or state not in (State.RUNNING, State.FAILED):
+        if instance in self._started or state not in (State.RUNNING, State.FAILED):
             return
         succeeded = state is State.RUNNING
         if succeeded:
-            self._up.add(instance)
+            self._started.add(instance)
         if isinstance(instance, TaskId):
             self._task_startups = self._task_startups.add_startup(now_s, succeeded=succeeded)
         else:
@@ -191,12 +191,12 @@ class MetricsRegistry:
 
     def remove(self, instance: Instance) -> None:
         """Remove an instance that has stopped."""
-        self._forget(instance)
+        self._discard_metrics(instance)
 
-    def _forget(self, instance: Instance) -> None:
+    def _discard_metrics(self, instance: Instance) -> None:
         self._plugin_versions.pop(instance, None)
         self._instance_states.pop(instance, None)
-        self._up.discard(instance)
+        self._started.discard(instance)
         if isinstance(instance, TaskId):
             self._tasks.pop(instance, None)
             self._partitions.pop(instance, None)

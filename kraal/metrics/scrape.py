@@ -36,7 +36,7 @@ class Scrape:
     """Returns the metrics of the plugins' JVMs for these instances; None if the worker has no Java plugins."""
 
     def __call__(self) -> Iterator[str]:
-        """Yield the text of one consistent view in pieces, each rendered within milliseconds; some are empty."""
+        """Yield the text of one consistent view in pieces, each rendered within milliseconds; pieces may be empty."""
         metrics, current = self.metrics, self.metrics.current()
         java = None if self.java is None else self.java(current.plugin_versions)
         metric_families = families(
@@ -48,8 +48,8 @@ class Scrape:
             metrics.stall_s,
             java={} if java is None else java.tasks,
         )
-        load_families_ = () if self.load is None else load_families(self.load())
-        pieces = map(render, chain(metric_families, load_families_))
+        worker_load = () if self.load is None else load_families(self.load())
+        pieces = map(render, chain(metric_families, worker_load))
         if java is None:
             return pieces
         return chain(pieces, map(render, state_families(java)), (java.text,))

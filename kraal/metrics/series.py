@@ -38,7 +38,7 @@ COLUMNS: Final = ("records_per_second", "poll_ms", "write_ms", "commit_ms", "bac
 Values = Sequence[float | None]
 """One value for each sample, oldest first; None for a gap or a missing value."""
 _ZERO_RATES: Final[Values] = (0,) * RECENT
-Changed = Callable[[frozenset[ConnectorName]], None]
+ChangeListener = Callable[[frozenset[ConnectorName]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,20 +144,20 @@ class Series:
     """The samples of this worker's tasks. `sample` is called by one thread; other methods are thread-safe."""
 
     def __init__(self, metrics: MetricsRegistry, max_bytes: int = MAX_BYTES) -> None:
-        """`max_bytes`: memory limit for all tasks; tasks beyond the limit have no samples."""
+        """Create the series. `max_bytes`: memory limit for all tasks; tasks beyond the limit have no samples."""
         self._metrics = metrics
         self._max_tasks = max_bytes // TASK_BYTES
         self._lock = threading.Lock()
         self._rings: dict[TaskId, _Ring] = {}
-        self._first = self._number = self._number_now()
-        """Sequence numbers of the first sample, which is a gap, and of the latest; number * step is the time."""
+        self._first = self._number = self._current_number()
+        """Numbers of the first sample, which is a gap, and of the latest sample; number * step is the sample's time."""
         self._sampled_s = metrics.time.now()
-        self._zero_ms = self._zero_now()
+        self._zero_ms = self._current_zero_ms()
         """Wall-clock time of sample 1, a multiple of the step."""
         self._recent: tuple[int, Mapping[ConnectorName, Values]] = (-1, {})
         """The number of the latest sample in the recent rates, and the rates."""
-        self._listeners: tuple[Changed, ...] = ()
-        self._warned = False
+        self._listeners: tuple[ChangeListener, ...] = ()
+        self._has_warned = False
 
     # -- the sampler ---------------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class Series:
         """Take one sample of each task if it is due, and notify the listeners."""
         current = self._metrics.current()
         with self._lock:
-            number, now_s = self._number_now(), self._metrics.time.now()
+            number, now_s = self._current_number(), self._metrics.time.now()
             if number <= self._number:
                 return
             elapsed_s, self._sampled_s = max(now_s - self._sampled_s, 0.001), now_s
@@ -178,31 +178,32 @@ class Series:
             for skipped_number in skipped:
                 self._skip(skipped_number)
             self._follow_wall_clock()
-            removed = self._skip_removed(current.tasks, number)
+            removed_tasks = self._skip_removed(current.tasks, number)
             for task, task_metrics in current.tasks.items():
-                ring = self._rings.get(task) or self._new_ring(task, number, removed)
+                ring = self._rings.get(task) or self._new_ring(task, number, removed_tasks)
                 if ring is not None:
-                    runs = task_metrics.states.state is State.RUNNING
-                    backlog = current.backlogs.get(task) if runs else None
+                    is_running = task_metrics.states.state is State.RUNNING
+                    backlog = current.backlogs.get(task) if is_running else None
                     state = task_metrics.states.state or State.UNASSIGNED
                     stalled = task_progress(current, task, state, now_s, self._metrics.stall_s).stalled
                     records = None if backlog is None else backlog.records
                     ring.take(number, task_metrics, records, elapsed_s, stalled=stalled)
-            changed = self._changed() if self._listeners else frozenset()
-        for listener in self._listeners if changed else ():
-            listener(changed)
+            changed_connectors = self._changed() if self._listeners else frozenset()
+        for listener in self._listeners if changed_connectors else ():
+            listener(changed_connectors)
 
-    def listen(self, changed: Changed) -> Callable[[], None]:
-        """Call `changed` after each sample with the connectors whose metrics changed; return a function to stop.
+    def listen(self, on_change: ChangeListener) -> Callable[[], None]:
+        """Call `on_change` after each sample with the connectors whose metrics changed.
 
-        `changed` is called on the sampler's thread, only if there are changed connectors, and must not block.
+        Returns a function that removes the listener. `on_change` is called on the sampler's thread, only if there are
+        changed connectors, and must not block.
         """
         with self._lock:
-            self._listeners = (*self._listeners, changed)
+            self._listeners = (*self._listeners, on_change)
 
         def end() -> None:
             with self._lock:
-                self._listeners = tuple(listener for listener in self._listeners if listener is not changed)
+                self._listeners = tuple(listener for listener in self._listeners if listener is not on_change)
 
         return end
 
@@ -214,8 +215,8 @@ class Series:
             first = max(self._first, self._number - SAMPLES) + 1
             start_ms = self._zero_ms + (first - 1) * STEP_MS
             if since_ms is not None and since_ms > start_ms:
-                later = min(-((start_ms - since_ms) // STEP_MS), self._number - first + 1)
-                first, start_ms = first + later, start_ms + later * STEP_MS
+                skipped_count = min(-((start_ms - since_ms) // STEP_MS), self._number - first + 1)
+                first, start_ms = first + skipped_count, start_ms + skipped_count * STEP_MS
             count = max(self._number - first + 1, 0)
             tasks = {
                 task.task: {
@@ -243,16 +244,16 @@ class Series:
 
     # -- called with the lock held -------------------------------------------------------------------------
 
-    def _number_now(self) -> int:
+    def _current_number(self) -> int:
         return int(self._metrics.time.now() // STEP_S)
 
-    def _zero_now(self) -> int:
+    def _current_zero_ms(self) -> int:
         time = self._metrics.time
         return int(time.wall_ms() - time.now() * 1000) // STEP_MS * STEP_MS
 
     def _follow_wall_clock(self) -> None:
         """Adjust to a change of the wall clock; ignore small corrections."""
-        zero_ms = self._zero_now()
+        zero_ms = self._current_zero_ms()
         if abs(zero_ms - self._zero_ms) > STEP_MS:
             self._zero_ms = zero_ms
 
@@ -265,7 +266,7 @@ class Series:
 
         Return the remaining removed tasks, the earliest removed last.
         """
-        removed: list[TaskId] = []
+        removed_tasks: list[TaskId] = []
         for task in [task for task in self._rings if task not in current_tasks]:
             ring = self._rings[task]
             if number - ring.seen >= SAMPLES:
@@ -273,22 +274,22 @@ class Series:
             else:
                 ring.leave()
                 ring.skip(number)
-                removed.append(task)
-        return sorted(removed, key=lambda task: self._rings[task].seen, reverse=True)
+                removed_tasks.append(task)
+        return sorted(removed_tasks, key=lambda task: self._rings[task].seen, reverse=True)
 
-    def _new_ring(self, task: TaskId, number: int, removed: list[TaskId]) -> _Ring | None:
-        """Add a task; if necessary, evict the earliest removed task, the last of `removed`."""
+    def _new_ring(self, task: TaskId, number: int, removed_tasks: list[TaskId]) -> _Ring | None:
+        """Add a task; if necessary, evict the earliest removed task, the last of `removed_tasks`."""
         if len(self._rings) >= self._max_tasks:
-            if not removed:
+            if not removed_tasks:
                 self._warn()
                 return None
-            del self._rings[removed.pop()]
+            del self._rings[removed_tasks.pop()]
         ring = self._rings[task] = _Ring(number)
         return ring
 
     def _warn(self) -> None:
-        if not self._warned:
-            self._warned = True
+        if not self._has_warned:
+            self._has_warned = True
             log.warning(
                 "Keeping recent metrics for only %d tasks; charts are unavailable for the rest",
                 self._max_tasks,
@@ -313,7 +314,7 @@ class Sampler:
     """Context manager of the thread that takes the samples of a series."""
 
     def __init__(self, series: Series, pause_s: float = STEP_S) -> None:
-        """`pause_s`: delay after an error."""
+        """Create the sampler. `pause_s`: delay after an error."""
         self._series = series
         self._pause_s = pause_s
         self._closed = threading.Event()

@@ -40,29 +40,29 @@ Rows = list[tuple[str, float]]
 def supervision(
     snapshot: Snapshot, current: CurrentMetrics, states: Mapping[TaskId, State], now_s: float, stall_s: float
 ) -> Iterator[Family]:
-    """Yield the families. `states`: REST states of this worker's tasks, sorted."""
+    """Yield the families. `states` contains the REST states of this worker's tasks, sorted by task."""
     connectors = sorted(instance for instance in current.plugin_versions if not isinstance(instance, TaskId))
     yield from _restarts("connector", connectors, snapshot.watched)
     yield from _restarts("task", list(states), snapshot.watched)
     yield from _stalls("connector", connector_stalls(snapshot, current, now_s, stall_s))
-    due: Rows = []
+    due_rows: Rows = []
     stalls: list[tuple[TaskId, Stall | None]] = []
     ages: Rows = []
     backlogs: Rows = []
-    for at, (task, state) in enumerate(states.items(), 1):
-        if at % _YIELD_INTERVAL == 0:
+    for number, (task, state) in enumerate(states.items(), 1):
+        if number % _YIELD_INTERVAL == 0:
             yield _YIELD
         label = _labels(task)
         watched = snapshot.watched.get(task)
         if watched is not None and watched.due_ms is not None:
-            due.append((label, watched.due_ms))
+            due_rows.append((label, watched.due_ms))
         progress = task_progress(current, task, state, now_s, stall_s)
         stalls.append((task, progress.stall))
         if progress.batch_age_s is not None:
             ages.append((label, round(progress.batch_age_s * 1000)))
         if state is State.RUNNING and (backlog := current.backlogs.get(task)) is not None:
             backlogs.append((label, backlog.records))
-    yield _family("kraal_task_next_restart_timestamp_ms", due)
+    yield _family("kraal_task_next_restart_timestamp_ms", due_rows)
     yield from _stalls("task", stalls)
     yield _family("kraal_task_last_batch_age_ms", ages)
     yield _family("kraal_task_backlog_records", backlogs)
@@ -72,13 +72,13 @@ def _restarts(
     kind: str, instances: Sequence[Instance], watched: Mapping[Instance, FailureHistory]
 ) -> Iterator[Family]:
     totals: Rows = []
-    given_up: Rows = []
+    given_up_rows: Rows = []
     for instance in instances:
         history, label = watched.get(instance), _labels(instance)
         totals.append((label, 0 if history is None else history.total))
-        given_up.append((label, int(history is not None and history.given_up is not None)))
+        given_up_rows.append((label, int(history is not None and history.given_up is not None)))
     yield _family(f"kraal_{kind}_auto_restarts_total", totals)
-    yield _family(f"kraal_{kind}_auto_restart_given_up", given_up)
+    yield _family(f"kraal_{kind}_auto_restart_given_up", given_up_rows)
 
 
 def _stalls(kind: str, stalls: Iterable[tuple[Instance, Stall | None]]) -> Iterator[Family]:
@@ -93,10 +93,10 @@ def _stalls(kind: str, stalls: Iterable[tuple[Instance, Stall | None]]) -> Itera
     yield _family(f"kraal_{kind}_stall", kinds)
 
 
-def _labels(instance: Instance, *more: tuple[str, str]) -> str:
+def _labels(instance: Instance, *extra_labels: tuple[str, str]) -> str:
     if isinstance(instance, TaskId):
-        return labels(("connector", instance.connector), ("task", str(instance.task)), *more)
-    return labels(("connector", instance), *more)
+        return labels(("connector", instance.connector), ("task", str(instance.task)), *extra_labels)
+    return labels(("connector", instance), *extra_labels)
 
 
 def _family(name: str, rows: Rows) -> Family:

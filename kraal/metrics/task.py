@@ -1,6 +1,7 @@
 """Metrics of a task since its last start.
 
-`TaskMetrics` contains the published values; `TaskMeter` is used by the task's actor, which reports events to it.
+`TaskMetrics` contains the published values; `TaskMeter` is the meter to which the task's actor
+reports events.
 Source: WorkerTask.TaskMetricsGroup, AbstractWorkerSourceTask.SourceTaskMetricsGroup,
 WorkerSinkTask.SinkTaskMetricsGroup, ErrorHandlingMetrics, StateTracker (Kafka 4.4.0).
 """
@@ -20,10 +21,10 @@ class Time(Protocol):
     """Source of the current time."""
 
     def now(self) -> float:
-        """Return monotonic seconds."""
+        """Return the monotonic time in seconds."""
 
     def wall_ms(self) -> int:
-        """Return milliseconds since the epoch."""
+        """Return the wall-clock time in milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class TaskMetrics:
     transaction_size: Sampled
     """Records per transaction of an exactly-once source."""
     batch_s: float | None = None
-    """Time of the latest written batch, in monotonic seconds; None if this run has written none."""
+    """Time of the latest written batch, in monotonic seconds; None if this run has not written a batch."""
     way: str = ""
     """The execution mode of the latest batch, with the reason, as text."""
     committing_s: float | None = None
@@ -163,7 +164,7 @@ class TaskMeter:
         windows: Windows,
         publish: Callable[[TaskId, TaskMetrics], None],
     ) -> None:
-        """`publish` is called after each change, always with the same object."""
+        """Create a meter. `publish` is called after each change, always with the same object."""
         self._task = task
         self._time = time
         self._publish = publish
@@ -286,7 +287,7 @@ class TaskMeter:
             self._commit_began_s = None
             self._set(commit_results=self._metrics.commit_results.record(0, self._time.now()))
 
-    def _set(self, **parts: Any) -> None:
-        for name, value in parts.items():
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
             setattr(self._metrics, name, value)
         self._publish(self._task, self._metrics)

@@ -12,8 +12,8 @@ from typing import Literal
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_LABEL = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-_HELP = str.maketrans({"\\": r"\\", "\n": r"\n"})
+_LABEL_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def escape(value: str) -> str:
     """Escape a label value for use between quotes. A lone surrogate becomes `?`, as in JSON."""
     if value.isascii() and not ('"' in value or "\\" in value or "\n" in value):
         return value
-    return value.translate(_LABEL).encode("utf-8", "replace").decode("utf-8")
+    return value.translate(_LABEL_ESCAPES).encode("utf-8", "replace").decode("utf-8")
 
 
 def render(family: Family) -> str:
@@ -45,7 +45,7 @@ def render(family: Family) -> str:
     if not family.rows:
         return ""
     name = family.name
-    head = f"# HELP {name} {family.help.translate(_HELP)}\n# TYPE {name} {family.kind}\n"
+    head = f"# HELP {name} {family.help.translate(_HELP_ESCAPES)}\n# TYPE {name} {family.kind}\n"
     # `value - value == 0` holds only for finite values, which have Python's format.
     lines = [
         f"{name}{label} {value if value - value == 0 else number(value)}\n" for label, value in family.rows

@@ -1,4 +1,4 @@
-"""OpenTelemetry traces of batches: a span for each batch, created after its offsets are stored.
+"""OpenTelemetry traces of batches: a span for each batch, created after the batch's offsets are stored.
 
 Requires the packages of the extra `otel`; this module is imported only if `tracing.enabled=true`. The SDK's environment
 variables (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`, …) configure the exporter and the sampler.
@@ -24,9 +24,9 @@ from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.metrics.task import TaskMeter, TaskMetrics, Time
 from kraal.metrics.windows import Windows
 
-FLUSH_S: Final = 3.0
+FLUSH_TIMEOUT_S: Final = 3.0
 """Maximum time to send the last spans at shutdown."""
-_NS: Final = 1_000_000_000
+_NS_PER_SECOND: Final = 1_000_000_000
 
 Phases = Sequence[tuple[str, int, int]]
 """Name, start and end of each phase of a batch, in nanoseconds since the epoch."""
@@ -49,8 +49,11 @@ class TracedMeter(TaskMeter):
         super().__init__(task, is_source=is_source, time=time, **more)
         self._tracer = tracer
         self._is_source = is_source
-        self._names: dict[str, str | int] = {"kraal.connector": task.connector, "kraal.task": task.task}
-        self._written: _WrittenBatch | None = None
+        self._task_attributes: dict[str, str | int] = {
+            "kraal.connector": task.connector,
+            "kraal.task": task.task,
+        }
+        self._pending_batch: _WrittenBatch | None = None
 
     @override
     def record_batch(
@@ -69,36 +72,40 @@ class TracedMeter(TaskMeter):
             continuous=continuous,
         )  # fmt: skip
         end_ns = self._now_ns()
-        write_ns = end_ns - round(duration_s * _NS)
-        start_ns = write_ns - (round(poll_s * _NS) if self._is_source else 0)
+        write_ns = end_ns - round(duration_s * _NS_PER_SECOND)
+        start_ns = write_ns - (round(poll_s * _NS_PER_SECOND) if self._is_source else 0)
         phases = [("poll", start_ns, write_ns)] if start_ns < write_ns else []
         attributes: dict[str, str | int] = {
-            **self._names,
+            **self._task_attributes,
             "kraal.records.read": records if read is None else read,
             "kraal.records.written": records,
             "kraal.records.failed": errors.errors,
             "kraal.way": way,
         }
         # For continuous writes, the duration is the time since the last report, because there are no phases.
-        self._written = _WrittenBatch(
+        self._pending_batch = _WrittenBatch(
             attributes, [] if continuous else [*phases, ("write", write_ns, end_ns)], start_ns, end_ns
         )
 
     @override
     def record_transaction(self, records: int) -> None:
         super().record_transaction(records)
-        if self._written is not None:
-            self._written.attributes["kraal.records.in_transaction"] = records
+        if self._pending_batch is not None:
+            self._pending_batch.attributes["kraal.records.in_transaction"] = records
 
     @override
     def record_commit(self) -> None:
         since_s = self._metrics.committing_s  # start of the first attempt
         took_s = 0.0 if since_s is None else self._time.now() - since_s
         super().record_commit()
-        if self._written is not None and took_s:
-            self._written.end_ns = self._now_ns()
-            self._written.phases.append(
-                ("commit", self._written.end_ns - round(took_s * _NS), self._written.end_ns)
+        if self._pending_batch is not None and took_s:
+            self._pending_batch.end_ns = self._now_ns()
+            self._pending_batch.phases.append(
+                (
+                    "commit",
+                    self._pending_batch.end_ns - round(took_s * _NS_PER_SECOND),
+                    self._pending_batch.end_ns,
+                )
             )
         self._end(Status(StatusCode.OK))
 
@@ -108,15 +115,15 @@ class TracedMeter(TaskMeter):
         self._end(Status(StatusCode.ERROR, "The task failed before the offsets were stored"))
 
     def _end(self, status: Status) -> None:
-        written, self._written = self._written, None
-        if written is None:
+        batch, self._pending_batch = self._pending_batch, None
+        if batch is None:
             return
-        span = self._tracer.start_span("batch", start_time=written.start_ns, attributes=written.attributes)
-        inside = set_span_in_context(span)
-        for name, start_ns, end_ns in written.phases:
-            self._tracer.start_span(name, inside, start_time=start_ns).end(end_ns)
+        span = self._tracer.start_span("batch", start_time=batch.start_ns, attributes=batch.attributes)
+        parent_context = set_span_in_context(span)
+        for name, start_ns, end_ns in batch.phases:
+            self._tracer.start_span(name, parent_context, start_time=start_ns).end(end_ns)
         span.set_status(status)
-        span.end(written.end_ns)
+        span.end(batch.end_ns)
 
     def _now_ns(self) -> int:
         return self._time.wall_ms() * 1_000_000
@@ -143,7 +150,7 @@ class Traces:
             task, tracer=self._tracer, is_source=is_source, time=time, windows=windows, publish=publish
         )
 
-    def close(self, timeout_s: float = FLUSH_S) -> None:
+    def close(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         """Send the last spans; spans that are not sent in time are lost."""
         sender = threading.Thread(target=self._provider.shutdown, name="last spans", daemon=True)
         sender.start()
@@ -151,7 +158,7 @@ class Traces:
 
 
 def create_resource(worker_id: str) -> Resource:
-    """Return the worker's resource attributes of all spans; environment variables take precedence."""
+    """Return the resource attributes of all spans of a worker; environment variables take precedence."""
     service = {"service.name": "kraal", "service.version": __version__, "service.instance.id": worker_id}
     return Resource.create().merge(Resource(service)).merge(OTELResourceDetector().detect())
 

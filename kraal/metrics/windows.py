@@ -48,14 +48,14 @@ class Sampled:
         """Return a copy with one more event."""
         samples, windows = self.samples, self.windows
         if samples and now_s - samples[-1].began_s < windows.length_s:
-            last = samples[-1]
+            last_sample = samples[-1]
             updated = _Sample(
-                last.began_s,
+                last_sample.began_s,
                 now_s,
-                last.events + 1,
-                last.total + value,
-                max(last.maximum, value),
-                min(last.minimum, value),
+                last_sample.events + 1,
+                last_sample.total + value,
+                max(last_sample.maximum, value),
+                min(last_sample.minimum, value),
             )
             return Sampled(windows, (*samples[:-1], updated))
         new_sample = _Sample(now_s, now_s, 1, value, value, value)

@@ -1,7 +1,7 @@
 """Changes a plugin lock: resolves all added plugins, then replaces the files and the lock.
 
 Files are renamed into place before the lock, and no file is deleted. A worker that reads the old lock thus still finds
-its files, except those replaced by a file of the same name.
+its files, except files that were replaced with a new file of the same name.
 """
 
 from __future__ import annotations
@@ -63,22 +63,24 @@ def add(path: Path, plugins: Sequence[str]) -> Change:
         added, provided, connectors = list(lock.added), list[str](), list[str]()
         if coordinates:
             added = _replace_projects(added, coordinates)
-            jars, provided = resolve_jars([each for each in added if is_coordinates(each)], scratch)
-            connectors = [each.name for each, jar in jars if each.name in coordinates and has_connectors(jar)]
+            jars, provided = resolve_jars([plugin for plugin in added if is_coordinates(plugin)], scratch)
+            connectors = [
+                entry.name for entry, jar in jars if entry.name in coordinates and has_connectors(jar)
+            ]
         if packages:
             package_names = [
                 Path(package).name if package.endswith(".whl") else package for package in packages
             ]
-            projects = {_project(each) for each in package_names}
-            remaining_wheels = [str(file) for each, file in wheels if each.module not in projects]
+            projects = {_project_name(name) for name in package_names}
+            remaining_wheels = [str(file) for entry, file in wheels if entry.module not in projects]
             resolved_wheels = resolve_wheels([*remaining_wheels, *packages], scratch)
             _reject_installed(package_names, resolved_wheels)
             added = _replace_projects(added, package_names)
             wheels = _drop_unused(added, resolved_wheels, scratch) if remaining_wheels else resolved_wheels
         if java_plugins:
             resolved_java = resolve_java(java_plugins, scratch)
-            replaced_modules = {each.module for each, _ in resolved_java}
-            added = _replace_projects(added, [each.name for each, _ in resolved_java])
+            replaced_modules = {entry.module for entry, _ in resolved_java}
+            added = _replace_projects(added, [entry.name for entry, _ in resolved_java])
             java_files = [
                 *(pair for pair in java_files if pair[0].module not in replaced_modules),
                 *resolved_java,
@@ -91,13 +93,14 @@ def remove(path: Path, plugins: Sequence[str]) -> Change:
     """Remove entries and their unused dependencies. Raises PluginLockError, JarsUnavailable, JavaMissing."""
     with _open_for_change(path) as (lock, scratch):
         removed_plugins = {_find_added(lock, plugin) for plugin in plugins}
-        added, provided = [each for each in lock.added if each not in removed_plugins], list[str]()
+        added = [plugin for plugin in lock.added if plugin not in removed_plugins]
+        provided: list[str] = []
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
         if any(map(is_coordinates, removed_plugins)):
-            jars, provided = resolve_jars([each for each in added if is_coordinates(each)], scratch)
-        if not all(is_coordinates(each) or is_java(each) for each in removed_plugins):
+            jars, provided = resolve_jars([plugin for plugin in added if is_coordinates(plugin)], scratch)
+        if not all(is_coordinates(plugin) or is_java(plugin) for plugin in removed_plugins):
             wheels = _drop_unused(added, wheels, scratch)
-        java_files = _locked_files(path, [each for each in lock.java if each.name in added])
+        java_files = _locked_files(path, [entry for entry in lock.java if entry.name in added])
         return _replace(path, lock, added, jars, wheels, java_files, provided)
 
 
@@ -107,23 +110,23 @@ def relock(path: Path) -> Change:
     Plugins added as a file or directory do not change. Raises PluginLockError, JarsUnavailable, JavaMissing.
     """
     with _open_for_change(path) as (lock, scratch):
-        jars, provided = resolve_jars([each for each in lock.added if is_coordinates(each)], scratch)
+        jars, provided = resolve_jars([plugin for plugin in lock.added if is_coordinates(plugin)], scratch)
         wheel_files = _locked_files(path, [wheel for wheel in lock.wheels if wheel.file in lock.added])
         requirements = [
-            each
-            for each in lock.added
-            if not is_coordinates(each) and not is_java(each) and not each.endswith(".whl")
+            plugin
+            for plugin in lock.added
+            if not is_coordinates(plugin) and not is_java(plugin) and not plugin.endswith(".whl")
         ]
         wheels = resolve_wheels([*(str(file) for _, file in wheel_files), *requirements], scratch)
         java_files = [
-            *_locked_files(path, [each for each in lock.java if not is_java_coordinates(each.name)]),
-            *resolve_java([each for each in lock.added if is_java_coordinates(each)], scratch),
+            *_locked_files(path, [entry for entry in lock.java if not is_java_coordinates(entry.name)]),
+            *resolve_java([plugin for plugin in lock.added if is_java_coordinates(plugin)], scratch),
         ]
         return _replace(path, lock, lock.added, jars, wheels, java_files, provided)
 
 
 def _check_package(text: str) -> str:
-    """Return a requirement unchanged, and the absolute path of a wheel. Raises PluginLockError."""
+    """Return a requirement unchanged, or the absolute path of a wheel. Raises PluginLockError."""
     if text.endswith(".whl"):
         if not Path(text).is_file():
             raise PluginLockError(f"Wheel {text} does not exist.")
@@ -138,7 +141,7 @@ def _check_package(text: str) -> str:
     )
 
 
-def _project(requirement: str) -> str:
+def _project_name(requirement: str) -> str:
     """Return a requirement's project name, the coordinates without the revision, or a Java plugin's file name."""
     if is_coordinates(requirement) or is_java_coordinates(requirement):
         return requirement.rpartition(":")[0]
@@ -152,27 +155,28 @@ def _project(requirement: str) -> str:
 
 def _replace_projects(added: Sequence[str], new_plugins: Sequence[str]) -> list[str]:
     """Return `added` and `new_plugins`, without other versions of the new projects."""
-    projects = {_project(each) for each in new_plugins}
-    return [*(each for each in added if _project(each) not in projects), *dict.fromkeys(new_plugins)]
+    projects = {_project_name(plugin) for plugin in new_plugins}
+    remaining_plugins = (plugin for plugin in added if _project_name(plugin) not in projects)
+    return [*remaining_plugins, *dict.fromkeys(new_plugins)]
 
 
 def _reject_installed(names: Sequence[str], wheels: LockedFiles) -> None:
-    """Raise PluginLockError if a package resolved to no wheel, because Kraal's environment contains it."""
-    modules = {each.module for each, _ in wheels}
-    for each in names:
-        if _project(each) not in modules:
-            raise PluginLockError(f"{each} is already installed in Kraal's environment and needs no lock.")
+    """Raise PluginLockError for a package without a wheel, which Kraal's environment therefore contains."""
+    modules = {entry.module for entry, _ in wheels}
+    for name in names:
+        if _project_name(name) not in modules:
+            raise PluginLockError(f"{name} is already installed in Kraal's environment and needs no lock.")
 
 
 def _find_added(lock: Lock, text: str) -> str:
     """Return the added plugin with a name or project name. Raises PluginLockError."""
-    for each in lock.added:
-        project = _project(each)
-        if text in (each, project) or (":" not in text and canonical(text) == project):
-            return each
-    for each in filter(is_java_coordinates, lock.added):
-        if text == ":".join(each.split(":")[:2]):
-            return each
+    for plugin in lock.added:
+        project = _project_name(plugin)
+        if text in (plugin, project) or (":" not in text and canonical(text) == project):
+            return plugin
+    for plugin in filter(is_java_coordinates, lock.added):
+        if text == ":".join(plugin.split(":")[:2]):
+            return plugin
     added_names = ", ".join(lock.added) or "none"
     raise PluginLockError(f"{text} is not in the lock; added plugins: {added_names}.")
 
@@ -183,13 +187,15 @@ def _locked_files(path: Path, entries: Sequence[LockedPlugin]) -> LockedFiles:
 
 def _drop_unused(added: Sequence[str], wheels: LockedFiles, scratch: Path) -> LockedFiles:
     """Return the wheels that `added` requires, without using a package index."""
-    extras = {_project(each): "".join(re.findall(r"\[.*?\]", each)) for each in added}
+    extras = {_project_name(plugin): "".join(re.findall(r"\[.*?\]", plugin)) for plugin in added}
     wheel_directory = scratch / "local"
     wheel_directory.mkdir()
-    for each, file in wheels:
-        shutil.copyfile(file, wheel_directory / each.file)
+    for entry, file in wheels:
+        shutil.copyfile(file, wheel_directory / entry.file)
     requirements = [
-        f"{wheel_directory / each.file}{extras[each.module]}" for each, _ in wheels if each.module in extras
+        f"{wheel_directory / entry.file}{extras[entry.module]}"
+        for entry, _ in wheels
+        if entry.module in extras
     ]
     return resolve_wheels(requirements, scratch, only=wheel_directory)
 
@@ -230,9 +236,9 @@ def _replace(
         Path(copy_file.name).replace(target)
     lock = Lock(
         tuple(sorted(added)),
-        tuple(sorted(each for each, _ in jars)),
-        tuple(sorted(each for each, _ in wheels)),
-        tuple(sorted(each for each, _ in java)),
+        tuple(sorted(entry for entry, _ in jars)),
+        tuple(sorted(entry for entry, _ in wheels)),
+        tuple(sorted(entry for entry, _ in java)),
     )
     files = check_files(path, lock.wheels)
     if files:

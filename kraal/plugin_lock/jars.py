@@ -17,7 +17,7 @@ from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import LOCK, compute_sha256, parse_lock
 from kraal.plugin_lock.lock import LockedPlugin, PluginLockError
 
-_CONNECTORS: Final = frozenset(
+_CONNECTOR_MANIFESTS: Final = frozenset(
     f"META-INF/services/org.apache.kafka.connect.{kind}"
     for kind in ("source.SourceConnector", "sink.SinkConnector")
 )
@@ -32,15 +32,15 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
     """
     if not added:
         return [], []
-    spark = spark_artifacts()
+    spark_names = spark_artifacts()
     for text in added:
         name = Coordinates.parse(text).name
-        if name in spark:
+        if name in spark_names:
             raise PluginLockError(f"Cannot add {text} as a plugin because Spark already provides {name}.")
     (scratch / "ivy").mkdir()
     try:
         with Progress("Downloading jars") as progress:
-            downloaded = ivy.retrieve(
+            downloaded_paths = ivy.retrieve(
                 map(Coordinates.parse, added),
                 scratch / "ivy",
                 transitive=True,
@@ -49,22 +49,22 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
                 ),
             )
     except JarsUnavailable as exc:
-        hint = " ".join(each for each in (_suggest_archive(added, exc.missing), exc.hint) if each)
+        hint = " ".join(filter(None, (_suggest_archive(added, exc.missing), exc.hint)))
         raise JarsUnavailable(*exc.args, hint=hint, missing=exc.missing) from exc
-    locked, provided = [], []
-    for path in downloaded:
+    locked_jars, provided_names = [], []
+    for path in downloaded_paths:
         org, artifact, revision = path.stem.split("__")
         name = f"{org}:{artifact}:{revision}"
-        if artifact in spark:
-            provided.append(name)
+        if artifact in spark_names:
+            provided_names.append(name)
         else:
-            locked.append((LockedPlugin(name, path.name, compute_sha256(path)), path))
-    return locked, provided
+            locked_jars.append((LockedPlugin(name, path.name, compute_sha256(path)), path))
+    return locked_jars, provided_names
 
 
 def _suggest_archive(added: Sequence[str], missing: Sequence[str]) -> str:
     """Return a hint if only dependencies are missing, because a connector's archive would contain them."""
-    coordinates = [Coordinates.parse(each) for each in added]
+    coordinates = [Coordinates.parse(text) for text in added]
     if not missing or {str(module) for module in coordinates} & {*missing}:
         return ""
     last_coordinates = str(coordinates[-1])
@@ -84,20 +84,20 @@ def has_connectors(jar: Path) -> bool:
     """Return whether a jar contains ServiceLoader manifests of connectors."""
     try:
         with zipfile.ZipFile(jar) as archive:
-            return not _CONNECTORS.isdisjoint(archive.namelist())
+            return not _CONNECTOR_MANIFESTS.isdisjoint(archive.namelist())
     except zipfile.BadZipFile:
         return False
 
 
 def spark_artifacts() -> frozenset[str]:
     """Return the names, without versions, of the jars that Spark provides."""
-    files = (jar.stem for jar in pyspark_jars("*.jar"))
-    connector = (jar.coordinates.name for jar in parse_lock(LOCK.read_text("utf-8"))["spark"])
-    return frozenset([*guess_artifacts(files), *connector])
+    stems = (jar.stem for jar in pyspark_jars("*.jar"))
+    locked_names = (jar.coordinates.name for jar in parse_lock(LOCK.read_text("utf-8"))["spark"])
+    return frozenset([*guess_artifacts(stems), *locked_names])
 
 
 def guess_artifacts(stems: Iterable[str]) -> Iterator[str]:
-    """Yield the possible names without version: `log4j-1.2-api-2.24.3` may be `log4j-1.2-api` or `log4j`."""
+    """Yield the possible artifact names of jars: `log4j-1.2-api-2.24.3` may be `log4j-1.2-api` or `log4j`."""
     for stem in stems:
         for version in re.finditer(r"-v?\d", stem):
             yield stem[: version.start()]

@@ -27,12 +27,18 @@ from kraal.core.progress import Progress
 from kraal.jars import ivy
 from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import compute_sha256
-from kraal.plugin_lock.lock import JAVA_SUFFIXES, PLAIN, LockedPlugin, PluginLockError, files_directory
+from kraal.plugin_lock.lock import (
+    JAVA_SUFFIXES,
+    PLAIN_FILE_NAME,
+    LockedPlugin,
+    PluginLockError,
+    files_directory,
+)
 
 LINK: Final = "java"
-_ENCRYPTED: Final = 1
+_ENCRYPTED_FLAG: Final = 1
 """The bit of a zip entry's flags that marks encryption. Source: APPNOTE.TXT 4.4.4."""
-_DAMAGED: Final = (
+_ARCHIVE_ERRORS: Final = (
     EOFError,
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -47,14 +53,14 @@ _MIN_TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 def is_java_coordinates(text: str) -> bool:
     """Return whether a text is `org:name:extension:revision` or `org:name:extension:classifier:revision`."""
-    suffixes = "|".join(re.escape(each.removeprefix(".")) for each in JAVA_SUFFIXES)
+    suffixes = "|".join(re.escape(suffix.removeprefix(".")) for suffix in JAVA_SUFFIXES)
     return re.fullmatch(rf"[\w.-]+:[\w.-]+:({suffixes})(:[\w.-]+)?:[\w.+-]+", text) is not None
 
 
 def is_java(text: str) -> bool:
     """Return whether a text denotes a Java plugin: coordinates, an archive, a jar or a directory.
 
-    As in pip, the path of a directory must contain a slash; otherwise it is the name of a package.
+    As in pip, the path of a directory must contain a slash. Otherwise, the text is the name of a package.
     """
     if is_java_coordinates(text):
         return True
@@ -71,14 +77,14 @@ def resolve_java(archives: Sequence[str], scratch: Path) -> list[tuple[LockedPlu
 
     Raises PluginLockError, JarsUnavailable, JavaMissing.
     """
-    resolved = [_resolve_local(archive, scratch) for archive in archives if not is_java_coordinates(archive)]
+    plugins = [_resolve_local(archive, scratch) for archive in archives if not is_java_coordinates(archive)]
     names = {
         Coordinates.parse(archive).file_name: archive for archive in archives if is_java_coordinates(archive)
     }
     if names:
         directory = scratch / "java-ivy"
         directory.mkdir()
-        coordinates = [Coordinates.parse(each) for each in names.values()]
+        coordinates = [Coordinates.parse(text) for text in names.values()]
         with Progress("Downloading Java plugins", len(coordinates)) as progress:
             paths = ivy.retrieve(
                 coordinates,
@@ -86,10 +92,8 @@ def resolve_java(archives: Sequence[str], scratch: Path) -> list[tuple[LockedPlu
                 transitive=False,
                 progress=lambda _, downloaded_count: progress.set_done(downloaded_count),
             )
-        resolved += [
-            (LockedPlugin(names[path.name], path.name, compute_sha256(path)), path) for path in paths
-        ]
-    return resolved
+        plugins += [(LockedPlugin(names[path.name], path.name, compute_sha256(path)), path) for path in paths]
+    return plugins
 
 
 def _resolve_local(text: str, scratch: Path) -> tuple[LockedPlugin, Path]:
@@ -100,7 +104,7 @@ def _resolve_local(text: str, scratch: Path) -> tuple[LockedPlugin, Path]:
         raise PluginLockError(
             f"Java plugin {text} does not exist; expected an archive, a jar or a directory."
         )
-    if not PLAIN.fullmatch(path.name):
+    if not PLAIN_FILE_NAME.fullmatch(path.name):
         raise PluginLockError(
             f"Invalid name '{path.name}' of a Java plugin; rename it: expected letters, digits and any of _ . + ! -"
         )
@@ -116,7 +120,7 @@ def _pack(directory: Path, scratch: Path) -> Path:
             if path.is_dir():
                 if path.is_symlink():
                     raise PluginLockError(
-                        f"{path} is a link to a directory; copy that directory in its place."
+                        f"{path} is a link to a directory; replace the link with a copy of the directory."
                     )
                 continue
             info = zipfile.ZipInfo(path.relative_to(directory).as_posix(), _MIN_TIME)
@@ -128,7 +132,7 @@ def _pack(directory: Path, scratch: Path) -> Path:
 def unpack_java(directory: Path, plugins: Sequence[LockedPlugin]) -> None:
     """Unpack the Java plugins of a lock, whose files are in `directory`, and update the link.
 
-    Does nothing if the plugins are already unpacked, or if the lock never had Java plugins. Raises PluginLockError.
+    Skips plugins that are already unpacked. Does nothing if the lock never had Java plugins. Raises PluginLockError.
     """
     link = directory / LINK
     if not plugins and not link.is_symlink():
@@ -142,8 +146,8 @@ def unpack_java(directory: Path, plugins: Sequence[LockedPlugin]) -> None:
             with tempfile.TemporaryDirectory(prefix=".unpack-", dir=directory) as scratch:
                 java_directory = Path(scratch) / LINK
                 java_directory.mkdir(mode=SHARED_DIRECTORY)
-                for folder, each in _assign_folders(plugins).items():
-                    _unpack_one(directory / each.file, java_directory / folder)
+                for folder, plugin in _assign_folders(plugins).items():
+                    _unpack_one(directory / plugin.file, java_directory / folder)
                 try:
                     java_directory.rename(target)
                 except OSError:
@@ -168,32 +172,32 @@ def _assign_folders(plugins: Sequence[LockedPlugin]) -> dict[str, LockedPlugin]:
 
 
 def _folder_name(file: str) -> str:
-    """Return the folder name for a plugin's file. Raises PluginLockError if it consists of dots only."""
-    name = file.removesuffix(_suffix(file))
+    """Return the folder name for a plugin's file. Raises PluginLockError for a name that consists only of dots."""
+    name = file.removesuffix(_find_suffix(file))
     if not name.strip("."):
         raise PluginLockError(
             f"Invalid name '{file}' of a Java plugin; rename it: expected a name that does not consist of dots before "
-            f"{_suffix(file)}."
+            f"{_find_suffix(file)}."
         )
     return name
 
 
-def _suffix(file: str) -> str:
-    return next(each for each in JAVA_SUFFIXES if file.endswith(each))
+def _find_suffix(file: str) -> str:
+    return next(suffix for suffix in JAVA_SUFFIXES if file.endswith(suffix))
 
 
 def _update_link(link: Path, name: str) -> None:
-    """Atomically point the link to a sibling directory. Raises PluginLockError if it is not a link."""
+    """Atomically point the link to a sibling directory. Raises PluginLockError if `link` is not a link."""
     if link.is_symlink() and str(link.readlink()) == name:
         return
     if link.exists() and not link.is_symlink():
         raise PluginLockError(
-            f"{link} is a directory instead of a link; remove it, and copy the lock's directory with its links."
+            f"{link} is a directory instead of a link; remove it, and copy the lock's directory including its links."
         )
-    temporary = link.with_name(f".{LINK}-{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(name)
-    temporary.replace(link)
+    temporary_link = link.with_name(f".{LINK}-{os.getpid()}")
+    temporary_link.unlink(missing_ok=True)
+    temporary_link.symlink_to(name)
+    temporary_link.replace(link)
 
 
 def _unpack_one(file: Path, folder: Path) -> None:
@@ -205,7 +209,7 @@ def _unpack_one(file: Path, folder: Path) -> None:
         return
     try:
         jar_count = _unpack_archive(file, folder)
-    except _DAMAGED as exc:
+    except _ARCHIVE_ERRORS as exc:
         raise PluginLockError(
             f"{file.name} cannot be unpacked; it is damaged or has an unsupported format: {exc}."
         ) from exc
@@ -214,7 +218,7 @@ def _unpack_one(file: Path, folder: Path) -> None:
 
 
 def _unpack_archive(file: Path, folder: Path) -> int:
-    """Unpack an archive; return the number of its jars. Raises PluginLockError, OSError and `_DAMAGED`."""
+    """Unpack an archive; return the number of its jars. Raises PluginLockError, OSError and `_ARCHIVE_ERRORS`."""
     jar_count = 0
     with _open(file) as members:
         for name, source in members:
@@ -243,9 +247,9 @@ def _zip_entries(archive: zipfile.ZipFile, file: Path) -> Iterator[tuple[str, IO
         mode = info.external_attr >> 16
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             raise _unsafe_error(file, info.filename)
-        if info.flag_bits & _ENCRYPTED:
+        if info.flag_bits & _ENCRYPTED_FLAG:
             raise PluginLockError(
-                f"{file.name} cannot be unpacked: its entry {info.filename!r} is encrypted; "
+                f"{file.name} cannot be unpacked: entry {info.filename!r} is encrypted; "
                 "create the archive without a password."
             )
         with archive.open(info) as source:
@@ -264,8 +268,8 @@ def _tar_entries(archive: tarfile.TarFile, file: Path) -> Iterator[tuple[str, IO
 
 
 def _safe_parts(name: str, file: Path) -> Sequence[str]:
-    """Return the parts of a path within an archive. Raises PluginLockError if it escapes the plugin's folder."""
-    parts = [each for each in name.split("/") if each not in ("", ".")]
+    """Return the parts of a path within an archive. Raises PluginLockError for a path outside the plugin's folder."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or "\\" in name or ".." in parts or not parts:
         raise _unsafe_error(file, name)
     return parts

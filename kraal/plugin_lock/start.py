@@ -23,9 +23,9 @@ DESCRIPTION: Final = "worker configuration"
 def load_worker_plugins(worker_file: Path) -> Sequence[Path]:
     """Load a worker's plugin lock, if any: make its wheels importable, unpack its Java plugins, and return its jars.
 
-    The wheels are last in `sys.path`, so that they cannot shadow Kraal's own packages. Spark's Python processes use the
-    same path. Variables in the path of the lock are not resolved, because their providers may be among the plugins. A
-    relative path is relative to the working directory.
+    The wheels are appended to `sys.path`, so that they cannot shadow Kraal's own packages. Spark's Python processes use
+    the same path. Variables in the path of the lock are not resolved, because their providers may be among the plugins.
+    A relative path is relative to the working directory.
 
     Raises BadRequest if the worker's file cannot be read, PluginLockError if the lock or one of its files is invalid.
     """
@@ -34,7 +34,7 @@ def load_worker_plugins(worker_file: Path) -> Sequence[Path]:
 
 
 def find_lock(worker: Mapping[str, str]) -> Path | None:
-    """Return the path of the plugin lock in a worker's properties; None if there is none."""
+    """Return the path of the plugin lock in a worker's properties; None if the worker has no lock."""
     path = worker.get(PLUGINS_LOCK, "").strip()
     return Path(path) if path else None
 

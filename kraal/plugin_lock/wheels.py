@@ -1,8 +1,8 @@
 """Resolves wheels with pip, and unpacks them for a worker.
 
 pip resolves against Kraal's own environment, whose packages are pinned because a worker cannot load two versions of a
-package. Only wheels are accepted, because building from source would execute foreign code. The packages in pip's report
-are downloaded by version and sha256. Locked wheels are passed to pip as files.
+package. Only wheels are accepted, because building from source would execute third-party code. The packages in pip's
+report are downloaded by version and sha256. Locked wheels are passed to pip as files.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def resolve_wheels(
     items = json.loads(report.read_text("utf-8"))["install"]
     local_wheels = [Path(requirement) for requirement in requirements if requirement.endswith(".whl")]
     local_wheels += only.glob("*.whl") if only else ()
-    names = {wheel_name(path.name): path for path in local_wheels}
+    paths_by_name = {wheel_name(path.name): path for path in local_wheels}
     downloads = []
     result = []
     for item in items:
         name = f"{canonical(item['metadata']['name'])}=={item['metadata']['version']}"
-        if name in names:
-            path = names[name]
+        if name in paths_by_name:
+            path = paths_by_name[name]
             result.append((LockedPlugin(name, path.name, compute_sha256(path)), path))
         else:
             downloads.append(f"{name} --hash=sha256:{_get_sha256(item, name)}")
@@ -112,7 +112,7 @@ def _get_sha256(item: dict[str, Any], name: str) -> str:
 
 def _write_constraints(path: Path) -> None:
     """Pin the packages of Kraal's environment."""
-    lines = {f"{canonical(each.name)}=={each.version}" for each in distributions() if each.name}
+    lines = {f"{canonical(package.name)}=={package.version}" for package in distributions() if package.name}
     path.write_text("".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
 
 
@@ -154,10 +154,10 @@ def _summarize_error(output: str) -> str:
     if "No module named pip" in output:
         return "pip is missing in Kraal's environment; install it with python -m ensurepip."
     errors = [line.partition("ERROR:")[2].strip() for line in output.splitlines() if "ERROR:" in line]
-    conflict = [
+    conflicts = [
         line.strip() for line in output.splitlines() if re.match(r" +\S.*(depends on|requested) ", line)
     ]
-    reason = "; ".join([*errors[:1], *conflict]) or (output.strip().splitlines() or ["nothing"])[-1]
+    reason = "; ".join([*errors[:1], *conflicts]) or (output.strip().splitlines() or ["nothing"])[-1]
     return f"pip found no wheels that are compatible with Kraal's environment: {reason.rstrip('.')}."
 
 

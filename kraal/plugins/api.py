@@ -1,14 +1,15 @@
 """The public API for plugin authors: connectors, tasks, converters, and the data they exchange with the runtime.
 
 A source connector returns the configs of its tasks. The runtime polls each idle source task for its next
-`SourceBatch`, transforms and converts it, writes it to Kafka (a large batch as a Spark job, a small one without a job),
-stores the batch's offsets once Kafka has acknowledged its records, and polls again. A sink task receives a `SinkBatch`,
-a range of Kafka offsets as a DataFrame or an Arrow table, and writes it; the runtime then commits the range.
+`SourceBatch`, transforms and converts the batch, and writes it to Kafka: a large batch as a Spark job, a small one
+without a job. Once Kafka has acknowledged the records, the runtime stores the batch's offsets and polls again. A sink
+task receives and writes a `SinkBatch`, which is a range of Kafka offsets as a DataFrame or an Arrow table. The runtime
+then commits the range.
 
 Records flow as a **record frame**: a DataFrame (or, for a small batch, an Arrow table) with some of the columns
 `topic string, partition int, timestamp timestamp, headers array<struct<key string, value binary>>, key, value`.
-A missing column means null (for `topic`: the batch's constant `topic`). The parts of Connect's schemas that Spark's
-types lack are passed separately, as `Schema`.
+A missing column means null; without the column `topic`, the batch's constant `topic` applies. The parts of Connect's
+schemas that Spark's types lack are passed separately, as `Schema`.
 
 Threads: a plugin object is called by one thread at a time, but not always by the same thread.
 Source: Kafka's `org.apache.kafka.connect.{connector,source,sink,storage}`.
@@ -129,7 +130,7 @@ class RetriableError(Exception):
 
 
 class PartitionsLost(Exception):
-    """Raised by `SinkBatch.check_owned`. Sinks must let it propagate; the new owner then writes the batch."""
+    """Raised by `SinkBatch.check_owned`. Sinks must propagate the exception. The new owner then writes the batch."""
 
 
 SinkValues = Literal["json", "json-text", "text"]
@@ -196,10 +197,11 @@ class Connector(ClusterNeeds, ABC):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
     ) -> bool:
-        """Validate the source offsets that a user requests to store (KIP-875); None deletes an offset.
+        """Validate the source offsets that a user requests to store (KIP-875). None deletes a partition's offset.
 
         Called on an object that was not started, while the connector is STOPPED. Returns True if the runtime stores
-        all offsets, and False if the connector may store some elsewhere. The response to the user depends on this.
+        all offsets, and False if the connector may store some elsewhere. The result determines the response to the
+        user.
         Raises ValueError with a message for the user, or OffsetsNotSupported.
         Source: SourceConnector.alterOffsets.
         """
@@ -228,7 +230,7 @@ class SourceBatch:
     """The offsets to store once Kafka has acknowledged the batch: the start of the next batch."""
     table: pa.Table | None = None
     """Columns `key` and `value`; optionally `topic` (text), `partition` (integers), `headers` (lists of structs of
-    `key`, text, and `value`, bytes) and `timestamp`. Columns of other types of the same kind are cast."""
+    `key` (text) and `value` (bytes)) and `timestamp`. Columns of compatible types are cast."""
     read: Callable[[SparkSession], DataFrame] | None = None
     """Builds the frame on a job thread; must be lazy (no Spark action) and repeatable."""
     discover: Callable[[SparkSession], SourceBatch | None] | None = None
@@ -313,7 +315,7 @@ class SinkBatch:
     """The records as an Arrow table with the columns of `frame`. Records of one partition are adjacent and in order."""
 
     def check_owned(self) -> None:
-        """Raise PartitionsLost if the task no longer owns all partitions of the batch, which another task then writes.
+        """Raise PartitionsLost if the task no longer owns all partitions of the batch; another task then writes it.
 
         A sink that prepares its output must call this method after all slow steps, immediately before the step that
         makes the output visible (rename, append, commit of a transaction). Does not block; may be called on any thread
@@ -327,8 +329,8 @@ class SinkBatch:
 
         `place` and `offset` are the record's columns in `frame`, or its original position in Kafka. When `write`
         returns, the record counts against `errors.tolerance`, is logged and becomes a dead letter, as configured. May
-        be called on any thread of this process while `write` runs. Raises the error that fails a task without
-        tolerance, which the sink must not catch, and ValueError for a record that is not in the batch.
+        be called on any thread of this process while `write` runs. Raises ValueError for a record that is not in the
+        batch. In a task without tolerance, raises the error that fails the task; the sink must not catch this error.
         Source: ErrantRecordReporter.report; docs/errors.md.
         """
         if self.reporter is None:
@@ -347,27 +349,28 @@ class SinkTask(ABC):
     class_name: ClassVar[str | None] = None
     """See `SourceTask.class_name`."""
     all_or_nothing: bool = False
-    """Whether a `write` leaves no output if computing the frame fails (docs/errors.md). `start` may set it."""
+    """Whether a `write` leaves no output if computing the frame fails (docs/errors.md). `start` may set this
+    attribute."""
     takes_tables: bool = False
     """Whether `write` accepts `SinkBatch.table` in place of a frame. Small batches are then written within milliseconds
-    and without a Spark job. With the `values` `json`, this applies only without transforms and error handling. `start`
-    may set it. A subclass that overrides `write` must redeclare it."""
+    and without a Spark job. If `values` is `json`, this applies only without transforms and error handling. `start`
+    may set this attribute. A subclass that overrides `write` must redeclare this attribute."""
     takes_pieces: bool = False
     """Whether the records of one Kafka partition may be split into several consecutive Spark partitions, which are
-    computed concurrently. `start` may set it."""
+    computed concurrently. `start` may set this attribute."""
 
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
         """Open the target."""
 
-    def open(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027 - nothing to do is the usual case
+    def open(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027 - optional
         """Prepare for the partitions assigned to the task. `write` receives only records of these partitions.
 
         Called after `start` and after each rebalance, also for partitions that the task owned before: another task
         may have written their records in between. Raises the same errors as `write`. Source: SinkTask.open.
         """
 
-    def close(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027 - as above
+    def close(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027 - optional
         """Release the partitions of the last `open`; called before the next `open` and before `stop`.
 
         The partitions may already belong to other tasks. Source: SinkTask.close.
@@ -381,7 +384,7 @@ class SinkTask(ABC):
         later. Report single records that cannot be written with `batch.report`.
         """
 
-    def stop(self) -> None:  # noqa: B027 - nothing to do is the usual case
+    def stop(self) -> None:  # noqa: B027 - optional
         """Close the target; called once after `start`, also after a failure."""
 
 

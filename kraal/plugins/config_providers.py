@@ -37,7 +37,10 @@ _NEVER_RESOLVED: Final = ("plugin.path",)
 
 
 class RemoteProvider(ConfigProvider):
-    """A provider in another process. If the process is down, `get` blocks until it is back or the worker stops."""
+    """A provider in another process.
+
+    If the process is down, `get` blocks until the process is running again or the worker stops.
+    """
 
     @abstractmethod
     def get_with_timeout(self, path: str, keys: Collection[str]) -> ConfigData:
@@ -48,7 +51,7 @@ class ProviderClasses:
     """The classes of config providers, by full and short name; imported on first use."""
 
     def __init__(self, loaders: Mapping[str, Callable[[], object]]) -> None:
-        """Initialize the classes; `loaders` are functions that load each class, by its full name."""
+        """Initialize the classes; `loaders` maps each full class name to a function that loads the class."""
         self._loaders = dict(loaders)
         names_by_alias: dict[str, set[str]] = defaultdict(set)
         for name in self._loaders:
@@ -59,11 +62,11 @@ class ProviderClasses:
 
     @staticmethod
     def load() -> ProviderClasses:
-        """Find the installed classes."""
+        """Return the installed classes, without importing them."""
         return ProviderClasses({entry.name: entry.load for entry in installed(PROVIDERS_GROUP)})
 
     def with_classes(self, loaders: Mapping[str, Callable[[], object]]) -> ProviderClasses:
-        """Return the union with other classes, by full name. The classes of this object take precedence."""
+        """Return a copy with additional classes, by full name. Existing classes take precedence."""
         return ProviderClasses({**loaders, **self._loaders})
 
     def has(self, name: str) -> bool:
@@ -71,7 +74,7 @@ class ProviderClasses:
         return name in self._loaders or name in self._aliases
 
     def make(self, key: str, name: str) -> ConfigProvider:
-        """Create a provider of the class `name`, the value of the worker's `key`. Raises ConfigInvalid."""
+        """Create a provider of the class `name`, which is the value of the worker's key `key`. Raises ConfigInvalid."""
         load = self._loaders.get(name) or self._loaders.get(self._aliases.get(name, ""))
         if load is None:
             available = ", ".join(sorted(self._loaders))
@@ -101,7 +104,7 @@ class Providers:
     by_name: Mapping[str, ConfigProvider] = field(default_factory=dict)
 
     def resolve(self, config: Config) -> ResolvedConfig:
-        """Resolve the variables of a config; blocks as long as the providers do. Raises ProviderFailed."""
+        """Resolve the variables of a config. Blocks as long as the providers do. Raises ProviderFailed."""
         return _resolve(config, self.by_name.get)
 
     def resolve_with_timeout(self, config: Config) -> ResolvedConfig:
@@ -159,15 +162,16 @@ def resolve_worker(raw: Mapping[str, str], classes: ProviderClasses) -> dict[str
     declared_names = split_list(raw.get(PROVIDERS, ""))
     opened_providers: dict[str, ConfigProvider | None] = {}
 
-    def provider(name: str) -> ConfigProvider | None:
+    def open_provider(name: str) -> ConfigProvider | None:
         if name in declared_names and name not in opened_providers:
             opened_providers[name] = _open(name, raw, classes)
         return opened_providers.get(name)
 
     try:
-        resolved = _resolve(_resolvable(raw), provider, register=secrets.pin).config
+        resolved = _resolve(_resolvable(raw), open_provider, register=secrets.pin).config
     finally:
-        Providers({name: opened for name, opened in opened_providers.items() if opened is not None}).close()
+        providers = {name: item for name, item in opened_providers.items() if item is not None}
+        Providers(providers).close()
     config = {**raw, **{key: text for key, text in resolved.items() if text is not None}}
     secrets.pin(*secret_values(config, WORKER))
     return config
@@ -211,7 +215,7 @@ def _get_with_timeout(provider: ConfigProvider, path: str, keys: list[str]) -> C
 
 def _resolve(
     config: Config,
-    provider: Callable[[str], ConfigProvider | None],
+    find_provider: Callable[[str], ConfigProvider | None],
     get: _Get = _get,
     register: Callable[..., None] = secrets.add,
 ) -> ResolvedConfig:
@@ -222,7 +226,7 @@ def _resolve(
     values: dict[Variable, str] = {}
     ttls: list[int] = []
     for (name, path), keys in requests.items():
-        config_provider = provider(name)
+        config_provider = find_provider(name)
         if config_provider is None:
             continue
         config_data = _call_provider(name, config_provider, path, list(keys), get)

@@ -1,4 +1,4 @@
-"""The plugins that a connector's config names, in the versions that it uses. Source: KIP-891."""
+"""The plugins that a connector's config names, and the versions that the connector uses. Source: KIP-891."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ CONVERTERS: Final = {
     VALUE_CONVERTER: PluginKind.CONVERTER,
     HEADER_CONVERTER: PluginKind.HEADER_CONVERTER,
 }
-"""The kind of plugin that each of these keys names."""
+"""Plugin kinds by the config key that names the plugin's class."""
 _ALIASES: Final = {TRANSFORMS: PluginKind.TRANSFORMATION, PREDICATES: PluginKind.PREDICATE}
 _TYPE: Final = ".type"
 _IN_JVM: Final = "jvm"
-"""The location of a Python connector's Java transforms and converters; differs from Kraal's class path."""
+"""The location of a Python connector's Java transforms and converters. Must differ from `CLASSPATH`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +62,8 @@ class Part:
 def list_parts(registry: Registry, config: Config, converters: Mapping[str, str]) -> list[Part]:
     """Return the plugins that a connector uses, starting with the connector. May import plugins.
 
-    Return an empty list if the connector's class is unknown. `converters` are the worker's properties; the worker's
-    converters help to decide where a chain runs (`java_chain`), but are not listed.
+    Return an empty list if the connector's class is unknown. `converters` are the worker's converter keys; they
+    help to decide where a chain runs (`java_chain`), but the worker's converters are not listed.
     """
     name, requirement = config.get(CONNECTOR_CLASS) or "", config.get(CONNECTOR_VERSION)
     try:

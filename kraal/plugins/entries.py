@@ -34,7 +34,7 @@ PREDICATES_GROUP = "kraal.predicates"
 GROUPS: Final = (CONNECTORS_GROUP, CONVERTERS_GROUP, TRANSFORMS_GROUP, PREDICATES_GROUP)
 
 CLASSPATH = "classpath"
-"""The location of Kraal's own plugins, the same as of plugins bundled with Kafka."""
+"""The location of Kraal's own plugins. Connect reports this location for the plugins bundled with Kafka."""
 KAFKA_VERSION = CONNECT_VERSION
 """The version of the plugins bundled with Kafka."""
 
@@ -66,7 +66,7 @@ _INTERFACES = (Connector, Converter, SimpleHeaderConverter, Transformation, Pred
 
 
 UNDEFINED_VERSION: Final = "undefined"
-"""The version of a Java plugin without one. Source: PluginDesc (Kafka 4.4.0)."""
+"""The listed version of a Java plugin that declares no version. Source: PluginDesc (Kafka 4.4.0)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +120,9 @@ class Entry:
     def installed(point: EntryPoint) -> Entry:
         """Return the entry of an entry point.
 
-        Kraal's own plugins have Kraal's version, and the names of its connectors end with their kind.
+        The version of Kraal's own plugins is Kraal's version. The names of Kraal's connectors end with their kind.
         """
-        load = partial(_after_spark, point) if point.group == CONNECTORS_GROUP else point.load
+        load = partial(_load_after_spark, point) if point.group == CONNECTORS_GROUP else point.load
         if not point.value.startswith("kraal."):
             return Entry(point.name, point.group, load)
         kinds = None
@@ -134,20 +134,22 @@ class Entry:
     def of(name: str, cls: PluginClass, kinds: tuple[PluginKind, ...] | None = None) -> Entry:
         """Return the entry of a class."""
         groups = {Connector: CONNECTORS_GROUP, Transformation: TRANSFORMS_GROUP, Predicate: PREDICATES_GROUP}
-        group = next((each for base, each in groups.items() if issubclass(cls, base)), CONVERTERS_GROUP)
+        group = next(
+            (candidate for base, candidate in groups.items() if issubclass(cls, base)), CONVERTERS_GROUP
+        )
         return Entry(name, group, lambda: cls, kinds)
 
     @cached_property
-    def loaded(self) -> PluginClass:
-        """The class. Raises PluginFailed if it cannot be imported or is not a plugin."""
+    def plugin_class(self) -> PluginClass:
+        """The plugin's class. Raises PluginFailed if the class cannot be imported or is not a plugin."""
         try:
             with IMPORT_LOCK:
-                loaded = self._load()
+                candidate = self._load()
         except Exception as exc:
             raise PluginFailed(f"plugin {self.name} could not be loaded: {exc!r}", repr(exc)) from exc
-        if isinstance(loaded, type) and issubclass(loaded, _INTERFACES):
-            return loaded
-        reason = f"plugin {self.name} is {loaded!r}, which is not a plugin"
+        if isinstance(candidate, type) and issubclass(candidate, _INTERFACES):
+            return candidate
+        reason = f"plugin {self.name} is {candidate!r}, which is not a plugin"
         raise PluginFailed(reason, reason)
 
     @property
@@ -176,14 +178,14 @@ class Entry:
         return {simple_name, *filter(None, short_names)}
 
     def listing_entries(self) -> Iterable[PluginInfo]:
-        """Return the listing entry of each role; imports the class if necessary. Raises PluginFailed."""
+        """Return the listing entry of each role. Imports the class if necessary. Raises PluginFailed."""
         if self._version is None:
             return self.plugins()
         return (PluginInfo(name=self.name, kind=kind, version=self._version) for kind in self.possible_kinds)
 
     def plugins(self) -> tuple[Plugin, ...]:
         """Import the class and return one plugin for each role. Raises PluginFailed."""
-        cls = self.loaded
+        cls = self.plugin_class
         kinds = self.possible_kinds
         if issubclass(cls, Connector):
             kinds = (PluginKind(cls.kind),)
@@ -196,7 +198,7 @@ class Entry:
         )
 
 
-def _after_spark(point: EntryPoint) -> object:
+def _load_after_spark(point: EntryPoint) -> object:
     """Import Spark, then the connector, which may import parts of Spark at any time and on any thread."""
     import_spark()
     return point.load()

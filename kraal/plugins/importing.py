@@ -15,9 +15,9 @@ IMPORT_LOCK = RLock()
 
 
 def import_spark() -> None:
-    """Import PySpark, which takes about a second, while no other thread imports parts of it.
+    """Import PySpark, which takes about a second, while no other thread imports parts of PySpark.
 
-    Later imports of its submodules then need no lock.
+    Later imports of PySpark's submodules then need no lock.
     """
     with IMPORT_LOCK:
         import_module("pyspark")

@@ -16,7 +16,7 @@ from kraal.core.ids import Config
 from kraal.plugins.entries import Plugin
 from kraal.plugins.registry import Registry
 
-_RETRIES: Final = ("errors.retry.timeout", "errors.retry.delay.max.ms")
+_RETRY_KEYS: Final = ("errors.retry.timeout", "errors.retry.delay.max.ms")
 _PYTHON: Final = "kraal"
 """A placeholder for the class of a connector in Python."""
 _REMEDY: Final = "use a class of plugin.path, or one of Kafka's own."
@@ -31,11 +31,11 @@ def needs_java(registry: Registry, worker: Mapping[str, str], config: Config) ->
 def chain_config(registry: Registry, worker: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
     """Return the config from which the JVM creates the chain of a Python connector, with full class names."""
     chain = {"name": config.get("name", ""), "connector.class": _PYTHON}
-    chain.update((key, config[key]) for key in (TRANSFORMS, PREDICATES, *_RETRIES) if key in config)
+    chain.update((key, config[key]) for key in (TRANSFORMS, PREDICATES, *_RETRY_KEYS) if key in config)
     for prefix in (f"{TRANSFORMS}.", f"{PREDICATES}."):
         chain.update((key, text) for key, text in config.items() if key.startswith(prefix))
     for role in DEFAULTS:
-        settings = converter_settings(worker, config, role).own
+        settings = converter_settings(worker, config, role).settings
         chain.update((f"{role}.{key}", text) for key, text in settings.items())
     chain.update(_class_keys(registry, worker, config))
     return chain
@@ -46,15 +46,15 @@ def check_chain(
 ) -> Iterator[tuple[str, str]]:
     """Yield the key and the error of each class that cannot be part of a connector's chain."""
     if registry.is_java(plugin.name):
-        not_usable = "{name} is a plugin in Python, which Java connectors cannot use; " + _REMEDY
-        yield from _find_python_only(registry, _class_keys(registry, {}, config), not_usable)
+        python_error = "{name} is a plugin in Python, which Java connectors cannot use; " + _REMEDY
+        yield from _find_python_only(registry, _class_keys(registry, {}, config), python_error)
         return
     class_keys = list(_class_keys(registry, worker, config))
     java_classes = [(key, name) for key, name in class_keys if registry.is_java(name)]
     if java_classes:
         reason = f"{java_classes[0][1]} ({java_classes[0][0]}) is a Java plugin"
-        mixed_kinds = f"{{name}} is a plugin in Python, and {reason}; {_SAME_KIND_REQUIRED} {_REMEDY}"
-        yield from _find_python_only(registry, class_keys, mixed_kinds)
+        mixture_error = f"{{name}} is a plugin in Python, and {reason}; {_SAME_KIND_REQUIRED} {_REMEDY}"
+        yield from _find_python_only(registry, class_keys, mixture_error)
 
 
 def list_java_classes(registry: Registry, worker: Mapping[str, str], config: Config) -> list[tuple[str, str]]:
@@ -65,12 +65,12 @@ def list_java_classes(registry: Registry, worker: Mapping[str, str], config: Con
 
 
 def _find_python_only(
-    registry: Registry, class_keys: Iterable[tuple[str, str]], text: str
+    registry: Registry, class_keys: Iterable[tuple[str, str]], error_template: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the keys of classes that only exist in Python, with an error text."""
+    """Yield the key and the error of each class that exists only in Python."""
     for key, name in class_keys:
         if registry.resolve(name) is not None and not registry.is_in_jvm(name):
-            yield key, text.format(name=name)
+            yield key, error_template.format(name=name)
 
 
 def _class_keys(registry: Registry, worker: Mapping[str, str], config: Config) -> Iterator[tuple[str, str]]:
@@ -85,4 +85,4 @@ def _class_keys(registry: Registry, worker: Mapping[str, str], config: Config) -
             key = f"{role}.{alias}.type"
             yield resolve(key, config.get(key) or "")
     for role in DEFAULTS:
-        yield resolve(role, converter_settings(worker, config, role).name)
+        yield resolve(role, converter_settings(worker, config, role).class_name)

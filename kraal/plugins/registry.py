@@ -45,12 +45,12 @@ class JavaNames:
 JAVA: Final = "java"
 """The runtime of Java plugins, which run in a JVM."""
 PYTHON: Final = "python"
-_ORDER: Final = {kind: position for position, kind in enumerate(PluginKind)}
-_KAFKA: Final = "org.apache.kafka.connect."
+_KIND_ORDER: Final = {kind: position for position, kind in enumerate(PluginKind)}
+_KAFKA_PACKAGE: Final = "org.apache.kafka.connect."
 
 
 class Registry:
-    """The plugins of one worker. Immutable, so thread-safe."""
+    """The plugins of one worker. Immutable and therefore thread-safe."""
 
     def __init__(self, entries: Sequence[Entry], java: JavaNames | None = None) -> None:
         """Initialize the registry. Entries with the same name must be in ascending order of their versions."""
@@ -67,7 +67,7 @@ class Registry:
 
     @staticmethod
     def load() -> Registry:
-        """Find the installed plugins without importing them."""
+        """Return a registry of the installed plugins, without importing them."""
         entries = [Entry.installed(point) for group in GROUPS for point in installed(group)]
         return Registry([*{entry.name: entry for entry in (SIMPLE_HEADERS, *entries)}.values()])
 
@@ -78,9 +78,9 @@ class Registry:
 
     def with_connectors(self, classes: Mapping[str, type[Connector]]) -> Registry:
         """Return a copy in which these connectors, by full name, replace all connectors."""
-        remaining = [entry for entry in self._all if entry.group != CONNECTORS_GROUP]
+        other_entries = [entry for entry in self._all if entry.group != CONNECTORS_GROUP]
         entries = [Entry.of(name, cls) for name, cls in classes.items()]
-        return Registry([*remaining, *entries], self._java)
+        return Registry([*other_entries, *entries], self._java)
 
     def with_java(
         self,
@@ -95,7 +95,7 @@ class Registry:
             in_jvm: the names of all classes in `plugin.path`, including those for which Kraal's own are preferred.
             services: the names of the classes in `plugin.path` that connectors cannot use, such as config providers.
         """
-        remaining = [entry for entry in self._all if entry.name not in by_name]
+        other_entries = [entry for entry in self._all if entry.name not in by_name]
         new_entries = [
             Entry.of(name, cls, kinds) for name, versions in by_name.items() for kinds, cls in versions
         ]
@@ -103,7 +103,7 @@ class Registry:
         names = JavaNames(
             java.plugins.union(by_name), java.in_jvm.union(in_jvm), java.services.union(services)
         )
-        return Registry([*remaining, *new_entries], names)
+        return Registry([*other_entries, *new_entries], names)
 
     def is_java(self, name: str) -> bool:
         """Return whether the plugin with a full name is a Java class in `plugin.path`."""
@@ -115,7 +115,7 @@ class Registry:
 
     def is_in_jvm(self, name: str) -> bool:
         """Return whether the plugins' JVM has a class with this name, from `plugin.path` or Kafka itself."""
-        return name in self._java.plugins or name in self._java.in_jvm or name.startswith(_KAFKA)
+        return name in self._java.plugins or name in self._java.in_jvm or name.startswith(_KAFKA_PACKAGE)
 
     def is_service(self, name: str) -> bool:
         """Return whether a name belongs to a plugin in `plugin.path` for workers only, such as a config provider."""
@@ -138,10 +138,11 @@ class Registry:
         return choose(next(filter(None, by_kind), []), requirement, location)
 
     def roles(self, name: str, *kinds: PluginKind, location: str | None = None) -> tuple[Plugin, ...]:
-        """Return all versions of a name or alias, ascending, with all roles; empty if the name is unknown.
+        """Return the roles of all versions of a plugin, in ascending order of versions; empty if the name is unknown.
 
-        `location`: the location of the connector that uses the plugin. A Java connector uses Kafka's own plugins even
-        if Kraal has plugins of the same names. Raises PluginFailed if a class cannot be imported.
+        `name` may be an alias. `location` is the location of the connector that uses the plugin. A Java connector uses
+        Kafka's own plugins even if Kraal has plugins of the same names. Raises PluginFailed if a class cannot be
+        imported.
         """
         entries = self._versions.get(self.resolve(name) or "", ())
         if location not in (None, CLASSPATH):
@@ -154,24 +155,24 @@ class Registry:
     def load_class(self, name: str, requirement: str | None = None) -> PluginClass:
         """Return the class with a full name, of the highest version that meets the requirement.
 
-        Raises PluginFailed if it cannot be imported; PluginMissing, with Connect's text, if no version fits.
+        Raises PluginFailed if the class cannot be imported; PluginMissing, with Connect's text, if no version fits.
         """
         entries = self._versions[name]
         if requirement is None:
-            return entries[-1].loaded
+            return entries[-1].plugin_class
         chosen_version = choose(self.roles(name), requirement)
         if chosen_version is None:
             raise PluginMissing(
                 mismatch(name, requirement, self.versions(name)) or f"{name} has no version {requirement}"
             )
         by_version = {(role.version, role.location): entry for entry in entries for role in entry.plugins()}
-        return by_version[chosen_version.version, chosen_version.location].loaded
+        return by_version[chosen_version.version, chosen_version.location].plugin_class
 
     def connector(self, name: str) -> Plugin:
         """Return the highest version of a connector. Raises PluginMissing, with Connect's text, or PluginFailed."""
         plugin = self.find(name, PluginKind.SOURCE, PluginKind.SINK)
         if plugin is None:
-            available = ", ".join(each.describe() for each in self.plugins(connectors_only=True))
+            available = ", ".join(info.describe() for info in self.plugins(connectors_only=True))
             raise PluginMissing(
                 "Failed to find any class that implements Connector and which name matches "
                 f"{name}, available connectors are: {available}"
@@ -181,7 +182,7 @@ class Registry:
     def connector_class(self, name: str, requirement: str | None = None) -> type[Connector]:
         """Return a connector's class, of the highest version that meets the requirement.
 
-        Raises PluginMissing, with Connect's text, if no version fits, and PluginFailed if it cannot be loaded.
+        Raises PluginMissing, with Connect's text, if no version fits, and PluginFailed if the class cannot be loaded.
         """
         cls = self.load_class(self.connector(name).name, requirement)
         if not issubclass(cls, Connector):  # pragma: no cover - `connector` found a connector
@@ -236,16 +237,16 @@ class Registry:
             for plugin in _list_or_log(entry)
             if plugin.kind in kinds
         ]
-        return tuple(sorted(infos, key=lambda plugin: (_ORDER[plugin.kind], plugin.name)))
+        return tuple(sorted(infos, key=lambda plugin: (_KIND_ORDER[plugin.kind], plugin.name)))
 
     def versions(self, name: str, *kinds: PluginKind, location: str | None = None) -> tuple[str, ...]:
-        """Return the version of each role of a plugin, ascending; see `roles`. Raises PluginFailed."""
+        """Return the version of each role of a plugin, in ascending order; see `roles`. Raises PluginFailed."""
         return tuple(role.version for role in self.roles(name, *kinds, location=location))
 
     def names(self, kind: PluginKind) -> tuple[str, ...]:
-        """Return the sorted full names of all plugins of a kind other than connectors, without importing them.
+        """Return the sorted full names of all plugins of a kind, without importing them.
 
-        As in Java, a name is repeated for each version.
+        The kind must not be a kind of connector. As in Java, a name is repeated for each version.
         """
         return tuple(sorted(entry.name for entry in self._all if kind in entry.possible_kinds))
 

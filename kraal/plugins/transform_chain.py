@@ -35,10 +35,10 @@ class ChainInvalid(ValueError):
 
 
 class StageFailed(Exception):
-    """Raised if a transform or its predicate raises for a record. Has the message of the original error.
+    """Raised if a transform or its predicate raises an exception for a record. The message is that of the exception.
 
-    `alias` is the transform's name in the config, and `error` the original exception. `class_name` is the transform's
-    class even if its predicate raised, as in Java.
+    `alias` is the transform's name in the config, and `error` is the original exception. `class_name` is the
+    transform's class even if its predicate raised, as in Java.
     """
 
     def __init__(self, alias: str, class_name: str, error: Exception) -> None:
@@ -166,9 +166,9 @@ def _look_up_class(
     registry: Registry, config: Mapping[str, str], prefix: str
 ) -> tuple[str, PluginClass | None]:
     """Return the full name and class of an alias's type; if the type is unknown, the configured name and None."""
-    configured = trim(config.get(f"{prefix}type") or "")
-    name = registry.resolve(configured)
-    return (configured, None) if name is None else (name, registry.load_class(name))
+    configured_name = trim(config.get(f"{prefix}type") or "")
+    name = registry.resolve(configured_name)
+    return (configured_name, None) if name is None else (name, registry.load_class(name))
 
 
 def _configure(prefix: str, plugin: P, settings: Mapping[str, str]) -> P:
@@ -180,5 +180,5 @@ def _configure(prefix: str, plugin: P, settings: Mapping[str, str]) -> P:
 
 
 def _settings_with_prefix(config: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """Return the settings under a prefix, without the prefix."""
+    """Return the settings whose names begin with `prefix`, by name without the prefix."""
     return {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}

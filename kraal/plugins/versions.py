@@ -24,9 +24,9 @@ _RANGE = re.compile(r"([\[(])([^,\[\]()]*)(?:(,)([^,\[\]()]*))?([\])])\s*")
 _PARTS = re.compile(r"[0-9]+|[^0-9.\-]+|[.\-]")
 _WORDS: Final = {"alpha": 0, "beta": 1, "milestone": 2, "rc": 3, "cr": 3, "snapshot": 4}
 _RELEASE: Final = 5
-_RELEASES: Final = ("", "final", "ga", "release")
-_SERVICE: Final = ("sp",)
-_SHORT: Final = {"a": "alpha", "b": "beta", "m": "milestone"}
+_RELEASE_WORDS: Final = ("", "final", "ga", "release")
+_SERVICE_PACKS: Final = ("sp",)
+_ABBREVIATIONS: Final = {"a": "alpha", "b": "beta", "m": "milestone"}
 
 
 class Versioned(Protocol):
@@ -94,7 +94,7 @@ def allows(requirement: str, version: str) -> bool:
     """Return whether a version equals the required one or lies in a required range."""
     if requirement == LATEST:
         return True
-    return bool(requirement) and any(each.has(version) for each in _ranges(requirement))
+    return bool(requirement) and any(version_range.has(version) for version_range in _ranges(requirement))
 
 
 def is_invalid(requirement: str) -> bool:
@@ -135,7 +135,7 @@ def _parse_ranges(text: str) -> list[_Range]:
 _Token = tuple[int, tuple[int, str]]
 _TEXT, _DEEPER, _NUMBER = 0, 1, 2
 """The types of tokens; tokens of different types compare by type."""
-_END: Final[dict[int, _Token]] = {
+_PADDING: Final[dict[int, _Token]] = {
     _TEXT: (_TEXT, (_RELEASE, "")),
     _DEEPER: (_DEEPER, (0, "")),
     _NUMBER: (_NUMBER, (0, "")),
@@ -146,10 +146,10 @@ _END: Final[dict[int, _Token]] = {
 def _compare(version: str, other: str) -> int:
     """Compare two versions; return a negative number, zero or a positive number."""
     for left, right in zip_longest(_tokens(version), _tokens(other)):
-        a = left if left is not None else _END[right[0]]
-        b = right if right is not None else _END[left[0]]
-        if a != b:
-            return -1 if a < b else 1
+        padded_left = left if left is not None else _PADDING[right[0]]
+        padded_right = right if right is not None else _PADDING[left[0]]
+        if padded_left != padded_right:
+            return -1 if padded_left < padded_right else 1
     return 0
 
 
@@ -158,7 +158,7 @@ ascending = cmp_to_key(_compare)
 
 
 def _tokens(version: str) -> list[_Token]:
-    """Split a version into tokens; `_DEEPER` starts a less significant level, as words always do.
+    """Split a version into tokens. `_DEEPER` starts a less significant level; a word always starts one.
 
     Numbers are compared by length, then as text, instead of being parsed, because they may have any length.
     """
@@ -169,40 +169,40 @@ def _tokens(version: str) -> list[_Token]:
         following = parts[index + 1] if index + 1 < len(parts) else ""
         if part in (".", "-"):
             if previous in ("", ".", "-"):
-                tokens.append(_END[_NUMBER])
+                tokens.append(_PADDING[_NUMBER])
             if part == "-":
-                tokens.append(_END[_DEEPER])
+                tokens.append(_PADDING[_DEEPER])
         elif part.isascii() and part.isdecimal():
             if previous not in ("", ".", "-"):
-                tokens.append(_END[_DEEPER])
+                tokens.append(_PADDING[_DEEPER])
             tokens.append((_NUMBER, (len(part.lstrip("0")), part.lstrip("0"))))
         else:
             if tokens and tokens[-1][0] != _DEEPER:
-                tokens.append(_END[_DEEPER])
+                tokens.append(_PADDING[_DEEPER])
             tokens.append((_TEXT, _word(part, before_number=following.isdecimal())))
         previous = part
-    return _without_trailing_ends(tokens)
+    return _strip_padding(tokens)
 
 
 def _word(text: str, *, before_number: bool) -> tuple[int, str]:
     if before_number:
-        text = _SHORT.get(text, text)
-    if text in _RELEASES:
+        text = _ABBREVIATIONS.get(text, text)
+    if text in _RELEASE_WORDS:
         return (_RELEASE, "")
-    if text in _SERVICE:
+    if text in _SERVICE_PACKS:
         return (_RELEASE + 1, "")
     rank = _WORDS.get(text)
     return (_RELEASE + 2, text) if rank is None else (rank, "")
 
 
-def _without_trailing_ends(tokens: list[_Token]) -> list[_Token]:
+def _strip_padding(tokens: list[_Token]) -> list[_Token]:
     """Remove trailing zeros and release qualifiers from the version and each of its levels."""
-    significant: list[_Token] = []
+    significant_tokens: list[_Token] = []
     is_trailing = True
     for token in reversed(tokens):
-        is_end = token == _END[token[0]]
-        if is_end and is_trailing and (token[0] != _DEEPER or not significant):
+        is_padding = token == _PADDING[token[0]]
+        if is_padding and is_trailing and (token[0] != _DEEPER or not significant_tokens):
             continue
-        significant.append(token)
+        significant_tokens.append(token)
         is_trailing = token[0] == _DEEPER
-    return significant[::-1]
+    return significant_tokens[::-1]

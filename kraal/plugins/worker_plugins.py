@@ -44,8 +44,8 @@ class WorkerPlugins:
     def resolve(self, config: Config) -> ResolvedConfig:
         """Resolve a connector or task config and register its secrets for redaction.
 
-        Blocks as long as the config providers do. Raises ProviderFailed, and BadRequest if a variable of a provider in
-        another process is used for the class.
+        Blocks as long as the config providers do. Raises ProviderFailed, and BadRequest if the class or the version is
+        a variable of a provider in another process.
         """
         return self._resolve(config, self.providers.resolve)
 
@@ -55,10 +55,10 @@ class WorkerPlugins:
 
     def _resolve(self, config: Config, resolve: Callable[[Config], ResolvedConfig]) -> ResolvedConfig:
         for key in (_CLASS, CONNECTOR_VERSION):
-            for each in find_variables({key: config.get(key)}):
-                if self.providers.is_remote(each.provider):
+            for variable in find_variables({key: config.get(key)}):
+                if self.providers.is_remote(variable.provider):
                     raise BadRequest(
-                        f"{key} must not have variables of the config provider {each.provider}, whose class is "
+                        f"{key} must not have variables of the config provider {variable.provider}, whose class is "
                         "Java, because the worker needs the value without waiting; use a literal value, or a provider "
                         "in Python."
                     )
@@ -78,9 +78,9 @@ class WorkerPlugins:
         check_urls(self.defaults.raw, config)
         is_exactly_once = self.defaults.exactly_once_sources
         plugin_keys = declared_keys(self.registry, config)
-        if unused := list_unused_keys(config, connector.kind, plugin_keys, exactly_once=is_exactly_once):
+        if unused_keys := list_unused_keys(config, connector.kind, plugin_keys, exactly_once=is_exactly_once):
             log.warning(
-                "Connector %s: these settings have no effect: %s", config.get("name"), ", ".join(unused)
+                "Connector %s: these settings have no effect: %s", config.get("name"), ", ".join(unused_keys)
             )
         if connector.kind == "source" and self.defaults.topic_creation:
             read_rules(config)  # as in Java, which validates them only when connectors and tasks start
@@ -101,13 +101,15 @@ class WorkerPlugins:
         connector_class = self._find_class(config)
         if connector_class is None or not issubclass(connector_class.task_class, SourceTask):
             return False
-        return connector_class.task_class.tracks_offsets({k: v for k, v in config.items() if v is not None})
+        return connector_class.task_class.tracks_offsets(
+            {key: value for key, value in config.items() if value is not None}
+        )
 
     def check(self, config: Config) -> ConfigInfos:
         """Validate a connector config. Results and errors never contain values resolved by a provider.
 
-        The connector's own `config.providers` are ignored. A variable that its provider cannot resolve is an error
-        of its key. Raises BadRequest for an unknown class.
+        The connector's own `config.providers` are ignored. Variables that cannot be resolved are reported as errors of
+        their keys. Raises BadRequest for an unknown class.
         """
         return self._check(
             config, lambda resolved: validate_connector(self.registry, self.defaults, resolved)
@@ -130,14 +132,14 @@ class WorkerPlugins:
 
     def _check(self, config: Config, check: Callable[[Config], ConfigInfos]) -> ConfigInfos:
         config = without_providers(config)
-        resolved, unresolved = self._resolve_partially(config)
+        resolved, provider_errors = self._resolve_partially(config)
         try:
             infos = check(resolved.config)
         except KraalError as exc:
             exc.args = (secrets.scrub(str(exc)),)
             raise
         infos = restore_variables(infos, resolved)
-        return with_replaced_errors(infos, unresolved, config) if unresolved else infos
+        return with_replaced_errors(infos, provider_errors, config) if provider_errors else infos
 
     def _resolve_partially(self, config: Config) -> tuple[ResolvedConfig, dict[str, str]]:
         """Resolve a config; also return the errors of keys that cannot be resolved.
@@ -172,7 +174,7 @@ def hidden_keys(registry: Registry, config: Config) -> frozenset[str]:
     """Return the keys of a config whose values are hidden: secrets, and all keys of plugins that are not installed."""
     plugins = named_plugins(config)
     missing_plugins = (plugin for plugin in plugins if not _is_installed(registry, plugin.plugin.strip()))
-    keys = (select_plugin_keys(each.prefix, config, plugins) for each in missing_plugins)
+    keys = (select_plugin_keys(plugin.prefix, config, plugins) for plugin in missing_plugins)
     return secret_keys(config, declared_keys(registry, config)).union(*keys)
 
 

@@ -36,8 +36,8 @@ CONNECTOR = -1
 class Job(NamedTuple):
     """A connector (task -1) or a task, as in the group protocol.
 
-    A tuple instead of an Instance, because an assignment processes tens of thousands, and tuples are faster to hash and
-    sort.
+    A tuple instead of an Instance, because an assignment processes tens of thousands of jobs, and tuples are faster to
+    hash and sort.
     """
 
     connector: ConnectorName
@@ -131,7 +131,7 @@ class AssignmentError(IntEnum):
 
     NO_ERROR = 0
     CONFIG_MISMATCH = 1
-    """The leader's config offset is behind a member's: all members read to the end and rejoin."""
+    """The leader has read less of the config topic than a member; all members read to the end and rejoin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,14 +186,15 @@ def make_offers(
     allocation: GroupAssignment | None,
     static: tuple[Job, ...] | None = None,
 ) -> tuple[Offer, ...]:
-    """Return a worker's offers for JoinGroup, the preferred protocol first; only the protocol `static` sends `static`.
+    """Return a worker's offers for JoinGroup, the preferred protocol first.
 
-    A failed allocation is sent as null unless earlier work continues: the leader would treat work that no member
-    reports as lost, and start it a second time.
+    Only the metadata of the protocol `static` contains the static assignments. A failed allocation is sent as null
+    unless earlier work continues: the leader would treat work that no member reports as lost, and start it a second
+    time.
     """
-    running = allocation
+    sent_allocation = allocation
     if allocation is not None and allocation.failed and not allocation.assigned:
-        running = None
+        sent_allocation = None
     return tuple(
         Offer(
             name,
@@ -202,7 +203,7 @@ def make_offers(
                     version=name.version,
                     url=url,
                     config_offset=config_offset,
-                    allocation=running,
+                    allocation=sent_allocation,
                     static=static,
                 )
             ),
@@ -289,8 +290,8 @@ def _encode_jobs(jobs: Iterable[Job]) -> list[bytes]:
     for connector, task in jobs:
         tasks.setdefault(connector, []).append(task)
     parts = [wire.int32(len(tasks))]
-    for connector, numbers in tasks.items():
-        parts += [wire.string(connector), wire.int32s(numbers)]
+    for connector, task_numbers in tasks.items():
+        parts += [wire.string(connector), wire.int32s(task_numbers)]
     return parts
 
 

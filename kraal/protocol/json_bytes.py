@@ -13,7 +13,7 @@ import re
 from kraal.core.errors import ProtocolError
 from kraal.core.ids import Json
 
-_TO_REWRITE = re.compile("(\\\\u[0-9a-f]{4})|(\\\\.)|[\ud800-\udfff\U00010000-\U0010ffff]")
+_REWRITE_PATTERN = re.compile("(\\\\u[0-9a-f]{4})|(\\\\.)|[\ud800-\udfff\U00010000-\U0010ffff]")
 r"""A `\u` escape; another escape, so that `\\u` is not mistaken for one; a character that Jackson escapes."""
 _PLANE_START = 0x10000
 
@@ -21,14 +21,14 @@ _PLANE_START = 0x10000
 def to_bytes(value: object) -> bytes:
     """Encode `value`; preserves the order of fields."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _TO_REWRITE.sub(_rewrite, text).encode()
+    return _REWRITE_PATTERN.sub(_rewrite, text).encode()
 
 
 def _rewrite(match_: re.Match[str]) -> str:
-    code, other = match_.groups()
+    code, other_escape = match_.groups()
     if code is not None:
         return "\\u" + str(code[2:]).upper()
-    return str(other) if other is not None else _escape(match_[0])
+    return str(other_escape) if other_escape is not None else _escape(match_[0])
 
 
 def _escape(char: str) -> str:

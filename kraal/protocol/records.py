@@ -135,11 +135,11 @@ def _to_key_and_fields(record: ConfigRecord) -> tuple[str, Mapping[str, object] 
 
 
 def decode(key: str, value: bytes | None) -> ConfigRecord:
-    """Decode a config topic record. Raises ProtocolError if it is invalid, NotJson if it is not JSON."""
+    """Decode a config topic record. Raises NotJson if the value is not JSON, ProtocolError for other errors."""
     data = parse_json(value)
-    for prefix, read in _READERS_BY_PREFIX.items():
+    for prefix, read_record in _READERS_BY_PREFIX.items():
         if key.startswith(prefix):
-            return read(key[len(prefix) :], data)
+            return read_record(key[len(prefix) :], data)
     if key == "session-key":
         return _read_session_key(data)
     raise ProtocolError(f"unknown key {key!r}")

@@ -46,7 +46,8 @@ KEY_BYTES: Mapping[str, int] = MappingProxyType(
         "HmacMD5": 64,
     }
 )
-"""Key lengths in bytes if `inter.worker.key.size` is not set: the JVM's, because a Java leader replaces other keys."""
+"""Default key lengths in bytes, if `inter.worker.key.size` is not set. They equal the JVM's defaults, because a Java
+leader replaces keys of other lengths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,8 @@ def is_signed_get(
 ) -> bool:
     """Return whether `signature` is valid for a GET of `target` from this worker, whose URL is `url`."""
     try:
-        parsed = parse_signature(signature, key=_derive_get_key(key), allowed=allowed)
-        parsed.verify(_get_content(url, target))
+        parsed_signature = parse_signature(signature, key=_derive_get_key(key), allowed=allowed)
+        parsed_signature.verify(_get_content(url, target))
     except (BadRequest, Forbidden):
         return False
     return True
@@ -153,8 +154,8 @@ def needs_new_key(
     """
     if key is None:
         return True
-    expired = ttl_ms > 0 and key.created_ms + ttl_ms <= now_ms
-    return expired or key.algorithm != algorithm or len(key.key) != size
+    is_expired = ttl_ms > 0 and key.created_ms + ttl_ms <= now_ms
+    return is_expired or key.algorithm != algorithm or len(key.key) != size
 
 
 def _derive_get_key(key: bytes) -> bytes:

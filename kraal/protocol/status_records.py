@@ -36,7 +36,7 @@ class StatusRecord:
 
 @dataclass(frozen=True, slots=True)
 class TopicUse:
-    """The first task that used a topic, and the time of its first use."""
+    """The first task that used a topic, and the time when the task first used the topic."""
 
     task: int
     discovered_ms: int

@@ -16,7 +16,7 @@ the keys of its plugins: `GET /connector-plugins/NAME/config`. For differences f
 [compatibility](../compat.md).
 
 *Type* is the type of the value; the entries of a list are separated by commas. *Default* applies if the key is missing;
-`null` means no value. The description of a key without effect contains the reason."""
+`null` means no value. The description of a key that has no effect states the reason."""
 
 
 def render_files(pages: Sequence[Page]) -> dict[str, str]:
@@ -103,5 +103,5 @@ def _format_default(key: Key) -> str:
     return f"`{text}`" if text else "empty"
 
 
-def _anchor(section: Section, each: Key | Family) -> str:
-    return section.slug + each.name
+def _anchor(section: Section, entry: Key | Family) -> str:
+    return section.slug + entry.name

@@ -32,21 +32,21 @@ from kraal.plugins.values.simple_headers import SIMPLE_HEADER_CONVERTER, SimpleH
 
 _OWN_PACKAGE = "kraal."
 _NOTE_OF_OWN_CLIENTS = (
-    "The worker's own Kafka clients, which store its state, use these keys without a prefix; clients of connectors "
-    "inherit `security.protocol`, `ssl.*` and `sasl.*` from them, unless they set `security.protocol` themselves "
+    "The Kafka clients that store the worker's state use these keys without a prefix. A connector's client whose "
+    "settings do not include `security.protocol` inherits `security.protocol`, `ssl.*` and `sasl.*` from these keys "
     "([security](../security.md))."
 )
 _NOTE_OF_SUPERVISION = (
-    "How failed connectors and tasks are handled ([supervision](../supervision.md)). Java workers do not support these "
-    "keys, so REST responses contain them only if the config does."
+    "These keys determine how failed connectors and tasks are handled ([supervision](../supervision.md)). Java workers "
+    "do not support these keys, so REST responses contain them only if the config does."
 )
 _NOTE_OF_BATCHES = (
-    "The batches of a connector. Java workers do not support these keys. A task reads its next batch only after the "
-    "current one is written, so a slow target slows down its own source, and no backlog builds up in memory."
+    "These keys control a connector's batches. Java workers do not support them. A task reads its next batch only "
+    "after the current one is written, so a slow target slows down its own source, and no backlog builds up in memory."
 )
 _NOTE_OF_JAVA = (
-    "The JVM in which a Java connector runs ([JVMs](../connectors/java-plugins.md#shared-or-own)). Java workers do not "
-    "support this key."
+    "This key selects the JVM in which a Java connector runs ([JVMs](../connectors/java-plugins.md#shared-or-own)). "
+    "Java workers do not support it."
 )
 
 
@@ -141,7 +141,10 @@ def _own_clients(definition: ConfigDef) -> Section:
     names = own_client_keys() - {"client.id"} if "client.id" in definition else own_client_keys()
     keys = (definition.get(key.name) or key for key in client_def("admin") if key.name in names)
     return Section(
-        title="Keys of its own Kafka clients", text=_NOTE_OF_OWN_CLIENTS, keys=tuple(keys), as_table=True
+        title="Keys of the worker's own Kafka clients",
+        text=_NOTE_OF_OWN_CLIENTS,
+        keys=tuple(keys),
+        as_table=True,
     )
 
 
@@ -168,9 +171,9 @@ def _connectors() -> Page:
 
 def _connector_plugins(*, third_party: bool) -> Page:
     sections = []
-    for name, loaded in _load_plugins(CONNECTORS_GROUP, third_party=third_party):
-        if isinstance(loaded, type) and issubclass(loaded, Connector):
-            sections.append(_plugin_section(name, f"A {loaded.kind}.", loaded.config_def))
+    for name, plugin_class in _load_plugins(CONNECTORS_GROUP, third_party=third_party):
+        if isinstance(plugin_class, type) and issubclass(plugin_class, Connector):
+            sections.append(_plugin_section(name, f"A {plugin_class.kind}.", plugin_class.config_def))
     return Page(
         file="connector-plugins.md",
         title="Connector plugins",
@@ -181,9 +184,9 @@ def _connector_plugins(*, third_party: bool) -> Page:
 
 def _converters(*, third_party: bool) -> Page:
     sections = [_plugin_section(SIMPLE_HEADER_CONVERTER, "For headers.", SimpleHeaderConverter.config_def)]
-    for name, loaded in _load_plugins(CONVERTERS_GROUP, third_party=third_party):
-        if isinstance(loaded, type) and issubclass(loaded, Converter):
-            sections.append(_plugin_section(name, "For keys, values and headers.", loaded.config_def))
+    for name, plugin_class in _load_plugins(CONVERTERS_GROUP, third_party=third_party):
+        if isinstance(plugin_class, type) and issubclass(plugin_class, Converter):
+            sections.append(_plugin_section(name, "For keys, values and headers.", plugin_class.config_def))
     return Page(
         file="converters.md",
         title="Converters",
@@ -197,12 +200,12 @@ def _transforms(*, third_party: bool) -> Page:
     """Return the page of transforms and predicates; variants for keys and values share one section."""
     sections: dict[str, Section] = {}
     for group in (TRANSFORMS_GROUP, PREDICATES_GROUP):
-        for name, loaded in _load_plugins(group, third_party=third_party):
-            if isinstance(loaded, type) and issubclass(loaded, (Transformation, Predicate)):
+        for name, plugin_class in _load_plugins(group, third_party=third_party):
+            if isinstance(plugin_class, type) and issubclass(plugin_class, (Transformation, Predicate)):
                 base, _, variant = name.partition("$")
-                cls = loaded.__mro__[1] if variant else loaded
+                cls = plugin_class.__mro__[1] if variant else plugin_class
                 text = f"{inspect.cleandoc(cls.__doc__ or '')}".replace("\n\n", " ").replace("\n", " ")
-                section = _plugin_section(base, text, loaded.config_def)
+                section = _plugin_section(base, text, plugin_class.config_def)
                 names = f"`{base}$Key`, `{base}$Value`. " if variant else f"`{base}`. "
                 sections[base] = replace(section, text=section.text.replace(f"`{base}`. ", names, 1))
     return Page(
@@ -218,10 +221,10 @@ def _transforms(*, third_party: bool) -> Page:
 
 def _providers(*, third_party: bool) -> Page:
     sections = []
-    for name, loaded in _load_plugins(PROVIDERS_GROUP, third_party=third_party):
-        if isinstance(loaded, type) and issubclass(loaded, ConfigProvider):
-            first = (loaded.__doc__ or "").partition("\n")[0]
-            sections.append(_plugin_section(name, first, loaded.config_def))
+    for name, plugin_class in _load_plugins(PROVIDERS_GROUP, third_party=third_party):
+        if isinstance(plugin_class, type) and issubclass(plugin_class, ConfigProvider):
+            summary = (plugin_class.__doc__ or "").partition("\n")[0]
+            sections.append(_plugin_section(name, summary, plugin_class.config_def))
     return Page(
         file="config-providers.md",
         title="Config providers",
@@ -273,5 +276,5 @@ def _load_plugins(group: str, *, third_party: bool) -> Iterator[tuple[str, objec
 
 
 def _exclude_keys(definition: ConfigDef, other: ConfigDef, names: Iterable[str] = ()) -> tuple[Key, ...]:
-    excluded = frozenset(names)
-    return tuple(key for key in definition if key.name not in other and key.name not in excluded)
+    excluded_names = frozenset(names)
+    return tuple(key for key in definition if key.name not in other and key.name not in excluded_names)

@@ -21,7 +21,7 @@ from kraal.core.errors import AlreadyExists, BadRequest
 Kind = Literal["source", "sink"]
 MAX_LENGTH: Final = 50
 _TEMPLATES: Final = Path(__file__).with_name("templates")
-_RESERVED: Final = frozenset({"tests", "test"})
+_RESERVED_NAMES: Final = frozenset({"tests", "test"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Names:
         if len(name) > MAX_LENGTH or not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
             raise BadRequest(f"Invalid connector name {name!r}; expected {allowed}.")
         package = name.replace("-", "_")
-        if package in sys.stdlib_module_names or keyword.iskeyword(package) or package in _RESERVED:
+        if package in sys.stdlib_module_names or keyword.iskeyword(package) or package in _RESERVED_NAMES:
             raise BadRequest(f"Invalid connector name {name!r}: {package} is reserved in Python.")
         if find_spec(package) is not None:
             raise BadRequest(

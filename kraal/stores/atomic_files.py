@@ -11,9 +11,8 @@ from kraal.core.private_files import private_opener
 def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write `data` to a temporary file next to `path`, sync it, and rename it to `path`.
 
-    Unless `durable`, which syncs the directory, a power failure may restore the old content. Keeps the mode of an
-    existing file; only this user can access a new file. Follows symbolic links. Raises OSError and leaves `path`
-    unchanged.
+    `durable`: also sync the directory; otherwise, a power failure may restore the old content. Keeps the mode of an
+    existing file; only this user can access a new file. Follows symbolic links. After an OSError, `path` is unchanged.
     """
     path = path.resolve()
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")

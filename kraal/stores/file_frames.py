@@ -74,39 +74,39 @@ def encode_frame(records: Sequence[Record]) -> bytes:
 
 def decode_frames(data: bytes, position: int) -> Iterator[Frame]:
     """Yield the frames in `data`, which is at `position` in the file, up to a torn tail. Raises CorruptFile."""
-    at = 0
-    while at < len(data):
-        end = _find_frame_end(data, at, position)
+    start = 0
+    while start < len(data):
+        end = _find_frame_end(data, start, position)
         if end is None:
             return
-        yield Frame(position + at, position + end, tuple(_decode_records(data, at + HEAD_SIZE, end)))
-        at = end
+        yield Frame(position + start, position + end, tuple(_decode_records(data, start + HEAD_SIZE, end)))
+        start = end
 
 
-def _find_frame_end(data: bytes, at: int, position: int) -> int | None:
-    if at + HEAD_SIZE > len(data):
+def _find_frame_end(data: bytes, start: int, position: int) -> int | None:
+    if start + HEAD_SIZE > len(data):
         return None
-    size, crc = _HEAD.unpack_from(data, at)
-    if zlib.crc32(data[at : at + _HEAD.size]) != _CRC.unpack_from(data, at + _HEAD.size)[0]:
-        if not data[at:].strip(b"\0"):
+    size, crc = _HEAD.unpack_from(data, start)
+    if zlib.crc32(data[start : start + _HEAD.size]) != _CRC.unpack_from(data, start + _HEAD.size)[0]:
+        if not data[start:].strip(b"\0"):
             return None  # the file was extended, but its data was never written
-        raise CorruptFile(f"the frame at byte {position + at} has an invalid header")
-    end = at + HEAD_SIZE + int(size)
+        raise CorruptFile(f"the frame at byte {position + start} has an invalid header")
+    end = start + HEAD_SIZE + int(size)
     if end > len(data):
         return None
-    if zlib.crc32(data[at + HEAD_SIZE : end]) != crc:
+    if zlib.crc32(data[start + HEAD_SIZE : end]) != crc:
         if end == len(data):
             return None
-        raise CorruptFile(f"the frame at byte {position + at} is damaged and followed by valid data")
+        raise CorruptFile(f"the frame at byte {position + start} is damaged and followed by valid data")
     return end
 
 
-def _decode_records(data: bytes, at: int, end: int) -> Iterator[Record]:
-    while at < end:
-        offset, timestamp_ms, key_size, value_size = _RECORD.unpack_from(data, at)
-        at += _RECORD.size
-        key = data[at : at + key_size].decode()
-        at += key_size
-        value = None if value_size < 0 else data[at : at + value_size]
-        at += max(value_size, 0)
+def _decode_records(data: bytes, start: int, end: int) -> Iterator[Record]:
+    while start < end:
+        offset, timestamp_ms, key_size, value_size = _RECORD.unpack_from(data, start)
+        start += _RECORD.size
+        key = data[start : start + key_size].decode()
+        start += key_size
+        value = None if value_size < 0 else data[start : start + value_size]
+        start += max(value_size, 0)
         yield Record(offset, key, value, timestamp_ms)

@@ -1,9 +1,9 @@
 """A log in a file, for standalone workers. Acknowledged appends survive kill -9 and power failures.
 
-Each batch takes one `write` and one `fsync`; a batch whose write was interrupted is truncated at the next startup, with
-a warning. Records are read from the file with a sparse index, not kept in memory. When the file is opened, it is
-compacted by key if that at least halves its size; offsets continue to increase, because the header contains the next. A
-second process cannot open the same log.
+Each batch requires one `write` and one `fsync`; a batch whose write was interrupted is truncated at the next startup,
+with a warning. Records are read from the file with a sparse index, not kept in memory. When the file is opened, it is
+compacted by key if that at least halves its size; offsets continue to increase, because the header contains the next
+offset. A second process cannot open the same log.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Compaction = Callable[[Sequence[Record]], Sequence[Record]]
 
 
 class FileLog:
-    """An append-only log in a file. One thread appends, another may read; close it after both."""
+    """An append-only log in a file. One thread appends, another may read; both must have finished before `close`."""
 
     def __init__(
         self,
@@ -116,9 +116,9 @@ class FileLog:
         del wait_s  # there is no other writer
         self._check_open()
         with self._lock:
-            position, size, following = self._find_position(start), self._size, self._next
+            position, size, next_offset = self._find_position(start), self._size, self._next
         records: list[Record] = []
-        if limit <= 0 or start >= following:
+        if limit <= 0 or start >= next_offset:
             return records
         try:
             while position < size and len(records) < limit:
@@ -160,7 +160,7 @@ class FileLog:
         try:
             os.ftruncate(self._file, self._size)
         except OSError as exc:
-            self._failure = f"{cause}; and then {exc}"
+            self._failure = f"{cause}; truncating the log then failed: {exc}"
             os.close(self._file)
             os.close(self._guard)
 
@@ -168,12 +168,12 @@ class FileLog:
         if not self._path.exists():
             replace_file(self._path, encode_header(0))
         data = self._path.read_bytes()
-        first = decode_header(data)
-        if first is None:
+        header_offset = decode_header(data)
+        if header_offset is None:
             log.warning("The log %r at %s has an incomplete header; recreating it.", self._name, self._path)
             data = encode_header(0)
             replace_file(self._path, data)
-            first = 0
+            header_offset = 0
         frames = list(decode_frames(data[HEADER_SIZE:], HEADER_SIZE))
         end = frames[-1].end if frames else HEADER_SIZE
         if end < len(data):
@@ -186,7 +186,7 @@ class FileLog:
                 end,
             )
             os.truncate(self._path, end)
-        self._next = max(first, frames[-1].records[-1].offset + 1) if frames else first
+        self._next = max(header_offset, frames[-1].records[-1].offset + 1) if frames else header_offset
         frames, end = self._compact_frames(frames, end, compaction, compact_from)
         for frame in frames:
             self._add_index_entry(frame.records[0].offset, frame.begin)
@@ -219,8 +219,8 @@ class FileLog:
         """Return the position of a frame at or before the record at offset `start`."""
         if self._tail[0] == start:
             return self._tail[1]
-        at = bisect.bisect_right(self._index, (start, self._size)) - 1
-        return self._index[max(at, 0)][1] if self._index else HEADER_SIZE
+        index = bisect.bisect_right(self._index, (start, self._size)) - 1
+        return self._index[max(index, 0)][1] if self._index else HEADER_SIZE
 
     def _read_frames(self, position: int, size: int) -> list[Frame]:
         """Read at least one complete frame from `position`; skip an incomplete one at the end."""
@@ -238,9 +238,9 @@ class FileLog:
 def _write_all(file: int, data: bytes, position: int) -> None:
     view = memoryview(data)
     while view:
-        written = os.pwrite(file, view, position)
-        view = view[written:]
-        position += written
+        count = os.pwrite(file, view, position)
+        view = view[count:]
+        position += count
 
 
 def _lock_exclusively(lock: Path, path: Path) -> int:

@@ -25,7 +25,7 @@ class GroupOptions:
     rebalance_timeout_s: float = 60.0
     """`rebalance.timeout.ms`: maximum time that a rebalance waits for this member."""
     heartbeat_interval_s: float = 3.0
-    """`heartbeat.interval.ms`: maximum interval of heartbeats; maximum time without a known coordinator."""
+    """`heartbeat.interval.ms`: maximum interval between heartbeats; maximum time without a known coordinator."""
 
 
 class GroupHooks(Protocol):
@@ -89,6 +89,6 @@ class Group(Protocol):
     def heartbeat_age_s(self) -> float:
         """Return the seconds since the broker last confirmed the membership; infinite if this is not a member.
 
-        Measured from the time when the request was sent, so it is never less than the broker's measurement. The member
-        may work for the group while this is below the session timeout.
+        The age is measured from the time when the request was sent, so it is never less than the broker's measurement.
+        The member may work for the group while the age is below the session timeout.
         """

@@ -5,7 +5,7 @@ float loadFactor and int threshold; a data block with int capacity and int size;
 end marker. An array is TC_ARRAY, its class descriptor (in full the first time, a reference afterwards), int32 length
 and the bytes; or TC_NULL; or a reference to an earlier array. Handles are assigned in the order in which objects start.
 
-Reading and writing reproduces the bytes if Java built the map by putting its entries into an empty one.
+Reading and writing reproduces the bytes if Java built the map by putting its entries into an empty map.
 Source: Java Object Serialization Specification, chapter 6; FileOffsetBackingStore (Kafka 4.4.0).
 """
 
@@ -25,14 +25,14 @@ _HASH_MAP = (
     b"F\x00\nloadFactorI\x00\tthresholdxp"
 )
 """Class descriptor: name, serialVersionUID, flags (has writeObject), two fields, no annotation, no superclass."""
-_BYTES = b"r\x00\x02[B\xac\xf3\x17\xf8\x06\x08\x54\xe0\x02\x00\x00xp"
+_BYTE_ARRAY_CLASS = b"r\x00\x02[B\xac\xf3\x17\xf8\x06\x08\x54\xe0\x02\x00\x00xp"
 """Class descriptor of byte[]."""
 _FIELDS = struct.Struct(">fi")
 _BLOCK = struct.Struct(">2sii")
 _BLOCK_HEAD = b"w\x08"
 _INT = struct.Struct(">i")
 _FIRST_HANDLE = 0x7E0000
-_BYTES_HANDLE = _FIRST_HANDLE + 2
+_BYTE_ARRAY_HANDLE = _FIRST_HANDLE + 2
 """The handle after those of HashMap's descriptor and of the map."""
 _LOAD_FACTOR = 0.75
 _MIN_CAPACITY = 16
@@ -53,7 +53,7 @@ def dump(pairs: Sequence[Pair]) -> bytes:
             continue
         parts += (
             _ARRAY,
-            _encode_reference(_BYTES_HANDLE) if has_descriptor else _BYTES,
+            _encode_reference(_BYTE_ARRAY_HANDLE) if has_descriptor else _BYTE_ARRAY_CLASS,
             _INT.pack(len(array)),
             array,
         )
@@ -62,7 +62,7 @@ def dump(pairs: Sequence[Pair]) -> bytes:
 
 
 def load(data: bytes) -> list[Pair]:
-    """Deserialize a map; return its entries in order. Raises ProtocolError, with the position, if it is invalid."""
+    """Deserialize a map; return its entries in order. Raises ProtocolError with the position of invalid data."""
     return _Reader(data).read()
 
 
@@ -75,7 +75,7 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 0
+        self._position = 0
         self._handles: list[bytes | None] = [None, None]
         """The objects of the stream, by handle; None for objects other than arrays."""
 
@@ -85,11 +85,11 @@ class _Reader:
         self._read_bytes(_FIELDS.size)
         mark, _, size = _BLOCK.unpack(self._read_bytes(_BLOCK.size))
         if mark != _BLOCK_HEAD or size < 0:
-            raise ProtocolError(f"byte {self._at - _BLOCK.size} does not begin the size of the map")
+            raise ProtocolError(f"byte {self._position - _BLOCK.size} does not begin the size of the map")
         pairs = [(self._read_array(), self._read_array()) for _ in range(size)]
         self._expect(_END, "the end of the map")
-        if self._at != len(self._data):
-            raise ProtocolError(f"{len(self._data) - self._at} bytes follow the map")
+        if self._position != len(self._data):
+            raise ProtocolError(f"{len(self._data) - self._position} bytes follow the map")
         return pairs
 
     def _read_array(self) -> bytes | None:
@@ -99,12 +99,12 @@ class _Reader:
         if tag == _REFERENCE:
             return self._read_reference()
         if tag != _ARRAY:
-            raise ProtocolError(f"byte {self._at - 1} starts an object that is not a byte array")
-        if len(self._handles) == _BYTES_HANDLE - _FIRST_HANDLE:
-            self._expect(_BYTES, "the class of byte arrays")
+            raise ProtocolError(f"byte {self._position - 1} starts an object that is not a byte array")
+        if len(self._handles) == _BYTE_ARRAY_HANDLE - _FIRST_HANDLE:
+            self._expect(_BYTE_ARRAY_CLASS, "the class of byte arrays")
             self._handles.append(None)
         else:
-            self._expect(_encode_reference(_BYTES_HANDLE), "the class of byte arrays")
+            self._expect(_encode_reference(_BYTE_ARRAY_HANDLE), "the class of byte arrays")
         size: int = _INT.unpack(self._read_bytes(_INT.size))[0]
         array = self._read_bytes(size)
         self._handles.append(array)
@@ -115,11 +115,13 @@ class _Reader:
         number = handle - _FIRST_HANDLE
         array = self._handles[number] if 0 <= number < len(self._handles) else None
         if array is None:
-            raise ProtocolError(f"byte {self._at - _INT.size} refers to an object that is not a byte array")
+            raise ProtocolError(
+                f"byte {self._position - _INT.size} refers to an object that is not a byte array"
+            )
         return array
 
     def _expect(self, expected: bytes, description: str) -> None:
-        begin = self._at
+        begin = self._position
         if self._data[begin : begin + len(expected)] != expected:
             is_truncated = expected.startswith(self._data[begin:])
             raise ProtocolError(
@@ -127,13 +129,13 @@ class _Reader:
                 if is_truncated
                 else f"byte {begin} does not begin {description}"
             )
-        self._at += len(expected)
+        self._position += len(expected)
 
     def _read_bytes(self, size: int) -> bytes:
-        begin, end = self._at, self._at + size
+        begin, end = self._position, self._position + size
         if size < 0 or end > len(self._data):
             raise ProtocolError(
                 f"it ends at byte {len(self._data)}, within a value that begins at byte {begin}"
             )
-        self._at = end
+        self._position = end
         return self._data[begin:end]

@@ -12,7 +12,7 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.core.records import Entry, Record
 
 Fault = Callable[[str], None]
-"""Called with `append`, `read`, `end`, `load` or `store` before each operation; raises to make it fail."""
+"""Called before each operation with its name (`append`, `read`, `end`, `load` or `store`); may raise an error."""
 
 
 def _no_fault(_operation: str) -> None:
@@ -55,8 +55,8 @@ class MemoryLog:
         del wait_s  # other writers notify readers
         self._begin_operation("read")
         with self._lock:
-            first = max(start - self._start, 0)
-            return self._records[first : first + max(limit, 0)]
+            first_index = max(start - self._start, 0)
+            return self._records[first_index : first_index + max(limit, 0)]
 
     def end(self) -> int:
         """Return the offset of the next record."""
@@ -100,12 +100,12 @@ class MemoryOffsets:
         self._begin_operation("store")
         with self._lock:
             for connector, partitions in changes.items():
-                stored = self._offsets.setdefault(connector, {})
+                stored_offsets = self._offsets.setdefault(connector, {})
                 for partition, offset in partitions.items():
                     if offset is None:
-                        stored.pop(partition, None)
+                        stored_offsets.pop(partition, None)
                     else:
-                        stored[partition] = dict(offset)
+                        stored_offsets[partition] = dict(offset)
 
     def close(self) -> None:
         """Reject all later calls."""

@@ -57,19 +57,19 @@ class OffsetFile:
     def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
         """Replace the file by a new file that includes `changes`; None deletes an offset. Raises StoreError."""
         with self._lock:
-            values, added = dict(self._values), list[bytes]()
+            values, new_keys = dict(self._values), list[bytes]()
             for connector, partitions in changes.items():
                 for partition, offset in partitions.items():
                     keys = self._keys.get(connector, {}).get(partition)
                     if keys is None:
                         keys = [encode_key(connector, partition)]
-                        added += keys
+                        new_keys += keys
                     for key in keys:
                         _set_or_delete(values, key, encode_value(offset))
             if values != self._values:
                 self._write(values)
             self._values = values
-            for key in added:
+            for key in new_keys:
                 self._index_key(key)
 
     def close(self) -> None:

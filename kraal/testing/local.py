@@ -48,7 +48,7 @@ class Cluster:
         seed: int = 0,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        """Start the workers; `with` waits until they are a group.
+        """Start the workers; `with` waits until they form a group.
 
         Args:
             workers: number of workers, at least 1.
@@ -230,7 +230,10 @@ class Cluster:
         return self.embedded.workers[number]
 
     def owner(self, instance: str) -> int:
-        """Return the number of the worker that runs `name` or the task `name-0`. Raises KeyError if none does."""
+        """Return the number of the worker that runs `name` or the task `name-0`.
+
+        Raises KeyError if no worker runs it.
+        """
         for candidate in _instances(instance):
             owners = self.embedded.owners(candidate)
             if owners:
@@ -255,7 +258,7 @@ class Cluster:
         self.embedded.advance(seconds)
 
     def wait_until(self, what: str, done: Callable[[], bool], *, timeout_s: float = TIMEOUT_S) -> None:
-        """Advance time until `done()`. Raises TimedOut with `what` and the running instances."""
+        """Advance time until `done()` returns True. Raises TimedOut with `what` and the running instances."""
         deadline = self.now_s + timeout_s
         while not done():
             if self.now_s >= deadline:
@@ -278,9 +281,9 @@ class Cluster:
             raise TimedOut(f"{error}; it is {self.states(name)}") from None
 
     def settle(self, timeout_s: float = TIMEOUT_S) -> float:
-        """Wait until every instance is in its target state on one worker and all workers agree; return the time.
+        """Wait until every instance is in its target state on one worker and all workers agree.
 
-        Raises AssertionError with the differences, such as a FAILED task.
+        Returns the elapsed virtual seconds. Raises AssertionError with the differences, such as a FAILED task.
         """
         return self.embedded.settle(timeout_s)
 
@@ -296,8 +299,8 @@ class Cluster:
         return worker
 
     def _find_worker(self, actor: str) -> ClusterWorker:
-        kind, _, rest = actor.partition(" ")
-        if kind in ("task", "connector") and rest:
+        kind, _, instance_name = actor.partition(" ")
+        if kind in ("task", "connector") and instance_name:
             for worker in self.embedded.awake:
                 if actor in worker.actors:
                     return worker

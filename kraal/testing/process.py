@@ -38,10 +38,10 @@ TIMEOUT_S = 240.0
 END_TIMEOUT_S = 30.0
 _POLL_INTERVAL_S = 0.05
 _REQUEST_INTERVAL_S = 0.1
-"""Interval of requests for states, which cost both processes milliseconds."""
-_LISTENS = re.compile(r"REST listens at (http://\S+)/ ")
+"""Interval between requests for states; each request costs both processes milliseconds."""
+_LISTENING_LINE = re.compile(r"REST listens at (http://\S+)/ ")
 _PACKAGES = str(Path(__file__).parents[2])
-_STRING = "org.apache.kafka.connect.storage.StringConverter"
+_STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,12 @@ class WorkerProcess:
         """Define the worker without starting it.
 
         Args:
-            directory: directory of its properties file, log, offsets and data; created if missing.
+            directory: directory of the worker's properties file, log, offsets and data; created if missing.
             bootstrap: `bootstrap.servers`.
             properties: worker properties, which override the defaults.
             connectors: connector files for the command line of a standalone worker.
-            group: `group.id` of a distributed worker, also the prefix of its topics' names; None for standalone.
+            group: `group.id` of a distributed worker, also the prefix of its topics' names; None for a standalone
+                worker.
         """
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
@@ -85,11 +86,11 @@ class WorkerProcess:
         self.offset_file = directory / "offsets"
         self.properties = {
             "bootstrap.servers": bootstrap,
-            "key.converter": _STRING,
-            "value.converter": _STRING,
+            "key.converter": _STRING_CONVERTER,
+            "value.converter": _STRING_CONVERTER,
             "listeners": "http://127.0.0.1:0",
             "kraal.spark.warmup.enabled": "false",
-            **(_own_files(self.offset_file) if group is None else _group_settings(group)),
+            **(_file_settings(self.offset_file) if group is None else _group_settings(group)),
             **(properties or {}),
         }
         """Worker properties; changes take effect at the next start."""
@@ -98,7 +99,7 @@ class WorkerProcess:
         self._mode = "standalone" if group is None else "distributed"
         self._popen: subprocess.Popen[bytes] | None = None
         self._log_start = 0
-        self._known: dict[int, psutil.Process] = {}
+        self._processes: dict[int, psutil.Process] = {}
         self._client: httpx2.Client | None = None
 
     # --- the process ----------------------------------------------------------------------------------------
@@ -110,7 +111,10 @@ class WorkerProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs. Raises RuntimeError before the first start."""
+        """The exit code, negative for a signal; None while the process runs.
+
+        Raises RuntimeError before the first start.
+        """
         return self._started_process().poll()
 
     @property
@@ -124,7 +128,7 @@ class WorkerProcess:
             raise RuntimeError(f"the worker is already running as process {self.pid}")
         path = self.directory / "worker.properties"
         path.write_text("".join(f"{k}={v}\n" for k, v in self.properties.items()), encoding="utf-8")
-        search = os.pathsep.join(filter(None, [_PACKAGES, os.environ.get("PYTHONPATH")]))
+        python_path = os.pathsep.join(filter(None, [_PACKAGES, os.environ.get("PYTHONPATH")]))
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._close_client()
         with self.log.open("ab") as output:
@@ -134,10 +138,10 @@ class WorkerProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self.directory,
-                env=os.environ | {"PYTHONPATH": search},
-                start_new_session=True,  # to detect processes that outlive it
+                env=os.environ | {"PYTHONPATH": python_path},
+                start_new_session=True,  # to detect processes that outlive the worker
             )
-        self._known = {self._popen.pid: psutil.Process(self._popen.pid)}
+        self._processes = {self._popen.pid: psutil.Process(self._popen.pid)}
 
     def start(self, timeout_s: float = TIMEOUT_S) -> None:
         """Start the process and wait until REST responds."""
@@ -174,11 +178,11 @@ class WorkerProcess:
         self._close_client()
         if self._popen is None:
             return
-        remaining = self.tree()
-        for process in remaining:
+        remaining_processes = self.tree()
+        for process in remaining_processes:
             with suppress(psutil.Error):
                 process.kill()  # psutil checks that the pid still belongs to that process
-        psutil.wait_procs(remaining, timeout=10)
+        psutil.wait_procs(remaining_processes, timeout=10)
         self._popen.wait(END_TIMEOUT_S)
 
     def tree(self) -> list[psutil.Process]:
@@ -187,11 +191,11 @@ class WorkerProcess:
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
                 if os.getsid(process.pid) == session:
-                    self._known.setdefault(process.pid, process)
-        for process in list(self._known.values()):
+                    self._processes.setdefault(process.pid, process)
+        for process in list(self._processes.values()):
             with suppress(psutil.Error):
-                self._known |= {child.pid: child for child in process.children(recursive=True)}
-        return [process for process in self._known.values() if _is_running(process)]
+                self._processes |= {child.pid: child for child in process.children(recursive=True)}
+        return [process for process in self._processes.values() if _is_running(process)]
 
     def jvm(self) -> psutil.Process | None:
         """Return the process of Spark's JVM, if it is running."""
@@ -212,7 +216,7 @@ class WorkerProcess:
 
     @property
     def url(self) -> str:
-        """The REST URL without a trailing slash. Raises RuntimeError before it listens."""
+        """The REST URL without a trailing slash. Raises RuntimeError before the worker listens."""
         url = self._url()
         if url is None:
             raise RuntimeError("the worker is not listening yet")
@@ -294,9 +298,9 @@ class WorkerProcess:
         timeout_s: float = TIMEOUT_S,
         interval_s: float = _POLL_INTERVAL_S,
     ) -> None:
-        """Wait until `done()`, called every `interval_s` seconds.
+        """Wait until `done()`, called every `interval_s` seconds, returns True.
 
-        Raises AssertionError after `timeout_s`, or if the worker exits meanwhile.
+        Raises AssertionError after `timeout_s`, or if the worker exits before.
         """
         deadline = time.monotonic() + timeout_s
         while not done():
@@ -328,7 +332,7 @@ class WorkerProcess:
         return self._popen
 
     def _url(self) -> str | None:
-        match = _LISTENS.search(self.log_text())
+        match = _LISTENING_LINE.search(self.log_text())
         return match[1] if match else None
 
     def _is_responding(self) -> bool:
@@ -345,14 +349,16 @@ class WorkerProcess:
         return "\n".join(["the end of its log:", *self.log_text().splitlines()[-40:]])
 
 
-def _own_files(offsets: Path) -> dict[str, str]:
+def _file_settings(offsets: Path) -> dict[str, str]:
     return {"offset.storage.file.filename": str(offsets)}
 
 
 def _group_settings(group: str) -> dict[str, str]:
     topics = {f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")}
-    copies = {f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")}
-    return {"group.id": group, **topics, **copies}
+    replication_factors = {
+        f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")
+    }
+    return {"group.id": group, **topics, **replication_factors}
 
 
 def _is_running(process: psutil.Process) -> bool:

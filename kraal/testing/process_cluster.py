@@ -259,8 +259,8 @@ class ProcessCluster:
     def owners(self, name: str, by: WorkerProcess | None = None) -> dict[str, str]:
         """Return the worker id of each running instance of a connector, by `connector`, `0`, `1` and so on."""
         body = (by or self.alive[0]).get(f"/connectors/{name}/status").body
-        running = {"connector": body["connector"]} | {str(task["id"]): task for task in body["tasks"]}
-        return {key: status["worker_id"] for key, status in running.items() if status["state"] == "RUNNING"}
+        statuses = {"connector": body["connector"]} | {str(task["id"]): task for task in body["tasks"]}
+        return {key: status["worker_id"] for key, status in statuses.items() if status["state"] == "RUNNING"}
 
     def owner(self, task: str) -> int:
         """Return the number of the worker that runs the task `name-0`. Raises KeyError if no worker runs it."""
@@ -283,7 +283,7 @@ class ProcessCluster:
     # -- waiting -------------------------------------------------------------------------------------------
 
     def wait_until(self, what: str, done: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
-        """Wait until `done()`. Raises AssertionError with the end of each log after `timeout_s`."""
+        """Wait until `done()` returns True. Raises AssertionError with the end of each log after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while not done():
             if time.monotonic() > deadline:

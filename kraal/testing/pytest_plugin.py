@@ -46,8 +46,8 @@ def kraal_cluster(kraal_seed: int) -> Iterator[Callable[..., Cluster]]:
 
     clusters: list[Cluster] = []
 
-    def make(workers: int = 3, *, plugins: Plugins = (), **more: object) -> Cluster:
-        cluster = Cluster(workers, plugins=plugins, **{"seed": kraal_seed, **more})  # type: ignore[arg-type]
+    def make(workers: int = 3, *, plugins: Plugins = (), **options: object) -> Cluster:
+        cluster = Cluster(workers, plugins=plugins, **{"seed": kraal_seed, **options})  # type: ignore[arg-type]
         clusters.append(cluster)
         cluster.settle()
         return cluster

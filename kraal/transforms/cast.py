@@ -50,14 +50,14 @@ from kraal.transforms.common.structs import (
 from kraal.transforms.replace_field import split_pair
 
 _PURPOSE = "cast types"
-_TARGETS: Final = (
+_TARGET_TYPES: Final = (
     Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN, Type.STRING,
 )  # fmt: skip
-_SOURCES: Final = (*_TARGETS, Type.BYTES)
+_SOURCE_TYPES: Final = (*_TARGET_TYPES, Type.BYTES)
 
 
 def _format_type_names(types: Sequence[Type]) -> str:
-    return f"[{', '.join(each.name for each in types)}]"
+    return f"[{', '.join(kind.name for kind in types)}]"
 
 
 def _parse_type(text: str) -> Type:
@@ -68,16 +68,16 @@ def _parse_type(text: str) -> Type:
             f"Schema.Type.{name} for configuration Invalid type found in casting spec: {trim(text)}"
         )
     kind = Type[name]
-    if kind not in _TARGETS:
+    if kind not in _TARGET_TYPES:
         raise ConfigException(
             f"Cast transformation does not support casting to {name}; supported types are "
-            f"{_format_type_names(_TARGETS)}"
+            f"{_format_type_names(_TARGET_TYPES)}"
         )
     return kind
 
 
 def parse_spec(entries: Sequence[str]) -> dict[str | None, Type]:
-    """Return the type of each field; the key None has the type of a whole key or value. Raises ConfigException."""
+    """Return the target types by field name; the name None means the whole key or value. Raises ConfigException."""
     casts: dict[str | None, Type] = {}
     for entry in entries:
         match split_pair(entry):
@@ -214,10 +214,10 @@ def cast(schema: Schema | None, value: Any, kind: Type) -> Any:
     if value is None:
         return None
     source = _infer_source_type(value) if schema is None else schema.type
-    if source not in _SOURCES:
+    if source not in _SOURCE_TYPES:
         raise DataException(
             f"Cast transformation does not support casting from {source.name}; supported types are "
-            f"{_format_type_names(_SOURCES)}"
+            f"{_format_type_names(_SOURCE_TYPES)}"
         )
     if kind is Type.STRING:
         return _to_text(value)

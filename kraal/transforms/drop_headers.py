@@ -16,7 +16,7 @@ from kraal.transforms.common.base import VERSION, parse_settings, validate_disti
 
 
 class DropHeaders(Transformation):
-    """Removes every header of the given names."""
+    """Removes all headers with the configured names."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(

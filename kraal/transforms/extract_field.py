@@ -1,4 +1,4 @@
-"""ExtractField: replaces a key or value by one of its fields."""
+"""ExtractField: replaces a key or value with one of its fields."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PURPOSE = "field extraction"
 
 
 class ExtractField(PartTransformation):
-    """Replaces a struct or schemaless object by one of its fields. Null stays null."""
+    """Replaces a struct or schemaless object with one of its fields. Null stays null."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [

@@ -14,7 +14,7 @@ from kraal.transforms.common.base import VERSION
 
 
 class Filter(Transformation):
-    """Drops every record to which it is applied; a predicate selects these records."""
+    """Drops every record to which the transform is applied. A predicate selects these records."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef()

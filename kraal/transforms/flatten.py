@@ -29,8 +29,8 @@ _PURPOSE = "flattening"
 class Flatten(PartTransformation):
     """Moves the fields of nested structs or objects to the top level; arrays stay unchanged.
 
-    A moved field is optional if any of its enclosing structs is optional. A moved field without a default gets its
-    value in the default of the enclosing struct.
+    A moved field is optional if any of its enclosing structs is optional. If a moved field has no default, its
+    default is the field's value in the default of the enclosing struct.
     """
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -96,7 +96,7 @@ class Flatten(PartTransformation):
     def _flatten_fields(
         self, schema: Schema, prefix: str, enclosing_default: Struct | None, *, optional: bool
     ) -> Iterator[Field]:
-        """Yield the flat fields of a struct, which has a default or None, and can be null if `optional` is set."""
+        """Yield the flat fields of a struct; `optional` must be true if the struct can be null."""
         for field in list_fields(schema):
             name = self._join_names(prefix, field.name)
             may_be_null = optional or field.schema.optional

@@ -1,4 +1,4 @@
-"""HoistField: wraps a key or a value into a struct or an object with one field."""
+"""HoistField: wraps a key or value in a struct or map with one field."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kraal.transforms.common.structs import make_struct, make_struct_schema
 
 
 class HoistField(PartTransformation):
-    """Wraps the whole key or value as the only field of a struct, or of an object if there is no schema."""
+    """Wraps the whole key or value as the only field of a struct, or of a map if there is no schema."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [

@@ -38,7 +38,7 @@ from kraal.transforms.common.structs import (
 
 _PURPOSE = "field insertion"
 _SUFFIXES = "The suffix ! makes the field required; ? or no suffix makes it optional."
-_STATIC = "static.field"
+_STATIC_FIELD = "static.field"
 
 
 def _make_key(name: str, doc: str) -> Key:
@@ -57,7 +57,7 @@ _SCHEMAS: Mapping[str, Schema] = {
     "partition.field": Schema(type=Type.INT32),
     "offset.field": Schema(type=Type.INT64),
     "timestamp.field": Schema(type=Type.INT64, name=TIMESTAMP, version=1),
-    _STATIC: Schema(type=Type.STRING),
+    _STATIC_FIELD: Schema(type=Type.STRING),
 }
 """Schema of the field that each config key inserts, in the order of the new fields."""
 
@@ -86,8 +86,8 @@ class _Insertion:
 class InsertField(PartTransformation):
     """Adds fields at the end: the record's topic, partition, offset or timestamp, or a constant string.
 
-    Tombstones stay unchanged. If the record has no partition or timestamp, the field is null; in a schemaless object,
-    the field is absent.
+    Tombstones stay unchanged. If the record has no partition or timestamp, the inserted field is null in a struct and
+    absent in a schemaless object.
     """
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -96,7 +96,7 @@ class InsertField(PartTransformation):
             _make_key("partition.field", f"Field for the partition. {_SUFFIXES}"),
             _make_key("offset.field", f"Field for the offset; only for sinks. {_SUFFIXES}"),
             _make_key("timestamp.field", f"Field for the record's timestamp. {_SUFFIXES}"),
-            _make_key(_STATIC, f"Field for static.value. {_SUFFIXES}"),
+            _make_key(_STATIC_FIELD, f"Field for static.value. {_SUFFIXES}"),
             _make_key("static.value", "Value of static.field."),
             make_replace_null_key("InsertField"),
         ]
@@ -104,7 +104,7 @@ class InsertField(PartTransformation):
 
     def __init__(self) -> None:
         self._insertions: tuple[_Insertion, ...] = ()
-        self._static = ""
+        self._static_value = ""
         self._replace_null = True
         self._schemas = PerSchema(self._add_fields)
 
@@ -118,12 +118,12 @@ class InsertField(PartTransformation):
         )
         if not self._insertions:
             raise ConfigException("No field insertion configured")
-        if values[_STATIC] is not None and values["static.value"] is None:
+        if values[_STATIC_FIELD] is not None and values["static.value"] is None:
             raise ConfigException(
                 "Invalid value null for configuration static.value: No value specified for static field: "
-                f"{values[_STATIC]}"
+                f"{values[_STATIC_FIELD]}"
             )
-        self._static = values["static.value"] or ""
+        self._static_value = values["static.value"] or ""
         self._replace_null = values[REPLACE_NULL]
 
     @override
@@ -166,7 +166,7 @@ class InsertField(PartTransformation):
                     if record.timestamp_ms is not None:
                         yield insertion, record.timestamp_ms
                 case _:
-                    yield insertion, self._static
+                    yield insertion, self._static_value
 
     @override
     def columns(self, given: Columns) -> Columns | None:
@@ -203,7 +203,7 @@ class InsertField(PartTransformation):
             case "partition.field" | "timestamp.field":
                 return make_null(schema)
             case "static.field":
-                return make_constant(schema, self._static)
+                return make_constant(schema, self._static_value)
             case _:
                 raise ByRecords
 

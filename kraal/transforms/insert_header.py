@@ -29,7 +29,7 @@ def _make_key(name: str, doc: str) -> Key:
 
 
 class InsertHeader(Transformation):
-    """Adds a header with a given value to each record; the type is inferred from the text of the value."""
+    """Adds a header with a constant value to each record. The type is inferred from the text of the value."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(

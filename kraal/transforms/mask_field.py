@@ -1,4 +1,4 @@
-"""MaskField: replaces sensitive fields by an empty value or a replacement."""
+"""MaskField: replaces sensitive fields with an empty value or a replacement."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kraal.transforms.common.column_parts import (
     get_java_class_of_column,
     make_constant,
     make_empty,
-    make_null_if_null,
+    preserve_nulls,
     read_fields,
 )
 from kraal.transforms.common.java_numbers import parse_big_decimal, to_long, wrap_integer
@@ -55,12 +55,12 @@ _BITS: Final[Mapping[str, int]] = {
     "java.lang.Long": 64,
 }
 
-_CAST: Final = frozenset(_BITS) - {"java.lang.Long"}
+_CAST_ONLY_CLASSES: Final = frozenset(_BITS) - {"java.lang.Long"}
 """Classes that schemaless JSON values have only after a cast."""
 
 
 class MaskField(PartTransformation):
-    """Replaces fields by an empty value, such as 0 or false, or numbers and strings by a configured replacement."""
+    """Replaces fields with an empty value, such as 0, or numbers and strings with a configured replacement."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
@@ -134,14 +134,14 @@ class MaskField(PartTransformation):
             if self._replacement is not None:
                 raise ByRecords
             return make_empty(part)
-        if self._replacement is not None and part.schemaless and class_name in _CAST:
+        if self._replacement is not None and part.schemaless and class_name in _CAST_ONLY_CLASSES:
             raise ByRecords  # in a map, the value is a Long
         mask = (
             _EMPTY_VALUES[class_name]
             if self._replacement is None
             else _convert_replacement(class_name, self._replacement)
         )
-        return make_null_if_null(part, make_constant(schema, mask))
+        return preserve_nulls(part, make_constant(schema, mask))
 
     def _mask_value(self, value: Any, schema: Schema | None) -> Any:
         if value is None:

@@ -1,4 +1,4 @@
-"""RegexRouter: renames topics by a regular expression."""
+"""RegexRouter: renames topics with a regular expression."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kraal.transforms.common.java_regex import replace_first
 
 
 class RegexRouter(Transformation):
-    """Renames the topic of records if the expression matches the whole name; replaces the first match."""
+    """Renames topics whose whole name matches the expression, by replacing the first match in the name."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -45,7 +45,7 @@ class RegexRouter(Transformation):
 
     def __init__(self) -> None:
         self._regex, self._replacement = compile_pattern(""), ""
-        self._renamed = PerTopic(self._rename_topic)
+        self._new_names = PerTopic(self._rename_topic)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
@@ -54,7 +54,7 @@ class RegexRouter(Transformation):
 
     @override
     def apply(self, record: Record) -> Record:
-        topic = self._renamed(record.topic)
+        topic = self._new_names(record.topic)
         return record if topic == record.topic else replace(record, topic=topic)
 
     def _rename_topic(self, topic: str) -> str:

@@ -33,7 +33,7 @@ from kraal.transforms.common.structs import (
 )
 
 _PURPOSE = "field replacement"
-_PAIR = 2
+_PAIR_LENGTH = 2
 
 
 def split_pair(text: str) -> list[str]:
@@ -48,12 +48,12 @@ def split_pair(text: str) -> list[str]:
 def _check_pairs(name: str, value: object) -> str | None:
     entries = as_strings(value)
     for entry in entries:
-        if len(split_pair(entry)) != _PAIR:
+        if len(split_pair(entry)) != _PAIR_LENGTH:
             return f"Invalid value {java_text(entries)} for configuration {name}: Invalid rename mapping: {entry}"
     return None
 
 
-def _list_key(name: str, doc: str) -> Key:
+def _make_list_key(name: str, doc: str) -> Key:
     return Key(
         name=name,
         type=ConfigType.LIST,
@@ -70,9 +70,9 @@ class ReplaceField(PartTransformation):
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
-            _list_key("exclude", "Fields to exclude; exclude takes precedence over include."),
-            _list_key("include", "Fields to include; empty: all fields that are not excluded."),
-            replace(_list_key("renames", "New names of fields."), validator=_check_pairs),
+            _make_list_key("exclude", "Fields to exclude; exclude takes precedence over include."),
+            _make_list_key("include", "Fields to include; empty: all fields that are not excluded."),
+            replace(_make_list_key("renames", "New names of fields."), validator=_check_pairs),
             make_replace_null_key("ReplaceField"),
         ]
     )
@@ -129,7 +129,7 @@ class ReplaceField(PartTransformation):
         return name not in self._exclude and (not self._include or name in self._include)
 
     def _make_schema(self, schema: Schema) -> tuple[Schema, dict[str, Field]]:
-        """Return the new schema, and the old field for each new name. Raises DataException if it is not a struct."""
+        """Return the new schema, and the old field by new name. Raises DataException for types other than structs."""
         new_schema = make_struct_schema(
             schema,
             (

@@ -52,7 +52,7 @@ class SetSchemaMetadata(PartTransformation):
         self._name: str | None = None
         self._version: int | None = None
         self._replace_null = True
-        self._schemas = PerSchema(self._rename)
+        self._schemas = PerSchema(self._update_schema)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
@@ -89,8 +89,8 @@ class SetSchemaMetadata(PartTransformation):
         struct, more_doubts = build_struct(self._schemas(part.schema), fields)
         return given.with_part(struct, (*doubts, *more_doubts), is_key=self.is_key)
 
-    def _rename(self, schema: Schema) -> Schema:
-        list_fields(schema)  # as in Java, fails for other types than structs
+    def _update_schema(self, schema: Schema) -> Schema:
+        list_fields(schema)  # as in Java, fails for types other than structs
         return replace(
             schema,
             name=schema.name if self._name is None else self._name,

@@ -46,8 +46,8 @@ _SCHEMAS: Final[Mapping[str, Schema]] = {
     "Timestamp": Schema(type=Type.INT64, name=TIMESTAMP, version=1),
 }
 """Schemas by target type."""
-_LOGICAL: Final[Mapping[str, str]] = {TIMESTAMP: "Timestamp", DATE: "Date", TIME: "Time"}
-_PER_MS: Final[Mapping[str, int]] = {"microseconds": 1000, "nanoseconds": 1_000_000}
+_LOGICAL_TYPES: Final[Mapping[str, str]] = {TIMESTAMP: "Timestamp", DATE: "Date", TIME: "Time"}
+_UNITS_PER_MS: Final[Mapping[str, int]] = {"microseconds": 1000, "nanoseconds": 1_000_000}
 """Number of units per millisecond, for units shorter than a millisecond."""
 _MAX_LONG: Final = 2**63 - 1
 
@@ -96,7 +96,7 @@ class TimestampConverter(PartTransformation):
 
     def __init__(self) -> None:
         self._field = ""
-        self._target = _STRING
+        self._target_type = _STRING
         self._format = ""
         self._pattern: tuple[Element, ...] | None = None
         self._precision = ""
@@ -106,10 +106,14 @@ class TimestampConverter(PartTransformation):
     @override
     def configure(self, config: Mapping[str, str]) -> None:
         values = parse_settings(self.config_def, config)
-        self._field, self._target, self._format = values["field"], values["target.type"], values["format"]
+        self._field, self._target_type, self._format = (
+            values["field"],
+            values["target.type"],
+            values["format"],
+        )
         self._precision, self._replace_null = values["unix.precision"], values[REPLACE_NULL]
         if is_blank(self._format):
-            if self._target == _STRING:
+            if self._target_type == _STRING:
                 raise ConfigException(
                     "TimestampConverter requires format option to be specified when using string timestamps"
                 )
@@ -129,10 +133,10 @@ class TimestampConverter(PartTransformation):
             if value is None or not self._field:
                 return self.with_part(record, None, self._convert(value, None))
             obj = require_map(value, _PURPOSE)
-            converted = self._convert(obj.get(self._field), None)
-            return self.with_part(record, None, {**obj, self._field: converted})
+            converted_value = self._convert(obj.get(self._field), None)
+            return self.with_part(record, None, {**obj, self._field: converted_value})
         if not self._field:
-            new_schema = replace(_SCHEMAS[self._target], optional=schema.optional)
+            new_schema = replace(_SCHEMAS[self._target_type], optional=schema.optional)
             return self.with_part(record, new_schema, self._convert(value, schema))
         struct = None if value is None else require_struct(value, _PURPOSE, schema)
         new_schema = self._schemas(schema)
@@ -151,7 +155,7 @@ class TimestampConverter(PartTransformation):
     def _convert_field(self, field: Field) -> Field:
         if field.name != self._field:
             return field
-        return replace(field, schema=replace(_SCHEMAS[self._target], optional=field.schema.optional))
+        return replace(field, schema=replace(_SCHEMAS[self._target_type], optional=field.schema.optional))
 
     def _convert_struct(self, struct: Struct, schema: Schema) -> Struct:
         values = {}
@@ -166,7 +170,7 @@ class TimestampConverter(PartTransformation):
         if value is None:
             return None
         ms = self._to_ms_since_epoch(kind or _guess_type(value), value, schema)
-        match self._target:
+        match self._target_type:
             case "string":
                 return format_date(self._pattern or (), ms)
             case "unix":
@@ -205,8 +209,8 @@ class TimestampConverter(PartTransformation):
 
 def _infer_type(schema: Schema) -> str:
     """Return the time type of a schema. Raises ConnectException."""
-    if schema.name is not None and schema.name in _LOGICAL:
-        return _LOGICAL[schema.name]
+    if schema.name is not None and schema.name in _LOGICAL_TYPES:
+        return _LOGICAL_TYPES[schema.name]
     if schema.type is Type.STRING:
         return _STRING
     if schema.type is Type.INT64:
@@ -239,13 +243,13 @@ def _divide_toward_zero(number: int, unit: int) -> int:
 def _to_ms(count: int, precision: str) -> int:
     if precision == "seconds":
         return _clamp(count * 1000)
-    return _divide_toward_zero(count, _PER_MS.get(precision, 1))
+    return _divide_toward_zero(count, _UNITS_PER_MS.get(precision, 1))
 
 
 def _from_ms(ms: int, precision: str) -> int:
     if precision == "seconds":
         return _divide_toward_zero(ms, 1000)
-    return _clamp(ms * _PER_MS.get(precision, 1))
+    return _clamp(ms * _UNITS_PER_MS.get(precision, 1))
 
 
 class TimestampConverterKey(TimestampConverter):

@@ -1,4 +1,4 @@
-"""TimestampRouter: renames topics by the record's timestamp."""
+"""TimestampRouter: renames topics based on the record's timestamp."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kraal.transforms.common.structs import as_text
 
 
 class TimestampRouter(Transformation):
-    """Renames the topic by a format with placeholders for the old topic and the record's timestamp."""
+    """Builds the topic name from a format with placeholders for the old name and the record's timestamp."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -48,13 +48,13 @@ class TimestampRouter(Transformation):
     schemaless_columns: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self._topic = ""
+        self._topic_format = ""
         self._pattern: tuple[Element, ...] = ()
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
         values = parse_settings(self.config_def, config)
-        self._topic = values["topic.format"]
+        self._topic_format = values["topic.format"]
         try:
             self._pattern = parse_pattern(values["timestamp.format"])
         except UnsupportedPattern as exc:
@@ -66,7 +66,7 @@ class TimestampRouter(Transformation):
     def apply(self, record: Record) -> Record:
         if record.timestamp_ms is None:
             raise DataException(f"Timestamp missing on record: {_format_record(record)}")
-        topic = self._topic.replace("${topic}", record.topic)
+        topic = self._topic_format.replace("${topic}", record.topic)
         return replace(
             record, topic=topic.replace("${timestamp}", format_date(self._pattern, record.timestamp_ms))
         )
@@ -75,8 +75,8 @@ class TimestampRouter(Transformation):
     def columns(self, given: Columns) -> Columns | None:
         if given.topic is None or "timestamp" in given.has:
             return None
-        new_topic = self.apply(Record(topic=given.topic, timestamp_ms=given.timestamp_ms))
-        return replace(given, topic=new_topic.topic)
+        new_record = self.apply(Record(topic=given.topic, timestamp_ms=given.timestamp_ms))
+        return replace(given, topic=new_record.topic)
 
 
 def _format_record(record: Record) -> str:

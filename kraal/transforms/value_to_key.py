@@ -1,4 +1,4 @@
-"""ValueToKey: replaces the key by fields of the value."""
+"""ValueToKey: replaces the key with fields of the value."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PURPOSE = "copying fields from value to key"
 
 
 class ValueToKey(Transformation):
-    """Makes a new key from some of the value's fields; the value stays unchanged."""
+    """Builds a new key from fields of the value; the value stays unchanged."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -46,7 +46,8 @@ class ValueToKey(Transformation):
                 type=ConfigType.LIST,
                 validator=validate_distinct_entries,
                 importance=Importance.HIGH,
-                doc="Fields of the value that become the key; with syntax V2, paths, which also name the key's fields.",
+                doc="Fields of the value that become the key. With syntax V2, these are paths, which are also the "
+                "names of the key's fields.",
                 source="ValueToKey.FIELDS_CONFIG",
             ),
             make_replace_null_key("ValueToKey"),
@@ -56,7 +57,7 @@ class ValueToKey(Transformation):
 
     def __init__(self) -> None:
         self._paths: dict[str, Path] = {}
-        """The path of each key field by the field's name, which is the configured path."""
+        """Paths by the names of the key's fields; each name is the path as configured."""
         self._replace_null = True
         self._schemas = PerSchema(self._make_key_schema)
 

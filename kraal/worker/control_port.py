@@ -11,8 +11,8 @@ Protocol: one line with a JSON object in each direction, then the connection is 
 Suspension of a machine stops all processes and the monotonic clock, but not the lease clock. `suspend` advances the
 lease clock, so that SIGSTOP, `suspend` and SIGCONT simulate a suspension of the machine.
 
-The response to an invalid request is `{"error": message}`. The protocol is not HTTP, so that requests of a browser fail
-at the first line. The port always listens on 127.0.0.1.
+The response to an invalid request is `{"error": message}`. The protocol is not HTTP, so that a browser's request
+fails at its first line. The port always listens on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MAX_REQUEST_BYTES: Final = 4_096
 TIMEOUT_S: Final = 5.0
 """Timeout for a client's line and for the supervisor's reply."""
 REASON: Final = "chaos: killed through the test control port"
-_CLIENTS: Final = frozenset(
+_CLIENT_CLASSES: Final = frozenset(
     f"<class 'cimpl.{name}'>" for name in ("Consumer", "Producer", "_AdminClientImpl")
 )
 """Classes of confluent-kafka, which this module must not import."""
@@ -133,24 +133,26 @@ def clients() -> dict[str, int]:
     frozen_count = gc.get_freeze_count()
     gc.unfreeze()  # get_objects excludes frozen objects
     gc.collect()
-    objects = [each for each in gc.get_objects() if not _CLIENTS.isdisjoint(map(str, type(each).__mro__))]
-    counts = Counter([f"{type(each).__name__} of {_holders(each)}" for each in objects])
+    objects = [obj for obj in gc.get_objects() if not _CLIENT_CLASSES.isdisjoint(map(str, type(obj).__mro__))]
+    counts = Counter([f"{type(client).__name__} of {_format_holders(client)}" for client in objects])
     if frozen_count:
         gc.freeze()
     return dict(counts)
 
 
-def _holders(client: object) -> str:
+def _format_holders(client: object) -> str:
     """Format the holders of an object: classes and running functions."""
-    return ", ".join(sorted(set(filter(None, map(_holder, gc.get_referrers(client)))))) or "nobody"
+    return ", ".join(sorted(set(filter(None, map(_format_holder, gc.get_referrers(client)))))) or "nobody"
 
 
-def _holder(referrer: Any) -> str:
+def _format_holder(referrer: Any) -> str:
     if isinstance(referrer, types.FrameType):
         return "" if referrer.f_globals is globals() else f"{referrer.f_code.co_qualname}()"
     if isinstance(referrer, dict):  # usually an object's attributes
-        owners = [each for each in gc.get_referrers(referrer) if getattr(each, "__dict__", None) is referrer]
-        return ", ".join(type(each).__qualname__ for each in owners)
+        owners = [
+            owner for owner in gc.get_referrers(referrer) if getattr(owner, "__dict__", None) is referrer
+        ]
+        return ", ".join(type(owner).__qualname__ for owner in owners)
     return "" if isinstance(referrer, list) else type(referrer).__qualname__
 
 
@@ -179,7 +181,7 @@ class _Handler(socketserver.StreamRequestHandler):
         line = self.rfile.readline(MAX_REQUEST_BYTES)
         if not line.endswith(b"\n"):
             response: dict[str, Any] = {
-                "error": f"A request is one line of at most {MAX_REQUEST_BYTES} bytes."
+                "error": f"A request must be one line of at most {MAX_REQUEST_BYTES} bytes."
             }
         else:
             response = handle_request(line, self.server.supervisor)

@@ -18,7 +18,7 @@ _OVERRIDE: Final = "{}.override.bootstrap.servers"
 
 
 def dead_letter_clients(worker: Mapping[str, str]) -> Callable[[Mapping[str, str | None]], Kafka]:
-    """Return a function that connects to the dead letter topic of a connector, given its config.
+    """Return a function that connects to a connector's dead letter topic, given the connector's config.
 
     `worker` must be the resolved worker config with `bootstrap.servers`. Its `producer.*`, `consumer.*` and `admin.*`
     settings apply, as for connectors; the overrides of connectors do not apply. The function raises NoDeadLetters for a
@@ -27,7 +27,7 @@ def dead_letter_clients(worker: Mapping[str, str]) -> Callable[[Mapping[str, str
     servers = bootstrap(worker, {}, "producer")
     internal = frozenset(topic for key in _INTERNAL_TOPICS if (topic := worker.get(key, "").strip()))
 
-    def settings(client: Client) -> dict[str, str]:
+    def client_settings(client: Client) -> dict[str, str]:
         return {**merge_layers(worker, {}, client), "bootstrap.servers": servers}
 
     def connect(config: Mapping[str, str | None]) -> Kafka:
@@ -40,9 +40,9 @@ def dead_letter_clients(worker: Mapping[str, str]) -> Callable[[Mapping[str, str
                     "`kraal dlq` can show and replay its dead letters."
                 )
         return Kafka(
-            settings("consumer"),
-            producer=settings("producer"),
-            admin=settings("admin"),
+            client_settings("consumer"),
+            producer=client_settings("producer"),
+            admin=client_settings("admin"),
             request_timeout_s=_REQUEST_TIMEOUT_S,
             write_timeout_s=_WRITE_TIMEOUT_S,
             internal=internal,

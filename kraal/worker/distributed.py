@@ -1,7 +1,7 @@
 """Process of a distributed worker: its logs and offsets are stored in Kafka topics, and the group assigns its work.
 
 The process opens its sockets first. It then creates or checks the topics, reads them to their ends, and joins the
-group. It waits for brokers that are down, and for topics that an administrator must change.
+group. It retries while brokers are down, and waits if an administrator must change a topic.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LEAVE_TIMEOUT_S = 5.0
+GROUP_CLOSE_TIMEOUT_S = 5.0
 FENCE_TIMEOUT_S = 15.0
 
 
@@ -69,7 +69,7 @@ class DistributedProcess(Process[DistributedConfig]):
         super().__init__(config, plugin_jars)
         self._own_scratch: Scratch | None = None
         try:
-            self._own_scratch = _own_scratch(config)
+            self._own_scratch = _create_scratch(config)
             self._open()
         except KraalError:
             self._server.close()
@@ -229,7 +229,7 @@ class DistributedProcess(Process[DistributedConfig]):
 
     @override
     def _on_stopped(self, assembly: Assembly) -> None:
-        self._group.close(LEAVE_TIMEOUT_S)
+        self._group.close(GROUP_CLOSE_TIMEOUT_S)
 
     @override
     def _close_stores(self) -> None:
@@ -242,8 +242,8 @@ class DistributedProcess(Process[DistributedConfig]):
             self._own_scratch.close()
 
 
-def _own_scratch(config: DistributedConfig) -> Scratch:
-    """Create this process's scratch directory, and remove those of processes that have ended. Raises KraalError."""
+def _create_scratch(config: DistributedConfig) -> Scratch:
+    """Create this process's scratch directory, and remove the directories of ended processes. Raises KraalError."""
     parent = Path(tempfile.gettempdir()) if config.data_dir is None else config.data_dir / "scratch"
     try:
         scratch = Scratch(parent)

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 RETRY_S: Final = 1.0
 LOG_INTERVAL_S: Final = 60.0
-"""Interval of log lines with the same reason."""
+"""Minimum interval between log lines with the same reason."""
 _CHECK_INTERVAL_S: Final = 0.25
 
 

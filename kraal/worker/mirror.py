@@ -57,7 +57,7 @@ CHECK_INTERVAL_S: Final = 0.25
 """Interval at which a worker checks whether it is the leader."""
 _RETRIABLE_ERRORS: Final = (RetryableConflict, NotLeader, Unavailable, TimedOut, ActorDied)
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-_KILLED: Final = 5
+_FORCED_EXIT_CODE: Final = 5
 """Exit code after a second signal, as for other workers."""
 
 
@@ -101,11 +101,11 @@ class Leadership:
         if not _is_leader(snapshot):
             self._is_done = False
         elif not self._is_done:
-            pending = [file for file in self._files if not self._try_apply(file)]
-            self._is_done = not pending
+            pending_files = [file for file in self._files if not self._try_apply(file)]
+            self._is_done = not pending_files
 
     def _try_apply(self, file: ConnectorFile) -> bool:
-        """Create or update one connector; return whether it needs no further attempt."""
+        """Create or update one connector. Return False if another attempt is necessary."""
         try:
             apply_file(self._assembly, file)
         except _RETRIABLE_ERRORS as error:
@@ -121,7 +121,7 @@ def _is_leader(snapshot: Snapshot) -> bool:
 
 
 class FlowProcess(DistributedProcess):
-    """The process of one flow's worker: a distributed worker that runs Java plugins only."""
+    """The process of one flow's worker: a distributed worker that runs only Java plugins."""
 
     def __init__(
         self, config: DistributedConfig, flow: Flow, configs: Mapping[str, Mapping[str, str]]
@@ -136,11 +136,11 @@ class FlowProcess(DistributedProcess):
         super()._on_started(assembly)
         leadership = Leadership(assembly, self._configs)
 
-        def follow() -> None:
+        def check_leadership() -> None:
             while not self._ended.wait(CHECK_INTERVAL_S):
                 leadership.check()
 
-        threading.Thread(target=follow, name="leadership", daemon=True).start()
+        threading.Thread(target=check_leadership, name="leadership", daemon=True).start()
 
 
 def run_mirror(
@@ -154,7 +154,7 @@ def run_mirror(
     flows = parse_flows(raw, targets)
     if flow is None and len(flows) > 1:
         mirror_plugins()  # download the jars once, before several processes need them
-        return run_processes([_command(file, each, style) for each in flows])
+        return run_processes([_command(file, flow_to_run, style) for flow_to_run in flows])
     matching_flow = _find_flow(raw, flow) if flow is not None else flows[0]
     flow_index = parse_flows(raw).index(matching_flow)
     worker_properties = kraal_config(raw, matching_flow, flow_index, [str(mirror_plugins())])
@@ -194,28 +194,28 @@ def run_processes(commands: Sequence[Sequence[str]]) -> int:
     queue: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
     for signal_number in _SIGNALS:
         signal.signal(signal_number, lambda *_: queue.put(None))
-    running = [
+    running_processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)  # only this process receives Ctrl-C
         for command in commands
     ]
-    for process in running:
+    for process in running_processes:
         threading.Thread(target=_wait, args=(process, queue), name="worker", daemon=True).start()
     codes: list[int] = []
     is_stopping = False
-    while running:
+    while running_processes:
         ended_process = queue.get()
         if ended_process is not None:
-            running.remove(ended_process)
+            running_processes.remove(ended_process)
             codes.append(
                 ended_process.returncode if ended_process.returncode >= 0 else 128 - ended_process.returncode
             )
         elif is_stopping:
-            for process in running:
+            for process in running_processes:
                 process.kill()
-            return _KILLED
+            return _FORCED_EXIT_CODE
         if not is_stopping:
             is_stopping = True
-            for process in running:
+            for process in running_processes:
                 process.send_signal(signal.SIGTERM)
     return next((code for code in codes if code), 0)
 

@@ -27,12 +27,12 @@ LOOPBACK: Final = "http://127.0.0.1:0"
 """Default listener of a flow's worker: any free port."""
 _PACKAGE: Final = "org.apache.kafka.connect.mirror."
 _PROVIDERS: Final = "config.providers"
-_CLIENT: Final = ("producer.", "consumer.", "admin.")
+_CLIENT_PREFIXES: Final = ("producer.", "consumer.", "admin.")
 _CLIENT_PATTERN: Final = re.compile("consumer|producer|admin")
-_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_CONVERTER_KEYS: Final = ("key.converter", "value.converter", "header.converter")
 _WORKER_PREFIXES: Final = (
     *("offset.storage", "config.storage", "status.storage"),
-    *_CONVERTERS,
+    *_CONVERTER_KEYS,
     *("task", "worker", "replication.policy"),
 )
 """Prefixes of keys that apply to all workers."""
@@ -91,7 +91,9 @@ def parse_flows(raw: Properties, targets: Iterable[str] = ()) -> list[Flow]:
     clusters = sorted(set(split_list(raw[CLUSTERS])))
     wanted_targets = set(targets) or set(clusters)
     if unknown_targets := sorted(wanted_targets - set(clusters)):
-        raise BadRequest(f"Unknown cluster '{unknown_targets[0]}'; expected some of {', '.join(clusters)}.")
+        raise BadRequest(
+            f"Unknown cluster '{unknown_targets[0]}'; expected one or more of {', '.join(clusters)}."
+        )
     pairs = [Flow(source, target) for source in clusters for target in clusters if source != target]
     flows = [flow for flow in pairs if flow.target in wanted_targets and _needs_worker(raw, flow)]
     if not flows:
@@ -109,7 +111,7 @@ def _needs_worker(raw: Properties, flow: Flow) -> bool:
 
 def worker_config(raw: Properties, flow: Flow) -> dict[str, str]:
     """Return the config of a flow's worker as derived by MirrorMaker, with variables unresolved."""
-    config = _cluster(raw, flow.target)
+    config = _cluster_settings(raw, flow.target)
     for prefix in _WORKER_PREFIXES:
         config |= _with_prefix(raw, prefix)
     config |= _with_prefix(raw, _PROVIDERS)
@@ -120,7 +122,7 @@ def worker_config(raw: Properties, flow: Flow) -> dict[str, str]:
             f"{kind}.storage.topic": f"mm2-{name}.{flow.source}.internal"
             for kind, name in (("offset", "offsets"), ("status", "status"), ("config", "configs"))
         },
-        **dict.fromkeys(_CONVERTERS, BYTES),
+        **dict.fromkeys(_CONVERTER_KEYS, BYTES),
     }
     return {**defaults, **config}
 
@@ -131,7 +133,7 @@ def connector_configs(raw: Properties, flow: Flow) -> dict[str, dict[str, str]]:
     common = {key: text for key, text in raw.items() if key in names}
     common |= _with_prefix(raw, _PROVIDERS) | _with_prefix(raw, "replication.policy")
     for side, cluster in (("source.", flow.source), ("target.", flow.target)):
-        for key, text in _cluster(raw, cluster).items():
+        for key, text in _cluster_settings(raw, cluster).items():
             common[side + ("" if _CLIENT_PATTERN.match(key) else "cluster.") + key] = text
     flow_config = _without_prefix(raw, f"{flow}.")
     configs = {}
@@ -146,13 +148,13 @@ def connector_configs(raw: Properties, flow: Flow) -> dict[str, dict[str, str]]:
     return configs
 
 
-def kraal_config(raw: Properties, flow: Flow, number: int, plugins: Sequence[str]) -> dict[str, str]:
+def kraal_config(raw: Properties, flow: Flow, flow_index: int, plugins: Sequence[str]) -> dict[str, str]:
     """Return the config of Kraal's worker for a flow: MirrorMaker's config with listeners and the plugin path.
 
     Args:
         raw: the properties of the file.
         flow: a flow in the file.
-        number: index of the flow in the file. Added to ports, because each worker needs its own ports.
+        flow_index: index of the flow in the file. Added to ports, because each worker needs its own ports.
         plugins: directories with MirrorMaker's plugins.
     """
     config = {
@@ -169,26 +171,28 @@ def kraal_config(raw: Properties, flow: Flow, number: int, plugins: Sequence[str
     overrides = {key: text for key, text in raw.items() if key.startswith(_LISTENERS)}
     for key in ("listeners", "admin.listeners"):
         if key in overrides:
-            overrides[key] = ",".join(_move_port(listener, number) for listener in split_list(overrides[key]))
+            overrides[key] = ",".join(
+                _move_port(listener, flow_index) for listener in split_list(overrides[key])
+            )
     if overrides.get("rest.advertised.port", "").isdecimal():
-        overrides["rest.advertised.port"] = str(int(overrides["rest.advertised.port"]) + number)
+        overrides["rest.advertised.port"] = str(int(overrides["rest.advertised.port"]) + flow_index)
     return {**config, **overrides}
 
 
-def _move_port(listener: str, number: int) -> str:
-    """Return a listener with `number` added to its port, except for port 0, which means any free port."""
+def _move_port(listener: str, offset: int) -> str:
+    """Return a listener with `offset` added to its port, except for port 0, which means any free port."""
     host, colon, port = listener.rpartition(":")
-    return f"{host}{colon}{int(port) + number}" if port.isdecimal() and int(port) else listener
+    return f"{host}{colon}{int(port) + offset}" if port.isdecimal() and int(port) else listener
 
 
-def _cluster(raw: Properties, alias: str) -> dict[str, str]:
+def _cluster_settings(raw: Properties, alias: str) -> dict[str, str]:
     """Return the settings of one cluster, with defaults for its clients."""
     config = _without_prefix(raw, f"{alias}.")
     shared_keys = ["bootstrap.servers", *sorted(_security_keys())]
     for settings in (dict(config), raw):
         for key in shared_keys:
             if (text := settings.get(key)) is not None:
-                for client in _CLIENT:
+                for client in _CLIENT_PREFIXES:
                     config.setdefault(client + key, text)
                 config.setdefault(key, text)
     return config

@@ -104,7 +104,7 @@ class Process(ABC, Generic[C]):
         self._server = HttpServer(
             [
                 *(_listener(listener) for listener in config.listeners),
-                *(_listener(each, admin=True) for each in config.admin_listeners or ()),
+                *(_listener(listener, admin=True) for listener in config.admin_listeners or ()),
             ],
             date_header=not sets_date(config.response_headers),
         )
@@ -125,7 +125,7 @@ class Process(ABC, Generic[C]):
         self._traces: Traces | None = None
 
     def _parts(self, engine: Engine, plugins: WorkerPlugins) -> Parts:
-        """Return the parts from which the actors are assembled; modes add their own."""
+        """Return the parts from which the actors are assembled; subclasses add the parts of their mode."""
         config = self.config
         return Parts(
             system=self._system,
@@ -152,7 +152,7 @@ class Process(ABC, Generic[C]):
         """Return the directory for temporary data."""
 
     def _settings(self) -> Settings:
-        """Return the settings of the REST API; modes add their own."""
+        """Return the settings of the REST API; subclasses add the settings of their mode."""
         return rest_settings(self.config, self._peer_tls)
 
     def _peer_tls(self) -> ssl.SSLContext:
@@ -286,7 +286,7 @@ class Process(ABC, Generic[C]):
         return {"bootstrap.servers": self.config.bootstrap_servers, **self.config.raw}
 
     def _herder_settings(self) -> HerderSettings:
-        """Return the settings of the herder; modes replace their own."""
+        """Return the settings of the herder; subclasses replace the settings of their mode."""
         return HerderSettings.of(self.config, self.config.worker_id, standalone=False)
 
     def _scrape(
@@ -323,7 +323,7 @@ class Process(ABC, Generic[C]):
         return registry, None
 
     def _engine(self, registry: Registry, *, at_once: bool) -> Engine:
-        """Create the engine. With `at_once`, Spark starts now instead of when a connector first needs it."""
+        """Create the engine. With `at_once`, Spark starts immediately, not only when a connector first needs it."""
         return spark_engine(
             self._worker_settings(), registry, self._plugin_jars, self._scratch(), at_once=at_once
         )

@@ -30,7 +30,7 @@ def spark_engine(
     *,
     at_once: bool,
 ) -> Engine:
-    """Create the engine. With `at_once` and warm-up, Spark starts now instead of when a connector first needs it."""
+    """Create the engine. With `at_once` and warm-up, Spark starts immediately, not only when a connector needs it."""
     # Imported late, because its imports would delay the startup of REST.
     from kraal.engine.engine import SparkEngine  # noqa: PLC0415 - see above
     from kraal.plugins.transform_chain import make_chain  # noqa: PLC0415 - as above

@@ -18,6 +18,6 @@ def worker_traces(config: WorkerConfig) -> Traces | None:
     try:
         from kraal.metrics.tracing import open_traces  # noqa: PLC0415 - its packages are optional
     except ModuleNotFoundError as exc:
-        reason = f"tracing.enabled=true needs a package that is not installed here ({exc.name}); install kraal[otel]."
+        reason = f"tracing.enabled=true requires a package that is not installed ({exc.name}); install kraal[otel]."
         raise ConfigInvalid(reason, [reason]) from exc
     return open_traces(config.worker_id)

@@ -2,8 +2,8 @@
 
 A library call that hangs during shutdown or interpreter exit would keep the process alive, and no supervisor would
 restart it. On timeout, or at a second signal, all stacks are written to standard error and the process exits
-immediately. A Python thread does this with a log line and a distinct exit code. If a call holds the GIL, the thread of
-faulthandler, which does not need the GIL, exits the process slightly later with code 1.
+immediately. A Python thread exits the process, with a log line and a distinct exit code. If a call holds the GIL, the
+thread of faulthandler, which does not need the GIL, exits the process slightly later with code 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORCED_EXIT_DELAY_S: Final = 2.0
 """Time after the timeout until the thread of faulthandler exits the process."""
 
 REPEATED_SIGNAL_S = 1.0
-"""Signals within this time are treated as one, because both a terminal and a wrapper may send one."""
+"""Signals within this time are treated as one signal, because a terminal and a wrapper may both send it."""
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 

@@ -1,4 +1,4 @@
-"""Benchmarks that compare Kraal with Java Kafka Connect in one run, each with its own broker."""
+"""Runs benchmarks that compare Kraal with Java Kafka Connect. Each benchmark has its own broker."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kraal.broker.broker import Broker, free_port
 from scripts.harness.clusters import Cluster
-from scripts.harness.lines import ON_DISK, size, write_lines
+from scripts.harness.lines import LINE_BYTES_ON_DISK, size, write_lines
 from scripts.harness.processes import wait_until
 from scripts.harness.topics import Reader, create_topic
 from scripts.harness.workers import (
@@ -31,7 +31,7 @@ GIGABYTES = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of the command line."""
+    """Command-line options of the benchmarks."""
 
     quick: bool
     sides: tuple[str, ...]
@@ -43,7 +43,7 @@ class Options:
         return 300_000 if self.quick else 3_000_000
 
     def times(self, full: int, quick: int) -> int:
-        """Return the number of rounds: `quick` for a quick run, else `full`."""
+        """Return `quick` in a quick run, or else `full`."""
         return quick if self.quick else full
 
 
@@ -67,13 +67,13 @@ class Lab:
         return f"{prefix}-{next(self._names)}"
 
     def topic(self, prefix: str, config: Mapping[str, str] | None = None) -> str:
-        """Create a new topic with one partition; return its name."""
+        """Create a new topic with one partition; return the topic's name."""
         name = self.new_name(prefix)
         create_topic(self.bootstrap, name, config)
         return name
 
     def start(self, kind: str, extra: Mapping[str, str] | None = None) -> Worker:
-        """Start a worker, which is stopped with the lab. `kind`: `java` or `kraal`, optionally with `-distributed`."""
+        """Start a worker, which is stopped with the lab. `kind` is a side, optionally followed by `-distributed`."""
         directory = self.directory / self.new_name(kind)
         directory.mkdir()
         if kind == "java-distributed":
@@ -88,7 +88,7 @@ class Lab:
 
     def cluster(self, kind: str, extra: Mapping[str, str] | None = None) -> Cluster:
         """Create a cluster of `java` or `kraal` workers without starting it; it is stopped with the lab."""
-        say(f"a cluster of {kind}")
+        say(f"creating a cluster of {kind} workers")
         name = self.new_name(f"cluster-{kind}")
         cluster = Cluster(kind, self.broker, self.directory / name, name, extra)
         self._stack.callback(cluster.stop)
@@ -124,7 +124,7 @@ class Lab:
         worker.rest.create("warm-sink", sink_config(sink, topic))
         wait_until(
             f"{worker.name} had copied the warm-up lines",
-            lambda: size(sink) >= WARM_UP_LINES * ON_DISK,
+            lambda: size(sink) >= WARM_UP_LINES * LINE_BYTES_ON_DISK,
             timeout_s=120,
             program=worker.process,
         )

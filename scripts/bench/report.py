@@ -31,7 +31,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row of a benchmark's results; `java` and `kraal` have the values of all rounds."""
+    """One row of a benchmark's results; `java` and `kraal` contain the values of all rounds."""
 
     name: str
     unit: str
@@ -54,14 +54,14 @@ class Case:
     def verdict(self) -> str:
         """The target, and whether the result meets it."""
         if self.wanted.ratio is not None:
-            met = None if self.ratio is None else self.ratio >= self.wanted.ratio
-            return f">= {self.wanted.ratio:g} x: {_format_verdict(met)}"
+            is_met = None if self.ratio is None else self.ratio >= self.wanted.ratio
+            return f">= {self.wanted.ratio:g} x: {_format_verdict(is_met)}"
         if self.wanted.limit is not None:
-            met = statistics.median(self.kraal) <= self.wanted.limit if self.kraal else None
-            return f"<= {_format_value(self.wanted.limit)}: {_format_verdict(met)}"
+            is_met = statistics.median(self.kraal) <= self.wanted.limit if self.kraal else None
+            return f"<= {_format_value(self.wanted.limit)}: {_format_verdict(is_met)}"
         if self.wanted.least is not None:
-            met = statistics.median(self.kraal) >= self.wanted.least if self.kraal else None
-            return f">= {_format_value(self.wanted.least)}: {_format_verdict(met)}"
+            is_met = statistics.median(self.kraal) >= self.wanted.least if self.kraal else None
+            return f">= {_format_value(self.wanted.least)}: {_format_verdict(is_met)}"
         return ""
 
     def as_json(self, benchmark: str) -> dict[str, Any]:
@@ -94,9 +94,9 @@ def describe_machine() -> str:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count()
     load = os.getloadavg()[0]
     return (
-        f"{cores} cores ({_processor()}), {memory:.0f} GiB, load before {load:.1f}; "
-        f"Python {platform.python_version()}, Java {_java_version()}, Spark {version('pyspark')}, "
-        f"Kafka {_jar_version('broker', 'kafka_2.13')}, Connect {_jar_version('connect', 'connect-runtime')}"
+        f"{cores} cores ({_read_processor_name()}), {memory:.0f} GiB, load before {load:.1f}; "
+        f"Python {platform.python_version()}, Java {_read_java_version()}, Spark {version('pyspark')}, "
+        f"Kafka {_find_jar_version('broker', 'kafka_2.13')}, Connect {_find_jar_version('connect', 'connect-runtime')}"
     )
 
 
@@ -115,11 +115,11 @@ def _format_value(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _format_verdict(met: bool | None) -> str:  # noqa: FBT001 - a verdict, not a switch
-    return "not measured" if met is None else "yes" if met else "NO"
+def _format_verdict(is_met: bool | None) -> str:  # noqa: FBT001 - a verdict, not a switch
+    return "not measured" if is_met is None else "yes" if is_met else "NO"
 
 
-def _processor() -> str:
+def _read_processor_name() -> str:
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -128,13 +128,13 @@ def _processor() -> str:
     return match[1].strip() if match else platform.machine()
 
 
-def _java_version() -> str:
+def _read_java_version() -> str:
     completed = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False)
     match = re.search(r'version "([^"]+)"', completed.stderr)
     return match[1] if match else "?"
 
 
-def _jar_version(group: str, artifact: str) -> str:
+def _find_jar_version(group: str, artifact: str) -> str:
     for jar in ensure(group):
         if match := re.search(rf"{re.escape(artifact)}_*-?([0-9][0-9.]*)\.jar$", jar.name):
             return match[1]

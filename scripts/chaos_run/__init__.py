@@ -1,1 +1,1 @@
-"""A run that injects faults, determined by a seed, into a real cluster and checks the results."""
+"""A run that injects a seeded sequence of faults into a real cluster and checks the results."""

@@ -1,8 +1,8 @@
-"""Injects faults, determined by a seed, into a real cluster: its actors, processes, Spark, broker and connections.
+"""Injects a seeded sequence of faults into the actors, processes, broker and connections of a real cluster.
 
 Meanwhile, lines flow through file connectors in both directions, and clients create, configure, restart, pause and
-delete connectors. After the faults, the verdict reports whether the cluster kept Kraal's guarantees. If not, the exit
-code is 1 and all logs are kept.
+delete connectors. After the faults, the verdict reports whether the cluster met Kraal's guarantees. If a guarantee was
+violated, the exit code is 1 and all logs are kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from scripts.chaos_run.run import Plan, run
+from scripts.chaos_run.run import RunOptions, run
 from scripts.chaos_run.schedule import ACTORS, CLIENTS, KINDS, OUTAGE_S
 from scripts.chaos_run.verdict import meets_all_guarantees
 
@@ -24,11 +24,11 @@ _TERMINATED = 128 + signal.SIGTERM
 
 
 def main() -> int:
-    """Run and print the verdict; return 1 if a guarantee was violated."""
+    """Run the faults and print the verdict; return 1 if a guarantee was violated."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # stops all child processes
     logging.disable(logging.CRITICAL)  # clients log expected errors while the broker is down
     options = _arguments()
-    plan = Plan(
+    run_options = RunOptions(
         seed=options.seed,
         seconds=60 * options.minutes,
         workers=options.workers,
@@ -42,18 +42,18 @@ def main() -> int:
     directory.mkdir(parents=True, exist_ok=True)
     start_s = time.monotonic()
     print(
-        f"Chaos for {options.minutes:g} minutes with seed {plan.seed}: {plan.workers} workers,"
-        f" {plan.pipes} pipes and {plan.small} with a small flow. Logs: {directory}",
+        f"Chaos for {options.minutes:g} minutes with seed {run_options.seed}: {run_options.workers} workers,"
+        f" {run_options.pipes} pipes and {run_options.small} with a small flow. Logs: {directory}",
         flush=True,
     )
-    lines = run(plan, directory)
-    print(f"\nVerdict of seed {plan.seed}, after {time.monotonic() - start_s:.0f} s:")
+    lines = run(run_options, directory)
+    print(f"\nVerdict of seed {run_options.seed}, after {time.monotonic() - start_s:.0f} s:")
     for line in lines:
-        mark = {True: "ok   ", False: "NOT  ", None: "     "}[line.met]
+        mark = {True: "ok   ", False: "FAIL ", None: "     "}[line.is_met]
         print(f"{mark} {line.text}")
     has_passed = meets_all_guarantees(lines)
     print(
-        "All guarantees were kept." if has_passed else f"NOT all guarantees were kept. Logs: {directory}",
+        "All guarantees were met." if has_passed else f"Guarantees were violated. Logs: {directory}",
         flush=True,
     )
     if has_passed and options.directory is None:
@@ -99,8 +99,8 @@ def _arguments() -> argparse.Namespace:
         type=float,
         default=OUTAGE_S / 60,
         metavar="M",
-        help=f"minutes of the long outage of the broker (default: {OUTAGE_S / 60:g}); runs of half an hour or more have"
-        " one, shorter runs only if --first or --only names it",
+        help=f"duration of the long broker outage in minutes (default: {OUTAGE_S / 60:g}); runs of less than half an"
+        " hour include the outage only if --first or --only names it",
     )
     parser.add_argument(
         "--only",

@@ -72,7 +72,7 @@ def make_call(request: Request, pick: float, pipes: Sequence[Pipe], directory: P
 
 
 class Clients:
-    """Sends requests by a schedule, several at once. Thread-safe."""
+    """Sends scheduled requests, with at most `MAX_IN_FLIGHT` at a time. Thread-safe."""
 
     def __init__(self, members: Members, pipes: Sequence[Pipe], directory: Path, timeline: Timeline) -> None:
         """Create the clients without sending a request."""
@@ -102,7 +102,7 @@ class Clients:
                 if step.at_s > until_s or self._stopped.wait(max(0.0, step.at_s - self._timeline.now_s())):
                     return
                 if self._in_flight.acquire(blocking=False):
-                    threads.submit(self._step, step)
+                    threads.submit(self._execute_step, step)
 
     def ask(self, member: Member, request: Call) -> tuple[int, Any] | None:
         """Send one request; return the status and the parsed body, or None if there is no well-formed response."""
@@ -132,7 +132,7 @@ class Clients:
             return None
         return response.status_code, response.json() if response.content else None
 
-    def _step(self, step: RequestStep) -> None:
+    def _execute_step(self, step: RequestStep) -> None:
         try:
             member = self._members.all[step.worker]
             request = make_call(step.request, step.pick, self._pipes, self._directory)

@@ -1,9 +1,9 @@
 """The workers' disk: a small in-memory file system that can be filled or made read-only.
 
-With the privilege to mount (usually root), it is a tmpfs with the workers' scratch directories and the sinks' files. A
-large file fills it. A worker's data directory is made read-only by a bind mount over itself: open files can still be
-written, but no files can be created, as after a media error. Without the privilege, it is an ordinary directory, which
-cannot be filled, and which chmod makes read-only.
+With the privilege to mount (usually root), the disk is a tmpfs that contains the workers' scratch directories and the
+sinks' files. A large file fills the disk. A worker's data directory is made read-only by a bind mount over itself: open
+files can still be written, but no files can be created, as after a media error. Without the privilege, the disk is an
+ordinary directory, which cannot be filled; chmod makes a worker's data directory read-only.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from scripts.chaos_run.timeline import Timeline
 JVM_TIMEOUT_S: Final = 20.0
 MAX_DELAY_S: Final = 2.0
 """Maximum delay after which an actor is still killed. Later kills would follow each other too closely."""
-_MODES: Final = {Heavy.DELAY: Mode.DELAY, Heavy.CUT: Mode.CUT, Heavy.HALF_OPEN: Mode.HALF_OPEN}
+_PROXY_MODES: Final = {Heavy.DELAY: Mode.DELAY, Heavy.CUT: Mode.CUT, Heavy.HALF_OPEN: Mode.HALF_OPEN}
 _OVERHEAD_S: Final = {
     Heavy.KILL_WORKER: 20.0,
     Heavy.STOP_BROKER: 8.0,
@@ -37,17 +37,18 @@ _NOT_ON_WORKER: Final = frozenset(
     {Heavy.STOP_BROKER, Heavy.KILL_BROKER, Heavy.OUTAGE, *INJECTORS}
     - {Heavy.SUSPEND, Heavy.KILL_LANE, Heavy.KILL_FULL_JVM}
 )
-"""Faults that do not affect the worker of the step."""
+"""Faults that do not affect the worker with the step's number."""
 
 
 class Faults:
-    """An injector of faults, which stops on `stop`."""
+    """Injects the faults of a schedule until `stop` is called."""
 
     def __init__(self, members: Members, timeline: Timeline, scene: Scene | None = None) -> None:
         """Create the injector. `scene` is required for the faults of `kinds`."""
         self.counts: Counter[str] = Counter()
-        """Number of injected faults by kind; the keys of heavy faults and of actors are each used by one thread."""
+        """Number of injected faults by kind. Each key is updated by only one thread."""
         self.failed: list[str] = []
+        """Messages about faults that could not be injected or undone."""
         self.half_open: list[tuple[int, int]] = []
         """Start and end of each period with half-open connections, in milliseconds since the epoch."""
         self.unexpected_exits: list[str] = []
@@ -126,8 +127,8 @@ class Faults:
         fault, broker = step.fault, self._members.broker
         if fault in INJECTORS:
             return None if self._scene is None else INJECTORS[fault](self._scene, step)
-        if fault in _MODES:
-            member.proxy.set_mode(_MODES[fault])
+        if fault in _PROXY_MODES:
+            member.proxy.set_mode(_PROXY_MODES[fault])
             return lambda: member.proxy.set_mode(Mode.STRAIGHT)
         if fault is Heavy.KILL_WORKER:
             member.kill()
@@ -140,7 +141,7 @@ class Faults:
             return lambda: _start_broker(broker.start)
         if fault in (Heavy.FULL_DISK, Heavy.READ_ONLY_DISK):
             return self._break_disk(fault, member)
-        processes = self._processes(fault, member)
+        processes = self._find_processes(fault, member)
         if not processes:
             return None
         if fault is Heavy.KILL_JVM:
@@ -152,13 +153,13 @@ class Faults:
 
     def _break_disk(self, fault: Heavy, member: Member) -> Callable[[], None] | None:
         """Break the disk and kill the JVM, because a restart of Spark creates files."""
-        disk, jvm = self._members.disk, self._processes(Heavy.KILL_JVM, member)
+        disk, jvm = self._members.disk, self._find_processes(Heavy.KILL_JVM, member)
         undo = disk.fill() if fault is Heavy.FULL_DISK else disk.protect(member.data)
         if undo is not None and jvm:
             jvm[0].kill()
         return undo
 
-    def _processes(self, fault: Heavy, member: Member) -> list[psutil.Process]:
+    def _find_processes(self, fault: Heavy, member: Member) -> list[psutil.Process]:
         python = psutil.Process(member.process.pid)
         if fault is Heavy.FREEZE_PYTHON:
             return [python]
@@ -186,7 +187,7 @@ class Faults:
         self._timeline.say(f"actor killed: {name} of {member}")
 
     def _check(self, member: Member) -> None:
-        """Restart a worker that has exited without having been killed, and record it."""
+        """If a worker has exited without having been killed, record the exit and restart the worker."""
         if member.process.alive or member.url is None:
             return
         message = f"{member} exited with {member.process.exit_code}"

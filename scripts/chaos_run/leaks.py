@@ -1,7 +1,7 @@
 """Compares the resources that workers hold before and after a run. Pure.
 
-Pools grow when they are first used, so an additional thread is not necessarily a leak. Bounded resources are therefore
-compared with their bounds, and others with their numbers before the run.
+Pools grow when they are first used, so an additional thread is not necessarily a leak. Resources with a limit are
+therefore compared with this limit, and all other resources with their number before the run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-BOUNDS: Final[Mapping[str, int]] = {
+MAX_THREADS_BY_KIND: Final[Mapping[str, int]] = {
     "kraal-job": 8,
     "kraal-control": 4,
     "kraal-cancel": 1,
@@ -39,7 +39,7 @@ MAX_ADDITIONAL_FILES: Final = 24
 """Maximum number of additional open files and sockets, per worker, for idle connections to the JVM and to Kafka."""
 
 
-_NATIVE: Final = "threads that are not Python's"
+_NATIVE: Final = "non-Python threads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class Resources:
     """The resources of the process of a worker."""
 
     names: tuple[str, ...]
-    """Names of its Python threads."""
+    """Names of the Python threads."""
     threads: tuple[str, ...]
-    """Names of all its threads in the kernel."""
+    """Names of all threads of the process, as reported by the kernel."""
     files: int
     processes: int
     """Number of processes, including the worker and its child processes."""
@@ -71,7 +71,9 @@ def find_leaks(before: Sequence[Resources], after: Sequence[Resources]) -> list[
     errors = []
     before_kinds, after_kinds = count_thread_kinds(before), count_thread_kinds(after)
     for name, count in sorted(after_kinds.items()):
-        limit = max(before_kinds[name] + MAX_ADDITIONAL_THREADS * workers, BOUNDS.get(name, 0) * workers)
+        limit = max(
+            before_kinds[name] + MAX_ADDITIONAL_THREADS * workers, MAX_THREADS_BY_KIND.get(name, 0) * workers
+        )
         if count > limit:
             errors.append(
                 f"{count} threads {name} in {workers} workers, before {before_kinds[name]}, at most {limit}"

@@ -26,7 +26,7 @@ class Delivery:
     unknown_example: bytes
     """The first unknown line, possibly truncated; empty if there is none."""
     decreases: int
-    """Number of times that line numbers decreased. A batch that is written twice counts once."""
+    """Number of lines whose number is not higher than that of the previous line. A batch written twice counts once."""
 
     @property
     def repeated(self) -> int:

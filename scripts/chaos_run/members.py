@@ -37,16 +37,16 @@ PROPERTIES: Final = {
     "kraal.spark.warmup.enabled": "true",
     "kraal.test.control.port": "0",
 }
-"""Additional worker properties. With them, losses are detected within seconds, and tasks that fail because of a
-temporary fault are restarted automatically."""
-_CONTROL: Final = re.compile(r"test control port at [\d.]+:(\d+)")
-_LANES: Final = {
+"""Additional worker properties. With these properties, the loss of a worker is detected within seconds, and tasks that
+fail because of a temporary fault are restarted automatically."""
+_CONTROL_PORT_LINE: Final = re.compile(r"test control port at [\d.]+:(\d+)")
+_LANE_MESSAGES: Final = {
     "started": "Started the lane for small batches",
     "ended": "The lane for small batches has ended:",
     "batch repeated by a job": "Repeating a batch with a Spark job:",
 }
 """Log messages about lanes, by event. A lane that ends with its JVM logs no message."""
-_DIED: Final = re.compile(r"\S.* died (?:\(.*\); restarting|\d+ times in).*")
+_DEATH_LINE: Final = re.compile(r"\S.* died (?:\(.*\); restarting|\d+ times in).*")
 
 
 class Member:
@@ -79,9 +79,9 @@ class Member:
         """Start the worker and wait for REST and the control port. Raises AssertionError."""
         self.process.start(START_TIMEOUT_S)
         self.process.wait_until(
-            "the control port listened", lambda: bool(_CONTROL.search(self._read_output()))
+            "the control port listened", lambda: bool(_CONTROL_PORT_LINE.search(self._read_output()))
         )
-        match = _CONTROL.search(self._read_output())
+        match = _CONTROL_PORT_LINE.search(self._read_output())
         self._control = int(match[1]) if match else None
         self.url = self.process.url
 
@@ -121,20 +121,22 @@ class Member:
                 names=tuple(threads["threads"]),
                 threads=_list_thread_names(process.pid),
                 files=process.num_fds(),
-                processes=sum(not _is_pool_process(each) for each in self.process.tree()),
+                processes=sum(not _is_pool_process(child) for child in self.process.tree()),
             )
         return None
 
     def list_deaths(self, reason: str) -> list[str]:
         """Return the log lines about actors that died for any other reason than `reason`."""
         text = self.process.log.read_text(encoding="utf-8", errors="replace")
-        lines = [line for line in text.splitlines() if _DIED.search(line)]
+        lines = [line for line in text.splitlines() if _DEATH_LINE.search(line)]
         return [f"{self}: {line}" for line in lines if reason not in line]
 
     def count_lane_events(self) -> Counter[str]:
         """Count the events of the worker's lanes in its log."""
         text = self.process.log.read_text(encoding="utf-8", errors="replace")
-        return Counter({event: count for event, message in _LANES.items() if (count := text.count(message))})
+        return Counter(
+            {event: count for event, message in _LANE_MESSAGES.items() if (count := text.count(message))}
+        )
 
     def _read_output(self) -> str:
         return self.process.log_text()
@@ -215,7 +217,7 @@ def _make_listeners(port: int, listener_ports: Sequence[int], proxy_ports: Seque
 
 
 def _list_thread_names(pid: int) -> tuple[str, ...]:
-    """Return the names of all threads of a process in the kernel, where all Python threads have the same name."""
+    """Return the kernel's names of all threads of a process. All Python threads have the same name in the kernel."""
     names = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(OSError):

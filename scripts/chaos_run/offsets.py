@@ -1,9 +1,10 @@
-"""Detects late commits of former owners in the records of Kafka's topics. Pure.
+"""Pure functions that detect late commits of previous owners in the records of Kafka's topics.
 
 Each task resumes from the last committed offset and commits its own progress, so committed offsets never decrease.
-Offsets of sources are in the worker's offset topic, and offsets of sinks in `__consumer_offsets`. A former owner's late
-commit is lower than its successor's, and is detected by that. Records do not identify their writer, so a late commit
-that is not lower is not detected. It is harmless, because its records were delivered.
+Offsets of sources are in the worker's offset topic, and offsets of sinks in `__consumer_offsets`. A late commit of a
+previous owner is detected if its offset is lower than the last one of the new owner. Records do not identify their
+writer, so a late commit with a higher offset is not detected. Such a commit loses no records, because the records below
+its offset were delivered.
 
 Offsets that a source's worker sent over half-open connections are counted separately. The network may deliver them
 after the new owner has committed, and no client can revoke them. Only exactly-once support fences them.
@@ -23,7 +24,7 @@ from scripts.chaos_run.pipes import Pipe
 GROUPS_TOPIC: Final = "__consumer_offsets"
 """Kafka's topic of committed offsets, in which each group uses one partition."""
 _MAX_COMMIT_KEY_VERSION: Final = 1
-"""Highest key version of commits; higher versions belong to groups. Source: CoordinatorRecordType (Kafka 4.4.0)."""
+"""Highest key version of offset commits; higher versions are group metadata. Source: CoordinatorRecordType (4.4.0)."""
 
 
 @dataclass(frozen=True, slots=True)

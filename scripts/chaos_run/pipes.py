@@ -13,7 +13,7 @@ from typing import Final
 
 from scripts.chaos_run.kinds.install import FILE_SINK, FILES_SINK
 from scripts.chaos_run.kinds.once import list_range_files, read_files
-from scripts.chaos_run.kinds.orders import ORDERS, Orders
+from scripts.chaos_run.kinds.orders import COMMANDS_KEY, Orders
 from scripts.chaos_run.lines import Delivery, check_delivery, make_line, parse_number
 from scripts.harness.lines import size
 
@@ -25,10 +25,10 @@ SMALL_LINES: Final = 3
 POLL_INTERVAL_S: Final = 0.05
 SIDE_TOPIC: Final = "side"
 SIDES: Final = 4
-HANGING: Final = "hanging"
+HANGING_CONNECTOR: Final = "hanging"
 """The connector whose tasks hang."""
 MAX_POLL_S: Final = 6.0
-"""`max.poll.interval.ms` in seconds of sinks that execute commands; the minimum that the session timeout allows."""
+"""`max.poll.interval.ms` of sinks that execute commands, in seconds. The session timeout allows no lower value."""
 _SOURCE: Final = "FileStreamSource"
 _SINK: Final = "FileStreamSink"
 _BATCH_BYTES: Final = "1024"
@@ -103,7 +103,7 @@ class Pipe:
         if self.target is Target.FILE:
             return {"connector.class": _SINK, "file": file}
         command_config = {
-            ORDERS: str(self.orders.prefix),
+            COMMANDS_KEY: str(self.orders.prefix),
             "consumer.override.max.poll.interval.ms": str(int(MAX_POLL_S * 1000)),
         }
         if self.target is Target.SLOW_FILE:

@@ -44,8 +44,8 @@ class Proxy:
     def set_mode(self, mode: Mode) -> None:
         """Switch to a mode.
 
-        After `HALF_OPEN`, every second connection delivers the data that was held back, as after a network outage. The
-        others are aborted, as by a router that has lost their state.
+        After `HALF_OPEN`, every second connection delivers the data that was held back, as after a network outage. All
+        other connections are aborted, as if a router had lost their state.
         """
         self._run_in_loop(self._set(mode))
 
@@ -105,17 +105,17 @@ class Proxy:
         pair = [writer, target_writer]
         self._writers += pair
         pumps = [
-            asyncio.ensure_future(self._pump(*each))
-            for each in ((reader, target_writer), (target_reader, writer))
+            asyncio.ensure_future(self._pump(*streams))
+            for streams in ((reader, target_writer), (target_reader, writer))
         ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for pump in pumps:
                 pump.cancel()
-            for each in pair:
-                self._writers.remove(each)
-                each.close()
+            for open_writer in pair:
+                self._writers.remove(open_writer)
+                open_writer.close()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):

@@ -14,9 +14,9 @@ UNHEALTHY: Final = frozenset({"starting", "unhealthy"})
 
 
 def find_defect(status: int, content_type: str, body: bytes, retry_after: str | None = None) -> str | None:
-    """Return why a response is not well-formed, or None.
+    """Return a description of the defect of a response, or None if the response is well-formed.
 
-    A well-formed response has an expected status and a JSON body; errors are in Connect's format.
+    A well-formed response has an expected status and a JSON body. Its errors are in Connect's format.
     """
     if status not in EXPECTED:
         return f"the status {status} is none of {sorted(EXPECTED)}"

@@ -35,7 +35,7 @@ from scripts.chaos_run.offsets import (
     find_source_regressions,
     is_commit,
 )
-from scripts.chaos_run.pipes import HANGING, LINES, SIDE_TOPIC, SMALL_LINES, Feeder, Pipe, Target
+from scripts.chaos_run.pipes import HANGING_CONNECTOR, LINES, SIDE_TOPIC, SMALL_LINES, Feeder, Pipe, Target
 from scripts.chaos_run.schedule import OUTAGE_S, Schedule, schedule
 from scripts.chaos_run.settling import Settling, get_recovery_limit_s
 from scripts.chaos_run.timeline import Timeline
@@ -57,8 +57,8 @@ JVM_EXIT_TIMEOUT_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The options of the command line."""
+class RunOptions:
+    """Command-line options of a run."""
 
     seed: int
     seconds: float
@@ -73,41 +73,41 @@ class Plan:
     outage_s: float = OUTAGE_S
 
 
-def run(plan: Plan, directory: Path) -> list[Line]:
-    """Run the plan and stop everything; return the verdict. Raises AssertionError if the cluster does not start."""
+def run(options: RunOptions, directory: Path) -> list[Line]:
+    """Run with these options and stop everything; return the verdict. Raises AssertionError if the start fails."""
     start_s = time.monotonic()
     with ExitStack() as stack:
         install(directory / "plugins")
-        members = Members(directory, plan.workers)
+        members = Members(directory, options.workers)
         stack.callback(members.close)
-        components = _Components(plan, members, directory)
+        components = _Components(options, members, directory)
         stack.callback(components.close)
         components.start()
-        remaining_s = plan.seconds - (time.monotonic() - start_s) - RECOVERY_S
+        remaining_s = options.seconds - (time.monotonic() - start_s) - RECOVERY_S
         return components.collect_verdict(components.inject_faults(max(MIN_FAULTS_S, remaining_s)))
 
 
 class _Components:
     """The components of a run."""
 
-    def __init__(self, plan: Plan, members: Members, directory: Path) -> None:
-        disk, orders = members.disk.path, directory / "orders"
-        orders.mkdir(exist_ok=True)
+    def __init__(self, options: RunOptions, members: Members, directory: Path) -> None:
+        disk, commands = members.disk.path, directory / "orders"
+        commands.mkdir(exist_ok=True)
 
         def pipe(name: str, target: Target = Target.FILE, lines: int = LINES) -> Pipe:
             source, sink = directory / f"{name}.in", disk / f"{name}.out"
-            return Pipe(name, source, sink, target, Orders(orders / name), lines)
+            return Pipe(name, source, sink, target, Orders(commands / name), lines)
 
         self._once, slow = pipe("once", Target.FILES), pipe("slow", Target.SLOW_FILE)
-        self._small = [pipe(f"small-{number}", lines=SMALL_LINES) for number in range(plan.small)]
+        self._small = [pipe(f"small-{number}", lines=SMALL_LINES) for number in range(options.small)]
         self._pipes = [
-            *(pipe(f"pipe-{number}") for number in range(plan.pipes)),
+            *(pipe(f"pipe-{number}") for number in range(options.pipes)),
             *self._small,
             slow,
             self._once,
         ]
         (directory / "side.in").write_bytes(b"".join(make_line("side", number) for number in range(100)))
-        self._plan, self._members = plan, members
+        self._options, self._members = options, members
         self._timeline = Timeline()
         self._feeder = Feeder(self._pipes)
         self._clients = Clients(members, self._pipes, directory, self._timeline)
@@ -115,7 +115,7 @@ class _Components:
             members=members,
             slow=slow,
             once=self._once,
-            hanging=Orders(orders / HANGING),
+            hanging=Orders(commands / HANGING_CONNECTOR),
             ask=self._clients.ask,
             pipes=self._pipes,
             timeline=self._timeline,
@@ -155,12 +155,14 @@ class _Components:
         self._feeder.standstill_s = 0.0
 
     def inject_faults(self, seconds: float) -> tuple[float | None, str]:
-        """Inject faults for this many seconds, repair them, and wait for the target state.
+        """Inject faults for `seconds`, repair them, and wait for the target state.
 
         Returns the recovery time, or None after a timeout, and a description of what is missing.
         """
-        plan = self._plan
-        steps = schedule(plan.seed, plan.seconds, plan.workers, plan.kinds, plan.first, plan.outage_s)
+        options = self._options
+        steps = schedule(
+            options.seed, options.seconds, options.workers, options.kinds, options.first, options.outage_s
+        )
         self._timeline.say(f"faults for {seconds:.0f} s")
         self._run_in_parallel(steps, seconds)
         self._timeline.say("no more faults; repairing")
@@ -185,9 +187,11 @@ class _Components:
         regressions = find_source_regressions(sources, self._pipes, self._faults.half_open)
         sinks = self._read_records(GROUPS_TOPIC)
         exits = [*self._faults.unexpected_exits, *self._stop_members()]
-        orphans = [each for member in self._members.all for each in member.orphans]
+        orphans = [orphan for member in self._members.all for orphan in member.orphans]
         deadline_s = time.monotonic() + JVM_EXIT_TIMEOUT_S
-        while (alive := [each for each in orphans if _is_running(each)]) and time.monotonic() < deadline_s:
+        while (running := [orphan for orphan in orphans if _is_running(orphan)]) and (
+            time.monotonic() < deadline_s
+        ):
             time.sleep(0.2)
         return make_verdict(
             Findings(
@@ -202,18 +206,18 @@ class _Components:
                 missing=recovery[1],
                 unexpected_exits=exits,
                 unexpected_deaths=[
-                    each for member in self._members.all for each in member.list_deaths(REASON)
+                    death for member in self._members.all for death in member.list_deaths(REASON)
                 ],
                 offset_regressions=[*regressions.sent_late, *find_commit_regressions(sinks, self._pipes)],
                 delayed_offsets=regressions.delayed,
-                commits=len(sources) + sum(is_commit(each, self._pipes) for each in sinks),
+                commits=len(sources) + sum(is_commit(record, self._pipes) for record in sinks),
                 exactly_once_violations=once.find_violations(
                     self._read_records(self._once.name), once.read_files(self._once.sink_file)
                 ),
                 out_of_order=self._find_out_of_order(),
                 violations=self._scene.violations,
                 leaks=leaked,
-                remaining_processes=[f"{each.pid}: {_describe_process(each)}" for each in alive],
+                remaining_processes=[f"{process.pid}: {_describe_process(process)}" for process in running],
                 failed_faults=self._faults.failed,
                 standstill_s=self._feeder.standstill_s,
                 lane_events=sum((member.count_lane_events() for member in self._members.all), Counter()),
@@ -246,7 +250,7 @@ class _Components:
         return read_topic(self._members.broker.bootstrap, topic, timeout_s=READ_TIMEOUT_S)
 
     def _wait_until_lanes(self, deadline_s: float) -> str:
-        """Wait until small flows go through lanes; return what is missing at `deadline_s` (monotonic), or ""."""
+        """Wait until small flows go through lanes; return a message if one does not by `deadline_s` (monotonic)."""
         while missing := find_pipe_without_lane(self._scene, self._small):
             if time.monotonic() > deadline_s:
                 return missing
@@ -314,7 +318,7 @@ class _Components:
 
 
 def _is_running(process: psutil.Process) -> bool:
-    """Return whether a process is running and not a zombie; it may be a zombie after its parent was killed."""
+    """Return whether a process is running. A process whose parent was killed may be a zombie, which is not running."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

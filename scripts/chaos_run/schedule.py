@@ -208,7 +208,7 @@ def schedule(
     first: Sequence[str] = (),
     outage_s: float = OUTAGE_S,
 ) -> Schedule:
-    """Return the steps of a run of this many seconds. Every fault is undone early enough that the cluster can recover.
+    """Return the steps of a run of `seconds`. Every fault is undone early enough that the cluster can recover.
 
     `kinds`: the enabled kinds, a subset of `KINDS`. `first`: heavy faults to inject before all others, in this order.
     `outage_s`: duration of the long outage.
@@ -244,17 +244,18 @@ def _yield_heavy_steps(
     outage_s: float,
 ) -> Iterator[HeavyStep]:
     at_s = INITIAL_DELAY_S
-    repeatable = [fault for fault in faults if fault is not Heavy.OUTAGE]
-    remaining = [fault for fault in repeatable if fault not in first]
-    pending = [*generator.sample(remaining, len(remaining)), *reversed(first)]
-    if Heavy.OUTAGE in faults and Heavy.OUTAGE not in pending and (seconds >= LONG_RUN_S or not repeatable):
-        pending = [Heavy.OUTAGE, *pending]
+    repeatable_faults = [fault for fault in faults if fault is not Heavy.OUTAGE]
+    other_faults = [fault for fault in repeatable_faults if fault not in first]
+    pending_faults = [*generator.sample(other_faults, len(other_faults)), *reversed(first)]
+    has_outage = seconds >= LONG_RUN_S or not repeatable_faults
+    if Heavy.OUTAGE in faults and Heavy.OUTAGE not in pending_faults and has_outage:
+        pending_faults = [Heavy.OUTAGE, *pending_faults]
     while faults:
-        if not pending:  # every fault occurs once before any is repeated
-            pending = generator.sample(repeatable, len(repeatable))
-        if not pending:
+        if not pending_faults:  # every fault occurs once before any is repeated
+            pending_faults = generator.sample(repeatable_faults, len(repeatable_faults))
+        if not pending_faults:
             return
-        fault = pending.pop()
+        fault = pending_faults.pop()
         hold = outage_s if fault is Heavy.OUTAGE else generator.uniform(*HOLD_S[fault])
         next_s = at_s + hold + generator.uniform(*RECOVERY_S)
         if next_s > seconds:

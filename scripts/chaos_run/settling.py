@@ -9,16 +9,16 @@ from typing import Any, Final
 from scripts.chaos_run.clients import Call, Clients
 from scripts.chaos_run.kinds import hostile
 from scripts.chaos_run.members import Member, Members
-from scripts.chaos_run.pipes import HANGING, SIDES, Feeder, Pipe
+from scripts.chaos_run.pipes import HANGING_CONNECTOR, SIDES, Feeder, Pipe
 
 MIN_RECOVERY_LIMIT_S: Final = 120.0
 """Time within which an idle machine must reach the target state after the last repair."""
 STARTUP_FACTOR: Final = 2.0
-"""Factor of the startup time. Slower machines must reach the target state within this multiple of it."""
+"""Slower machines must reach the target state within this multiple of the startup time."""
 _POLL_INTERVAL_S: Final = 0.3
 _REVERT_INTERVAL_S: Final = 5.0
 _RUNNING: Final = "RUNNING"
-_ALL: Final = "/connectors?expand=status&expand=info"
+_LIST_PATH: Final = "/connectors?expand=status&expand=info"
 _HALTED: Final = frozenset({"PAUSED", "STOPPED"})
 _ACCEPTED: Final = frozenset({200, 201, 202, 204})
 _NOT_FOUND: Final = 404
@@ -60,7 +60,7 @@ class Settling:
         ]
         calls += [Call("PUT", f"/connectors/{name}/resume") for name in self._target_configs]
         calls += [Call("DELETE", f"/connectors/side-{number}") for number in range(SIDES)]
-        calls += [Call("DELETE", f"/connectors/{name}") for name in (HANGING, *hostile.SINKS)]
+        calls += [Call("DELETE", f"/connectors/{name}") for name in (HANGING_CONNECTOR, *hostile.SINKS)]
         for request in calls:
             error = self._send_until_accepted(request, deadline_s)
             if error:
@@ -68,12 +68,12 @@ class Settling:
         return ""
 
     def wait(self, feeder: Feeder | None, deadline_s: float) -> str:
-        """Wait for the target state; return what is missing at `deadline_s` (monotonic), or "".
+        """Wait for the target state; return a description of what is missing at `deadline_s` (monotonic), or "".
 
-        `feeder` must be stopped. A request without a response may still be executed late; its changes are reverted.
+        `feeder` must be stopped. A request without a response may still be executed later; its effects are reverted.
         """
         reverted_s = time.monotonic()
-        while missing := self.missing(feeder):
+        while missing := self.find_missing(feeder):
             now_s = time.monotonic()
             if now_s > deadline_s:
                 return missing
@@ -83,8 +83,8 @@ class Settling:
             time.sleep(_POLL_INTERVAL_S)
         return ""
 
-    def missing(self, feeder: Feeder | None) -> str:
-        """Return how the state differs from the target state; empty if it does not."""
+    def find_missing(self, feeder: Feeder | None) -> str:
+        """Return a description of how the state differs from the target state; empty if it does not."""
         for member in self._members.all:
             if missing := self._describe_missing(member):
                 return f"{member}: {missing}"
@@ -99,34 +99,35 @@ class Settling:
 
     def _revert_late_changes(self) -> None:
         for member in self._members.up()[:1]:
-            response = self._clients.ask(member, Call("GET", _ALL))
+            response = self._clients.ask(member, Call("GET", _LIST_PATH))
             if response is not None and response[0] in _ACCEPTED:
                 for request in list_corrections(response[1], self._target_configs):
                     self._clients.ask(member, request)
 
     def _send_until_accepted(self, request: Call, deadline_s: float) -> str:
-        turn = 0
+        attempt = 0
         while True:
-            up = self._members.up()
-            response = self._clients.ask(up[turn % len(up)], request) if up else None
-            accepted = response is not None and (
+            live_members = self._members.up()
+            member = live_members[attempt % len(live_members)] if live_members else None
+            response = None if member is None else self._clients.ask(member, request)
+            is_accepted = response is not None and (
                 response[0] in _ACCEPTED or (request.method == "DELETE" and response[0] == _NOT_FOUND)
             )
-            if accepted:
+            if is_accepted:
                 return ""
             if time.monotonic() > deadline_s:
                 return f"{request.method} {request.path} was not accepted: {response}"
-            turn += 1
+            attempt += 1
             time.sleep(_POLL_INTERVAL_S)
 
     def _describe_missing(self, member: Member) -> str:
         health = self._clients.ask(member, Call("GET", "/health"))
         if health is None or health[0] not in _ACCEPTED:
             return f"health: {health}"
-        response = self._clients.ask(member, Call("GET", _ALL))
+        response = self._clients.ask(member, Call("GET", _LIST_PATH))
         if response is None or response[0] not in _ACCEPTED:
             return f"connectors: {response}"
-        workers = {each.worker_id for each in self._members.up()}
+        workers = {running_member.worker_id for running_member in self._members.up()}
         return describe_difference(response[1], set(self._target_configs), workers)
 
 
@@ -150,7 +151,7 @@ def list_corrections(
 
 
 def describe_difference(connectors: dict[str, Any], names: set[str], workers: set[str]) -> str:
-    """Return how a worker's `GET /connectors?expand=status` differs from the target state; empty if not. Pure."""
+    """Describe how a worker's `GET /connectors?expand=status` differs from the target state; empty if equal. Pure."""
     if connectors.keys() != names:
         return f"unexpected connectors: {sorted(connectors)}"
     for name, entry in sorted(connectors.items()):

@@ -7,7 +7,7 @@ import time
 
 
 class Timeline:
-    """Prints lines with the seconds since its start. Thread-safe."""
+    """Prints lines with the seconds since the start of the clock. Thread-safe."""
 
     def __init__(self) -> None:
         """Start the clock."""
@@ -19,7 +19,7 @@ class Timeline:
         return time.monotonic() - self._began_s
 
     def restart(self) -> None:
-        """Restart the clock, when the cluster is up."""
+        """Restart the clock. Call this method when the cluster is up."""
         self._began_s = time.monotonic()
 
     def say(self, text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from scripts.chaos_run.lines import Delivery
 
-_SHOWN: Final = 5
+_MAX_LISTED_FAULTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +27,13 @@ class Findings:
     """Seconds from the last repair until the target state was reached; None if the state was not reached."""
     recovery_limit_s: float
     missing: str
-    """How the final state differs from the target state."""
+    """Description of the difference between the final state and the target state; empty if there is none."""
     unexpected_exits: Sequence[str]
     """Workers that exited without having been killed, or that failed to stop properly on SIGTERM."""
     unexpected_deaths: Sequence[str]
     """Deaths of actors that were not injected."""
     offset_regressions: Sequence[str]
-    """Decreases of the offsets of sources and sinks, due to a commit of a former owner after its successor's commit."""
+    """Decreases of the offsets of sources and sinks, caused by a previous owner that committed after its successor."""
     delayed_offsets: Sequence[str]
     """Offsets of sources that the network delivered after the successor's offsets."""
     commits: int
@@ -60,10 +60,10 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the verdict; `met` is None for an informational line."""
+    """One line of the verdict; `is_met` is None for an informational line."""
 
     text: str
-    met: bool | None
+    is_met: bool | None
 
 
 def make_verdict(findings: Findings) -> list[Line]:
@@ -73,7 +73,7 @@ def make_verdict(findings: Findings) -> list[Line]:
 
 def meets_all_guarantees(lines: Sequence[Line]) -> bool:
     """Return whether every guarantee is met."""
-    return all(line.met is not False for line in lines)
+    return all(line.is_met is not False for line in lines)
 
 
 def _list_information(findings: Findings) -> list[Line]:
@@ -81,13 +81,13 @@ def _list_information(findings: Findings) -> list[Line]:
     lanes = ", ".join(f"{count} x {event}" for event, count in sorted(findings.lane_events.items()))
     codes = ", ".join(f"{count} x {status}" for status, count in sorted(findings.responses.items()))
     deliveries = findings.deliveries.values()
-    written, repeated = sum(d.written for d in deliveries), sum(d.repeated for d in deliveries)
+    line_count, duplicate_count = sum(d.written for d in deliveries), sum(d.repeated for d in deliveries)
     decreases = sum(d.decreases for d in deliveries)
     return [
         Line(f"faults: {faults or 'none'}", None),
         Line(f"lanes: {lanes or 'none started'}", None),
         Line(f"REST: {codes or 'nothing'}; {findings.unanswered} without a response", None),
-        Line(f"records: {written}; {repeated} duplicates in {decreases} stretches", None),
+        Line(f"records: {line_count}; {duplicate_count} duplicates in {decreases} stretches", None),
         Line(
             f"commits checked: {findings.commits}; {len(findings.delayed_offsets)} delayed by the network",
             None,
@@ -114,10 +114,10 @@ def _list_guarantees(findings: Findings) -> list[Line]:
         _require_none("no worker exited unexpectedly, and all exited with 0", findings.unexpected_exits),
         _require_none("no actor died except through an injected fault", findings.unexpected_deaths),
         _require_none(
-            "no offset of a source or sink decreased, so no former owner sent a late commit",
+            "no offset of a source or sink decreased, so no previous owner sent a late commit",
             findings.offset_regressions,
         ),
-        *([] if findings.commits else [Line("no commits were checked", met=False)]),
+        *([] if findings.commits else [Line("no commits were checked", is_met=False)]),
         _require_none(
             "slow sinks commit, no pipe stops at hostile records or small topics, and every standstill has a cause",
             findings.violations,
@@ -134,18 +134,20 @@ def _append_missing(missing: str, *, is_recovered: bool) -> str:
 
 def _check_delivery(pipe: str, delivery: Delivery) -> Line:
     if delivery.written == 0:
-        return Line(f"{pipe}: nothing was written", met=False)
+        return Line(f"{pipe}: nothing was written", is_met=False)
     text = f"{pipe}: {delivery.written - delivery.missing} of {delivery.written} records delivered"
     if delivery.missing:
         text += f", first missing: {delivery.first_missing}"
     if delivery.unknown:
         text += f", {delivery.unknown} lines that were never written, such as {delivery.unknown_example!r}"
-    return Line(text, met=not delivery.missing and not delivery.unknown)
+    return Line(text, is_met=not delivery.missing and not delivery.unknown)
 
 
 def _require_none(guarantee: str, faults: Sequence[str]) -> Line:
     if not faults:
-        return Line(guarantee, met=True)
-    fault_lines = "".join(f"\n      {each}" for each in faults[:_SHOWN])
-    remainder = f"\n      and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-    return Line(f"{guarantee}: violated {len(faults)} times{fault_lines}{remainder}", met=False)
+        return Line(guarantee, is_met=True)
+    fault_lines = "".join(f"\n      {fault}" for fault in faults[:_MAX_LISTED_FAULTS])
+    remainder = (
+        f"\n      and {len(faults) - _MAX_LISTED_FAULTS} more" if len(faults) > _MAX_LISTED_FAULTS else ""
+    )
+    return Line(f"{guarantee}: violated {len(faults)} times{fault_lines}{remainder}", is_met=False)

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from typing_extensions import override
 
-LOADED: Final = {
+LOADED_ATTRIBUTES: Final = {
     "script": "src",
     "img": "src",
     "iframe": "src",
@@ -48,7 +48,7 @@ class _Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = {name: value for name, value in attrs if value is not None}
         self.page.anchors.update(attributes[name] for name in ("id", "name") if name in attributes)
-        if (address := attributes.get(LOADED.get(tag, ""))) is not None:
+        if (address := attributes.get(LOADED_ATTRIBUTES.get(tag, ""))) is not None:
             # Links to other forms of the page, such as its canonical address, are not requested.
             is_loaded = tag != "link" or attributes.get("rel") in {"stylesheet", "icon", "preload"}
             (self.page.loads if is_loaded else self.page.links).append(address)
@@ -87,12 +87,12 @@ def find_problems(site: Path) -> list[str]:
     }
     if not pages:
         return [f"There are no pages in {site}."]
-    faults = [
+    problems = [
         f"{name}: {problem}"
         for name, page in pages.items()
         for problem in _yield_problems(name, page, pages, site)
     ]
-    return faults + _find_search_problems(site, pages)
+    return problems + _find_search_problems(site, pages)
 
 
 def _yield_problems(name: str, page: Page, pages: Mapping[str, Page], site: Path) -> Iterator[str]:
@@ -130,5 +130,5 @@ def _find_search_problems(site: Path, pages: Mapping[str, Page]) -> list[str]:
     if not index.is_file():
         return ["The site has no search index."]
     documents = json.loads(index.read_text(encoding="utf-8"))["docs"]
-    indexed = {urlsplit(each["location"]).path or "index.html" for each in documents}
+    indexed = {urlsplit(document["location"]).path or "index.html" for document in documents}
     return [f"{name}: missing from the search index" for name in sorted(pages.keys() - indexed - {NOT_FOUND})]

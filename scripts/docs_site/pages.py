@@ -16,7 +16,7 @@ from typing import Final
 PAGES: Final = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "scripts/README.md")
 FILES: Final = ("LICENSE", "NOTICE")
 FOLDERS: Final = ("docs", "examples")
-LINKED: Final = ("deploy",)
+LINKED_FOLDERS: Final = ("deploy",)
 """Directories whose files are part of the site if a page links to them."""
 
 _LINK: Final = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
@@ -49,7 +49,7 @@ def _convert_page(source: Path, root: Path, target: Path) -> str:
         relative = linked_path.relative_to(root)
         if (target / relative).is_dir():
             return f"[{text}]({address.rstrip('/')}/README.md{anchor})"
-        if linked_path.is_file() and relative.parts[0] in LINKED:
+        if linked_path.is_file() and relative.parts[0] in LINKED_FOLDERS:
             _copy(linked_path, target / relative)
         return match[0] if (target / relative).exists() else text
 

@@ -11,17 +11,17 @@ import org.apache.kafka.common.config.ConfigDef;
 /** Prints Kafka's config definitions without documentation as JSON. Each argument NAME=CLASS names a definition. */
 public class ConfigDefinitions {
     public static void main(String[] arguments) throws Exception {
-        Map<String, Object> found = new LinkedHashMap<>();
+        Map<String, Object> definitions = new LinkedHashMap<>();
         for (String argument : arguments) {
             String[] pair = argument.split("=", 2);
             List<Object> keys = new ArrayList<>();
             for (ConfigDef.ConfigKey key : definition(Class.forName(pair[1])).configKeys().values()) {
-                keys.add(described(key));
+                keys.add(describe(key));
             }
-            found.put(pair[0], keys);
+            definitions.put(pair[0], keys);
         }
         ObjectMapper mapper = new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT);
-        System.out.println(mapper.writeValueAsString(found));
+        System.out.println(mapper.writeValueAsString(definitions));
     }
 
     /** Returns the definition that a worker uses: a static field of the class, or the result of a method. */
@@ -33,8 +33,8 @@ public class ConfigDefinitions {
             }
         }
         for (Method method : owner.getDeclaredMethods()) {
-            boolean simple = method.getParameterCount() == 0 && ConfigDef.class.isAssignableFrom(method.getReturnType());
-            if (simple) {
+            boolean isGetter = method.getParameterCount() == 0 && ConfigDef.class.isAssignableFrom(method.getReturnType());
+            if (isGetter) {
                 method.setAccessible(true);
                 return (ConfigDef) method.invoke(null);
             }
@@ -46,7 +46,7 @@ public class ConfigDefinitions {
         return (ConfigDef) method.invoke(null, crypto.getField("SYSTEM").get(null));
     }
 
-    private static Map<String, Object> described(ConfigDef.ConfigKey key) {
+    private static Map<String, Object> describe(ConfigDef.ConfigKey key) {
         Map<String, Object> row = new LinkedHashMap<>();
         row.put("name", key.name);
         row.put("type", key.type.name());

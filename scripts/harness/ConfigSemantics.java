@@ -21,16 +21,16 @@ public class ConfigSemantics {
         "2147483648", "9223372036854775807", "9223372036854775808", "-9223372036854775809", "null", "\u0661", "a\tb");
 
     public static void main(String[] arguments) throws Exception {
-        Map<String, Object> found = new LinkedHashMap<>();
-        found.put("parsed", parsed());
-        found.put("checked", checked());
-        found.put("validated", validated());
-        found.put("embedded", embedded());
+        Map<String, Object> results = new LinkedHashMap<>();
+        results.put("parsed", parseTexts());
+        results.put("checked", checkValues());
+        results.put("validated", validateConfigs());
+        results.put("embedded", embedDefinition());
         ObjectMapper mapper = new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT);
-        System.out.println(mapper.writeValueAsString(found));
+        System.out.println(mapper.writeValueAsString(results));
     }
 
-    private static List<Object> parsed() {
+    private static List<Object> parseTexts() {
         List<Object> rows = new ArrayList<>();
         for (Type type : new Type[] {Type.BOOLEAN, Type.STRING, Type.INT, Type.SHORT, Type.LONG, Type.DOUBLE, Type.LIST, Type.PASSWORD}) {
             for (String text : TEXTS) {
@@ -48,7 +48,7 @@ public class ConfigSemantics {
         return rows;
     }
 
-    private static List<Object> checked() {
+    private static List<Object> checkValues() {
         List<Object> rows = new ArrayList<>();
         List<Object> numbers = Arrays.asList(null, -1, 0, 1, 5, 10, 11);
         List<Object> texts = Arrays.asList(null, "", " ", "a", "A", "b", "c", "a\nb", "\u007f", "\u009f\u00a0");
@@ -110,7 +110,7 @@ public class ConfigSemantics {
             .define("secret", Type.PASSWORD, null, Importance.MEDIUM, "");
     }
 
-    private static List<Object> validated() {
+    private static List<Object> validateConfigs() {
         List<Map<String, String>> configs = new ArrayList<>();
         configs.add(Map.of());
         configs.add(Map.of("depth", "0", "names", "a,b"));
@@ -128,13 +128,13 @@ public class ConfigSemantics {
             row.put("config", new TreeMap<>(config));
             Map<String, Object> values = new TreeMap<>();
             for (ConfigValue value : definition().validate(config)) {
-                Map<String, Object> shown = new LinkedHashMap<>();
+                Map<String, Object> result = new LinkedHashMap<>();
                 ConfigDef.ConfigKey key = definition().configKeys().get(value.name());
-                shown.put("value", key == null ? null : ConfigDef.convertToString(value.value(), key.type));
-                shown.put("recommended", value.recommendedValues().stream().map(String::valueOf).toList());
-                shown.put("errors", value.errorMessages());
-                shown.put("visible", value.visible());
-                values.put(value.name(), shown);
+                result.put("value", key == null ? null : ConfigDef.convertToString(value.value(), key.type));
+                result.put("recommended", value.recommendedValues().stream().map(String::valueOf).toList());
+                result.put("errors", value.errorMessages());
+                result.put("visible", value.visible());
+                values.put(value.name(), result);
             }
             row.put("values", values);
             rows.add(row);
@@ -142,7 +142,7 @@ public class ConfigSemantics {
         return rows;
     }
 
-    private static List<Object> embedded() {
+    private static List<Object> embedDefinition() {
         ConfigDef outer = new ConfigDef().define("kind", Type.STRING, "small", Importance.HIGH, "", "First", 1, Width.LONG, "Kind");
         outer.embed("pre.fix.", "Under", 7, definition());
         List<Object> rows = new ArrayList<>();

@@ -24,10 +24,10 @@ import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
 
 /**
- * Runs Kafka's converters on the cases in a JSON file, which the argument names, and prints the results.
+ * Runs Kafka's converters on the cases in the JSON file that the argument names, and prints the results.
  *
- * <p>A value is `null` or an object with one member, which is named after the Java class. A schema is an object with the attributes
- * that are set. Python code generates the cases and reads the results.
+ * <p>A value is `null`, or an object with one member that is named after the Java class. A schema is an object with only those
+ * attributes that are set. Python code generates the cases and reads the results.
  */
 public class ConverterCases {
     private static final JsonNodeFactory NODES = JsonNodeFactory.withExactBigDecimals(true);
@@ -36,84 +36,86 @@ public class ConverterCases {
         TimeZone.setDefault(TimeZone.getTimeZone("UTC"));
         ObjectMapper mapper = new ObjectMapper();
         ArrayNode results = NODES.arrayNode();
-        for (JsonNode test : mapper.readTree(new File(arguments[0]))) {
-            results.add(answer(test));
+        for (JsonNode testCase : mapper.readTree(new File(arguments[0]))) {
+            results.add(runCase(testCase));
         }
         System.out.println(mapper.writeValueAsString(results));
     }
 
-    private static ObjectNode answer(JsonNode test) {
-        ObjectNode found = NODES.objectNode();
+    private static ObjectNode runCase(JsonNode testCase) {
+        ObjectNode result = NODES.objectNode();
         try {
-            Object converter = Class.forName(test.get("converter").asText()).getDeclaredConstructor().newInstance();
+            Object converter = Class.forName(testCase.get("converter").asText()).getDeclaredConstructor().newInstance();
             Map<String, String> config = new HashMap<>();
-            test.get("config").fields().forEachRemaining(each -> config.put(each.getKey(), each.getValue().asText()));
-            boolean header = converter instanceof HeaderConverter && test.get("header").asBoolean();
-            if (header) {
+            testCase.get("config").fields().forEachRemaining(entry -> config.put(entry.getKey(), entry.getValue().asText()));
+            boolean isHeader = converter instanceof HeaderConverter && testCase.get("header").asBoolean();
+            if (isHeader) {
                 config.put("converter.type", "header");
                 ((HeaderConverter) converter).configure(config);
             } else {
                 ((Converter) converter).configure(config, false);
             }
-            if (test.has("data")) {
-                JsonNode data = test.get("data");
+            if (testCase.has("data")) {
+                JsonNode data = testCase.get("data");
                 byte[] bytes = data.isNull() ? null : Base64.getDecoder().decode(data.asText());
-                SchemaAndValue read = header
+                SchemaAndValue decoded = isHeader
                     ? ((HeaderConverter) converter).toConnectHeader("topic", "name", bytes)
                     : ((Converter) converter).toConnectData("topic", bytes);
-                found.set("schema", described(read == null ? null : read.schema()));
-                found.set("value", shown(read == null ? null : read.value()));
+                result.set("schema", describeSchema(decoded == null ? null : decoded.schema()));
+                result.set("value", describeValue(decoded == null ? null : decoded.value()));
             } else {
-                Schema schema = schema(test.get("schema"));
-                Object value = value(schema, test.get("value"));
-                byte[] bytes = header
+                Schema schema = parseSchema(testCase.get("schema"));
+                Object value = parseValue(schema, testCase.get("value"));
+                byte[] bytes = isHeader
                     ? ((HeaderConverter) converter).fromConnectHeader("topic", "name", schema, value)
                     : ((Converter) converter).fromConnectData("topic", schema, value);
-                found.set("data", bytes == null ? NODES.nullNode() : text(bytes));
+                result.set("data", bytes == null ? NODES.nullNode() : describeBytes(bytes));
             }
         } catch (Exception e) {
-            found.removeAll();
-            found.put("exception", e.getClass().getSimpleName());
-            found.put("error", e.getMessage());
+            result.removeAll();
+            result.put("exception", e.getClass().getSimpleName());
+            result.put("error", e.getMessage());
         }
-        return found;
+        return result;
     }
 
-    private static JsonNode text(byte[] bytes) {
+    private static JsonNode describeBytes(byte[] bytes) {
         String text = new String(bytes, StandardCharsets.UTF_8);
-        boolean whole = Arrays.equals(text.getBytes(StandardCharsets.UTF_8), bytes);
-        return whole ? NODES.objectNode().put("text", text) : NODES.objectNode().put("hex", HexFormat.of().formatHex(bytes));
+        boolean isUtf8 = Arrays.equals(text.getBytes(StandardCharsets.UTF_8), bytes);
+        return isUtf8 ? NODES.objectNode().put("text", text) : NODES.objectNode().put("hex", HexFormat.of().formatHex(bytes));
     }
 
-    private static Schema schema(JsonNode node) {
+    private static Schema parseSchema(JsonNode node) {
         if (node == null || node.isNull()) {
             return null;
         }
         Schema.Type type = Schema.Type.valueOf(node.get("type").asText());
         Map<String, String> parameters = null;
         if (node.has("parameters")) {
-            Map<String, String> set = new LinkedHashMap<>();
-            node.get("parameters").fields().forEachRemaining(each -> set.put(each.getKey(), each.getValue().asText()));
-            parameters = set;
+            Map<String, String> entries = new LinkedHashMap<>();
+            node.get("parameters").fields().forEachRemaining(entry -> entries.put(entry.getKey(), entry.getValue().asText()));
+            parameters = entries;
         }
         List<Field> fields = new ArrayList<>();
         if (node.has("fields")) {
-            for (JsonNode each : node.get("fields")) {
-                fields.add(new Field(each.get("name").asText(), fields.size(), schema(each.get("schema"))));
+            for (JsonNode fieldNode : node.get("fields")) {
+                fields.add(new Field(fieldNode.get("name").asText(), fields.size(), parseSchema(fieldNode.get("schema"))));
             }
         }
         String name = node.has("name") ? node.get("name").asText() : null;
         Integer version = node.has("version") ? node.get("version").asInt() : null;
         String doc = node.has("doc") ? node.get("doc").asText() : null;
         boolean optional = node.has("optional");
-        Schema key = schema(node.get("key"));
-        Schema value = schema(node.get("value"));
-        Schema bare = new ConnectSchema(type, optional, null, name, version, doc, parameters, fields, key, value);
-        Object standard = node.has("default") ? value(bare, node.get("default")) : null;
-        return standard == null ? bare : new ConnectSchema(type, optional, standard, name, version, doc, parameters, fields, key, value);
+        Schema key = parseSchema(node.get("key"));
+        Schema value = parseSchema(node.get("value"));
+        Schema withoutDefault = new ConnectSchema(type, optional, null, name, version, doc, parameters, fields, key, value);
+        Object defaultValue = node.has("default") ? parseValue(withoutDefault, node.get("default")) : null;
+        return defaultValue == null
+            ? withoutDefault
+            : new ConnectSchema(type, optional, defaultValue, name, version, doc, parameters, fields, key, value);
     }
 
-    private static Object value(Schema schema, JsonNode node) {
+    private static Object parseValue(Schema schema, JsonNode node) {
         if (node == null || node.isNull()) {
             return null;
         }
@@ -134,101 +136,102 @@ public class ConverterCases {
             case "list": {
                 List<Object> list = new ArrayList<>();
                 Schema element = schema == null || schema.type() != Schema.Type.ARRAY ? null : schema.valueSchema();
-                inner.forEach(each -> list.add(value(element, each)));
+                inner.forEach(item -> list.add(parseValue(element, item)));
                 return list;
             }
             case "map": {
                 Map<Object, Object> map = new LinkedHashMap<>();
-                boolean known = schema != null && schema.type() == Schema.Type.MAP;
-                inner.forEach(each -> map.put(
-                    value(known ? schema.keySchema() : null, each.get(0)), value(known ? schema.valueSchema() : null, each.get(1))));
+                boolean isMap = schema != null && schema.type() == Schema.Type.MAP;
+                inner.forEach(pair -> map.put(
+                    parseValue(isMap ? schema.keySchema() : null, pair.get(0)),
+                    parseValue(isMap ? schema.valueSchema() : null, pair.get(1))));
                 return map;
             }
             case "struct": {
-                Schema own = node.has("of") ? schema(node.get("of")) : schema;
-                Struct struct = new Struct(own);
+                Schema structSchema = node.has("of") ? parseSchema(node.get("of")) : schema;
+                Struct struct = new Struct(structSchema);
                 inner.fields().forEachRemaining(
-                    each -> struct.put(each.getKey(), value(own.field(each.getKey()).schema(), each.getValue())));
+                    entry -> struct.put(entry.getKey(), parseValue(structSchema.field(entry.getKey()).schema(), entry.getValue())));
                 return struct;
             }
             default: throw new IllegalArgumentException(member.getKey());
         }
     }
 
-    private static JsonNode described(Schema schema) {
+    private static JsonNode describeSchema(Schema schema) {
         if (schema == null) {
             return NODES.nullNode();
         }
-        ObjectNode found = NODES.objectNode();
-        found.put("type", schema.type().name());
+        ObjectNode result = NODES.objectNode();
+        result.put("type", schema.type().name());
         if (schema.isOptional()) {
-            found.put("optional", true);
+            result.put("optional", true);
         }
         if (schema.name() != null) {
-            found.put("name", schema.name());
+            result.put("name", schema.name());
         }
         if (schema.version() != null) {
-            found.put("version", schema.version());
+            result.put("version", schema.version());
         }
         if (schema.doc() != null) {
-            found.put("doc", schema.doc());
+            result.put("doc", schema.doc());
         }
         if (schema.parameters() != null) {
-            ObjectNode set = found.putObject("parameters");
-            schema.parameters().forEach(set::put);
+            ObjectNode entries = result.putObject("parameters");
+            schema.parameters().forEach(entries::put);
         }
         if (schema.defaultValue() != null) {
-            found.set("default", shown(schema.defaultValue()));
+            result.set("default", describeValue(schema.defaultValue()));
         }
         if (schema.type() == Schema.Type.STRUCT) {
-            ArrayNode fields = found.putArray("fields");
+            ArrayNode fields = result.putArray("fields");
             for (Field field : schema.fields()) {
-                ObjectNode each = fields.addObject();
-                each.put("name", field.name());
-                each.set("schema", described(field.schema()));
+                ObjectNode fieldNode = fields.addObject();
+                fieldNode.put("name", field.name());
+                fieldNode.set("schema", describeSchema(field.schema()));
             }
         }
         if (schema.type() == Schema.Type.MAP && schema.keySchema() != null) {
-            found.set("key", described(schema.keySchema()));
+            result.set("key", describeSchema(schema.keySchema()));
         }
         if ((schema.type() == Schema.Type.MAP || schema.type() == Schema.Type.ARRAY) && schema.valueSchema() != null) {
-            found.set("value", described(schema.valueSchema()));
+            result.set("value", describeSchema(schema.valueSchema()));
         }
-        return found;
+        return result;
     }
 
-    private static JsonNode shown(Object value) {
-        ObjectNode found = NODES.objectNode();
+    private static JsonNode describeValue(Object value) {
+        ObjectNode result = NODES.objectNode();
         if (value == null) {
             return NODES.nullNode();
         } else if (value instanceof Byte || value instanceof Short || value instanceof Integer || value instanceof Long) {
             String kind = value.getClass().getSimpleName();
-            found.put(kind.equals("Integer") ? "int" : kind.toLowerCase(), ((Number) value).longValue());
+            result.put(kind.equals("Integer") ? "int" : kind.toLowerCase(), ((Number) value).longValue());
         } else if (value instanceof Float || value instanceof Double) {
-            found.put(value.getClass().getSimpleName().toLowerCase(), value.toString());
+            result.put(value.getClass().getSimpleName().toLowerCase(), value.toString());
         } else if (value instanceof Boolean) {
-            found.put("boolean", (Boolean) value);
+            result.put("boolean", (Boolean) value);
         } else if (value instanceof String) {
-            found.put("string", (String) value);
+            result.put("string", (String) value);
         } else if (value instanceof byte[]) {
-            found.put("bytes", Base64.getEncoder().encodeToString((byte[]) value));
+            result.put("bytes", Base64.getEncoder().encodeToString((byte[]) value));
         } else if (value instanceof BigDecimal) {
-            found.put("decimal", value.toString());
+            result.put("decimal", value.toString());
         } else if (value instanceof java.util.Date) {
-            found.put("date", ((java.util.Date) value).getTime());
+            result.put("date", ((java.util.Date) value).getTime());
         } else if (value instanceof List) {
-            ArrayNode list = found.putArray("list");
-            ((List<?>) value).forEach(each -> list.add(shown(each)));
+            ArrayNode list = result.putArray("list");
+            ((List<?>) value).forEach(item -> list.add(describeValue(item)));
         } else if (value instanceof Map) {
-            ArrayNode map = found.putArray("map");
-            ((Map<?, ?>) value).forEach((key, item) -> map.addArray().add(shown(key)).add(shown(item)));
+            ArrayNode map = result.putArray("map");
+            ((Map<?, ?>) value).forEach((key, item) -> map.addArray().add(describeValue(key)).add(describeValue(item)));
         } else if (value instanceof Struct) {
-            ObjectNode fields = found.putObject("struct");
+            ObjectNode fields = result.putObject("struct");
             Struct struct = (Struct) value;
-            struct.schema().fields().forEach(field -> fields.set(field.name(), shown(struct.getWithoutDefault(field.name()))));
+            struct.schema().fields().forEach(field -> fields.set(field.name(), describeValue(struct.getWithoutDefault(field.name()))));
         } else {
             throw new IllegalArgumentException(value.getClass().getName());
         }
-        return found;
+        return result;
     }
 }

@@ -48,30 +48,30 @@ public class ProtocolBytes {
         Path offsets = Path.of(arguments[0]);
         // Some texts contain unpaired surrogates, which UTF-8 cannot encode.
         ObjectMapper mapper = JsonMapper.builder().enable(JsonWriteFeature.ESCAPE_NON_ASCII).build();
-        Map<String, Object> printed = new LinkedHashMap<>();
-        printed.put("group", group());
-        printed.put("signatures", List.of(signature("[{\"a\":\"b\"}]"), signature("")));
-        write(offsets);
-        printed.put("read", read(offsets));
-        printed.put("properties", properties(List.of(mapper.readValue(Path.of(arguments[1]).toFile(), String[].class))));
-        System.out.println(mapper.writeValueAsString(printed));
+        Map<String, Object> results = new LinkedHashMap<>();
+        results.put("group", groupVectors());
+        results.put("signatures", List.of(signature("[{\"a\":\"b\"}]"), signature("")));
+        writeOffsetFiles(offsets);
+        results.put("read", readOffsetFiles(offsets));
+        results.put("properties", parseProperties(List.of(mapper.readValue(Path.of(arguments[1]).toFile(), String[].class))));
+        System.out.println(mapper.writeValueAsString(results));
     }
 
-    private static Map<String, String> group() {
-        ExtendedAssignment assigned = assignment(V2, OK, 5, List.of("c1"), List.of(TASK), List.of(), 0);
+    private static Map<String, String> groupVectors() {
+        ExtendedAssignment assignment = assignment(V2, OK, 5, List.of("c1"), List.of(TASK), List.of(), 0);
         Map<String, String> vectors = new LinkedHashMap<>();
         vectors.put("metadata v0", hex(ConnectProtocol.serializeMetadata(new ConnectProtocol.WorkerState(URL, 5))));
         vectors.put("metadata v1, null allocation", hex(metadata(null, false)));
         vectors.put("assignment v0 of c1 and c1-0", hex(ConnectProtocol.serializeAssignment(
             new ConnectProtocol.Assignment(OK, "m1", URL, 5, List.of("c1"), List.of(TASK)))));
-        vectors.put("assignment v2 of c1 and c1-0", hex(serialized(assigned)));
-        vectors.put("assignment v2 that revokes c1-1", hex(serialized(
+        vectors.put("assignment v2 of c1 and c1-0", hex(serialize(assignment)));
+        vectors.put("assignment v2 that revokes c1-1", hex(serialize(
             assignment(V2, OK, 7, List.of(), List.of(), List.of(new ConnectorTaskId("c1", 1)), 0))));
-        vectors.put("assignment v2 with a delay", hex(serialized(
+        vectors.put("assignment v2 with a delay", hex(serialize(
             assignment(V2, OK, 7, List.of(), List.of(), List.of(), 300_000))));
-        vectors.put("assignment v1 that failed", hex(serialized(
+        vectors.put("assignment v1 that failed", hex(serialize(
             assignment(V1, ConnectProtocol.Assignment.CONFIG_MISMATCH, 9, List.of(), List.of(), List.of(), 0))));
-        vectors.put("metadata v2 with an allocation", hex(metadata(assigned, true)));
+        vectors.put("metadata v2 with an allocation", hex(metadata(assignment, true)));
         return vectors;
     }
 
@@ -81,7 +81,7 @@ public class ProtocolBytes {
         return new ExtendedAssignment(version, error, "m1", URL, offset, connectors, tasks, List.of(), revoked, delay);
     }
 
-    private static ByteBuffer serialized(ExtendedAssignment assignment) {
+    private static ByteBuffer serialize(ExtendedAssignment assignment) {
         return IncrementalCooperativeConnectProtocol.serializeAssignment(assignment, assignment.version() == V2);
     }
 
@@ -95,7 +95,7 @@ public class ProtocolBytes {
         return HexFormat.of().formatHex(bytes);
     }
 
-    /** Returns the headers that Connect adds to an internal request, with the key and the body. */
+    /** Returns the signature headers that Connect adds to an internal request, together with the key and the body. */
     private static Map<String, String> signature(String body) {
         String key = "0".repeat(32);
         String algorithm = "HmacSHA256";
@@ -122,7 +122,7 @@ public class ProtocolBytes {
     }
 
     /** Writes maps in the format of FileOffsetBackingStore.save. */
-    private static void write(Path directory) throws IOException {
+    private static void writeOffsetFiles(Path directory) throws IOException {
         Map<String, HashMap<byte[], byte[]>> maps = new LinkedHashMap<>();
         for (String name : List.of("empty", "nulls", "shared", "hundred", "twelve")) {
             maps.put(name, new HashMap<>());
@@ -130,17 +130,17 @@ public class ProtocolBytes {
         maps.get("nulls").put(bytes("[\"x\",{\"p\":1}]"), null);
         maps.get("nulls").put(null, bytes("{\"o\":1}"));
         maps.get("nulls").put(bytes("not json"), bytes(""));
-        byte[] same = bytes("{\"o\":7}");
-        maps.get("shared").put(bytes("[\"a\",{\"p\":1}]"), same);
-        maps.get("shared").put(bytes("[\"b\",{\"p\":1}]"), same);
+        byte[] offset = bytes("{\"o\":7}");
+        maps.get("shared").put(bytes("[\"a\",{\"p\":1}]"), offset);
+        maps.get("shared").put(bytes("[\"b\",{\"p\":1}]"), offset);
         for (int i = 0; i < 100; i++) {
             maps.get("hundred").put(bytes("[\"many\",{\"p\":" + i + "}]"), bytes("{\"o\":" + i + "}"));
         }
         for (int i = 0; i < 12; i++) {
             maps.get("twelve").put(bytes("[\"twelve\",{\"p\":" + i + "}]"), bytes("{}"));
         }
-        for (Map.Entry<String, HashMap<byte[], byte[]>> each : maps.entrySet()) {
-            write(directory.resolve("java-" + each.getKey() + ".bin"), each.getValue());
+        for (Map.Entry<String, HashMap<byte[], byte[]>> entry : maps.entrySet()) {
+            write(directory.resolve("java-" + entry.getKey() + ".bin"), entry.getValue());
         }
         write(directory.resolve("java-string.bin"), "not a map");
     }
@@ -151,8 +151,8 @@ public class ProtocolBytes {
         }
     }
 
-    /** Returns the entries of the files that Kraal wrote, read like FileOffsetBackingStore.load. */
-    private static Map<String, List<String>> read(Path directory) throws Exception {
+    /** Reads the files that Kraal wrote, as FileOffsetBackingStore.load does; returns their entries. */
+    private static Map<String, List<String>> readOffsetFiles(Path directory) throws Exception {
         Map<String, List<String>> files = new LinkedHashMap<>();
         for (String name : List.of("empty", "nulls", "store", "thirteen")) {
             List<String> lines = new ArrayList<>();
@@ -160,7 +160,7 @@ public class ProtocolBytes {
                     SafeObjectInputStream stream = new SafeObjectInputStream(file)) {
                 @SuppressWarnings("unchecked")
                 Map<byte[], byte[]> map = (Map<byte[], byte[]>) stream.readObject();
-                map.forEach((key, value) -> lines.add(shown(key) + " " + shown(value)));
+                map.forEach((key, value) -> lines.add(format(key) + " " + format(value)));
             }
             Collections.sort(lines);
             files.put("kraal-" + name + ".bin", lines);
@@ -168,7 +168,7 @@ public class ProtocolBytes {
         return files;
     }
 
-    private static List<Map<String, String>> properties(List<String> texts) throws IOException {
+    private static List<Map<String, String>> parseProperties(List<String> texts) throws IOException {
         List<Map<String, String>> entries = new ArrayList<>();
         for (String text : texts) {
             Properties properties = new Properties();
@@ -190,7 +190,7 @@ public class ProtocolBytes {
         return text.getBytes(StandardCharsets.UTF_8);
     }
 
-    private static String shown(byte[] bytes) {
+    private static String format(byte[] bytes) {
         return bytes == null ? "null" : bytes.length == 0 ? "-" : HexFormat.of().formatHex(bytes);
     }
 }

@@ -22,11 +22,12 @@ import org.apache.kafka.connect.transforms.Transformation;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
 
 /**
- * Prints, as JSON, the results of Connect's transforms and predicates for the cases in the file FILE. With additional
- * arguments, which are class names, prints the config definitions of these classes instead.
+ * Prints, as JSON, the results of Connect's transforms and predicates for the cases in the file that the first argument names. If
+ * there are further arguments, which are class names, prints the config definitions of these classes instead.
  *
- * A case is {config, records}. A record is {topic, partition, offset (of a sink record), timestamp, key, value, headers}.
- * Data is JSON text; an object with exactly `schema` and `payload` has a schema, any other text has none.
+ * <p>A case has the members config and records. A record has the members topic, partition, offset (only sink records), timestamp,
+ * key, value and headers. Data is JSON text. Text that starts with the member `schema` is an envelope with a schema; any other text
+ * has no schema.
  */
 public class TransformCases {
     private static final ObjectMapper MAPPER = new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT);
@@ -37,19 +38,19 @@ public class TransformCases {
     private record Stage(String alias, Transformation<?> transformation, Predicate<?> predicate, boolean negate) { }
 
     public static void main(String[] arguments) throws Exception {
-        List<Object> found = new ArrayList<>();
+        List<Object> results = new ArrayList<>();
         if (arguments.length > 1) {
-            Map<String, Object> defined = new LinkedHashMap<>();
+            Map<String, Object> definitions = new LinkedHashMap<>();
             for (int i = 1; i < arguments.length; i++) {
-                defined.put(arguments[i], definition(arguments[i]));
+                definitions.put(arguments[i], definition(arguments[i]));
             }
-            System.out.println(MAPPER.writeValueAsString(defined));
+            System.out.println(MAPPER.writeValueAsString(definitions));
             return;
         }
-        for (JsonNode each : MAPPER.readTree(new File(arguments[0]))) {
-            found.add(answered(each));
+        for (JsonNode node : MAPPER.readTree(new File(arguments[0]))) {
+            results.add(runCase(node));
         }
-        System.out.println(MAPPER.writeValueAsString(found));
+        System.out.println(MAPPER.writeValueAsString(results));
     }
 
     private static JsonConverter converter(boolean schemas) {
@@ -58,25 +59,25 @@ public class TransformCases {
         return converter;
     }
 
-    private static Map<String, Object> answered(JsonNode each) {
-        Map<String, Object> answer = new LinkedHashMap<>();
+    private static Map<String, Object> runCase(JsonNode node) {
+        Map<String, Object> result = new LinkedHashMap<>();
         List<Stage> stages = new ArrayList<>();
         try {
-            stages.addAll(stages(config(each.get("config"))));
+            stages.addAll(makeStages(config(node.get("config"))));
         } catch (Exception e) {
-            answer.put("refused", error(e));
-            return answer;
+            result.put("refused", describeError(e));
+            return result;
         }
         List<Object> results = new ArrayList<>();
-        for (JsonNode record : each.get("records")) {
+        for (JsonNode record : node.get("records")) {
             try {
-                results.add(transformed(stages, record(record)));
+                results.add(transform(stages, parseRecord(record)));
             } catch (Exception e) {
-                throw new IllegalArgumentException("no record: " + record, e);
+                throw new IllegalArgumentException("Invalid record: " + record, e);
             }
         }
-        answer.put("results", results);
-        return answer;
+        result.put("results", results);
+        return result;
     }
 
     private static Map<String, String> config(JsonNode node) {
@@ -85,49 +86,49 @@ public class TransformCases {
         return config;
     }
 
-    private static List<Stage> stages(Map<String, String> config) throws Exception {
+    private static List<Stage> makeStages(Map<String, String> config) throws Exception {
         List<Stage> stages = new ArrayList<>();
         for (String alias : config.get("transforms").split(",")) {
-            Map<String, String> own = below(config, "transforms." + alias + ".");
-            String condition = own.remove("predicate");
-            boolean negate = Boolean.parseBoolean(own.remove("negate"));
-            Transformation<?> transformation = (Transformation<?>) make(own.remove("type"));
-            transformation.configure(own);
+            Map<String, String> settings = keysWithPrefix(config, "transforms." + alias + ".");
+            String predicateAlias = settings.remove("predicate");
+            boolean negate = Boolean.parseBoolean(settings.remove("negate"));
+            Transformation<?> transformation = (Transformation<?>) newInstance(settings.remove("type"));
+            transformation.configure(settings);
             Predicate<?> predicate = null;
-            if (condition != null) {
-                Map<String, String> keys = below(config, "predicates." + condition + ".");
-                predicate = (Predicate<?>) make(keys.remove("type"));
-                predicate.configure(keys);
+            if (predicateAlias != null) {
+                Map<String, String> predicateSettings = keysWithPrefix(config, "predicates." + predicateAlias + ".");
+                predicate = (Predicate<?>) newInstance(predicateSettings.remove("type"));
+                predicate.configure(predicateSettings);
             }
             stages.add(new Stage(alias, transformation, predicate, negate));
         }
         return stages;
     }
 
-    private static Object make(String name) throws Exception {
+    private static Object newInstance(String name) throws Exception {
         return Class.forName(name).getDeclaredConstructor().newInstance();
     }
 
-    private static Map<String, String> below(Map<String, String> config, String prefix) {
-        Map<String, String> own = new HashMap<>();
+    private static Map<String, String> keysWithPrefix(Map<String, String> config, String prefix) {
+        Map<String, String> keys = new HashMap<>();
         config.forEach((name, value) -> {
             if (name.startsWith(prefix)) {
-                own.put(name.substring(prefix.length()), value);
+                keys.put(name.substring(prefix.length()), value);
             }
         });
-        return own;
+        return keys;
     }
 
-    private static ConnectRecord<?> record(JsonNode node) {
+    private static ConnectRecord<?> parseRecord(JsonNode node) {
         String topic = node.get("topic").asText();
         Integer partition = node.hasNonNull("partition") ? node.get("partition").asInt() : null;
         Long timestamp = node.hasNonNull("timestamp") ? node.get("timestamp").asLong() : null;
-        SchemaAndValue key = data(topic, node.get("key"));
-        SchemaAndValue value = data(topic, node.get("value"));
+        SchemaAndValue key = parseData(topic, node.get("key"));
+        SchemaAndValue value = parseData(topic, node.get("value"));
         ConnectHeaders headers = new ConnectHeaders();
         if (node.has("headers")) {
             for (JsonNode header : node.get("headers")) {
-                headers.add(header.get(0).asText(), data(topic, header.get(1)));
+                headers.add(header.get(0).asText(), parseData(topic, header.get(1)));
             }
         }
         if (node.hasNonNull("offset")) {
@@ -138,7 +139,7 @@ public class TransformCases {
             headers);
     }
 
-    private static SchemaAndValue data(String topic, JsonNode text) {
+    private static SchemaAndValue parseData(String topic, JsonNode text) {
         if (text == null || text.isNull()) {
             return SchemaAndValue.NULL;
         }
@@ -148,7 +149,7 @@ public class TransformCases {
     }
 
     @SuppressWarnings({"unchecked", "rawtypes"})
-    private static Map<String, Object> transformed(List<Stage> stages, ConnectRecord record) {
+    private static Map<String, Object> transform(List<Stage> stages, ConnectRecord record) {
         Map<String, Object> result = new LinkedHashMap<>();
         for (Stage stage : stages) {
             try {
@@ -158,7 +159,7 @@ public class TransformCases {
                 }
             } catch (Exception e) {
                 result.put("failed", stage.alias());
-                result.putAll(error(e));
+                result.putAll(describeError(e));
                 return result;
             }
             if (record == null) {
@@ -167,15 +168,15 @@ public class TransformCases {
             }
         }
         try {
-            return written(record);
+            return describeRecord(record);
         } catch (Exception e) {
             result.put("unwritable", true);
-            result.putAll(error(e));
+            result.putAll(describeError(e));
             return result;
         }
     }
 
-    private static Map<String, Object> written(ConnectRecord<?> record) {
+    private static Map<String, Object> describeRecord(ConnectRecord<?> record) {
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("topic", record.topic());
         result.put("partition", record.kafkaPartition());
@@ -195,7 +196,7 @@ public class TransformCases {
         return bytes == null ? null : new String(bytes, StandardCharsets.UTF_8);
     }
 
-    private static Map<String, Object> error(Exception e) {
+    private static Map<String, Object> describeError(Exception e) {
         Map<String, Object> error = new LinkedHashMap<>();
         error.put("class", e.getClass().getName());
         error.put("message", e.getMessage());
@@ -203,7 +204,7 @@ public class TransformCases {
     }
 
     private static List<Object> definition(String name) throws Exception {
-        Object plugin = make(name);
+        Object plugin = newInstance(name);
         ConfigDef config = plugin instanceof Transformation<?> t ? t.config() : ((Predicate<?>) plugin).config();
         List<Object> keys = new ArrayList<>();
         for (ConfigDef.ConfigKey key : config.configKeys().values()) {
@@ -218,33 +219,33 @@ public class TransformCases {
             row.put("width", key.width.name());
             row.put("display_name", key.displayName);
             row.put("dependents", key.dependents);
-            row.put("refuses", refused(key));
+            row.put("refuses", collectErrors(key));
             keys.add(row);
         }
         return keys;
     }
 
-    /** Returns the errors of the key's validator for a few texts. */
-    private static Map<String, String> refused(ConfigDef.ConfigKey key) {
-        Map<String, String> said = new LinkedHashMap<>();
+    /** Returns the errors of the key's validator for a few values, by value. */
+    private static Map<String, String> collectErrors(ConfigDef.ConfigKey key) {
+        Map<String, String> errors = new LinkedHashMap<>();
         if (key.validator == null) {
-            return said;
+            return errors;
         }
         for (String text : List.of("", "a", "a,a", "a,", "a:b", "a:b:c", "a:int8", "a:array", "int8", "int8,a:int8", "V2", "v2", "move", "unix",
             "seconds")) {
             try {
                 key.validator.ensureValid(key.name, ConfigDef.parseType(key.name, text, key.type));
             } catch (ConfigException e) {
-                said.put(text, e.getMessage());
+                errors.put(text, e.getMessage());
             }
         }
         try {
             key.validator.ensureValid(key.name, null);
         } catch (ConfigException e) {
-            said.put("null", e.getMessage());
+            errors.put("null", e.getMessage());
         } catch (RuntimeException e) {
-            said.put("null", "raises " + e.getClass().getName());
+            errors.put("null", "raises " + e.getClass().getName());
         }
-        return said;
+        return errors;
     }
 }

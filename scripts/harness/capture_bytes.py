@@ -2,11 +2,15 @@
 
     python -m scripts.harness.capture_bytes
 
-Writes `group.json` and `signatures.json` of `protocol`, `java-*.bin` and `java-read.txt` of `offsets`, and
-`properties.jsonl` of `config`, for the current version. Before the first run for a new version, copy `kraal-*.bin` and
-`properties.jsonl` from the previous version. Java reads the entries of `kraal-*.bin`, which Kraal wrote, into
-`java-read.txt`, and parses the texts in `properties.jsonl` again. Requires Java's compiler and the jars of `connect`;
-takes seconds.
+Writes these files for the current version:
+
+- `protocol/VERSION`: `group.json` and `signatures.json`
+- `offsets/VERSION`: `java-*.bin` and `java-read.txt`
+- `config/VERSION`: `properties.jsonl`
+
+Before the first run for a new version, copy `kraal-*.bin` and `properties.jsonl` from the previous version. Java reads
+the files `kraal-*.bin`, which Kraal wrote, and lists their entries in `java-read.txt`. It parses the texts in
+`properties.jsonl` again. Takes a few seconds. Requires Java's compiler and the jars of `connect`.
 """
 
 from __future__ import annotations

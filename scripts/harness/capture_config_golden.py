@@ -86,9 +86,9 @@ def send(client: httpx2.Client, case: Case) -> None:
 def remove_documentation(body: Any) -> Any:
     """Return a response body without Kafka's documentation."""
     if isinstance(body, list):
-        return [remove_documentation(each) for each in body]
+        return [remove_documentation(item) for item in body]
     if isinstance(body, dict):
-        return {key: remove_documentation(each) for key, each in body.items() if key != "documentation"}
+        return {key: remove_documentation(value) for key, value in body.items() if key != "documentation"}
     return body
 
 
@@ -107,11 +107,11 @@ def start(bootstrap: str, directory: Path, mode: str, policy: str, group: str) -
 
 
 def send_all(cases: list[Case], directory: Path) -> None:
-    """Send the request of each case to its worker, one worker after the other."""
+    """Send the request of each case to the worker that the case requires, one worker after the other."""
     broker = Broker(directory / "kafka", free_port())
     broker.start()
     try:
-        for number, kind in enumerate(sorted({choose_worker(each) for each in cases})):
+        for number, kind in enumerate(sorted({choose_worker(case) for case in cases})):
             worker = start(broker.bootstrap, directory / f"worker-{number}", *kind)
             try:
                 with httpx2.Client(base_url=worker.rest.url, timeout=60.0, trust_env=False) as client:
@@ -124,7 +124,7 @@ def send_all(cases: list[Case], directory: Path) -> None:
         broker.stop()
 
 
-def main(*, every: bool) -> None:
+def main(*, capture_all: bool) -> None:
     """Capture the missing responses, or all of them."""
     names = [f"{name}={owner}" for name, owner in DEFINITIONS.items()]
     write(GOLDEN / "config" / CURRENT / "definitions.json", run_program("ConfigDefinitions.java", *names))
@@ -133,15 +133,17 @@ def main(*, every: bool) -> None:
     cases_by_file = {
         path: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in files
     }
-    pending = [each for cases in cases_by_file.values() for each in cases if every or "body" not in each]
-    if not pending:
+    pending_cases = [
+        case for cases in cases_by_file.values() for case in cases if capture_all or "body" not in case
+    ]
+    if not pending_cases:
         return
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
-        send_all(pending, Path(name))
+        send_all(pending_cases, Path(name))
     for path, cases in cases_by_file.items():
-        lines = (json.dumps(each, ensure_ascii=False) for each in sorted(cases, key=itemgetter("name")))
+        lines = (json.dumps(case, ensure_ascii=False) for case in sorted(cases, key=itemgetter("name")))
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(every="--all" in sys.argv[1:])
+    main(capture_all="--all" in sys.argv[1:])

@@ -4,8 +4,8 @@
 
 Writes `cases.json` (the cases of `converter_cases`) and three files for tests of the column path: the output of
 JsonConverter and StringConverter (the cases of `converter_column_cases`), and the values that JsonConverter decodes
-from the texts in `json_to_connect.json` of the current version, which has to be copied for a new version. Requires
-Java's compiler and the jars of `connect`; takes ten seconds.
+from the texts in `json_to_connect.json` of the current version. For a new version, first copy this file from the
+previous version. Requires Java's compiler and the jars of `connect`; takes ten seconds.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 from scripts.harness import converter_cases
 from scripts.harness.capture_config_golden import GOLDEN, run_program
-from scripts.harness.converter_cases import STORAGE
+from scripts.harness.converter_cases import STORAGE_PACKAGE
 from scripts.harness.converter_column_cases import JSON_CONFIGS, Pair, json_pairs, string_pairs
-from scripts.harness.converter_json_cases import JSON, make_decoding_case
+from scripts.harness.converter_json_cases import JSON_CONVERTER, make_decoding_case
 from scripts.harness.java_connect import CURRENT
 
 CLASSES = {
@@ -64,7 +64,12 @@ def encode_rows(converter: str, pairs: dict[str, Pair], configs: list[Config]) -
         ]
     )
     return [
-        {"id": name, **_schemas_column(config), "hex": _hex(result.get("data")), "error": result.get("error")}
+        {
+            "id": name,
+            **_schemas_column(config),
+            "hex": _to_hex(result.get("data")),
+            "error": result.get("error"),
+        }
         for (name, config), result in zip(rows, results, strict=True)
     ]
 
@@ -102,7 +107,7 @@ def _schemas_column(config: Config) -> dict[str, bool]:
     return {"schemas": config["schemas.enable"] == "true"} if config else {}
 
 
-def _hex(data: Case | None) -> str | None:
+def _to_hex(data: Case | None) -> str | None:
     if data is None:
         return None
     text: str = data["hex"] if "hex" in data else data["text"].encode().hex()
@@ -122,8 +127,10 @@ def main() -> None:
     results = zip(cases, capture_results(cases), strict=True)
     write_lines("cases.json", [{**case, "answer": result} for case, result in results])
     json_configs = [{"schemas.enable": "true"}, {"schemas.enable": "false"}]
-    write_lines("json_from_connect.json", encode_rows(JSON, json_pairs(), json_configs))
-    write_lines("string_from_connect.json", encode_rows(f"{STORAGE}StringConverter", string_pairs(), [{}]))
+    write_lines("json_from_connect.json", encode_rows(JSON_CONVERTER, json_pairs(), json_configs))
+    write_lines(
+        "string_from_connect.json", encode_rows(f"{STORAGE_PACKAGE}StringConverter", string_pairs(), [{}])
+    )
     name = "json_to_connect.json"
     rows = json.loads((GOLDEN / "converters" / CURRENT / name).read_text("utf-8"))
     write_lines(name, decode_rows(rows))

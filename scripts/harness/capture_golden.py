@@ -41,7 +41,7 @@ Row = dict[str, str | int | None]
 
 
 class GroupRecorder:
-    """A recorder of all distinct pairs of metadata and assignment of the members of a group, in order."""
+    """Records the metadata and assignments of the members of a group, without duplicates and in order."""
 
     def __init__(self, bootstrap: str, group: str, protocol: str) -> None:
         """Create a recorder; `protocol` is the `connect.protocol` of the workers."""
@@ -102,8 +102,8 @@ def dump(bootstrap: str, topic: str) -> list[Row]:
     return rows
 
 
-class Story:
-    """A sequence of requests with which the workers write every kind of record."""
+class Scenario:
+    """A sequence of requests that makes the workers write every kind of record."""
 
     def __init__(self, directory: Path, workers: Sequence[Worker]) -> None:
         """Write the source's file without sending requests."""
@@ -139,7 +139,7 @@ class Story:
         self.ask("DELETE", "/connectors/sink-PAUSED")
 
     def ask(self, method: str, path: str, body: object = None) -> None:
-        """Send a request to the first worker; repeat it while a rebalance is in progress."""
+        """Send a request to the first worker; retry it while a rebalance is in progress."""
 
         def is_accepted() -> bool:
             response = self._client.request(method, path, json=body)
@@ -161,21 +161,21 @@ class Story:
             if not response.is_success:
                 return False
             body = response.json()
-            return done([each["state"] for each in (body["connector"], *body["tasks"])])
+            return done([status["state"] for status in (body["connector"], *body["tasks"])])
 
         wait_until(f"{name} and its tasks were in the expected states", poll, timeout_s=START_TIMEOUT_S)
 
 
 def capture(bootstrap: str, directory: Path, protocol: str) -> dict[str, list[Row]]:
-    """Run the story with workers of one `connect.protocol`; return the rows by file."""
+    """Run the scenario with workers of one `connect.protocol`; return the rows by file."""
     group = f"golden-{protocol}"
     workers: list[Worker] = []
 
     def start() -> None:
-        directory_of_worker = directory / f"{group}-{len(workers)}"
-        directory_of_worker.mkdir(parents=True)
+        worker_directory = directory / f"{group}-{len(workers)}"
+        worker_directory.mkdir(parents=True)
         extra = WORKER_PROPERTIES | {"connect.protocol": protocol}
-        workers.append(distributed("java", bootstrap, directory_of_worker, group=group, extra=extra))
+        workers.append(distributed("java", bootstrap, worker_directory, group=group, extra=extra))
         wait_until(
             "the worker was healthy",
             workers[-1].rest.is_healthy,
@@ -187,7 +187,7 @@ def capture(bootstrap: str, directory: Path, protocol: str) -> dict[str, list[Ro
     try:
         with recorder.record():
             start()
-            Story(directory, workers).play()
+            Scenario(directory, workers).play()
             start()  # takes over a part of the work, with revocations if the protocol supports them
             time.sleep(3.0)
             workers.pop().stop()  # its work is reassigned, after a delay if the protocol has one
@@ -206,7 +206,7 @@ def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 
 
 def main(target: Path) -> None:
-    """Capture with every protocol. Write only the topics of `sessioned`, which do not depend on the protocol."""
+    """Capture every protocol. Write the topics only for `sessioned`, because they do not depend on the protocol."""
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
         directory = Path(name)

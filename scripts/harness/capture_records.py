@@ -2,10 +2,10 @@
 
     python -m scripts.harness.capture_records
 
-Writes `records/VERSION` with two distributed workers, one without and one with exactly-once support; the REST responses
-and, in `offsets/VERSION`, the offsets are those of the first. Also writes `offsets/VERSION/standalone-*.bin` with a
-standalone worker.
-Takes two minutes. Requires the jars of `broker` and `connect`.
+Writes `records/VERSION` with two distributed workers, one without and one with exactly-once support. REST responses and
+offsets (in `offsets/VERSION`) are captured only from the worker without exactly-once support. Also writes
+`offsets/VERSION/standalone-*.bin` with a standalone worker. Takes two minutes. Requires the jars of `broker` and
+`connect`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from scripts.harness.workers import Worker, distributed, java_standalone
 FILES = Path("/tmp/connect-golden")  # noqa: S108 - a fixed path, which is part of the captured data
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "FileStreamSink"
-EXTRA = {"offset.flush.interval.ms": "1000", "offset.storage.partitions": "5"}
+WORKER_PROPERTIES = {"offset.flush.interval.ms": "1000", "offset.storage.partitions": "5"}
 SETTLE_S = 2.0
 """Time after which the effects of a request that changes no states, such as a restart, are complete."""
 TEXT_WITH_ESCAPES = 'a"b\\/ \u00e9\x01\x1f<tab>\t\b\f\r\n\U0001f600'
 
 
-class Dialog:
-    """A client that records the requests to a worker and its responses as text."""
+class RecordingClient:
+    """A REST client that records its requests and the worker's responses as text."""
 
     def __init__(self, worker: Worker, topic: str) -> None:
         """Create the client without sending a request."""
@@ -47,7 +47,7 @@ class Dialog:
         self.topic = topic
 
     def ask(self, method: str, path: str, body: object = None) -> httpx2.Response:
-        """Send a request, and repeat it while a rebalance is in progress; record and return the response."""
+        """Send a request, and retry it while a rebalance is in progress; record and return the response."""
 
         def send() -> httpx2.Response | None:
             response = self._client.request(method, quote(path, safe="/?&=+"), json=body)
@@ -57,17 +57,17 @@ class Dialog:
         self.lines.append(f"{method} {path} ({response.status_code}, {response.text!r})")
         return response
 
-    def create(self, name: str, kind: str, file: str, *, state: str | None = None, **more: str) -> None:
-        """Create a file connector, and wait until it is in its state, by default RUNNING or FAILED."""
+    def create(self, name: str, kind: str, file: str, *, state: str | None = None, **settings: str) -> None:
+        """Create a file connector with an initial state, and wait for this state (default: RUNNING or FAILED)."""
         config = {"connector.class": kind, "tasks.max": "1", "file": str(FILES / file)}
         config["topics" if kind == SINK else "topic"] = self.topic
-        body = {"name": name, "config": config | more}
+        body = {"name": name, "config": config | settings}
         self.ask("POST", "/connectors", body | ({"initial_state": state} if state else {}))
-        tasks = 0 if state == "STOPPED" else int(more.get("tasks.max", "1"))
+        tasks = 0 if state == "STOPPED" else int(settings.get("tasks.max", "1"))
         self.wait_for_state(name, state or "RUNNING", tasks=0 if state else tasks)
 
     def wait_for_state(self, name: str, state: str, *, tasks: int) -> None:
-        """Wait until a connector is in a state, and this many tasks are in that state or FAILED; record its status."""
+        """Wait until a connector is in `state` and `tasks` tasks are in it or FAILED; record the status."""
         path = f"/connectors/{quote(name)}/status"
 
         def is_reached() -> bool:
@@ -85,7 +85,7 @@ class Dialog:
 
         def is_stored() -> bool:
             offsets: list[Any] = self._client.get(path).json().get("offsets", [])
-            return [each["offset"]["position"] for each in offsets] == (
+            return [entry["offset"]["position"] for entry in offsets] == (
                 [] if position is None else [position]
             )
 
@@ -93,7 +93,7 @@ class Dialog:
 
 
 def wait_for(what: str, read: Callable[[], httpx2.Response | None]) -> httpx2.Response:
-    """Wait until `read` returns a response; return it."""
+    """Wait until `read` returns a response; return this response."""
     responses: list[httpx2.Response] = []
 
     def has_response() -> bool:
@@ -104,70 +104,70 @@ def wait_for(what: str, read: Callable[[], httpx2.Response | None]) -> httpx2.Re
     return responses[0]
 
 
-def play(dialog: Dialog) -> None:
+def play(client: RecordingClient) -> None:
     """Send the requests that make the worker write every kind of record."""
-    dialog.create("my-source", SOURCE, "in.txt")
-    dialog.create("my-sink-2", SINK, "out.txt", **{"tasks.max": "2"})
-    dialog.create("early", SOURCE, "none", state="STOPPED")
-    dialog.create("idle", SOURCE, "none", state="PAUSED")
-    dialog.wait_for_position("my-source", 14)
+    client.create("my-source", SOURCE, "in.txt")
+    client.create("my-sink-2", SINK, "out.txt", **{"tasks.max": "2"})
+    client.create("early", SOURCE, "none", state="STOPPED")
+    client.create("idle", SOURCE, "none", state="PAUSED")
+    client.wait_for_position("my-source", 14)
     for verb, state in (("pause", "PAUSED"), ("resume", "RUNNING")):
-        dialog.ask("PUT", f"/connectors/my-source/{verb}")
-        dialog.wait_for_state("my-source", state, tasks=1)
+        client.ask("PUT", f"/connectors/my-source/{verb}")
+        client.wait_for_state("my-source", state, tasks=1)
     for query in ("", "?includeTasks=true", "?onlyFailed=true"):
-        dialog.ask("POST", f"/connectors/my-source/restart{query}")
+        client.ask("POST", f"/connectors/my-source/restart{query}")
         time.sleep(SETTLE_S)
-    config = {"connector.class": SOURCE, "file": str(FILES / "in.txt"), "topic": dialog.topic, "other": None}
-    dialog.ask("PUT", "/connectors/my-source/config", config)
-    dialog.ask("PATCH", "/connectors/my-source/config", {"other": "x"})
+    config = {"connector.class": SOURCE, "file": str(FILES / "in.txt"), "topic": client.topic, "other": None}
+    client.ask("PUT", "/connectors/my-source/config", config)
+    client.ask("PATCH", "/connectors/my-source/config", {"other": "x"})
     time.sleep(SETTLE_S)
     with (FILES / "in.txt").open("a") as file:
         file.write("\n")
-    dialog.wait_for_position("my-source", 15)
-    dialog.ask("PUT", "/admin/loggers/org.apache.kafka.connect.file?scope=cluster", {"level": "debug"})
-    dialog.create("bad", SOURCE, "")
-    dialog.ask("PUT", "/connectors/my-sink-2/stop")
-    dialog.wait_for_state("my-sink-2", "STOPPED", tasks=0)
+    client.wait_for_position("my-source", 15)
+    client.ask("PUT", "/admin/loggers/org.apache.kafka.connect.file?scope=cluster", {"level": "debug"})
+    client.create("bad", SOURCE, "")
+    client.ask("PUT", "/connectors/my-sink-2/stop")
+    client.wait_for_state("my-sink-2", "STOPPED", tasks=0)
     time.sleep(SETTLE_S)
-    dialog.ask("GET", "/connectors/my-source")
-    dialog.ask("GET", "/connectors?expand=info&expand=status")
-    dialog.ask("PUT", "/connectors/my-source/topics/reset")
-    dialog.ask("GET", "/connectors/my-source/offsets")
-    dialog.ask("DELETE", "/connectors/my-source")
+    client.ask("GET", "/connectors/my-source")
+    client.ask("GET", "/connectors?expand=info&expand=status")
+    client.ask("PUT", "/connectors/my-source/topics/reset")
+    client.ask("GET", "/connectors/my-source/offsets")
+    client.ask("DELETE", "/connectors/my-source")
     time.sleep(SETTLE_S)
 
 
-def ask_for_errors(dialog: Dialog) -> None:
+def ask_for_errors(client: RecordingClient) -> None:
     """Send requests for nonexistent connectors, and with names that do not match the config."""
     for path in ("", "/status", "/tasks", "/tasks/0/status", "/config", "/topics"):
-        dialog.ask("GET", f"/connectors/nope{path}")
+        client.ask("GET", f"/connectors/nope{path}")
     for path in ("my-sink-2", "bad"):
-        dialog.ask("GET", f"/connectors/{path}/tasks")
+        client.ask("GET", f"/connectors/{path}/tasks")
     for verb in ("pause", "stop", "resume"):
-        dialog.ask("PUT", f"/connectors/nope/{verb}")
-    dialog.ask("DELETE", "/connectors/nope")
+        client.ask("PUT", f"/connectors/nope/{verb}")
+    client.ask("DELETE", "/connectors/nope")
     for path in (
         "nope/restart",
         "nope/tasks/0/restart",
         "bad/tasks/7/restart",
         "nope/restart?includeTasks=true",
     ):
-        dialog.ask("POST", f"/connectors/{path}")
+        client.ask("POST", f"/connectors/{path}")
     config = {"connector.class": SOURCE, "file": str(FILES / "none"), "topic": "lines"}
-    dialog.ask("POST", "/connectors", {"name": "bad", "config": config})
-    dialog.ask("POST", "/connectors", {"name": "bad2", "config": config | {"name": "x"}})
-    dialog.ask("PUT", "/connectors/bad/config", config | {"name": "x"})
-    dialog.ask("PATCH", "/connectors/nope/config", {"a": "b"})
+    client.ask("POST", "/connectors", {"name": "bad", "config": config})
+    client.ask("POST", "/connectors", {"name": "bad2", "config": config | {"name": "x"}})
+    client.ask("PUT", "/connectors/bad/config", config | {"name": "x"})
+    client.ask("PATCH", "/connectors/nope/config", {"a": "b"})
 
 
-def play_edge_cases(dialog: Dialog) -> None:
+def play_edge_cases(client: RecordingClient) -> None:
     """Create a connector with a config value that requires escapes, and restart and delete a failing sink."""
-    dialog.create("odd \u00e9-1", SOURCE, "in2.txt", weird=TEXT_WITH_ESCAPES)
-    dialog.wait_for_position("odd \u00e9-1", 4)
-    dialog.create("bad-sink", SINK, "nodir/x")
-    dialog.ask("POST", "/connectors/bad-sink/restart?includeTasks=true&onlyFailed=true")
+    client.create("odd \u00e9-1", SOURCE, "in2.txt", weird=TEXT_WITH_ESCAPES)
+    client.wait_for_position("odd \u00e9-1", 4)
+    client.create("bad-sink", SINK, "nodir/x")
+    client.ask("POST", "/connectors/bad-sink/restart?includeTasks=true&onlyFailed=true")
     time.sleep(SETTLE_S)
-    dialog.ask("DELETE", "/connectors/bad-sink")
+    client.ask("DELETE", "/connectors/bad-sink")
     time.sleep(SETTLE_S)
 
 
@@ -189,7 +189,7 @@ def capture_distributed(bootstrap: str, directory: Path, kind: str, extra: dict[
     make_files()
     group, records = f"records-{kind}", GOLDEN / "records" / CURRENT
     (directory / kind).mkdir()
-    worker = distributed("java", bootstrap, directory / kind, group=group, extra=EXTRA | extra)
+    worker = distributed("java", bootstrap, directory / kind, group=group, extra=WORKER_PROPERTIES | extra)
     is_plain = kind == "distributed"
     try:
         wait_until(
@@ -198,12 +198,12 @@ def capture_distributed(bootstrap: str, directory: Path, kind: str, extra: dict[
             timeout_s=START_TIMEOUT_S,
             program=worker.process,
         )
-        dialog = Dialog(worker, "lines" if is_plain else "linese")
-        play(dialog)
+        client = RecordingClient(worker, "lines" if is_plain else "linese")
+        play(client)
         if is_plain:
-            ask_for_errors(dialog)
-            play_edge_cases(dialog)
-            text = "".join(f"{line}\n" for line in dialog.lines)
+            ask_for_errors(client)
+            play_edge_cases(client)
+            text = "".join(f"{line}\n" for line in client.lines)
             (records / "distributed-rest.txt").write_text(text, encoding="utf-8")
         # Read before the worker stops, because it then writes statuses of all connectors.
         for topic, name in (("config", "configs"), ("status", "status")):
@@ -225,17 +225,17 @@ def capture_standalone(bootstrap: str, directory: Path) -> None:
     target = GOLDEN / "offsets" / CURRENT
     try:
         worker.wait_until_up()
-        dialog = Dialog(worker, "standalone")
-        dialog.create("my-source", SOURCE, "in.txt")
-        dialog.wait_for_position("my-source", 14)
+        client = RecordingClient(worker, "standalone")
+        client.create("my-source", SOURCE, "in.txt")
+        client.wait_for_position("my-source", 14)
         save(target / "standalone-one.bin")
-        dialog.create("second \u00e9", SOURCE, "in2.txt")
-        dialog.wait_for_position("second \u00e9", 4)
+        client.create("second \u00e9", SOURCE, "in2.txt")
+        client.wait_for_position("second \u00e9", 4)
         save(target / "standalone-two.bin")
-        dialog.ask("PUT", "/connectors/my-source/stop")
-        dialog.wait_for_state("my-source", "STOPPED", tasks=0)
-        dialog.ask("DELETE", "/connectors/my-source/offsets")
-        dialog.wait_for_position("my-source", None)
+        client.ask("PUT", "/connectors/my-source/stop")
+        client.wait_for_state("my-source", "STOPPED", tasks=0)
+        client.ask("DELETE", "/connectors/my-source/offsets")
+        client.wait_for_position("my-source", None)
         save(target / "standalone-reset.bin")
     finally:
         worker.stop()

@@ -2,9 +2,9 @@
 
     python -m scripts.harness.capture_rest
 
-Sends the requests in `rest/VERSION`, the files `errors.jsonl` and `options.jsonl`, to a distributed worker without
-connectors, and replaces the responses. For a new version, first copy the files of the previous version. Takes half a
-minute; requires the jars of `broker` and `connect`.
+Sends the requests in `errors.jsonl` and `options.jsonl` of `rest/VERSION` to a distributed worker without connectors,
+and replaces the responses in these files. For a new version, first copy the files of the previous version. Takes half a
+minute. Requires the jars of `broker` and `connect`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Writes two files in `transforms/VERSION`. `chains.json` has the cases of `scripts.harness.transform_cases` with
 Connect's results. `definitions.json` has the config definition of each class, and the values that its validators
-reject. Takes seconds; requires Java's compiler and the jars of `connect`.
+reject. Takes a few seconds. Requires Java's compiler and the jars of `connect`.
 """
 
 from __future__ import annotations

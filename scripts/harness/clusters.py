@@ -24,7 +24,7 @@ class Cluster:
     def __init__(
         self, kind: str, broker: Broker, directory: Path, group: str, extra: Mapping[str, str] | None = None
     ) -> None:
-        """Create a cluster of `java` or `kraal` workers without starting it; `extra` are properties of all workers."""
+        """Create a cluster of `java` or `kraal` workers without starting it; `extra` has properties of all workers."""
         self.kind = kind
         self.group = group
         self.workers: list[Worker] = []
@@ -38,7 +38,7 @@ class Cluster:
 
     @property
     def statuses(self) -> Statuses:
-        """The cluster's statuses. Reading starts at the first access, at which a worker must be up."""
+        """The cluster's statuses. Reading starts at the first access; a worker must then be up."""
         if self._statuses is None:
             self._statuses = Statuses(self._broker.bootstrap, self.group)
         return self._statuses
@@ -55,7 +55,7 @@ class Cluster:
         return worker
 
     def start(self, count: int) -> None:
-        """Start this many workers, and wait until each is in the group."""
+        """Start `count` workers, and wait until all of them are in the group."""
         for worker in [self.launch() for _ in range(count)]:
             self.wait_until_in(worker)
 
@@ -112,14 +112,14 @@ class Cluster:
     def settle(
         self, connectors: Sequence[str], *, spread: int = 2, timeout_s: float = SETTLE_TIMEOUT_S
     ) -> None:
-        """Wait until all connectors, of one task each, run on evenly loaded workers without recent changes.
+        """Wait until all connectors (with one task each) run on evenly loaded workers, without recent changes.
 
-        `spread`: maximum difference between the numbers of instances of two workers. Raises ScriptFailed.
+        `spread` is the maximum difference between the numbers of instances of two workers. Raises ScriptFailed.
         """
         ids = {worker.rest.worker_id for worker in self.workers}
 
-        def is_settled(now: Mapping[str, Status]) -> bool:
-            workers_of_instances = list(get_owners(now, connectors).values())
+        def is_settled(statuses: Mapping[str, Status]) -> bool:
+            workers_of_instances = list(get_owners(statuses, connectors).values())
             counts = Counter(workers_of_instances)
             loads = [counts[worker_id] for worker_id in ids]
             is_even = max(loads) - min(loads) <= spread
@@ -139,7 +139,7 @@ class Cluster:
         return not self.statuses.since(quiet_since) and self.generations()[-1].stable_at < quiet_since
 
 
-def get_owners(now: Mapping[str, Status], connectors: Iterable[str]) -> dict[str, str]:
-    """Return the worker of each RUNNING instance by the key of its status."""
+def get_owners(statuses: Mapping[str, Status], connectors: Iterable[str]) -> dict[str, str]:
+    """Return the worker of each RUNNING instance of these connectors, by the status keys of the instances."""
     keys = [key for name in connectors for key in (f"connector-{name}", f"task-{name}-0")]
-    return {key: now[key].worker for key in keys if key in now and now[key].state == RUNNING}
+    return {key: statuses[key].worker for key in keys if key in statuses and statuses[key].state == RUNNING}

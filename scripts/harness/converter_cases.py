@@ -1,6 +1,6 @@
 """The cases of `tests/golden/converters/VERSION/cases.json`, without the results.
 
-A case names a converter, its config, and either `data` (base64, to decode) or `schema` and `value` (to encode). The
+A case contains a converter, its config, and either `data` to decode (in base64) or `schema` and `value` to encode. The
 notation of schemas and values is that of `ConverterCases.java`.
 """
 
@@ -15,10 +15,10 @@ from scripts.harness.converter_json_cases import json_decoding_cases, json_encod
 Node = Any
 Case = dict[str, Any]
 
-STORAGE = "org.apache.kafka.connect.storage."
-CONVERTERS = "org.apache.kafka.connect.converters."
-JSON = "org.apache.kafka.connect.json.JsonConverter"
-LOGICAL = "org.apache.kafka.connect.data."
+STORAGE_PACKAGE = "org.apache.kafka.connect.storage."
+CONVERTERS_PACKAGE = "org.apache.kafka.connect.converters."
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+DATA_PACKAGE = "org.apache.kafka.connect.data."
 
 TYPES = ("INT8", "INT16", "INT32", "INT64", "FLOAT32", "FLOAT64", "BOOLEAN", "STRING", "BYTES")
 
@@ -48,7 +48,13 @@ VALUES_BY_TYPE = {
     "STRING": "string",
     "BYTES": "bytes",
 }
-NUMBERS = {"Short": "INT16", "Integer": "INT32", "Long": "INT64", "Float": "FLOAT32", "Double": "FLOAT64"}
+NUMBER_TYPES = {
+    "Short": "INT16",
+    "Integer": "INT32",
+    "Long": "INT64",
+    "Float": "FLOAT32",
+    "Double": "FLOAT64",
+}
 
 
 def encode(converter: str, schema: Node, value: Node, *, header: bool = False, **config: str) -> Case:
@@ -78,22 +84,26 @@ def cases() -> list[Case]:
 
 def _fixed_layout_cases() -> Iterator[Case]:
     """Yield the cases of numbers, booleans and bytes, which have a fixed layout."""
-    for name, kind in NUMBERS.items():
-        yield from _number_cases(f"{CONVERTERS}{name}Converter", kind)
+    for name, kind in NUMBER_TYPES.items():
+        yield from _number_cases(f"{CONVERTERS_PACKAGE}{name}Converter", kind)
     for converter in ("Boolean", "ByteArray"):
         for kind in TYPES:
-            yield encode(f"{CONVERTERS}{converter}Converter", {"type": kind}, VALUES[VALUES_BY_TYPE[kind]])
+            yield encode(
+                f"{CONVERTERS_PACKAGE}{converter}Converter", {"type": kind}, VALUES[VALUES_BY_TYPE[kind]]
+            )
         for value in ("long", "string", "bytes", "boolean", "list", "decimal"):
-            yield encode(f"{CONVERTERS}{converter}Converter", None, VALUES[value])
-        yield encode(f"{CONVERTERS}{converter}Converter", None, None)
+            yield encode(f"{CONVERTERS_PACKAGE}{converter}Converter", None, VALUES[value])
+        yield encode(f"{CONVERTERS_PACKAGE}{converter}Converter", None, None)
         for data in (None, b"", b"\x00", b"\x01", b"\x02", b"\x00\x01"):
-            yield decode(f"{CONVERTERS}{converter}Converter", data)
-    yield encode(f"{CONVERTERS}BooleanConverter", {"type": "BOOLEAN"}, {"boolean": False}, header=True)
-    yield encode(f"{CONVERTERS}BooleanConverter", {"type": "BOOLEAN", "optional": True}, None)
-    yield encode(f"{CONVERTERS}ByteArrayConverter", {"type": "BYTES"}, {"string": "x"})
-    decimal = {"type": "BYTES", "name": f"{LOGICAL}Decimal", "parameters": {"scale": "2"}}
-    yield encode(f"{CONVERTERS}ByteArrayConverter", decimal, VALUES["decimal"])
-    yield decode(f"{CONVERTERS}LongConverter", bytes(8), header=True)
+            yield decode(f"{CONVERTERS_PACKAGE}{converter}Converter", data)
+    yield encode(
+        f"{CONVERTERS_PACKAGE}BooleanConverter", {"type": "BOOLEAN"}, {"boolean": False}, header=True
+    )
+    yield encode(f"{CONVERTERS_PACKAGE}BooleanConverter", {"type": "BOOLEAN", "optional": True}, None)
+    yield encode(f"{CONVERTERS_PACKAGE}ByteArrayConverter", {"type": "BYTES"}, {"string": "x"})
+    decimal = {"type": "BYTES", "name": f"{DATA_PACKAGE}Decimal", "parameters": {"scale": "2"}}
+    yield encode(f"{CONVERTERS_PACKAGE}ByteArrayConverter", decimal, VALUES["decimal"])
+    yield decode(f"{CONVERTERS_PACKAGE}LongConverter", bytes(8), header=True)
 
 
 def _number_cases(converter: str, kind: str) -> Iterator[Case]:
@@ -119,8 +129,8 @@ def _number_cases(converter: str, kind: str) -> Iterator[Case]:
 
 
 def _text_cases() -> Iterator[Case]:
-    """Yield the cases of text in several encodings, and of other values, which Java converts to text."""
-    string = f"{STORAGE}StringConverter"
+    """Yield the cases of StringConverter: text in several encodings, and values that Java converts to text."""
+    string = f"{STORAGE_PACKAGE}StringConverter"
     for value in [*VALUES.values(), None]:
         if value != VALUES["bytes"]:  # Java prints an identity hash code
             yield encode(string, None, value)
@@ -139,9 +149,9 @@ def _text_cases() -> Iterator[Case]:
         yield encode(string, {"type": "FLOAT64"}, {"double": text})
         yield encode(string, {"type": "FLOAT32"}, {"float": text})
     for text in ("1E+5", "0.0000001", "0E-10", "123.4500", "-0.000001"):
-        yield encode(string, {"type": "BYTES", "name": f"{LOGICAL}Decimal"}, {"decimal": text})
+        yield encode(string, {"type": "BYTES", "name": f"{DATA_PACKAGE}Decimal"}, {"decimal": text})
     for ms in (-1, 0, 1700000000123, -62135596800000, -12219292800000, -12219292800001, 253402300800000):
-        yield encode(string, {"type": "INT64", "name": f"{LOGICAL}Timestamp"}, {"date": ms})
+        yield encode(string, {"type": "INT64", "name": f"{DATA_PACKAGE}Timestamp"}, {"date": ms})
     inner = {"type": "STRUCT", "optional": True, "fields": [{"name": "x", "schema": {"type": "INT32"}}]}
     fields = {"a": {"type": "STRING", "optional": True, "default": {"string": "d"}}, "in": inner}
     struct = {"type": "STRUCT", "fields": [{"name": n, "schema": s} for n, s in fields.items()]}
@@ -151,8 +161,8 @@ def _text_cases() -> Iterator[Case]:
     yield encode(string, None, nested)
     yield encode(string, {"type": "STRING"}, {"string": "header"}, header=True)
     text_of_all_widths = "a\u00e9\u4e16\U0001f600"
-    sets = ("UTF-8", "US-ASCII", "ISO-8859-1", "UTF-16", "UTF-16BE", "UTF-16LE", "UTF-32")
-    for name in sets:
+    charsets = ("UTF-8", "US-ASCII", "ISO-8859-1", "UTF-16", "UTF-16BE", "UTF-16LE", "UTF-32")
+    for name in charsets:
         yield encode(string, {"type": "STRING"}, {"string": text_of_all_widths}, converter__encoding=name)
         for data in (
             b"",
@@ -167,7 +177,7 @@ def _text_cases() -> Iterator[Case]:
         yield decode(string, data)
 
 
-SIMPLE = (
+SIMPLE_HEADER_TEXTS = (
     "", " ", "null", " null ", "true", "false", "TRUE", " true", "true}", "1", "-1", "+1", "127", "128", "-129",
     "32768", "2147483648", "9223372036854775807", "9223372036854775808", "-9223372036854775809", "1.0", "1.5",
     "0.1", "1e3", "1E-3", "1e30", "1e400", "-1e400", "1e-400", "5.", ".5", "-.5", "1.50", "00012", "-0", "0.0",
@@ -191,15 +201,15 @@ SIMPLE = (
 
 def _simple_header_cases() -> Iterator[Case]:
     """Yield the cases of SimpleHeaderConverter, which infers types from text."""
-    simple = f"{STORAGE}SimpleHeaderConverter"
-    for text in SIMPLE:
+    simple = f"{STORAGE_PACKAGE}SimpleHeaderConverter"
+    for text in SIMPLE_HEADER_TEXTS:
         yield decode(simple, text.encode(), header=True)
     yield decode(simple, None, header=True)
     yield decode(simple, b"\xff\xfe", header=True)
     for value in [*VALUES.values(), None]:
         yield encode(simple, None, value, header=True)
     for ms in (-1, 0, 1, 86399999, 86400000, 86400001, 1700000000123, 253402300800000, -86400000):
-        yield encode(simple, {"type": "INT64", "name": f"{LOGICAL}Timestamp"}, {"date": ms}, header=True)
+        yield encode(simple, {"type": "INT64", "name": f"{DATA_PACKAGE}Timestamp"}, {"date": ms}, header=True)
     inner = {"type": "STRUCT", "optional": True, "fields": [{"name": "x", "schema": {"type": "INT32"}}]}
     fields = {"a": {"type": "STRING", "optional": True, "default": {"string": "d\\"}}, "in": inner}
     struct = {"type": "STRUCT", "fields": [{"name": n, "schema": s} for n, s in fields.items()]}

@@ -1,4 +1,4 @@
-"""Schemas and values of encoding cases, by the `id` of the same case in tests of the column path."""
+"""Schemas and values of encoding cases, by the `id` of the case in the tests of the column path."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FLOATS: Final = (
     "1.0e7",
 )  # fmt: skip
 BYTES: Final = {"type": "BYTES"}
-_RECORD: Final = struct(
+_STRUCT_SCHEMA: Final = struct(
     ("a", STRING),
     ("b", optional({"type": "FLOAT64"})),
     ("in", struct(("x", optional(INT32)), name="In", version=2, doc="a doc", optional=True)),
@@ -44,12 +44,12 @@ _RECORD: Final = struct(
     name="Rec",
     parameters={"p": 'v"'},
 )
-_TEXT_RECORD: Final = struct(
+_TEXT_STRUCT_SCHEMA: Final = struct(
     ("a", STRING), ("b", optional(STRING)), ("in", struct(("x", INT32))), ("d", STRING)
 )
-_LIST: Final = {"type": "ARRAY", "value": optional(STRING)}
-_MAP: Final = {"type": "MAP", "key": STRING, "value": optional(INT64)}
-_PAIRS: Final = {"map": [[{"string": 'k"'}, {"long": 1}], [{"string": "n"}, None]]}
+_ARRAY_SCHEMA: Final = {"type": "ARRAY", "value": optional(STRING)}
+_MAP_SCHEMA: Final = {"type": "MAP", "key": STRING, "value": optional(INT64)}
+_MAP_VALUE: Final = {"map": [[{"string": 'k"'}, {"long": 1}], [{"string": "n"}, None]]}
 
 JSON_CONFIGS: Final = {
     "decimal numeric": {"decimal.format": "numeric"},
@@ -84,13 +84,13 @@ def json_pairs() -> dict[str, Pair]:
         "true": ({"type": "BOOLEAN"}, {"boolean": True}),
         "optional false": (optional({"type": "BOOLEAN"}), {"boolean": False}),
         "struct": (
-            _RECORD,
+            _STRUCT_SCHEMA,
             _struct(a={"string": 'x"\n'}, b={"double": "2.5"}, **{"in": _struct(x={"int": 1})}, d={"int": 6}),
         ),
-        "struct nulls": (_RECORD, _struct(a={"string": "\u00e9"})),
-        "array": (_LIST, {"list": [{"string": "a"}, None, {"string": 'b"'}]}),
-        "array empty": (_LIST, {"list": []}),
-        "map": (_MAP, _PAIRS),
+        "struct nulls": (_STRUCT_SCHEMA, _struct(a={"string": "\u00e9"})),
+        "array": (_ARRAY_SCHEMA, {"list": [{"string": "a"}, None, {"string": 'b"'}]}),
+        "array empty": (_ARRAY_SCHEMA, {"list": []}),
+        "map": (_MAP_SCHEMA, _MAP_VALUE),
         "map int key": (
             {"type": "MAP", "key": INT32, "value": STRING},
             {"map": [[{"int": 3}, {"string": "x"}]]},
@@ -112,11 +112,11 @@ def string_pairs() -> dict[str, Pair]:
         "float": ({"type": "FLOAT32"}, {"float": "0.1"}),
         "bool": ({"type": "BOOLEAN"}, {"boolean": True}),
         "struct": (
-            _TEXT_RECORD,
+            _TEXT_STRUCT_SCHEMA,
             _struct(a={"string": 'x"'}, **{"in": _struct(x={"int": 1})}, d={"string": "6"}),
         ),
-        "array": (_LIST, {"list": [{"string": "a"}, None, {"string": "b"}]}),
-        "map": (_MAP, _PAIRS),
+        "array": (_ARRAY_SCHEMA, {"list": [{"string": "a"}, None, {"string": "b"}]}),
+        "map": (_MAP_SCHEMA, _MAP_VALUE),
         "emoji": (None, {"string": "\U0001f600"}),
     }
 

@@ -9,31 +9,41 @@ from typing import Any
 Node = Any
 Case = dict[str, Any]
 
-JSON = "org.apache.kafka.connect.json.JsonConverter"
-LOGICAL = "org.apache.kafka.connect.data."
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+DATA_PACKAGE = "org.apache.kafka.connect.data."
 
-OFF = {"schemas.enable": "false"}
-DECIMAL = {"type": "BYTES", "name": f"{LOGICAL}Decimal", "version": 1, "parameters": {"scale": "2"}}
-DATE = {"type": "INT32", "name": f"{LOGICAL}Date", "version": 1}
-TIME = {"type": "INT32", "name": f"{LOGICAL}Time", "version": 1}
-TIMESTAMP = {"type": "INT64", "name": f"{LOGICAL}Timestamp", "version": 1}
+WITHOUT_SCHEMAS = {"schemas.enable": "false"}
+DECIMAL = {"type": "BYTES", "name": f"{DATA_PACKAGE}Decimal", "version": 1, "parameters": {"scale": "2"}}
+DATE = {"type": "INT32", "name": f"{DATA_PACKAGE}Date", "version": 1}
+TIME = {"type": "INT32", "name": f"{DATA_PACKAGE}Time", "version": 1}
+TIMESTAMP = {"type": "INT64", "name": f"{DATA_PACKAGE}Timestamp", "version": 1}
 
 
 def make_encoding_case(schema: Node, value: Node, config: dict[str, str] | None = None) -> Case:
     """Return an encoding case."""
-    return {"converter": JSON, "config": config or {}, "header": False, "schema": schema, "value": value}
+    return {
+        "converter": JSON_CONVERTER,
+        "config": config or {},
+        "header": False,
+        "schema": schema,
+        "value": value,
+    }
 
 
 def make_decoding_case(data: str | bytes | None, config: dict[str, str] | None = None) -> Case:
     """Return a decoding case."""
     raw = data.encode() if isinstance(data, str) else data
     text = None if raw is None else b64encode(raw).decode("ascii")
-    return {"converter": JSON, "config": config or {}, "header": False, "data": text}
+    return {"converter": JSON_CONVERTER, "config": config or {}, "header": False, "data": text}
 
 
-def struct(*fields: tuple[str, Node], **more: Node) -> Node:
+def struct(*fields: tuple[str, Node], **attributes: Node) -> Node:
     """Return the schema of a struct."""
-    return {"type": "STRUCT", **more, "fields": [{"name": name, "schema": schema} for name, schema in fields]}
+    return {
+        "type": "STRUCT",
+        **attributes,
+        "fields": [{"name": name, "schema": schema} for name, schema in fields],
+    }
 
 
 def optional(schema: Node) -> Node:
@@ -55,13 +65,13 @@ RECORD = struct(
 
 
 def json_encoding_cases() -> Iterator[Case]:
-    """Yield the encoding cases (`fromConnectData`), most of them with and without schemas."""
+    """Yield the encoding cases (`fromConnectData`), most of them both with and without schemas."""
     for schema, value in (*_scalars(), *_nested(), *_defaults(), *_schemaless(), *_floats()):
         yield make_encoding_case(schema, value)
-        yield make_encoding_case(schema, value, OFF)
+        yield make_encoding_case(schema, value, WITHOUT_SCHEMAS)
     for schema, value in _logical():
         yield make_encoding_case(schema, value)
-        yield make_encoding_case(schema, value, {"decimal.format": "numeric", **OFF})
+        yield make_encoding_case(schema, value, {"decimal.format": "numeric", **WITHOUT_SCHEMAS})
     keep = {"replace.null.with.default": "false"}
     defaulted = {**STRING, "default": {"string": "d"}}
     yield make_encoding_case(optional(defaulted), None, keep)
@@ -70,7 +80,7 @@ def json_encoding_cases() -> Iterator[Case]:
     yield make_encoding_case(struct(("a", optional(defaulted))), {"struct": {}}, keep)
     yield make_encoding_case(struct(("a", optional(defaulted))), {"struct": {}})
     content = '{"type":"struct","fields":[{"field":"a","type":"string"}]}'
-    for config in ({}, OFF):
+    for config in ({}, WITHOUT_SCHEMAS):
         yield make_encoding_case(
             struct(("a", STRING)), {"struct": {"a": {"string": "x"}}}, {"schema.content": content, **config}
         )
@@ -181,7 +191,7 @@ def _logical() -> Iterator[tuple[Node, Node]]:
         yield DATE, {"date": ms}
         yield TIME, {"date": ms}
         yield TIMESTAMP, {"date": ms}
-    yield {"type": "STRING", "name": f"{LOGICAL}Timestamp"}, {"date": 5}
+    yield {"type": "STRING", "name": f"{DATA_PACKAGE}Timestamp"}, {"date": 5}
 
 
 def json_decoding_cases() -> Iterator[Case]:
@@ -196,7 +206,7 @@ def json_decoding_cases() -> Iterator[Case]:
         '"x"'.encode("utf-16-be"), '"x"'.encode("utf-32-le"), b'"\xff"', "\u00a01", '{"schema":1,"payload":2}',
         "9223372036854775807", "[1,]", '{"a":1,}', "/*c*/1", '"\\x"', "1.0000000000000000000000001", "-",
     ):  # fmt: skip
-        yield make_decoding_case(text, OFF)
+        yield make_decoding_case(text, WITHOUT_SCHEMAS)
     for text in (
         None, b"", "null", "1", "{}", '{"schema":null,"payload":null}',
         '{"schema":null,"payload":{"a":[1,1.5,-0.0]}}',
@@ -312,7 +322,7 @@ def _nested_schemas() -> Iterator[tuple[str, str]]:
 
 
 def _logical_schemas() -> Iterator[tuple[str, str]]:
-    decimal = f'{{"type":"bytes","name":"{LOGICAL}Decimal","version":1,"parameters":{{"scale":"2"}}'
+    decimal = f'{{"type":"bytes","name":"{DATA_PACKAGE}Decimal","version":1,"parameters":{{"scale":"2"}}'
     for payload in ('"lg=="', "1.5", "1", "1e5", '"!"', '""', "true", "[]", "null", "-0.00", "1.50000"):
         yield decimal + "}", payload
     yield decimal + ',"default":"lg=="}', "null"
@@ -330,7 +340,7 @@ def _logical_schemas() -> Iterator[tuple[str, str]]:
                 "null",
                 "12345678901234567890",
             ):
-                yield f'{{"type":"{kind}","name":"{LOGICAL}{name}","version":1}}', payload
+                yield f'{{"type":"{kind}","name":"{DATA_PACKAGE}{name}","version":1}}', payload
 
 
 def _content() -> Iterator[Case]:
@@ -338,6 +348,6 @@ def _content() -> Iterator[Case]:
     config = {"schema.content": content}
     for text in ('{"a":"x"}', '{"schema":null,"payload":{"a":"x"}}', "[]", "null", "", "x", None):
         yield make_decoding_case(text, config)
-        yield make_decoding_case(text, {**config, **OFF})
+        yield make_decoding_case(text, {**config, **WITHOUT_SCHEMAS})
     for bad in ("x", "{}", "null", "", "1", '{"type":"int"}'):
         yield make_decoding_case("1", {"schema.content": bad})

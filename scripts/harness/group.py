@@ -33,7 +33,7 @@ _EVENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """One generation of a group, with wall-clock times of the broker's log. Source: GroupMetadataManager."""
+    """One generation of a group, with wall-clock times from log lines of the broker's GroupMetadataManager."""
 
     generation: int
     started_at: float
@@ -71,7 +71,7 @@ class TopicFollower:
     """A consumer in its own thread that reads all records of some topics from the beginning."""
 
     def __init__(self, bootstrap: str, topics: list[str], handle: Callable[[float, Message], None]) -> None:
-        """Start reading; `handle` is called in the thread with the wall-clock time and a record. Topics must exist."""
+        """Start reading. The thread calls `handle` with the wall-clock time and a record. The topics must exist."""
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,

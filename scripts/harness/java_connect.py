@@ -51,9 +51,10 @@ def shutdown_agent() -> Path:
 
 
 def prepare_plugins(plugin_path: str, version: str, directory: Path) -> str:
-    """Return a plugin path for a worker of this version. If classes have moved, it consists of copies in `directory`.
+    """Return a plugin path for a worker of this version.
 
-    Jars that use moved classes are rewritten in the copies, except those of Kafka's clients.
+    If classes have moved in this version, the plugin path consists of copies in `directory`. Jars that use moved
+    classes are rewritten in the copies, except the jars of Kafka's clients.
     """
     moved = find_moved_classes(
         [jar for jar in ensure(JAVA_WORKERS[version]) if "__kafka-clients__" in jar.name]

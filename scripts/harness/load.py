@@ -127,7 +127,7 @@ def _parse_total(received: bytes) -> int | None:
 
 
 def run_scripts(port: int, scripts: Iterable[Script], seconds: float) -> Load:
-    """Run all scripts, each on its own connection, until the time is up or they end.
+    """Run all scripts, each on its own connection, until the time is up or all scripts have ended.
 
     Requests in flight at the end are awaited and counted. Raises ScriptFailed.
     """
@@ -171,7 +171,7 @@ def request(method: str, path: str, body: Mapping[str, object] | None = None) ->
 
 
 def send_gets(port: int, paths: Sequence[str], *, connections: int, seconds: float) -> Load:
-    """Send GETs of the paths in turn over this many connections. Raises ScriptFailed for any status but 200."""
+    """Send GETs of the paths in turn over several connections. Raises ScriptFailed for any status but 200."""
     messages = cycle([request("GET", path) for path in paths])
 
     def script() -> Script:

@@ -15,9 +15,9 @@ _NEW_PACKAGE: Final = f"{_OLD_PACKAGE}internals/"
 _MAGIC: Final = b"\xca\xfe\xba\xbe"
 _HEADER_SIZE: Final = 10
 """Bytes before the constant pool: magic, versions, and the number of constants plus one."""
-_TEXT: Final = 1
+_UTF8_TAG: Final = 1
 """The tag of a UTF-8 constant."""
-_SIZES: Final = {
+_CONSTANT_SIZES: Final = {
     7: 2,
     8: 2,
     16: 2,
@@ -36,7 +36,7 @@ _SIZES: Final = {
     6: 8,
 }
 """Sizes of other constants by tag. Source: The Java Virtual Machine Specification, section 4.4."""
-_TWO_ENTRIES: Final = (5, 6)
+_TWO_ENTRY_TAGS: Final = (5, 6)
 
 
 def find_moved_classes(jars: Sequence[Path]) -> dict[bytes, bytes]:
@@ -44,14 +44,14 @@ def find_moved_classes(jars: Sequence[Path]) -> dict[bytes, bytes]:
     names = {
         name for jar in jars for name in zipfile.ZipFile(jar).namelist() if name.startswith(_OLD_PACKAGE)
     }
-    new_name = (
+    moved_names = (
         name.removesuffix(".class").removeprefix(_NEW_PACKAGE)
         for name in names
         if name.startswith(_NEW_PACKAGE)
     )
     return {
         f"{_OLD_PACKAGE}{name}".encode(): f"{_NEW_PACKAGE}{name}".encode()
-        for name in new_name
+        for name in moved_names
         if name and f"{_OLD_PACKAGE}{name}.class" not in names
     }
 
@@ -67,7 +67,7 @@ def write_with_new_names(jar: Path, target: Path, moved: dict[bytes, bytes]) -> 
 
 
 def has_old_names(jar: Path) -> bool:
-    """Return whether a class of a jar may use a moved class."""
+    """Return whether any class of a jar may refer to a moved class."""
     with zipfile.ZipFile(jar) as archive:
         return any(_uses_kafka(archive.read(entry)) for entry in archive.infolist())
 
@@ -82,16 +82,16 @@ def _rename_classes(class_file: bytes, moved: dict[bytes, bytes]) -> Iterator[by
     position, constant, end = _HEADER_SIZE, 1, int.from_bytes(class_file[8:_HEADER_SIZE])
     while constant < end:
         tag, start = class_file[position], position
-        if tag == _TEXT:
+        if tag == _UTF8_TAG:
             length = int.from_bytes(class_file[position + 1 : position + 3])
             position += 3 + length
             text = class_file[position - length : position]
             text = _rename_in_constant(text, moved)
-            yield bytes([_TEXT]) + len(text).to_bytes(2) + text
+            yield bytes([_UTF8_TAG]) + len(text).to_bytes(2) + text
         else:
-            position += 1 + _SIZES[tag]
+            position += 1 + _CONSTANT_SIZES[tag]
             yield class_file[start:position]
-        constant += 2 if tag in _TWO_ENTRIES else 1
+        constant += 2 if tag in _TWO_ENTRY_TAGS else 1
     yield class_file[position:]
 
 

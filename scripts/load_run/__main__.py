@@ -1,7 +1,7 @@
 """Overloads a worker and prints the results.
 
 `python -m scripts.load_run` runs all cases, or only the named ones: requests, bodies, tasks, replay, connectors. The
-exit code is 1 if a response was missing, a 500, or a 503 without `Retry-After`.
+exit code is 1 if a response was missing, had status 500, or had status 503 without `Retry-After`.
 """
 
 from __future__ import annotations

@@ -15,11 +15,13 @@ from http import HTTPStatus
 from kraal.protocol.signature import signature_headers
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from scripts.load_run.clients import Responses, ask_all, in_turns, request
-from scripts.load_run.worker import LoadedWorker, Shape, loaded_worker, make_config
+from scripts.load_run.worker import LoadedWorker, Setup, loaded_worker, make_config
 from web.middleware.admission import Limits
 
 _TIMEOUT_S = 600.0
-_DEPTH = re.compile(r'^kraal_mailbox_messages\{actor="(?P<actor>[^"]+)"\} (?P<depth>\d+)$', re.MULTILINE)
+_MAILBOX_DEPTH = re.compile(
+    r'^kraal_mailbox_messages\{actor="(?P<actor>[^"]+)"\} (?P<depth>\d+)$', re.MULTILINE
+)
 _VALIDATE = f"/connector-plugins/{FAKE_SOURCE}/config/validate"
 
 
@@ -63,7 +65,7 @@ async def _flood(
         start_s = time.monotonic()
         await asyncio.to_thread(get, worker.port, "/health")
         health_s = max(health_s, time.monotonic() - start_s)
-        for sample in _DEPTH.finditer(await asyncio.to_thread(get, worker.port, "/metrics")):
+        for sample in _MAILBOX_DEPTH.finditer(await asyncio.to_thread(get, worker.port, "/metrics")):
             max_depths[sample["actor"]] = max(max_depths.get(sample["actor"], 0), int(sample["depth"]))
         if is_done:
             return StepResult(description, await sending, worker.peak_mb(), max_depths, health_s)
@@ -71,7 +73,7 @@ async def _flood(
 
 
 def get(port: int, path: str) -> str:
-    """Return the body of a response, whatever its status."""
+    """Send a GET; return the body of the response, regardless of the status."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=_TIMEOUT_S) as response:
             return str(response.read(), "utf-8")
@@ -89,14 +91,15 @@ def wait_until(expected: str, done: Callable[[], bool]) -> float:
     return time.monotonic() - start_s
 
 
-def put(name: str, tasks: int = 1, **more: str) -> bytes:
+def put(name: str, tasks: int = 1, **settings: str) -> bytes:
     """Return a request that creates or reconfigures a connector."""
-    return request("PUT", f"/connectors/{name}/config", json.dumps(make_config(name, tasks, **more)).encode())
+    body = json.dumps(make_config(name, tasks, **settings)).encode()
+    return request("PUT", f"/connectors/{name}/config", body)
 
 
 def requests(size: int = 5_000, limits: Limits | None = None) -> list[StepResult]:
-    """Send many concurrent requests: of all kinds, then only requests to the herder, then only validations."""
-    with loaded_worker(Shape(limits=limits or Limits())) as worker:
+    """Send many concurrent requests: requests of all kinds, then only requests to the herder, then only validations."""
+    with loaded_worker(Setup(limits=limits or Limits())) as worker:
         wait_until("the worker is healthy", lambda: "healthy" in get(worker.port, "/health"))
         names = [f"c-{number}" for number in range(20)]
         puts = [put(name, number=str(at)) for at, name in enumerate(names)]
@@ -119,14 +122,14 @@ def requests(size: int = 5_000, limits: Limits | None = None) -> list[StepResult
 
 def bodies(size: int = 1_000, limits: Limits | None = None) -> list[StepResult]:
     """Send many large bodies concurrently: validations, requests between workers, and configs of 5 MB."""
-    with loaded_worker(Shape(distributed=True, limits=limits or Limits())) as worker:
+    with loaded_worker(Setup(distributed=True, limits=limits or Limits())) as worker:
         wait_until("the worker is healthy", lambda: "healthy" in get(worker.port, "/health"))
-        large = json.dumps(make_config("large", pad="x" * 900_000)).encode()
+        large_config = json.dumps(make_config("large", pad="x" * 900_000)).encode()
         body = b"[" + b" " * 8_000_000 + b"]"
         # The signature is invalid; without a signature, the body would not be read.
         worker_request = request("POST", "/connectors/large/tasks", body, signature_headers(b"guessed", body))
         return [
-            flood(worker, f"{size} validations of 900 kB", [request("PUT", _VALIDATE, large)] * size),
+            flood(worker, f"{size} validations of 900 kB", [request("PUT", _VALIDATE, large_config)] * size),
             flood(worker, f"{size // 5} inter-worker requests of 8 MB", [worker_request] * (size // 5)),
             flood(
                 worker, f"{size // 20} configs of 5 MB", [put("large", pad="x" * 5_000_000)] * (size // 20)
@@ -135,25 +138,25 @@ def bodies(size: int = 1_000, limits: Limits | None = None) -> list[StepResult]:
 
 
 def tasks(size: int = 1_000) -> list[StepResult]:
-    """Create, restart and delete a connector with this many tasks."""
+    """Create, restart and delete a connector with `size` tasks."""
     with loaded_worker() as worker:
-        created = flood(worker, f"a connector with {size} tasks", [put("wide", size)])
+        creation = flood(worker, f"a connector with {size} tasks", [put("wide", size)])
         took_s = wait_until(
             "all tasks run", lambda: get(worker.port, "/connectors/wide/status").count("RUNNING") == size + 1
         )
         restart = request("POST", "/connectors/wide/restart?includeTasks=true&onlyFailed=false")
         return [
-            created,
+            creation,
             flood(worker, f"all of them restarted (they ran {took_s:.1f} s after the creation)", [restart]),
             flood(worker, "deleted", [request("DELETE", "/connectors/wide")]),
         ]
 
 
 def replay(size: int = 200_000) -> list[StepResult]:
-    """Start a worker with a config topic of this many records."""
+    """Start a worker with an empty config topic, and one with a config topic of `size` records."""
     results = []
     for records in (0, size):
-        with loaded_worker(Shape(records=records)) as worker:
+        with loaded_worker(Setup(records=records)) as worker:
             took_s = wait_until(
                 "the worker has read its config topic", lambda: "healthy" in get(worker.port, "/health")
             )
@@ -164,16 +167,16 @@ def replay(size: int = 200_000) -> list[StepResult]:
 
 
 def connectors(size: int = 2_000) -> list[StepResult]:
-    """Create this many connectors with one task each on one worker."""
+    """Create `size` connectors with one task each on one worker."""
     with loaded_worker() as worker:
-        created = flood(worker, f"{size} connectors", [put(f"many-{number}") for number in range(size)], 64)
+        creation = flood(worker, f"{size} connectors", [put(f"many-{number}") for number in range(size)], 64)
         took_s = wait_until(
             "all tasks run",
             lambda: get(worker.port, "/connectors?expand=status").count("RUNNING") == 2 * size,
         )
         gets = [request("GET", "/connectors?expand=status&expand=info")]
         return [
-            created,
+            creation,
             flood(
                 worker,
                 f"all of them listed (all tasks ran {took_s:.1f} s after the last response)",
@@ -194,5 +197,8 @@ CASES: Mapping[str, Callable[[], list[StepResult]]] = {
 def faults(result: StepResult) -> list[str]:
     """Return the violations: missing responses, status 500, and status 503 without `Retry-After`."""
     invalid = [f"{result.description}: {text}" for text in result.responses.violations[:3]]
-    failed = result.responses.statuses[HTTPStatus.INTERNAL_SERVER_ERROR]
-    return [*invalid, *([f"{result.description}: {failed} responses with status 500"] if failed else [])]
+    failure_count = result.responses.statuses[HTTPStatus.INTERNAL_SERVER_ERROR]
+    return [
+        *invalid,
+        *([f"{result.description}: {failure_count} responses with status 500"] if failure_count else []),
+    ]

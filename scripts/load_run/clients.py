@@ -76,7 +76,7 @@ def request(
 
 
 def in_turns(count: int, *kinds: Sequence[bytes]) -> list[bytes]:
-    """Return this many requests, alternating between the kinds."""
+    """Return `count` requests, alternating between the kinds."""
     return [
         kinds[number % len(kinds)][number // len(kinds) % len(kinds[number % len(kinds)])]
         for number in range(count)

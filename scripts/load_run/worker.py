@@ -42,29 +42,29 @@ class LoadedWorker:
         return int(peak.split()[1]) / 1024
 
 
-def make_config(name: str, tasks: int = 1, **more: str) -> dict[str, str]:
+def make_config(name: str, tasks: int = 1, **settings: str) -> dict[str, str]:
     """Return a config for the fake source."""
-    return {"name": name, "connector.class": FAKE_SOURCE, "tasks.max": str(tasks), **more}
+    return {"name": name, "connector.class": FAKE_SOURCE, "tasks.max": str(tasks), **settings}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class Setup:
     """The configuration of a worker."""
 
     records: int = 0
-    """Number of records in its config log at startup."""
+    """Number of records in the worker's config log at startup."""
     connectors: int = 100
-    """Number of connectors to which those records belong."""
+    """Number of connectors to which the records belong."""
     distributed: bool = False
     limits: Limits = field(default_factory=Limits)
 
 
 @contextmanager
-def loaded_worker(shape: Shape | None = None) -> Iterator[LoadedWorker]:
-    """Start a worker, by default standalone with an empty log and the default limits; yield it."""
+def loaded_worker(setup: Setup | None = None) -> Iterator[LoadedWorker]:
+    """Run a worker in a separate process; by default, it is standalone with an empty log and the default limits."""
     context = multiprocessing.get_context("spawn")
     parent_pipe, child_pipe = context.Pipe()
-    process = context.Process(target=_serve, args=(child_pipe, shape or Shape()), daemon=True)
+    process = context.Process(target=_serve, args=(child_pipe, setup or Setup()), daemon=True)
     process.start()
     try:
         if not parent_pipe.poll(START_TIMEOUT_S):
@@ -78,14 +78,14 @@ def loaded_worker(shape: Shape | None = None) -> Iterator[LoadedWorker]:
         process.join()
 
 
-def _serve(pipe: Connection, shape: Shape) -> None:
+def _serve(pipe: Connection, setup: Setup) -> None:
     raise_open_files_limit()
     log = MemoryLog("config")
-    if shape.distributed:  # requests between workers are signed
+    if setup.distributed:  # requests between workers are signed
         log.append([Entry(*encode(generate_key(0)))])
-    if shape.records:
-        log.append(list(_make_old_records(shape.records, shape.connectors)))
-    with rest_worker(config_log=log, distributed=shape.distributed, limits=shape.limits) as worker:
+    if setup.records:
+        log.append(list(_make_old_records(setup.records, setup.connectors)))
+    with rest_worker(config_log=log, distributed=setup.distributed, limits=setup.limits) as worker:
         pipe.send(worker.url)
         pipe.recv()
 

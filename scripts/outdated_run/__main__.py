@@ -17,7 +17,7 @@ from scripts.outdated_run.registries import newest_installed, newest_javascript,
 from scripts.outdated_run.report import find_limits, find_outdated
 
 ROOT: Final = Path(__file__).parents[2]
-INSTALLED: Final = ("requirements.lock", "requirements-build.lock")
+INSTALLED_LOCKS: Final = ("requirements.lock", "requirements-build.lock")
 # Files of other environments, for which only the listed packages are checked, not their dependencies.
 OTHER_ENVIRONMENTS: Final = ("requirements-docs.in", "tests/s3-server.in")
 JAVASCRIPT: Final = (
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def _python() -> list[Pin]:
-    return [pin for file in (*INSTALLED, *OTHER_ENVIRONMENTS) for pin in python_pins(_text(file), file)]
+    return [pin for file in (*INSTALLED_LOCKS, *OTHER_ENVIRONMENTS) for pin in python_pins(_text(file), file)]
 
 
 def _query_python(pins: list[Pin]) -> dict[tuple[str, str], str]:
@@ -81,7 +81,7 @@ REGISTRIES: Final[
 
 
 def _requirements() -> list[tuple[str, str]]:
-    """Return the requirements of installed packages. Kraal is excluded, because its own requirements are updated."""
+    """Return the requirements of all installed packages except Kraal, whose requirements are the ones to update."""
     return [
         (distribution.name, requirement)
         for distribution in distributions()

@@ -44,6 +44,6 @@ def maven_pins(groups: Mapping[str, Iterable[str]]) -> list[Pin]:
 
 
 def javascript_pins(text: str, source: str) -> list[Pin]:
-    """Return the npm packages of a table of vendored files, or of the lock of the browser."""
+    """Return the npm packages of a table of vendored files, or of the browser's lock file."""
     pins = {(name, version) for name, version in _JAVASCRIPT.findall(text)}
     return [Pin("javascript", name, version, source) for name, version in sorted(pins)]

@@ -39,8 +39,8 @@ def newest_python(names: Iterable[str]) -> dict[tuple[str, str], str]:
     """Return the newest versions of packages that are not installed. Raises CalledProcessError, TimeoutExpired."""
     newest = {}
     for name in names:
-        first = _run([*_PIP, "index", "versions", name]).split("\n", 1)[0]
-        if version := re.search(r"\(([^)]+)\)", first):
+        first_line = _run([*_PIP, "index", "versions", name]).split("\n", 1)[0]
+        if version := re.search(r"\(([^)]+)\)", first_line):
             newest["python", name] = version[1]
     return newest
 
@@ -56,16 +56,16 @@ def newest_javascript(names: Iterable[str]) -> dict[tuple[str, str], str]:
 def newest_maven(modules: Iterable[str]) -> dict[tuple[str, str], str]:
     """Return the newest final versions of modules `org:name`, without downloading their jars.
 
-    Modules without one are omitted. Raises JarsUnavailable, JavaMissing, TimeoutExpired.
+    Modules without a final version are omitted. Raises JarsUnavailable, JavaMissing, TimeoutExpired.
     """
     revisions = dict.fromkeys(modules, "latest.release")
     newest: dict[tuple[str, str], str] = {}
     for _ in range(_MAX_PREVIEWS):
         if not revisions:
             break
-        served = _resolve(revisions)
-        newest |= {("maven", name): version for name, version in served.items() if is_final(version)}
-        revisions = {name: f"(,{version}[" for name, version in served.items() if not is_final(version)}
+        versions = _resolve(revisions)
+        newest |= {("maven", name): version for name, version in versions.items() if is_final(version)}
+        revisions = {name: f"(,{version}[" for name, version in versions.items() if not is_final(version)}
     return newest
 
 
@@ -76,12 +76,12 @@ def _resolve(revisions: Mapping[str, str]) -> dict[str, str]:
         modules = [Coordinates.parse(f"{name}:{revision}") for name, revision in revisions.items()]
         ivy_file.write_text(ivy.describe_modules(modules, transitive=False), encoding="utf-8")
         command = ivy.ivy_command(Path(scratch), ivy_file)
-        # No artifact has the type `none`, so nothing is downloaded. The exit code is 1 if any module is not served.
+        # No artifact has the type `none`, so nothing is downloaded. The exit code is 1 if any module is not available.
         completed = subprocess.run(
             [*command, "-types", "none"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
-    resolved = re.findall(r"^\tfound (\S+)#(\S+);(\S+) in ", completed.stdout, re.MULTILINE)
-    return {f"{org}:{name}": version for org, name, version in resolved}
+    matches = re.findall(r"^\tfound (\S+)#(\S+);(\S+) in ", completed.stdout, re.MULTILINE)
+    return {f"{org}:{name}": version for org, name, version in matches}
 
 
 def _run(command: list[str]) -> str:

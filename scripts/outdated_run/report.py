@@ -39,7 +39,7 @@ class OutdatedPins:
 
 
 def order(version: str) -> tuple[int, ...]:
-    """Return the sort key of a version among the versions of one package: its numbers."""
+    """Return the numbers in a version, which are its sort key among the versions of one package."""
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
@@ -63,16 +63,16 @@ def find_outdated(pins: Iterable[Pin], newest: Newest, limits: Mapping[str, str]
     outdated = []
     for members in families.values():
         version = members[0].version
-        served = {pin.name: newest[pin.registry, pin.name] for pin in members}
-        target = max(served.values(), key=order)
+        newest_by_name = {pin.name: newest[pin.registry, pin.name] for pin in members}
+        target = max(newest_by_name.values(), key=order)
         if order(target) > order(version):
             reasons = [
                 _get_hold(members[0]),
                 limits.get(members[0].name, ""),
-                _describe_lagging(served, target),
+                _describe_lagging(newest_by_name, target),
             ]
-            reason = "; ".join(each for each in reasons if each)
-            outdated.append(OutdatedPins(tuple(served), version, target, reason))
+            reason = "; ".join(filter(None, reasons))
+            outdated.append(OutdatedPins(tuple(newest_by_name), version, target, reason))
     return outdated
 
 
@@ -107,6 +107,6 @@ def _get_hold(pin: Pin) -> str:
     return HOLDS.get(f"{pin.source}/{pin.name}") or HOLDS.get(pin.source) or HOLDS.get(pin.name, "")
 
 
-def _describe_lagging(served: Mapping[str, str], target: str) -> str:
-    lagging = [name for name, version in served.items() if order(version) < order(target)]
-    return f"{target} is not served: {', '.join(lagging)}" if lagging else ""
+def _describe_lagging(newest_by_name: Mapping[str, str], target: str) -> str:
+    lagging = [name for name, version in newest_by_name.items() if order(version) < order(target)]
+    return f"{target} is not available for {', '.join(lagging)}" if lagging else ""

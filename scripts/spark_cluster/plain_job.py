@@ -1,7 +1,8 @@
 """A Spark application without Kraal that copies lines of files into topics on request.
 
-Arguments: a JSON file with Spark's settings, and a directory of requests. For each file NAME.json there,
-`{"path": …, "options": …}`, it runs one job and writes the duration in seconds to NAME.done. The file `end` stops it.
+The arguments are a JSON file with Spark's settings, and a directory of requests. A request is a file NAME.json with the
+content `{"path": …, "options": …}`. For each request, the application runs one job and writes the duration in seconds
+to NAME.done. The file `end` stops the application.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ def main(settings: Path, requests: Path) -> None:
                 start_s = time.monotonic()
                 lines = spark.read.text(content["path"])
                 lines.write.format("kafka").options(**content["options"]).save()
-                seconds = request.with_suffix(".seconds")
-                seconds.write_text(f"{time.monotonic() - start_s}")
-                seconds.rename(done_file)
+                duration_file = request.with_suffix(".seconds")
+                duration_file.write_text(f"{time.monotonic() - start_s}")
+                duration_file.rename(done_file)
         time.sleep(0.02)
     spark.stop()
 

@@ -52,7 +52,7 @@ class SparkStandalone:
         self._environment = dict(environment or {})
         self._properties = {
             "spark.authenticate": "true",
-            "spark.master.rest.enabled": "false",  # it would accept applications without the secret
+            "spark.master.rest.enabled": "false",  # this port would accept applications without the secret
             SECRET: self.secret,
             **(properties or {}),
         }
@@ -70,7 +70,7 @@ class SparkStandalone:
         return {"spark.master": self.master, "spark.authenticate": "true", SECRET: self.secret}
 
     def start(self) -> None:
-        """Start the processes that do not run, and wait until all workers are registered. Raises ScriptFailed."""
+        """Start all processes that are not running, and wait until all workers are registered. Raises ScriptFailed."""
         self.start_master()
         for name in self._names:
             self.start_worker(name)
@@ -81,16 +81,16 @@ class SparkStandalone:
         )
 
     def start_master(self) -> None:
-        """Start the master unless it runs, and wait until it responds."""
+        """Start the master unless it is running, and wait until it responds."""
         addresses = ("--host", HOST, "--port", str(self.port), "--webui-port", str(self._web_port))
         master = self._start("master", "master.Master", *addresses)
         wait_until("Spark's master responded", self._is_up, timeout_s=START_TIMEOUT_S, program=master)
 
     def start_worker(self, name: str) -> None:
-        """Start a worker unless it runs, without waiting."""
-        offers = ("--cores", str(self._cores), "--memory", self._memory)
-        files = ("--work-dir", str(self.directory / name), "--webui-port", "0")
-        self._start(name, "worker.Worker", "--host", HOST, *offers, *files, self.master)
+        """Start a worker unless it is running, without waiting for it."""
+        resources = ("--cores", str(self._cores), "--memory", self._memory)
+        options = ("--work-dir", str(self.directory / name), "--webui-port", "0")
+        self._start(name, "worker.Worker", "--host", HOST, *resources, *options, self.master)
 
     def get_process(self, name: str) -> Running:
         """Return the process of `master`, `worker-0` and so on."""

@@ -141,12 +141,12 @@ def _sort_arrays(value: Any, below: tuple[str, ...], *, inside: bool) -> Any:
 
 
 def offsets_in_any_order(row: str) -> Allowance:
-    """Allow another order of offsets, and of the fields of their partitions and offsets."""
+    """Allow another order of the entries of `offsets`, and of the fields in their partitions and offsets."""
 
-    def change(matched: Any) -> Any:
-        if not isinstance(matched, dict) or "offsets" not in matched:
-            return matched
-        return {"offsets": sorted(json.dumps(entry, sort_keys=True) for entry in matched["offsets"])}
+    def change(value: Any) -> Any:
+        if not isinstance(value, dict) or "offsets" not in value:
+            return value
+        return {"offsets": sorted(json.dumps(entry, sort_keys=True) for entry in value["offsets"])}
 
     return of_json(row, change, chance=True)
 
@@ -164,7 +164,7 @@ def of_json(row: str, change: Callable[[Any], Any], *, chance: bool = False) -> 
 
 LIST_ORDER = of_json(
     "list-order",
-    lambda matched: sorted(matched) if isinstance(matched, list) else dict(sorted(matched.items())),
+    lambda value: sorted(value) if isinstance(value, list) else dict(sorted(value.items())),
     chance=True,
 )
 """Allows another order of connectors in lists of names and in expanded lists."""
@@ -197,7 +197,9 @@ def missing_plugins(row: str, *types: str) -> Allowance:
             return expected, actual
         kraal_classes = {plugin["class"] for plugin in actual.json}
         common = [
-            each for each in expected.json if each["class"] in kraal_classes or each["type"] not in types
+            plugin
+            for plugin in expected.json
+            if plugin["class"] in kraal_classes or plugin["type"] not in types
         ]
         return _with_json(expected, common), _with_json(actual, actual.json)
 
@@ -225,7 +227,9 @@ def own_plugins(row: str) -> Allowance:
 
     def forgive(expected: Response, actual: Response) -> Pair:
         if isinstance(actual.json, list):
-            return expected, _with_json(actual, [each for each in actual.json if not is_kraal_plugin(each)])
+            return expected, _with_json(
+                actual, [plugin for plugin in actual.json if not is_kraal_plugin(plugin)]
+            )
         body = _PLUGIN_DESC.sub(
             lambda matched: "" if matched[1].startswith(KRAAL_PREFIXES) else matched[0], actual.body
         )
@@ -247,7 +251,7 @@ def keys_in_any_order(row: str) -> Allowance:
 
 
 def config_in_any_order(row: str) -> Allowance:
-    """Allow another order of the keys of configs."""
+    """Allow another order of the keys in connector configs."""
     return of_json(row, _with_sorted_configs, chance=True)
 
 
@@ -264,6 +268,6 @@ def _with_sorted_configs(value: Any) -> Any:
 
 
 VERSIONS = fields("plugin-versions", "version", chance=True)
-"""Allows a null version, which Java sometimes returns after several concurrent restarts."""
+"""Allows different versions, because Java sometimes returns a null version after several concurrent restarts."""
 TASKS_LATER = fields("put-creates", "tasks", chance=True)
-"""Allows different tasks, because the response to a PUT that creates a connector may precede the tasks."""
+"""Allows different tasks, because a PUT that creates a connector may respond before the tasks exist."""

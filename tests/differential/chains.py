@@ -1,7 +1,7 @@
 """Transform chains that Java Connect and Kraal apply to the same lines, from a file to Kafka.
 
-`tests/golden/transforms` has the results of Java's classes for single records; here whole workers are compared, with
-their converters, error handling and producers.
+`tests/golden/transforms` has the results of Java's classes for single records; these chains compare whole
+workers, including their converters, error handling and producers.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
-_TEXT: Final = "org.apache.kafka.connect.storage.StringConverter"
-_SIMPLE: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+_JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
+_STRING_CONVERTER: Final = "org.apache.kafka.connect.storage.StringConverter"
+_SIMPLE_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 _PACKAGE: Final = "org.apache.kafka.connect.transforms."
 
 WORDS: Final = ("one", "", 'two "quoted" \\ words', "ünï çödé 𝄞", "{'a': 1}", "last")
@@ -22,15 +22,15 @@ MIXED: Final = ("12", "no number", "3.5", "99999999999", "7")
 TIMES: Final = ("2026-01-02 03:04:05", "1969-12-31 23:59:59", "2024-02-29 00:00:00")
 
 SCHEMAS: Final[Mapping[str, str]] = {
-    "key.converter": _JSON,
-    "value.converter": _JSON,
-    "header.converter": _JSON,
+    "key.converter": _JSON_CONVERTER,
+    "value.converter": _JSON_CONVERTER,
+    "header.converter": _JSON_CONVERTER,
 }
 PLAIN: Final[Mapping[str, str]] = {
     **SCHEMAS,
     **{f"{role}.converter.schemas.enable": "false" for role in ("key", "value", "header")},
 }
-STRINGS: Final[Mapping[str, str]] = {"key.converter": _TEXT, "value.converter": _TEXT}
+STRINGS: Final[Mapping[str, str]] = {"key.converter": _STRING_CONVERTER, "value.converter": _STRING_CONVERTER}
 TOLERANT: Final[Mapping[str, str]] = {"errors.tolerance": "all"}
 
 
@@ -57,7 +57,7 @@ class ChainCase:
         return result
 
 
-def _stage(kind: str, **settings: str) -> Mapping[str, str]:
+def _transform(kind: str, **settings: str) -> Mapping[str, str]:
     keys = {key.replace("__", "-").replace("_", "."): value for key, value in settings.items()}
     return {"type": _PACKAGE + kind, **keys}
 
@@ -75,11 +75,11 @@ def _chain(
     return ChainCase(name=name, stages=stages, lines=lines, config=merged, drops_all=drops_all)
 
 
-_HOIST: Final = _stage("HoistField$Value", field="line")
-_TWO: Final = _stage("InsertField$Value", static_field="more", static_value="7")
-_TOPIC: Final = _stage("InsertField$Value", topic_field="topic")
-_KEY: Final = _stage("ValueToKey", fields="line")
-_HEADER: Final = _stage("InsertHeader", header="h", value_literal="12")
+_HOIST: Final = _transform("HoistField$Value", field="line")
+_TWO: Final = _transform("InsertField$Value", static_field="more", static_value="7")
+_TOPIC: Final = _transform("InsertField$Value", topic_field="topic")
+_KEY: Final = _transform("ValueToKey", fields="line")
+_HEADER: Final = _transform("InsertHeader", header="h", value_literal="12")
 _PREDICATES: Final = _PACKAGE + "predicates."
 
 
@@ -96,11 +96,11 @@ def _predicate(kind: str, **settings: str) -> Mapping[str, str]:
 
 
 def _cast(spec: str) -> Mapping[str, str]:
-    return _stage("Cast$Value", spec=spec)
+    return _transform("Cast$Value", spec=spec)
 
 
 def _time(target: str, **settings: str) -> Mapping[str, str]:
-    return _stage("TimestampConverter$Value", **{"target.type": target}, **settings)
+    return _transform("TimestampConverter$Value", **{"target.type": target}, **settings)
 
 
 _READ: Final = {"format": "yyyy-MM-dd HH:mm:ss"}
@@ -109,53 +109,55 @@ SHAPES: Final = [
     _chain("hoisted", _HOIST),
     _chain("hoisted, no schemas", _HOIST, to=PLAIN),
     _chain("hoisted, as text", _HOIST, to=STRINGS),
-    _chain("hoisted twice", _HOIST, _stage("HoistField$Value", field="outer")),
-    _chain("hoisted twice, as text", _HOIST, _stage("HoistField$Value", field="outer"), to=STRINGS),
-    _chain("extracted", _HOIST, _stage("ExtractField$Value", field="line")),
-    _chain("a missing field", _HOIST, _stage("ExtractField$Value", field="nope")),
-    _chain("a field by path", _HOIST, _stage("HoistField$Value", field="outer"),
-           _stage("ExtractField$Value", field="outer.line", field_syntax_version="V2")),
-    _chain("flattened", _HOIST, _TWO, _stage("HoistField$Value", field="a"), _stage("Flatten$Value", delimiter="_")),
-    _chain("flattened, no schemas", _HOIST, _stage("HoistField$Value", field="a"), _stage("Flatten$Value"), to=PLAIN),
+    _chain("hoisted twice", _HOIST, _transform("HoistField$Value", field="outer")),
+    _chain("hoisted twice, as text", _HOIST, _transform("HoistField$Value", field="outer"), to=STRINGS),
+    _chain("extracted", _HOIST, _transform("ExtractField$Value", field="line")),
+    _chain("a missing field", _HOIST, _transform("ExtractField$Value", field="nope")),
+    _chain("a field by path", _HOIST, _transform("HoistField$Value", field="outer"),
+           _transform("ExtractField$Value", field="outer.line", field_syntax_version="V2")),
+    _chain("flattened", _HOIST, _TWO, _transform("HoistField$Value", field="a"),
+           _transform("Flatten$Value", delimiter="_")),
+    _chain("flattened, no schemas", _HOIST, _transform("HoistField$Value", field="a"),
+           _transform("Flatten$Value"), to=PLAIN),
     _chain("inserted", _HOIST, _TOPIC, _TWO),
     _chain("inserted, no schemas", _HOIST, _TOPIC, _TWO, to=PLAIN),
     _chain("inserted, as text", _HOIST, _TOPIC, _TWO, to=STRINGS),
-    _chain("the partition of a source record", _HOIST, _stage("InsertField$Value", partition_field="at?")),
-    _chain("the offset of a source record", _HOIST, _stage("InsertField$Value", offset_field="at!")),
-    _chain("an overwritten field", _HOIST, _stage("InsertField$Value", static_field="line", static_value="x")),
-    _chain("renamed", _HOIST, _TWO, _stage("ReplaceField$Value", renames="line:text,more:count")),
-    _chain("an excluded field", _HOIST, _TWO, _stage("ReplaceField$Value", exclude="line")),
-    _chain("included fields", _HOIST, _TWO, _TOPIC, _stage("ReplaceField$Value", include="more,line")),
-    _chain("no included field", _HOIST, _stage("ReplaceField$Value", include="nope")),
-    _chain("masked", _HOIST, _TWO, _stage("MaskField$Value", fields="line,more")),
-    _chain("masked with a replacement", _HOIST, _TWO, _stage("MaskField$Value", fields="more", replacement="***")),
+    _chain("the partition of a source record", _HOIST, _transform("InsertField$Value", partition_field="at?")),
+    _chain("the offset of a source record", _HOIST, _transform("InsertField$Value", offset_field="at!")),
+    _chain("an overwritten field", _HOIST, _transform("InsertField$Value", static_field="line", static_value="x")),
+    _chain("renamed", _HOIST, _TWO, _transform("ReplaceField$Value", renames="line:text,more:count")),
+    _chain("an excluded field", _HOIST, _TWO, _transform("ReplaceField$Value", exclude="line")),
+    _chain("included fields", _HOIST, _TWO, _TOPIC, _transform("ReplaceField$Value", include="more,line")),
+    _chain("no included field", _HOIST, _transform("ReplaceField$Value", include="nope")),
+    _chain("masked", _HOIST, _TWO, _transform("MaskField$Value", fields="line,more")),
+    _chain("masked with a replacement", _HOIST, _TWO, _transform("MaskField$Value", fields="more", replacement="***")),
     _chain("a schema name and version", _HOIST,
-           _stage("SetSchemaMetadata$Value", schema_name="a.b.Line", schema_version="3")),
-    _chain("a schema name of a string", _stage("SetSchemaMetadata$Value", schema_name="Line")),
-    _chain("everything", _HOIST, _TWO, _TOPIC, _KEY, _stage("ExtractField$Key", field="line"), _HEADER,
-           _stage("ReplaceField$Value", renames="line:text"), _stage("MaskField$Value", fields="more")),
+           _transform("SetSchemaMetadata$Value", schema_name="a.b.Line", schema_version="3")),
+    _chain("a schema name of a string", _transform("SetSchemaMetadata$Value", schema_name="Line")),
+    _chain("everything", _HOIST, _TWO, _TOPIC, _KEY, _transform("ExtractField$Key", field="line"), _HEADER,
+           _transform("ReplaceField$Value", renames="line:text"), _transform("MaskField$Value", fields="more")),
 ]  # fmt: skip
 
 KEYS: Final = [
     _chain("a key", _HOIST, _KEY),
     _chain("a key, no schemas", _HOIST, _KEY, to=PLAIN),
     _chain("a key, as text", _HOIST, _KEY, to=STRINGS),
-    _chain("a key of one field", _HOIST, _KEY, _stage("ExtractField$Key", field="line"), to=STRINGS),
-    _chain("a key of a missing field", _HOIST, _stage("ValueToKey", fields="nope")),
-    _chain("a key of a number", _HOIST, _cast("line:int32"), _KEY, _stage("ExtractField$Key", field="line"),
+    _chain("a key of one field", _HOIST, _KEY, _transform("ExtractField$Key", field="line"), to=STRINGS),
+    _chain("a key of a missing field", _HOIST, _transform("ValueToKey", fields="nope")),
+    _chain("a key of a number", _HOIST, _cast("line:int32"), _KEY, _transform("ExtractField$Key", field="line"),
            lines=NUMBERS),
-    _chain("a hoisted key", _HOIST, _KEY, _stage("HoistField$Key", field="k"), _stage("Flatten$Key")),
+    _chain("a hoisted key", _HOIST, _KEY, _transform("HoistField$Key", field="k"), _transform("Flatten$Key")),
     _chain("a header", _HEADER),
     _chain("a header, no schemas", _HEADER, to=PLAIN),
-    _chain("a header, simple", _HEADER, to={**STRINGS, "header.converter": _SIMPLE}),
+    _chain("a header, simple", _HEADER, to={**STRINGS, "header.converter": _SIMPLE_HEADER_CONVERTER}),
     _chain("a header copied from the value", _HOIST, _TWO,
-           _stage("HeaderFrom$Value", fields="line,more", headers="a,b", operation="copy")),
+           _transform("HeaderFrom$Value", fields="line,more", headers="a,b", operation="copy")),
     _chain("a header moved from the value", _HOIST, _TWO,
-           _stage("HeaderFrom$Value", fields="more", headers="b", operation="move")),
-    _chain("headers dropped", _HEADER, _stage("InsertHeader", header="g", value_literal="[1,2]"),
-           _stage("DropHeaders", headers="h")),
+           _transform("HeaderFrom$Value", fields="more", headers="b", operation="move")),
+    _chain("headers dropped", _HEADER, _transform("InsertHeader", header="g", value_literal="[1,2]"),
+           _transform("DropHeaders", headers="h")),
     _chain("headers of all types", *(
-        _stage("InsertHeader", header=f"h{n}", value_literal=literal)
+        _transform("InsertHeader", header=f"h{n}", value_literal=literal)
         for n, literal in enumerate(("1.5", "true", "a b", '{"a":1}', "2026-01-02", "null", "-129", ""))
     )),
 ]  # fmt: skip
@@ -180,16 +182,16 @@ CASTS: Final = [
 ]  # fmt: skip
 
 ROUTES: Final = [
-    _chain("routed", _stage("RegexRouter", regex="(.*)", replacement="$1-routed")),
-    _chain("routed, then topic inserted", _HOIST, _stage("RegexRouter", regex="(.*)", replacement="$1-b"), _TOPIC),
-    _chain("topic inserted, then routed", _HOIST, _TOPIC, _stage("RegexRouter", regex="(.*)", replacement="$1-b")),
-    _chain("a topic that does not match", _stage("RegexRouter", regex="elsewhere", replacement="x")),
-    _chain("all dropped", _stage("Filter"), drops_all=True),
-    _chain("dropped where the topic matches", _when(_stage("Filter")), drops_all=True,
+    _chain("routed", _transform("RegexRouter", regex="(.*)", replacement="$1-routed")),
+    _chain("routed, then topic inserted", _HOIST, _transform("RegexRouter", regex="(.*)", replacement="$1-b"), _TOPIC),
+    _chain("topic inserted, then routed", _HOIST, _TOPIC, _transform("RegexRouter", regex="(.*)", replacement="$1-b")),
+    _chain("a topic that does not match", _transform("RegexRouter", regex="elsewhere", replacement="x")),
+    _chain("all dropped", _transform("Filter"), drops_all=True),
+    _chain("dropped where the topic matches", _when(_transform("Filter")), drops_all=True,
            p=_predicate("TopicNameMatches", pattern=".*")),
-    _chain("kept where the topic matches", _when(_stage("Filter"), negate=True),
+    _chain("kept where the topic matches", _when(_transform("Filter"), negate=True),
            p=_predicate("TopicNameMatches", pattern=".*")),
-    _chain("kept where there is no tombstone", _when(_stage("Filter")), p=_predicate("RecordIsTombstone")),
+    _chain("kept where there is no tombstone", _when(_transform("Filter")), p=_predicate("RecordIsTombstone")),
     _chain("hoisted where there is a header", _HEADER, _when(_HOIST), p=_predicate("HasHeaderKey", name="h")),
     _chain("hoisted where there is no header", _when(_HOIST, negate=True), p=_predicate("HasHeaderKey", name="h")),
     _chain("not hoisted", _when(_HOIST), p=_predicate("HasHeaderKey", name="h")),
@@ -197,17 +199,17 @@ ROUTES: Final = [
 
 INVALID: Final = [
     _chain("fields of a string", _TWO),
-    _chain("fields of a string, no schemas", _stage("ReplaceField$Value", exclude="a"), to=PLAIN),
+    _chain("fields of a string, no schemas", _transform("ReplaceField$Value", exclude="a"), to=PLAIN),
     _chain("fields of a string, tolerated", _TWO, bad=TOLERANT, drops_all=True),
-    _chain("a field of a null key", _HOIST, _stage("ExtractField$Key", field="a")),
-    _chain("a router without a regex", _stage("RegexRouter", replacement="x")),
-    _chain("a router with an invalid regex", _stage("RegexRouter", regex="(", replacement="x")),
-    _chain("an unknown transform", _stage("NoSuchTransform")),
+    _chain("a field of a null key", _HOIST, _transform("ExtractField$Key", field="a")),
+    _chain("a router without a regex", _transform("RegexRouter", replacement="x")),
+    _chain("a router with an invalid regex", _transform("RegexRouter", regex="(", replacement="x")),
+    _chain("an unknown transform", _transform("NoSuchTransform")),
     _chain("an unknown predicate", _when(_HOIST)),
     _chain("a mask with an invalid replacement", _HOIST, _TWO, _cast("more:int8"),
-           _stage("MaskField$Value", fields="more", replacement="much")),
+           _transform("MaskField$Value", fields="more", replacement="much")),
     _chain("different numbers of headers and fields", _HOIST,
-           _stage("HeaderFrom$Value", fields="line", headers="a,b", operation="copy")),
+           _transform("HeaderFrom$Value", fields="line", headers="a,b", operation="copy")),
 ]  # fmt: skip
 
 CHAINS: Final = [*SHAPES, *KEYS, *CASTS, *ROUTES, *INVALID]
@@ -238,34 +240,34 @@ ORDERS: Final = tuple(
 )
 PLAIN_ORDERS: Final = tuple(f'{{"id":{number}}}' for number in range(5))
 WITH_NULL: Final = (ORDERS[0], "null", ORDERS[1])
-_CUT: Final = _stage("ReplaceField$Value", exclude="at", renames="name:title")
+_CUT: Final = _transform("ReplaceField$Value", exclude="at", renames="name:title")
 
 SINKS: Final = [
     _chain("cut", _CUT, lines=ORDERS),
-    _chain("cut, cast and masked", _CUT, _cast("id:int32,amount:string"), _stage("MaskField$Value", fields="title"),
+    _chain("cut, cast and masked", _CUT, _cast("id:int32,amount:string"), _transform("MaskField$Value", fields="title"),
            lines=ORDERS),
-    _chain("record metadata", _stage("InsertField$Value", topic_field="t", partition_field="p", offset_field="o",
+    _chain("record metadata", _transform("InsertField$Value", topic_field="t", partition_field="p", offset_field="o",
                                          timestamp_field="at"), lines=ORDERS),
-    _chain("one field", _stage("ExtractField$Value", field="amount"), lines=ORDERS),
-    _chain("one field, hoisted", _stage("ExtractField$Value", field="name"), _HOIST, lines=ORDERS),
+    _chain("one field", _transform("ExtractField$Value", field="amount"), lines=ORDERS),
+    _chain("one field, hoisted", _transform("ExtractField$Value", field="name"), _HOIST, lines=ORDERS),
     _chain("numbers cast", _cast("id:int8,amount:float32,paid:string"), lines=ORDERS),
-    _chain("only records with a header", _when(_stage("Filter"), negate=True), p=_predicate("HasHeaderKey", name="h"),
-           lines=ORDERS),
-    _chain("records with a header masked", _when(_stage("MaskField$Value", fields="id,name")),
+    _chain("only records with a header", _when(_transform("Filter"), negate=True),
            p=_predicate("HasHeaderKey", name="h"), lines=ORDERS),
-    _chain("no tombstones", _when(_stage("Filter")), p=_predicate("RecordIsTombstone"), lines=WITH_NULL),
+    _chain("records with a header masked", _when(_transform("MaskField$Value", fields="id,name")),
+           p=_predicate("HasHeaderKey", name="h"), lines=ORDERS),
+    _chain("no tombstones", _when(_transform("Filter")), p=_predicate("RecordIsTombstone"), lines=WITH_NULL),
     _chain("tombstones", _CUT, lines=WITH_NULL),
     _chain("as text", lines=WORDS, to=STRINGS),
     _chain("text, hoisted", _HOIST, lines=WORDS, to=STRINGS),
-    _chain("maps", _stage("ReplaceField$Value", renames="id:number"), lines=PLAIN_ORDERS, to=PLAIN),
-    _chain("maps, cast and masked", _cast("id:string"), _stage("MaskField$Value", fields="id", replacement="x"),
+    _chain("maps", _transform("ReplaceField$Value", renames="id:number"), lines=PLAIN_ORDERS, to=PLAIN),
+    _chain("maps, cast and masked", _cast("id:string"), _transform("MaskField$Value", fields="id", replacement="x"),
            lines=PLAIN_ORDERS, to=PLAIN),
     _chain("a number as time", _time("string", field="at", format="yyyy-MM-dd HH:mm:ss.SSS"), lines=ORDERS),
     _chain("invalid JSON", lines=(ORDERS[0], "no JSON", ORDERS[1])),
     _chain("invalid JSON, tolerated", lines=(ORDERS[0], "no JSON", ORDERS[1]), bad=TOLERANT),
     _chain("a name cast to a number", _cast("name:int32"), lines=ORDERS),
     _chain("a name cast to a number, tolerated", _cast("name:int32"), lines=ORDERS, bad=TOLERANT),
-    _chain("a missing field", _stage("ValueToKey", fields="nope"), lines=ORDERS),
+    _chain("a missing field", _transform("ValueToKey", fields="nope"), lines=ORDERS),
     _chain("values without an envelope", lines=PLAIN_ORDERS),
 ]  # fmt: skip
 """Chains from Kafka to a file; `lines` are the values of records, with `null` for tombstones."""

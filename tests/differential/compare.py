@@ -30,8 +30,8 @@ def judge(
 ) -> Verdict:
     """Compare the normalized responses of both workers.
 
-    A fault is a difference without an allowance, an unexpected status, or an unused allowance of the step, unless it is
-    marked `chance`. `everywhere` are the allowances of all steps.
+    A fault is a difference without an allowance, or an unexpected status. An unused allowance of the step is also a
+    fault unless it is marked `chance`. `everywhere` contains the allowances that apply to all steps.
     """
     if missing := _describe_missing("Java", java) + _describe_missing("Kraal", kraal):
         return Verdict(tuple(missing), frozenset())
@@ -46,9 +46,9 @@ def judge(
     if faults := _find_remaining(pairs, allowed):
         return Verdict(tuple(faults), frozenset(allowance.row for allowance in allowed))
     needed = {
-        each.row
-        for n, each in enumerate(allowed)
-        if _find_remaining(pairs, (*allowed[:n], *allowed[n + 1 :]))
+        allowance.row
+        for index, allowance in enumerate(allowed)
+        if _find_remaining(pairs, (*allowed[:index], *allowed[index + 1 :]))
     }
     unused_rows = [
         allowance.row for allowance in step.allow if allowance.row not in needed and not allowance.chance
@@ -68,7 +68,7 @@ def _find_remaining(pairs: Iterable[tuple[Response, Response]], allowed: Iterabl
 
 
 def differences(java: Response, kraal: Response) -> list[str]:
-    """Return a description of the difference of each part of the responses."""
+    """Return a description of each difference in the status, the headers and the body."""
     texts = []
     if (java.status, java.reason) != (kraal.status, kraal.reason):
         texts.append(f"status: Java {java.status} {java.reason}, Kraal {kraal.status} {kraal.reason}")

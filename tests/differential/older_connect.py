@@ -1,4 +1,4 @@
-"""Converts responses of Connect 4.3 to those of Connect 4.4, with which Kraal agrees."""
+"""Converts responses of Connect 4.3 to those of Connect 4.4, which Kraal reproduces."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ KEYS: Final[dict[str, dict[str, Any]]] = _TABLE["keys"]
 
 def as_current(text: str) -> str:
     """Convert a text of Connect 4.3 to that of Connect 4.4."""
-    for older, current in _TEXTS:
-        text = older.sub(current, text)
+    for pattern, replacement in _TEXTS:
+        text = pattern.sub(replacement, text)
     return text

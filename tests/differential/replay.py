@@ -30,7 +30,10 @@ def is_momentary(response: Response) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimits:
-    """The time limits of a step's condition and of the whole script, after which no requests are sent."""
+    """Time limits for the condition of each step and for the whole script.
+
+    No requests are sent after the time limit of the script.
+    """
 
     condition_s: float = 120.0
     script_s: float = 400.0

@@ -9,8 +9,8 @@ from typing import Final
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "compat.md"
 COLUMN: Final = "seen"
-_ID: Final = re.compile(r"`([a-z0-9-]+)`")
-_EDGE: Final = re.compile(r"(?<!\\)\|")
+_ROW_ID: Final = re.compile(r"`([a-z0-9-]+)`")
+_CELL_SEPARATOR: Final = re.compile(r"(?<!\\)\|")
 
 
 def ids_in(page: str) -> Counter[str]:
@@ -24,11 +24,11 @@ def ids_in(page: str) -> Counter[str]:
         if not line.startswith("|"):
             width = 0
             continue
-        cells = [cell.strip() for cell in _EDGE.split(line)[1:-1]]
+        cells = [cell.strip() for cell in _CELL_SEPARATOR.split(line)[1:-1]]
         if cells[-1] == COLUMN:
             width = len(cells)
         elif len(cells) == width and not re.fullmatch("-+", cells[-1]):
-            match = _ID.fullmatch(cells[-1])
+            match = _ROW_ID.fullmatch(cells[-1])
             if match is None:
                 raise ValueError(f"{cells[-1]!r} is no id of a row: {line}")
             ids[match[1]] += 1

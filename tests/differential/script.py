@@ -32,7 +32,7 @@ class Step:
     only: str = ""
     """The only mode in which the step runs; empty for both modes."""
     among: frozenset[int] = frozenset()
-    """If not empty, the outcome is random: each response must only have one of these statuses."""
+    """If not empty, the outcome is random: each response must have one of these statuses; nothing else is compared."""
 
     def in_mode(self, mode: str) -> Step:
         """Return the step with only the allowances of this mode."""
@@ -58,7 +58,7 @@ def ask(
         name: description of the request. It must be unique within the family.
         line: `METHOD /target`.
         body: text and bytes are sent unchanged, other values as JSON; None for no body.
-        allow: the differences that must occur.
+        allow: the allowed differences. They must occur unless marked `chance`.
         content_type: by default JSON if there is a body; empty for no header.
         headers: additional headers.
         until: see `Step`.
@@ -83,7 +83,7 @@ def at_once(
 
 def family(name: str, *steps: Step | Iterable[Step]) -> list[Step]:
     """Return the steps of a family, with the name of the family as a prefix of the step names."""
-    flat = [step for each in steps for step in ([each] if isinstance(each, Step) else each)]
+    flat = [step for item in steps for step in ([item] if isinstance(item, Step) else item)]
     return [replace(step, name=f"{name}: {step.name}") for step in flat]
 
 
@@ -126,7 +126,7 @@ def listed_states(name: str, *expected: str) -> Condition:
     def is_met(response: Response) -> bool:
         if response.status != 200:
             return False
-        (body,) = (each["status"] for key, each in response.json.items() if key.startswith(name))
+        (body,) = (infos["status"] for key, infos in response.json.items() if key.startswith(name))
         return [body["connector"]["state"], *(task["state"] for task in body["tasks"])] == list(expected)
 
     return is_met

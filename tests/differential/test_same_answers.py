@@ -36,5 +36,5 @@ def test_every_documented_difference_occurs(replayed: Outcome, java_version: str
         for replayed_step in steps.values()
         for row in replayed_step.verdict.needed
     }
-    older = {OLDER_ROW} if java_version == CURRENT else set()
-    assert set(ids_in(PAGE.read_text("utf-8"))) - needed == older, "remove these rows or their ids"
+    unused_rows = {OLDER_ROW} if java_version == CURRENT else set()
+    assert set(ids_in(PAGE.read_text("utf-8"))) - needed == unused_rows, "remove these rows or their ids"

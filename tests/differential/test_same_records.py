@@ -93,7 +93,9 @@ class Side:
             is_stuck=is_stuck,
             trace="" if is_rejected else "\n".join(self._worker.traces(name)),
             records={
-                topic: each for topic, each in records.items() if topic.startswith(self._remove_label(name))
+                topic: contents
+                for topic, contents in records.items()
+                if topic.startswith(self._remove_label(name))
             },
         )
 

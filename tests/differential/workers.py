@@ -89,7 +89,9 @@ def replay_on_both(
             ),
             both,
         )
-    return [ReplayedStep(*each) for each in zip(selected, java, kraal, strict=True)]
+    return [
+        ReplayedStep(*step_and_responses) for step_and_responses in zip(selected, java, kraal, strict=True)
+    ]
 
 
 def replay_all(

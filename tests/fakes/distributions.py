@@ -32,10 +32,10 @@ def find_requirements(name: str) -> set[NormalizedName]:
 
 
 def add_dependencies(names: set[NormalizedName]) -> set[NormalizedName]:
-    """Return packages with their transitive dependencies. Raises PackageNotFoundError."""
+    """Return `names` with their transitive dependencies. Raises PackageNotFoundError."""
     closure: set[NormalizedName] = set()
-    waiting = set(names)
-    while waiting:
-        closure.add(name := waiting.pop())
-        waiting |= find_requirements(name) - closure
+    unvisited = set(names)
+    while unvisited:
+        closure.add(name := unvisited.pop())
+        unvisited |= find_requirements(name) - closure
     return closure

@@ -17,14 +17,14 @@ from typing_extensions import override
 
 
 class WebClient(TestClient):
-    """A test client that uses a thread and the application's lifespan only as a context manager."""
+    """A test client that runs a thread and the application's lifespan only if it is used as a context manager."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._transport = _SameThread(self, self._transport)
+        self._transport = _SameThreadTransport(self, self._transport)
 
 
-class _SameThread(httpx2.BaseTransport):
+class _SameThreadTransport(httpx2.BaseTransport):
     """Runs the application until its response is complete; the event loop does not run between requests."""
 
     def __init__(self, client: WebClient, with_lifespan: httpx2.BaseTransport) -> None:

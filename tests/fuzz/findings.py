@@ -19,7 +19,7 @@ from tests.fuzz.raw_requests import requests
 ROOT: Final = Path(__file__).parents[2]
 _SETTINGS: Final = Path(__file__).parent / "schemathesis.toml"
 _EXIT_FINDINGS, _EXIT_OK = 1, 0
-_ENDLESS: Final = ("streamChanges",)
+_ENDLESS_OPERATIONS: Final = ("streamChanges",)
 """Operations with endless responses."""
 _MAX_FINDINGS: Final = 20
 """Number of findings after which no further requests are sent."""
@@ -45,12 +45,14 @@ def from_schema(
         operations: names of operations to skip.
         timeout_s: time limit of the run.
     """
-    exclusions = [part for name in (*_ENDLESS, *operations) for part in ("--exclude-operation-id", name)]
+    exclusions = [
+        part for name in (*_ENDLESS_OPERATIONS, *operations) for part in ("--exclude-operation-id", name)
+    ]
     command = [sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(_SETTINGS), "run"]
     command += [f"{url}openapi.json", "--seed", str(seed_), "--max-examples", str(examples), *exclusions]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     with tempfile.TemporaryDirectory() as directory:  # schemathesis writes files to its working directory
-        completed = subprocess.run(
+        result = subprocess.run(
             command,
             cwd=directory,
             env=os.environ | {"PYTHONPATH": path},
@@ -60,9 +62,9 @@ def from_schema(
             check=False,
             timeout=timeout_s,
         )
-    if completed.returncode not in (_EXIT_FINDINGS, _EXIT_OK) or "Tested:" not in completed.stdout:
-        raise RuntimeError(f"schemathesis exited with {completed.returncode}:\n{completed.stdout}")
-    return completed.stdout if completed.returncode == _EXIT_FINDINGS else ""
+    if result.returncode not in (_EXIT_FINDINGS, _EXIT_OK) or "Tested:" not in result.stdout:
+        raise RuntimeError(f"schemathesis exited with {result.returncode}:\n{result.stdout}")
+    return result.stdout if result.returncode == _EXIT_FINDINGS else ""
 
 
 def from_bytes(
@@ -74,7 +76,7 @@ def from_bytes(
     should_stop: Callable[[], bool] = lambda: False,
     loggers: bool = True,
 ) -> list[Finding]:
-    """Send malformed requests to a worker; return each kind of fault in the responses once.
+    """Send malformed requests to a worker, and return each kind of fault in the responses once.
 
     The run ends early when `should_stop` returns True. Without `loggers`, log levels are not changed.
     """

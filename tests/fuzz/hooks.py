@@ -15,7 +15,13 @@ from schemathesis.openapi.checks import MissingContentType
 from typing_extensions import override
 
 from tests.fuzz import inputs
-from tests.fuzz.response_checks import BARE, HANG_TIMEOUT_S, SLOW_S, WorkerResponse, faults
+from tests.fuzz.response_checks import (
+    HANG_TIMEOUT_S,
+    SLOW_S,
+    STATUSES_WITHOUT_CONTENT_TYPE,
+    WorkerResponse,
+    faults,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +55,9 @@ def before_generate_path_parameters(
     """Generate mostly existing names."""
     if context.operation is None:
         return strategy
-    parameters = {each.name: _SEGMENTS[each.name] for each in context.operation.path_parameters}
+    parameters = {
+        parameter.name: _SEGMENTS[parameter.name] for parameter in context.operation.path_parameters
+    }
     return st.one_of(st.fixed_dictionaries(parameters), st.fixed_dictionaries(parameters), strategy)
 
 
@@ -79,7 +87,7 @@ class FaultyResponse(Failure):
 def response_invariants(
     _ctx: schemathesis.CheckContext, response: schemathesis.Response, case: schemathesis.Case[Any]
 ) -> None:
-    """Check the invariants of all responses; repeat slow requests."""
+    """Check the invariants of all responses, and repeat slow requests."""
     elapsed_s, attempts = response.elapsed, 1
     while SLOW_S < elapsed_s < HANG_TIMEOUT_S and attempts < _MAX_ATTEMPTS:
         elapsed_s, attempts = case.call().elapsed, attempts + 1
@@ -88,7 +96,7 @@ def response_invariants(
         raise FaultyResponse(operation=case.operation.label, message=message)
 
 
-def _convert_response(response: schemathesis.Response, took_s: float) -> WorkerResponse:
+def _convert_response(response: schemathesis.Response, elapsed_s: float) -> WorkerResponse:
     request = response.request
     return WorkerResponse(
         method=request.method or "",
@@ -96,7 +104,7 @@ def _convert_response(response: schemathesis.Response, took_s: float) -> WorkerR
         status=response.status_code,
         headers={name.lower(): values[0] for name, values in response.headers.items()},
         body=response.content,
-        took_s=took_s,
+        elapsed_s=elapsed_s,
     )
 
 
@@ -112,7 +120,7 @@ def filter_failure(
     As in Connect, any text is accepted as a flag or an expansion, and some errors have no Content-Type.
     """
     if isinstance(failure, MissingContentType):
-        return response.status_code not in BARE
+        return response.status_code not in STATUSES_WITHOUT_CONTENT_TYPE
     if not isinstance(failure, AcceptedNegativeData) or case.meta is None:
         return True
     invalid_locations = {

@@ -44,7 +44,7 @@ texts: SearchStrategy[str] = st.one_of(
 
 
 def _prefer(*values: str) -> SearchStrategy[str]:
-    """Return a strategy that prefers the given values to arbitrary texts."""
+    """Return a strategy that prefers `values` to arbitrary texts."""
     return st.one_of(st.sampled_from(values), st.sampled_from(values), texts)
 
 
@@ -114,13 +114,13 @@ def _make_configs(
     )
 
 
-good_configs: SearchStrategy[dict[str, Any]] = st.one_of(
+valid_configs: SearchStrategy[dict[str, Any]] = st.one_of(
     st.fixed_dictionaries({"connector.class": st.sampled_from(SOURCES), "topic": st.just("lines")}),
     st.fixed_dictionaries({"connector.class": st.sampled_from(SINKS), "topics": st.just("lines")}),
 )
 configs: SearchStrategy[dict[str, Any]] = st.one_of(
-    good_configs,
-    good_configs,
+    valid_configs,
+    valid_configs,
     _make_configs(SOURCES, _SOURCE_KEYS),
     _make_configs(SINKS, _SINK_KEYS),
     _make_configs(PLUGINS, _SOURCE_KEYS),
@@ -158,8 +158,8 @@ _FREE_PAIRS = st.fixed_dictionaries(
 )
 offsets: SearchStrategy[dict[str, Any]] = st.one_of(
     *(
-        st.fixed_dictionaries({"offsets": st.lists(each, min_size=1, max_size=3)})
-        for each in (_SOURCE_PAIRS, _SINK_PAIRS, _FREE_PAIRS)
+        st.fixed_dictionaries({"offsets": st.lists(pairs, min_size=1, max_size=3)})
+        for pairs in (_SOURCE_PAIRS, _SINK_PAIRS, _FREE_PAIRS)
     )
 )
 levels: SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(

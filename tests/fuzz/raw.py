@@ -26,7 +26,7 @@ class RawRequest:
     """Headers, except headers that frame the body."""
     body: bytes = b""
     framing: bytes | None = None
-    """Headers that frame the body, by default a Content-Length; the body is sent unchanged."""
+    """Headers that frame the body (by default, a Content-Length). The body is sent unchanged."""
     is_broken: bool = False
     """Whether the framing is invalid or announces more bytes than are sent."""
 
@@ -45,7 +45,7 @@ class RawRequest:
     def is_well_formed(self) -> bool:
         """Whether the request is valid HTTP of a size that HTTP servers accept, so that Kraal must respond."""
         fits = len(self.head) < _MAX_HEAD_BYTES
-        return fits and not self.is_broken and not any(_is_forbidden(each) for each in self.headers)
+        return fits and not self.is_broken and not any(_is_forbidden(header) for header in self.headers)
 
 
 def _is_forbidden(header: tuple[bytes, bytes]) -> bool:
@@ -85,12 +85,12 @@ def exchange(host: str, port: int, request: RawRequest) -> WorkerResponse | None
         status=response.status,
         headers={name.lower(): value for name, value in response.getheaders()},
         body=body,
-        took_s=time.monotonic() - start_s,
+        elapsed_s=time.monotonic() - start_s,
     )
 
 
 def find_faults(host: str, port: int, request: RawRequest) -> list[str]:
-    """Send a request and return the faults of the response; repeat slow requests."""
+    """Send a request, repeat it if it is slow, and return the faults of the response."""
     for is_last in (False, False, True):
         try:
             response = exchange(host, port, request)
@@ -102,7 +102,7 @@ def find_faults(host: str, port: int, request: RawRequest) -> list[str]:
             return ["no response"] if request.is_well_formed else []
         if not request.is_well_formed and (response.status, response.headers.get("content-type")) == NOT_HTTP:
             return []
-        if is_last or not SLOW_S < response.took_s < HANG_TIMEOUT_S:
+        if is_last or not SLOW_S < response.elapsed_s < HANG_TIMEOUT_S:
             return list(faults(response))
     raise AssertionError("the last attempt returns")
 
@@ -123,10 +123,10 @@ def curl(request: RawRequest, host: str, port: int) -> str:
 
 def _escape_octal(data: bytes) -> str:
     """Escape bytes other than letters and digits in octal for printf."""
-    return "".join(chr(each) if chr(each).isalnum() and each < 0x80 else f"\\{each:03o}" for each in data)
+    return "".join(chr(byte) if chr(byte).isalnum() and byte < 0x80 else f"\\{byte:03o}" for byte in data)
 
 
 def _escape(data: bytes) -> str:
     return "".join(
-        chr(each) if 0x20 <= each < 0x7F and each not in b"\\'" else f"\\x{each:02x}" for each in data
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b"\\'" else f"\\x{byte:02x}" for byte in data
     )

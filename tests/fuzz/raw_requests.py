@@ -18,8 +18,8 @@ from web.settings import Settings
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-_TYPE: Final = b"Content-Type"
-_JSON: Final = (_TYPE, b"application/json")
+_CONTENT_TYPE: Final = b"Content-Type"
+_JSON: Final = (_CONTENT_TYPE, b"application/json")
 
 # -- bodies ------------------------------------------------------------------------------------------------
 
@@ -28,16 +28,18 @@ def _dump_json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _truncate(data: bytes, at: int) -> bytes:
-    return data[: at % (len(data) + 1)]
+def _truncate(data: bytes, length: int) -> bytes:
+    return data[: length % (len(data) + 1)]
 
 
-def _replace_byte(data: bytes, at: int, byte: int) -> bytes:
-    at %= len(data) + 1
-    return data[:at] + bytes([byte]) + data[at + 1 :]
+def _replace_byte(data: bytes, position: int, byte: int) -> bytes:
+    position %= len(data) + 1
+    return data[:position] + bytes([byte]) + data[position + 1 :]
 
 
-_GOOD = st.one_of(inputs.create_requests, inputs.configs, inputs.offsets, inputs.levels).map(_dump_json)
+_VALID_BODIES = st.one_of(inputs.create_requests, inputs.configs, inputs.offsets, inputs.levels).map(
+    _dump_json
+)
 _UNUSUAL_BODIES: Final = (
     b"",
     b" ",
@@ -75,7 +77,9 @@ _SIZES = st.sampled_from((10, 500, 5_000, 100_000))
 
 
 def _nest(opening: bytes, closing: bytes) -> SearchStrategy[bytes]:
-    return st.builds(lambda deep, closed: opening * deep + closing * (deep * closed), _SIZES, st.booleans())
+    return st.builds(
+        lambda depth, is_closed: opening * depth + closing * (depth * is_closed), _SIZES, st.booleans()
+    )
 
 
 def _repeat(before: bytes, part: bytes, after: bytes, max_bytes: int = 100_000) -> SearchStrategy[bytes]:
@@ -91,8 +95,8 @@ _LARGE = st.one_of(
     _nest(b'{"config":', b"}"),
     _nest(b'{"offsets":[{"partition":', b"}]}"),
     st.integers(1, 500).map(
-        lambda deep: (
-            b'{"offsets":[{"partition":{"filename":' + b"[" * deep + b"]" * deep + b'},"offset":null}]}'
+        lambda depth: (
+            b'{"offsets":[{"partition":{"filename":' + b"[" * depth + b"]" * depth + b'},"offset":null}]}'
         )
     ),
     _repeat(b'{"a":', b"9", b"}"),
@@ -116,22 +120,22 @@ _LARGE = st.one_of(
         b"a?",
         b'","errors.deadletterqueue.topic.name":"aaaaaaaaaaaaaaaaaaaaaaaaaa"}',
     ),
-    st.integers(1, 3_000).map(lambda many: b"{" + b",".join(b'"k%d":"v"' % n for n in range(many)) + b"}"),
+    st.integers(1, 3_000).map(lambda count: b"{" + b",".join(b'"k%d":"v"' % n for n in range(count)) + b"}"),
     st.just(b'{"a":"' + b"x" * 1_000_100 + b'"}'),
 )
 bodies: SearchStrategy[bytes] = st.one_of(
-    _GOOD,
+    _VALID_BODIES,
     st.sampled_from(_UNUSUAL_BODIES),
     st.binary(max_size=60),
-    st.builds(_truncate, _GOOD, st.integers(0, 500)),
-    st.builds(_replace_byte, _GOOD, st.integers(0, 500), st.integers(0, 255)),
+    st.builds(_truncate, _VALID_BODIES, st.integers(0, 500)),
+    st.builds(_replace_byte, _VALID_BODIES, st.integers(0, 500), st.integers(0, 255)),
     _LARGE,
 )
 
 # -- targets -----------------------------------------------------------------------------------------------
 
 _SEGMENT_BYTES = st.binary(min_size=1, max_size=12).map(
-    lambda data: bytes(each if 0x21 <= each < 0x7F and each not in b"?#/" else 0x25 for each in data)
+    lambda data: bytes(byte if 0x21 <= byte < 0x7F and byte not in b"?#/" else 0x25 for byte in data)
 )
 _SEGMENTS = st.one_of(
     st.sampled_from((b"one", b"two", b"a%2Fb", b"with%20space", b"%C3%BC")),
@@ -200,13 +204,13 @@ _OTHER_METHODS: Final = (b"HEAD", b"OPTIONS", b"TRACE", b"PROPFIND", b"CONNECT",
 _HEADERS = st.one_of(
     st.sampled_from(
         (
-            (_TYPE, b"text/plain"),
-            (_TYPE, b"application/json; charset=utf-16"),
-            (_TYPE, b"application/json;"),
-            (_TYPE, b";;;"),
-            (_TYPE, b"\xff\xfe"),
-            (_TYPE, b"application/x-www-form-urlencoded"),
-            (_TYPE, b"multipart/form-data; boundary="),
+            (_CONTENT_TYPE, b"text/plain"),
+            (_CONTENT_TYPE, b"application/json; charset=utf-16"),
+            (_CONTENT_TYPE, b"application/json;"),
+            (_CONTENT_TYPE, b";;;"),
+            (_CONTENT_TYPE, b"\xff\xfe"),
+            (_CONTENT_TYPE, b"application/x-www-form-urlencoded"),
+            (_CONTENT_TYPE, b"multipart/form-data; boundary="),
             (b"Accept", b"text/html"),
             (b"Accept", b"*/*;q=nan, ,,;"),
             (b"Accept", b"application/" + b"a," * 2_000),
@@ -259,8 +263,8 @@ _CHUNKS = st.sampled_from((20_000, 7, 7_000))
 
 
 def _encode_chunked(body: bytes, size: int) -> bytes:
-    chunks = [body[at : at + size] for at in range(0, len(body), size)]
-    return b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in chunks) + b"0\r\n\r\n"
+    chunks = [body[start : start + size] for start in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
 
 
 @st.composite

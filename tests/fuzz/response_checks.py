@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Final
 
 SLOW_S: Final = 2.0
-"""Response time above which a request counts as hanging if repetitions are also slow. The machine may be busy."""
+"""Response time above which a request counts as hanging if it is also slow when it is repeated."""
 HANG_TIMEOUT_S: Final = 6.0
-"""Response time above which a request counts as hanging without repetitions. Some requests cannot be repeated."""
+"""Response time above which a request counts as hanging without being repeated."""
 _JSON: Final = "application/json"
 NOT_HTTP: Final = (400, "text/plain; charset=utf-8")
 """Status and Content-Type of the server library's response to invalid HTTP."""
-BARE: Final = frozenset({404, 405, 406, 415})
-"""Errors raised before routing to a handler, which Connect may send without a Content-Type."""
+STATUSES_WITHOUT_CONTENT_TYPE: Final = frozenset({404, 405, 406, 415})
+"""Status codes of errors that Connect may send without a Content-Type, because no handler has been called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerResponse:
-    """A response; header names are in lower case."""
+    """A response, whose header names are in lower case."""
 
     method: str
     path: str
@@ -29,7 +29,7 @@ class WorkerResponse:
     status: int
     headers: Mapping[str, str]
     body: bytes
-    took_s: float
+    elapsed_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ EXPECTED_500: Final = (
 
 def faults(response: WorkerResponse) -> Iterator[str]:
     """Yield the faults of a response."""
-    if response.took_s > SLOW_S:
-        yield f"response took {response.took_s:.1f} s; the limit is {SLOW_S:g} s"
+    if response.elapsed_s > SLOW_S:
+        yield f"response took {response.elapsed_s:.1f} s; the limit is {SLOW_S:g} s"
     if "server" not in response.headers:
         yield "no Server header"
     if response.status >= 500:
@@ -85,7 +85,7 @@ def _yield_5xx_faults(response: WorkerResponse) -> Iterator[str]:
 
 
 def is_expected_error(method: str, path: str, text: str) -> bool:
-    """Return whether Connect returns the same status 500."""
+    """Return whether Connect also returns status 500 with this message for this request."""
     request = f"{method} {path.removesuffix('/')}"
     return any(
         re.fullmatch(error.request, request) and re.fullmatch(error.text, text, re.DOTALL)
@@ -95,7 +95,9 @@ def is_expected_error(method: str, path: str, text: str) -> bool:
 
 def _yield_error_faults(response: WorkerResponse) -> Iterator[str]:
     content_type = response.headers.get("content-type")
-    if content_type != _JSON and not (content_type is None and response.status in BARE):
+    if content_type != _JSON and not (
+        content_type is None and response.status in STATUSES_WITHOUT_CONTENT_TYPE
+    ):
         yield f"error with Content-Type {content_type}"
     if response.method == "HEAD":
         if response.body:
@@ -109,7 +111,7 @@ def _yield_error_faults(response: WorkerResponse) -> Iterator[str]:
 
 
 def _parse_json(body: bytes) -> object:
-    """Return the JSON value; None if it is invalid or null."""
+    """Return the parsed body, or None if it is null or not valid JSON."""
     try:
         parsed: object = json.loads(body)
     except (ValueError, RecursionError):

@@ -43,7 +43,7 @@ class Target:
         return parts.hostname or "", parts.port or 0
 
     def check_alive(self) -> None:
-        """Record a fault for each of a few GETs whose response is missing or not 200."""
+        """Send a few GET requests, and record a fault for each response that is missing or not 200."""
         for path in ("", "health", "connectors?expand=status&expand=info"):
             try:
                 response = httpx2.get(f"{self.url}{path}", timeout=10, trust_env=False)
@@ -69,12 +69,14 @@ def load_registry() -> Registry:
 
 @contextmanager
 def target(mode: str) -> Iterator[Target]:
-    """Run a worker without Spark and Kafka; record at the end whether it is healthy and whether an actor died."""
+    """Run a worker without Spark and Kafka. After the run, record faults if the worker is unhealthy or actors died."""
     with rest_worker(load_registry(), distributed=mode == "distributed") as worker:
         new_target = Target(worker.url)
         yield new_target
         new_target.check_alive()
         restarts = ask(worker.assembly.supervisor, ListActors(), timeout_s=10)
         new_target.faults += [
-            f"the actor {name} died {times} times" for name, times in restarts.items() if times
+            f"the actor {name} died {death_count} times"
+            for name, death_count in restarts.items()
+            if death_count
         ]

@@ -1,4 +1,4 @@
-"""Tests for the checks of responses by the fuzzers."""
+"""Tests for the fuzzers' checks of responses."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from web.server import HttpServer, Listener
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-JSON = {"server": "kraal/1", "content-type": "application/json"}
+JSON_HEADERS = {"server": "kraal/1", "content-type": "application/json"}
 NOT_FOUND = b'{"error_code":404,"message":null}'
 
 
 def make_response(
-    status: int = 200, body: bytes = b"", took_s: float = 0.1, **changes: Any
+    status: int = 200, body: bytes = b"", elapsed_s: float = 0.1, **changes: Any
 ) -> WorkerResponse:
-    fields: dict[str, Any] = {"method": "GET", "path": "/connectors", "headers": JSON, **changes}
-    return WorkerResponse(status=status, body=body, took_s=took_s, **fields)
+    fields: dict[str, Any] = {"method": "GET", "path": "/connectors", "headers": JSON_HEADERS, **changes}
+    return WorkerResponse(status=status, body=body, elapsed_s=elapsed_s, **fields)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,9 @@ def make_response(
         make_response(404, NOT_FOUND),
         make_response(404, NOT_FOUND, headers={"server": "kraal/1"}),
         make_response(404, method="HEAD"),
-        make_response(503, b'{"error_code":503,"message":"busy"}', headers={**JSON, "retry-after": "1"}),
+        make_response(
+            503, b'{"error_code":503,"message":"busy"}', headers={**JSON_HEADERS, "retry-after": "1"}
+        ),
         make_response(
             500,
             b'{"error_code":500,"message":"Failed to start connector: one"}',
@@ -56,7 +58,7 @@ def test_valid_response_has_no_faults(response: WorkerResponse) -> None:
 @pytest.mark.parametrize(
     ("response", "fault"),
     [
-        (make_response(took_s=SLOW_S + 0.5), "response took 2.5 s; the limit is 2 s"),
+        (make_response(elapsed_s=SLOW_S + 0.5), "response took 2.5 s; the limit is 2 s"),
         (make_response(headers={}), "no Server header"),
         (make_response(body=b"{"), "body is not JSON despite its Content-Type"),
         (make_response(503, b'{"error_code":503,"message":""}'), "503 without Retry-After"),
@@ -83,17 +85,17 @@ def test_invalid_response_has_a_fault(response: WorkerResponse, fault: str) -> N
 
 def test_reproduction_command_sends_the_same_bytes() -> None:
     """The `printf` command runs in a POSIX shell; the `curl` command with `$'…'` requires bash and is only compared."""
-    malformed = RawRequest(
+    malformed_request = RawRequest(
         method=b"GET", target=b"/%", headers=((b"a b", b"\xff'\\"),), body=b"%d\\0\x00", is_broken=True
     )
-    command = curl(malformed, "h", 1)
+    command = curl(malformed_request, "h", 1)
     assert command.endswith(" | nc -q 5 h 1")
-    printed = subprocess.run(  # noqa: S602
+    result = subprocess.run(  # noqa: S602
         command.removesuffix(" | nc -q 5 h 1"), shell=True, check=True, capture_output=True
     )
-    assert printed.stdout == malformed.head + malformed.body
-    valid = RawRequest(method=b"PUT", target=b"/a?b'c", headers=((b"A", b"\xff'"),), body=b"{}")
-    assert curl(valid, "h", 1) == (
+    assert result.stdout == malformed_request.head + malformed_request.body
+    valid_request = RawRequest(method=b"PUT", target=b"/a?b'c", headers=((b"A", b"\xff'"),), body=b"{}")
+    assert curl(valid_request, "h", 1) == (
         r"""printf '\173\175' | curl -i --path-as-is -X PUT -H $'A: \xff\x27' --data-binary @- 'http://h:1/a?b'"'"'c'"""
     )
 
@@ -145,8 +147,8 @@ async def _respond(_request: Request) -> Response:
 
 
 @pytest.fixture
-def faulty() -> Iterator[tuple[str, int]]:
-    """Serve a worker with faulty responses; yield its address."""
+def faulty_address() -> Iterator[tuple[str, int]]:
+    """Run a server with faulty responses, and yield its address."""
     server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
     routes = {"/openapi.json": _document, "/": _violate_schema, "/health": _respond, "/{rest:path}": _fail}
     server.start(
@@ -156,16 +158,16 @@ def faulty() -> Iterator[tuple[str, int]]:
     server.stop()
 
 
-def test_schema_fuzzer_finds_faults(faulty: tuple[str, int]) -> None:
-    report = from_schema(f"http://127.0.0.1:{faulty[1]}/", 1, 3)
+def test_schema_fuzzer_finds_faults(faulty_address: tuple[str, int]) -> None:
+    report = from_schema(f"http://127.0.0.1:{faulty_address[1]}/", 1, 3)
     assert "status 500: b" in report
     assert '{"not":"an array"}' in report
-    assert re.search(rf"curl -X [A-Z]+ http://127\.0\.0\.1:{faulty[1]}/connectors", report)
+    assert re.search(rf"curl -X [A-Z]+ http://127\.0\.0\.1:{faulty_address[1]}/connectors", report)
     assert "GET /health" not in report
 
 
-def test_raw_fuzzer_finds_faults(faulty: tuple[str, int]) -> None:
-    findings = from_bytes(*faulty, 1, 60)
+def test_raw_fuzzer_finds_faults(faulty_address: tuple[str, int]) -> None:
+    findings = from_bytes(*faulty_address, 1, 60)
     assert any(finding.fault.startswith("status 500") and "curl" in finding.command for finding in findings)
 
 

@@ -13,14 +13,14 @@ pytestmark = pytest.mark.ci
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 1200.0
-FIRST = ["kill-lane", "kill-full-jvm", "move-back", "overlap-frozen", "suspend"]
-"""Faults that every run includes; the seed selects the others."""
+FIRST_FAULTS = ["kill-lane", "kill-full-jvm", "move-back", "overlap-frozen", "suspend"]
+"""Faults that the run must include. The seed selects the others."""
 
 
 def test_cluster_keeps_its_guarantees_during_faults(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "scripts.chaos_run", "--minutes", "2", "--seed", "8"]
     command += ["--workers", "2", "--directory", str(tmp_path / "chaos")]
-    command += [part for kind in FIRST for part in ("--first", kind)]
+    command += [part for kind in FIRST_FAULTS for part in ("--first", kind)]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     result = subprocess.run(
         command,

@@ -1,4 +1,4 @@
-"""Tests that `./scripts/demo` runs as a user would run it, with fewer lines."""
+"""Tests that run `./scripts/demo` as a user does, with fewer lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LINES = 20_000
+LINE_COUNT = 20_000
 TIMEOUT_S = 150.0
 CDC_TIMEOUT_S = 360.0
 
@@ -72,21 +72,21 @@ def run(scratch: Path, *arguments: str, timeout_s: float = TIMEOUT_S) -> subproc
 
 def extract_error_section(text: str) -> str:
     """Return the output about the transform and the dead letter, without times."""
-    part = text.partition("A transform and a dead letter: ")[2].partition("Stopping the worker")[0]
-    assert part
-    return re.sub(r"(orders-dead-0@0 +)\S+ \S+", r"\1TIME", part)
+    section = text.partition("A transform and a dead letter: ")[2].partition("Stopping the worker")[0]
+    assert section
+    return re.sub(r"(orders-dead-0@0 +)\S+ \S+", r"\1TIME", section)
 
 
 def test_once_exits_with_running_connectors_and_equal_files(scratch: Path) -> None:
-    result = run(scratch, "--once", "--lines", str(LINES), "--port", "0")
+    result = run(scratch, "--once", "--lines", str(LINE_COUNT), "--port", "0")
     assert result.returncode == 0, result.stdout + result.stderr
     assert re.search(r"^NAME +TYPE +STATE +TASKS +WORKER$", result.stdout, flags=re.MULTILINE)
     assert re.search(
         r"^file-source +source +RUNNING +1/1 +127\.0\.0\.1:\d+$", result.stdout, flags=re.MULTILINE
     )
     assert re.search(r"^file-sink +sink +RUNNING +1/1 +127\.0\.0\.1:\d+$", result.stdout, flags=re.MULTILINE)
-    for what in ("records in", "records out", "source file", "sink file"):
-        assert re.search(rf"^{what} +{LINES:,}  ", result.stdout, flags=re.MULTILINE), what
+    for label in ("records in", "records out", "source file", "sink file"):
+        assert re.search(rf"^{label} +{LINE_COUNT:,}  ", result.stdout, flags=re.MULTILINE), label
     assert re.search(r"^contents +equal ", result.stdout, flags=re.MULTILINE)
     assert re.search(r"^REST +http://127\.0\.0\.1:\d+$", result.stdout, flags=re.MULTILINE)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -129,7 +129,7 @@ def test_cdc_replicates_a_table_after_losing_the_source_worker(accessible_scratc
     for name in ("shop-source", "copy-sink"):
         assert re.search(rf"^{name} +connector +RUNNING +WORKER$", output, re.MULTILINE)
         assert re.search(rf"^{name}-0 +task +RUNNING +WORKER$", output, re.MULTILINE)
-    first, _, later = output.partition("\nThe rows that were in shop are in copy:\n")[2].partition("\n\n")
+    first, _, later = output.partition("\nThe initial rows of shop are in copy:\n")[2].partition("\n\n")
     assert parse_rows(first) == [["ID", "NAME", "CITY"], ["1", "Anna", "Oslo"], ["2", "Ben", "Rome"]]
     assert re.search(r"^INSERT INTO customers .*: copied after [\d.]+ s$", later, re.MULTILINE)
     assert re.search(r"^UPDATE customers .*: copied after [\d.]+ s$", later, re.MULTILINE)
@@ -162,16 +162,16 @@ def test_demo_runs_until_ctrl_c_and_stops_all_processes(scratch: Path) -> None:
             output = []
             for line in demo.stdout:
                 output.append(line)
-                if line.startswith("Ctrl-C"):
+                if line.startswith("Press Ctrl-C"):
                     break
             dashboard = "".join(output).partition("The dashboard: ")[2].split()[0]
             page = httpx2.get(dashboard, timeout=30).text
             demo.send_signal(signal.SIGINT)
-            rest, _ = demo.communicate(timeout=240)
+            remaining_output, _ = demo.communicate(timeout=240)
         finally:
             demo.terminate()
     assert demo.returncode == 0, "".join(output)
-    assert "nothing is left running" in rest
+    assert "nothing is left running" in remaining_output
     assert "file-source" in page
     assert "FileNotFoundError" in page, "the dashboard must show why the task of broken-sink failed"
 

@@ -28,7 +28,7 @@ class _QuietHandler(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site() -> Path:
-    """Build the site without problems; return its directory."""
+    """Build the site, which must have no problems, and return its directory."""
     assert build() == []
     return SITE
 
@@ -49,11 +49,11 @@ def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
 
 
 def test_search_for_a_key_opens_its_description(address: str) -> None:
-    requested: list[str] = []
+    requested_urls: list[str] = []
     errors: list[str] = []
     with sync_playwright() as playwright, run_browser(chromium(), playwright) as browser:
         page = browser.new_context().new_page()
-        page.on("request", lambda request: requested.append(request.url))
+        page.on("request", lambda request: requested_urls.append(request.url))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(f"{address}/index.html")
         page.locator("input.md-search__input").click()
@@ -62,7 +62,7 @@ def test_search_for_a_key_opens_its_description(address: str) -> None:
         expect(result).to_be_visible(timeout=20_000)
         result.click()
         expect(page.locator("h1")).to_contain_text("Every worker", timeout=20_000)
-        hosts = {urlsplit(url).netloc for url in requested}
+        hosts = {urlsplit(url).netloc for url in requested_urls}
     assert errors == []
     assert hosts <= {urlsplit(address).netloc}
-    assert len(requested) > 5
+    assert len(requested_urls) > 5

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.ci
 def run_doctor(
     tmp_path: Path, bootstrap: str, tag: str, **properties: str
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Run `kraal doctor` for a distributed worker with its own topics; return the exit code and the findings."""
+    """Run `kraal doctor` for a distributed worker with its own topics. Return the exit code and the findings."""
     converter = "org.apache.kafka.connect.json.JsonConverter"
     lines = [
         f"bootstrap.servers={bootstrap}",
@@ -52,17 +52,17 @@ def select_kafka_findings(findings: list[dict[str, Any]]) -> list[tuple[str, str
     ]
 
 
-def create(bootstrap: str, name: str, partitions: int, policy: str, *, in_sync: int = 1) -> None:
+def create_topic(bootstrap: str, name: str, partitions: int, policy: str, *, in_sync: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     settings = {"cleanup.policy": policy, "min.insync.replicas": str(in_sync)}
     new_topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
     admin.create_topics([new_topic])[name].result(20)
     deadline_s = time.monotonic() + 20
-    while not is_known(admin, name):  # the controller responds before the broker has the topic
+    while not has_topic(admin, name):  # the controller responds before the broker has the topic
         assert time.monotonic() < deadline_s, f"the broker does not have the topic {name}"
 
 
-def is_known(admin: AdminClient, name: str) -> bool:
+def has_topic(admin: AdminClient, name: str) -> bool:
     try:
         admin.describe_topics(TopicCollection([name]))[name].result(20)
     except KafkaException:
@@ -80,8 +80,8 @@ def test_valid_worker_without_topics_passes(kafka: Broker, tmp_path: Path) -> No
 
 def test_unsuitable_topics_are_reported(kafka: Broker, tmp_path: Path) -> None:
     tag = uuid4().hex
-    create(kafka.bootstrap, f"config-{tag}", 2, "compact")
-    create(kafka.bootstrap, f"offset-{tag}", 2, "delete", in_sync=2)
+    create_topic(kafka.bootstrap, f"config-{tag}", 2, "compact")
+    create_topic(kafka.bootstrap, f"offset-{tag}", 2, "delete", in_sync=2)
     code, findings = run_doctor(tmp_path, kafka.bootstrap, tag)
     assert code == 1
     assert select_kafka_findings(findings) == [
@@ -103,7 +103,7 @@ def test_unavailable_broker_is_reported(tmp_path: Path) -> None:
         1,
         [("broker.reachable", "error"), ("topics.exist", "skipped")],
     )
-    [finding] = [each for each in findings if each["id"] == "broker.reachable"]
+    [finding] = [finding for finding in findings if finding["id"] == "broker.reachable"]
     assert "Connection refused" in finding["what"]
     assert "security.protocol" in finding["fix"]
 
@@ -114,35 +114,37 @@ def test_missing_permissions_of_the_worker_are_reported(
     kafka, tag = kafka_with_logins, uuid4().hex
     login = kafka.certificate()
     bootstrap = login.pop("bootstrap.servers")
-    create(kafka.plain, f"config-{tag}", 1, "compact")
+    create_topic(kafka.plain, f"config-{tag}", 1, "compact")
 
-    def acls() -> list[tuple[str, str]]:
+    def read_acl_findings() -> list[tuple[str, str]]:
         findings = run_doctor(tmp_path, bootstrap, tag, **login)[1]
         return [(finding["id"], finding["level"]) for finding in findings if finding["area"] == "acls"]
 
-    assert acls() == [*[("acls.topics", "error")] * 3, ("acls.group", "error")]
+    assert read_acl_findings() == [*[("acls.topics", "error")] * 3, ("acls.group", "error")]
 
     kafka.allow("TOPIC", f"config-{tag}", "READ")
     kafka.allow("GROUP", f"doctor-{tag}", "READ")
-    wait_until_equal(acls, [*[("acls.topics", "error")] * 3, ("acls.group", "ok")])
+    wait_until_equal(read_acl_findings, [*[("acls.topics", "error")] * 3, ("acls.group", "ok")])
 
-    with worker_in(kafka.plain, f"doctor-{tag}"):
-        assert acls()[-1] == ("acls.group", "ok")
+    with run_group_member(kafka.plain, f"doctor-{tag}"):
+        assert read_acl_findings()[-1] == ("acls.group", "ok")
 
     for kind in ("config", "offset", "status"):
         kafka.allow("TOPIC", f"{kind}-{tag}", "READ", "WRITE", "DESCRIBE_CONFIGS", "CREATE")
-    wait_until_equal(acls, [("acls.topics", "ok"), ("acls.group", "ok"), ("acls.cluster", "hint")])
+    wait_until_equal(
+        read_acl_findings, [("acls.topics", "ok"), ("acls.group", "ok"), ("acls.cluster", "hint")]
+    )
 
     for kind in ("offset", "status"):
-        create(kafka.plain, f"{kind}-{tag}", 1, "compact")
-    wait_until_equal(acls, [*[("acls.topics", "ok")] * 3, ("acls.group", "ok")])
+        create_topic(kafka.plain, f"{kind}-{tag}", 1, "compact")
+    wait_until_equal(read_acl_findings, [*[("acls.topics", "ok")] * 3, ("acls.group", "ok")])
 
 
 def test_broker_without_acls_passes_permission_checks(kafka: Broker, tmp_path: Path) -> None:
     tag = uuid4().hex
-    create(kafka.bootstrap, f"config-{tag}", 1, "compact")
+    create_topic(kafka.bootstrap, f"config-{tag}", 1, "compact")
     produce(kafka.bootstrap, f"config-{tag}", ahead_ms=3_600_000)
-    with worker_in(kafka.bootstrap, f"doctor-{tag}"):
+    with run_group_member(kafka.bootstrap, f"doctor-{tag}"):
         findings = run_doctor(tmp_path, kafka.bootstrap, tag)[1]
     assert [(finding["id"], finding["level"]) for finding in findings if finding["area"] == "acls"] == [
         ("acls.topics", "ok"),
@@ -154,7 +156,7 @@ def test_broker_without_acls_passes_permission_checks(kafka: Broker, tmp_path: P
 
 
 @contextmanager
-def worker_in(bootstrap: str, group: str) -> Iterator[None]:
+def run_group_member(bootstrap: str, group: str) -> Iterator[None]:
     """Keep a worker in a group, so that the group is not a consumer group."""
     member = KafkaMember(bootstrap, group, "w1")
     try:
@@ -176,7 +178,7 @@ def produce(bootstrap: str, topic: str, *, ahead_ms: int) -> None:
 def wait_until_equal(
     read_findings: Callable[[], list[tuple[str, str]]], expected: list[tuple[str, str]]
 ) -> None:
-    """Repeat a check until brokers apply a new ACL."""
+    """Repeat a check until it returns the expected findings, because brokers apply new ACLs with a delay."""
     deadline_s = time.monotonic() + 20
     while (findings := read_findings()) != expected and time.monotonic() < deadline_s:
         pass

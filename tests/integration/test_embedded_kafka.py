@@ -15,7 +15,7 @@ from kraal.cli.main import main
 from kraal.jars.errors import BrokerError
 
 
-def kraal(*arguments: str) -> Result:
+def run_kraal_kafka(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["kafka", *arguments])
 
 
@@ -31,7 +31,7 @@ def produce(bootstrap: str, topic: str, value: bytes) -> None:
         producer.close()
 
 
-def read_one(bootstrap: str, topic: str) -> bytes:
+def read_first_value(bootstrap: str, topic: str) -> bytes:
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=30_000
     )
@@ -45,7 +45,7 @@ def read_one(bootstrap: str, topic: str) -> bytes:
 
 def test_produced_record_is_consumed(bootstrap: str) -> None:
     produce(bootstrap, "embedded-one", b"hello")
-    assert read_one(bootstrap, "embedded-one") == b"hello"
+    assert read_first_value(bootstrap, "embedded-one") == b"hello"
 
 
 def test_records_survive_a_kill_and_stop_stops_the_broker(tmp_path: Path) -> None:
@@ -60,9 +60,11 @@ def test_records_survive_a_kill_and_stop_stops_the_broker(tmp_path: Path) -> Non
         assert get_pid(broker) is None
         broker.start()
         assert get_pid(broker) not in {None, first_pid}
-        assert read_one(broker.bootstrap, "kept") == b"still here"
-        listening = {c.laddr.ip for c in psutil.Process(broker.pid).net_connections() if c.status == "LISTEN"}
-        assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
+        assert read_first_value(broker.bootstrap, "kept") == b"still here"
+        listening_addresses = {
+            c.laddr.ip for c in psutil.Process(broker.pid).net_connections() if c.status == "LISTEN"
+        }
+        assert listening_addresses <= {"127.0.0.1", "::ffff:127.0.0.1"}
     finally:
         broker.stop()
     assert get_pid(broker) is None
@@ -71,19 +73,19 @@ def test_records_survive_a_kill_and_stop_stops_the_broker(tmp_path: Path) -> Non
 
 def test_foreign_broker_is_not_stopped(kafka: Broker, tmp_path: Path) -> None:
     options = ["--data-dir", str(tmp_path), "--port", str(kafka.port)]
-    started = kraal("start", *options)
-    assert (started.exit_code, started.stderr.count("\n")) == (1, 1)
-    assert f"Cannot use port {kafka.port} on 127.0.0.1" in started.stderr
-    stopped = kraal("stop", *options)
-    assert (stopped.exit_code, stopped.stderr.count("\n")) == (1, 1)
-    assert "Kraal did not start it" in stopped.stderr
+    start_result = run_kraal_kafka("start", *options)
+    assert (start_result.exit_code, start_result.stderr.count("\n")) == (1, 1)
+    assert f"Cannot use port {kafka.port} on 127.0.0.1" in start_result.stderr
+    stop_result = run_kraal_kafka("stop", *options)
+    assert (stop_result.exit_code, stop_result.stderr.count("\n")) == (1, 1)
+    assert "Kraal did not start it" in stop_result.stderr
     assert kafka.status().is_ready
 
 
 def test_port_of_another_server_is_reported_as_not_responding(kafka: Broker, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert kraal("start", "--data-dir", str(tmp_path), "--port", str(port)).exit_code == 1
+        assert run_kraal_kafka("start", "--data-dir", str(tmp_path), "--port", str(port)).exit_code == 1
     second_broker = Broker(kafka.data_dir, free_port())
     with pytest.raises(BrokerError, match=f"is already running on port {kafka.port}"):
         second_broker.start()
@@ -98,8 +100,11 @@ def test_invalid_settings_are_reported_with_the_reason(tmp_path: Path) -> None:
 
 def test_command_line_shows_the_status_and_stops_the_broker(tmp_path: Path) -> None:
     options = ["--data-dir", str(tmp_path), "--port", str(free_port())]
-    started = kraal("start", *options)
-    assert (started.exit_code, started.stdout.startswith("Kafka is ready on 127.0.0.1:")) == (0, True)
-    assert kraal("status", *options).exit_code == 0
-    assert kraal("stop", *options).output == "Kafka stopped\n"
-    assert kraal("status", *options).exit_code == 1
+    start_result = run_kraal_kafka("start", *options)
+    assert (start_result.exit_code, start_result.stdout.startswith("Kafka is ready on 127.0.0.1:")) == (
+        0,
+        True,
+    )
+    assert run_kraal_kafka("status", *options).exit_code == 0
+    assert run_kraal_kafka("stop", *options).output == "Kafka stopped\n"
+    assert run_kraal_kafka("status", *options).exit_code == 1

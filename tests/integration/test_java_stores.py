@@ -16,7 +16,7 @@ from tests.fakes.kafka.certificates import Certified, make_authority
 PASSWORD = "store secret"  # noqa: S105 - of temporary stores
 
 
-def keytool(*arguments: str, inputs: str = "") -> None:
+def run_keytool(*arguments: str, inputs: str = "") -> None:
     program = find_java().with_name("keytool")
     result = subprocess.run(
         [str(program), *arguments], input=inputs, capture_output=True, text=True, timeout=60, check=False
@@ -28,7 +28,7 @@ def create_trust_store(root: Certified, directory: Path, kind: str, *extra: str)
     certificate = directory / "ca.pem"
     certificate.write_text(root.pem)
     store = directory / "my trust.jks"
-    keytool(
+    run_keytool(
         *("-importcert", "-noprompt", "-alias", "ca", "-file", str(certificate), "-keystore", str(store)),
         *("-storetype", kind, "-storepass", PASSWORD, *extra),
     )
@@ -52,7 +52,7 @@ def test_jks_trust_store_is_read(tmp_path: Path, kind: str, password: str | None
 
 def create_java_key_store(directory: Path, key_password: str) -> dict[str, str]:
     store = directory / "me.jks"
-    keytool(
+    run_keytool(
         *("-genkeypair", "-alias", "me", "-keyalg", "EC", "-dname", "CN=me", "-keystore", str(store)),
         *("-storetype", "JKS", "-storepass", PASSWORD, "-keypass", key_password),
     )
@@ -68,21 +68,21 @@ def test_jks_key_store_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "reason"),
+    ("changed_settings", "reason"),
     [
-        ({"ssl.keystore.password": "wrong"}, "opened as JKS: ssl.keystore.password does not open it"),
+        ({"ssl.keystore.password": "wrong"}, "opened as JKS: ssl.keystore.password is wrong"),
         (
             {"ssl.key.password": "wrong1"},
-            "differs from the password of the store: ssl.key.password does not open it",
+            "differs from the password of the store: ssl.key.password is wrong",
         ),
         ({}, "differs from the password of the store: set ssl.key.password"),
     ],
     ids=["store", "key", "none"],
 )
 def test_jks_key_store_with_wrong_passwords_is_rejected(
-    tmp_path: Path, changed: dict[str, str], reason: str
+    tmp_path: Path, changed_settings: dict[str, str], reason: str
 ) -> None:
-    settings = create_java_key_store(tmp_path, "another secret") | changed
+    settings = create_java_key_store(tmp_path, "another secret") | changed_settings
     with pytest.raises(UnusableKeyStore, match=reason):
         read_identity(settings)
 
@@ -98,7 +98,7 @@ def test_command_in_the_error_message_converts_the_store(
             read_trust(make_settings(store, "truststore"))
     command = re.search(r"with: keytool (.*) and set ssl\.truststore\.location=(.*)$", str(raised.value))
     assert command is not None
-    keytool(*shlex.split(command[1]), inputs=f"{PASSWORD}\n" * 3)
+    run_keytool(*shlex.split(command[1]), inputs=f"{PASSWORD}\n" * 3)
     assert read_trust(make_settings(Path(command[2]), "truststore")) == root.pem
 
 
@@ -115,7 +115,7 @@ def test_pkcs12_trust_store_of_keytool_is_read(tmp_path: Path, extra: tuple[str,
 
 def test_pkcs12_key_store_of_keytool_is_read(tmp_path: Path) -> None:
     store = tmp_path / "me.p12"
-    keytool(
+    run_keytool(
         *("-genkeypair", "-alias", "me", "-keyalg", "EC", "-dname", "CN=me", "-keystore", str(store)),
         *("-storetype", "PKCS12", "-storepass", PASSWORD),
     )

@@ -1,6 +1,6 @@
 """Tests that an overloaded worker process keeps working, with real actors, threads and sockets and a fake engine.
 
-Runs small versions of the cases in `scripts/load_run` with low limits of the worker; the full cases are slow.
+Most tests run small versions of the cases in `scripts/load_run`, with low limits. The full cases are slow.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ def test_overloaded_worker_rejects_some_requests_and_responds_to_all() -> None:
 
 
 def test_large_bodies_do_not_exceed_the_memory_limit() -> None:
-    checks, internal, huge = check_no_faults(bodies(40, Limits(body_bytes=2_000_000)))
-    assert checks.responses.statuses[OK] > 0
-    assert checks.responses.statuses[BUSY] > 0
-    assert internal.responses.statuses[BUSY] > 0
-    assert set(internal.responses.statuses) <= {BUSY, HTTPStatus.FORBIDDEN}
-    assert set(huge.responses.statuses) == {TOO_LARGE}
+    validations, worker_requests, configs = check_no_faults(bodies(40, Limits(body_bytes=2_000_000)))
+    assert validations.responses.statuses[OK] > 0
+    assert validations.responses.statuses[BUSY] > 0
+    assert worker_requests.responses.statuses[BUSY] > 0
+    assert set(worker_requests.responses.statuses) <= {BUSY, HTTPStatus.FORBIDDEN}
+    assert set(configs.responses.statuses) == {TOO_LARGE}
 
 
 def test_connector_with_many_tasks_is_created_restarted_and_deleted() -> None:
-    created, restarted, deleted = check_no_faults(tasks(40))
-    assert set(created.responses.statuses) == {HTTPStatus.CREATED}
-    assert set(restarted.responses.statuses) == {ACCEPTED}
-    assert set(deleted.responses.statuses) == {HTTPStatus.NO_CONTENT}
+    creation, restart, deletion = check_no_faults(tasks(40))
+    assert set(creation.responses.statuses) == {HTTPStatus.CREATED}
+    assert set(restart.responses.statuses) == {ACCEPTED}
+    assert set(deletion.responses.statuses) == {HTTPStatus.NO_CONTENT}
 
 
 def test_long_config_topic_is_read_at_startup() -> None:
@@ -58,9 +58,9 @@ def test_long_config_topic_is_read_at_startup() -> None:
 
 
 def test_many_connectors_run_on_one_worker() -> None:
-    created, listed = check_no_faults(connectors(60))
-    assert created.responses.statuses == {HTTPStatus.CREATED: 60}
-    assert listed.responses.statuses == {OK: 100}
+    creations, listings = check_no_faults(connectors(60))
+    assert creations.responses.statuses == {HTTPStatus.CREATED: 60}
+    assert listings.responses.statuses == {OK: 100}
 
 
 @pytest.mark.slow

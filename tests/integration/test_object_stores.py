@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 READ_TIMEOUT_S = 60.0
 BUCKET = "lake"
-SOURCE = {"connector.class": "SparkSource", "spark.format": "text", "path": f"s3a://{BUCKET}/in"}
-SINK = {"connector.class": "SparkSink", "spark.format": "text", "path": f"s3a://{BUCKET}/out"}
+SOURCE_CONFIG = {"connector.class": "SparkSource", "spark.format": "text", "path": f"s3a://{BUCKET}/in"}
+SINK_CONFIG = {"connector.class": "SparkSink", "spark.format": "text", "path": f"s3a://{BUCKET}/out"}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 def worker(
     kafka: Broker, store: S3Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[WorkerProcess]:
-    process = WorkerProcess(tmp_path_factory.mktemp("worker"), kafka.bootstrap, properties=store.worker)
+    process = WorkerProcess(
+        tmp_path_factory.mktemp("worker"), kafka.bootstrap, properties=store.worker_properties
+    )
     process.start()
     yield process
     process.close()
@@ -69,7 +71,7 @@ def test_objects_are_read_once_in_the_order_of_their_names(
 ) -> None:
     topic = "objects-in"
     create_topic(kafka.bootstrap, topic)
-    worker.create("objects-source", {**SOURCE, "topic": topic, "file.batch.bytes": "1"})
+    worker.create("objects-source", {**SOURCE_CONFIG, "topic": topic, "file.batch.bytes": "1"})
     worker.wait_for_states("objects-source", ["RUNNING", "RUNNING"])
     store.put(BUCKET, "in/b c.txt", b"3\n4\n")
     worker.wait_until("the first object was read", lambda: read_values(kafka, topic) == ["3", "4"])
@@ -94,16 +96,16 @@ def test_object_sink_has_each_record_once_after_kills(
     create_topic(kafka.bootstrap, topic)
     file.touch()
     worker.create("lines", {"connector.class": "FileStreamSource", "file": str(file), "topic": topic})
-    worker.create("objects-sink", {**SINK, "topics": topic})
+    worker.create("objects-sink", {**SINK_CONFIG, "topics": topic})
     count = 0
     for kill in (True, True, True, False):
-        before = find_end_offset(store, topic)
+        end_offset_before = find_end_offset(store, topic)
         with file.open("a", encoding="ascii") as lines:
             lines.writelines(f"{number}\n" for number in range(count, count + 20_000))
         count += 20_000
         worker.wait_until(
             "new objects were written",
-            lambda before=before: find_end_offset(store, topic) > before,  # type: ignore[misc]
+            lambda end_offset_before=end_offset_before: find_end_offset(store, topic) > end_offset_before,  # type: ignore[misc]
         )
         if kill:
             worker.kill()
@@ -122,7 +124,7 @@ def test_worker_without_the_jars_reports_the_missing_setting(kafka: Broker, tmp_
     process = WorkerProcess(tmp_path, kafka.bootstrap)
     process.start()
     try:
-        response = process.post("/connectors", {"name": "no", "config": {**SOURCE, "topic": "t"}})
+        response = process.post("/connectors", {"name": "no", "config": {**SOURCE_CONFIG, "topic": "t"}})
     finally:
         process.close()
     assert response.status == 400

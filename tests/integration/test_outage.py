@@ -28,16 +28,16 @@ log = logging.getLogger(__name__)
 OUTAGE_S = 600.0
 RECOVERY_TIMEOUT_S = 300.0
 """Maximum time until all connectors run again on a busy machine."""
-BACKLOG = 200_000
+BACKLOG_LINES = 200_000
 """Number of lines in flight when the broker is killed."""
-SLOW_S = 10.0
+MAX_RESPONSE_S = 10.0
 POLL_INTERVAL_S = 1.0
 PROPERTIES = {"spark.master": "local[4]", "spark.driver.memory": "768m"}
 GROUP = "outage"
 
 
 class StatusPoller:
-    """Polls the statuses of a worker in its own thread."""
+    """A thread that polls the statuses of a worker."""
 
     def __init__(self, outlets: Outlets) -> None:
         self.problems: list[str] = []
@@ -65,13 +65,13 @@ class StatusPoller:
                 self.poll_count += 1
 
     def _poll(self, client: httpx2.Client, path: str) -> None:
-        began = time.monotonic()
+        start_s = time.monotonic()
         try:
             response = client.get(path)
         except httpx2.TransportError as exc:
             self.problems.append(f"{path}: {exc!r}")
             return
-        self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+        self.slowest_s = max(self.slowest_s, time.monotonic() - start_s)
         if response.status_code != httpx2.codes.OK or '"FAILED"' in response.text:
             self.problems.append(f"{path}: {response.status_code} {response.text}")
 
@@ -132,12 +132,12 @@ def test_ten_minute_broker_outage_causes_no_failures_and_loses_no_records(
         outlet.wait_until_through(RECOVERY_TIMEOUT_S)
     with _poll_all(outlets) as pollers:
         for outlet in outlets:
-            outlet.write(BACKLOG)
+            outlet.write(BACKLOG_LINES)
         for outlet in outlets:
             outlet.wait_until_flowing(RECOVERY_TIMEOUT_S)
         broker.kill()
-        began, outage = time.monotonic(), threading.Event()  # never set; waits for the time to pass
-        while time.monotonic() - began < OUTAGE_S and not outage.wait(POLL_INTERVAL_S):
+        start_s, outage = time.monotonic(), threading.Event()  # never set; waits for the time to pass
+        while time.monotonic() - start_s < OUTAGE_S and not outage.wait(POLL_INTERVAL_S):
             for outlet in outlets:
                 outlet.write(20)
         broker.start()
@@ -147,18 +147,18 @@ def test_ten_minute_broker_outage_causes_no_failures_and_loses_no_records(
             outlet.wait_until_running(RECOVERY_TIMEOUT_S)
             outlet.wait_until_through(RECOVERY_TIMEOUT_S)
             log.info(
-                "%s: all records delivered %.0f s after the broker was back",
+                "%s: all records delivered %.0f s after the broker restarted",
                 outlet.name,
                 time.monotonic() - restart_s,
             )
-    for poller, each in zip(pollers, outlets, strict=True):
-        each.wait_until_running(RECOVERY_TIMEOUT_S)
+    for poller, outlet in zip(pollers, outlets, strict=True):
+        outlet.wait_until_running(RECOVERY_TIMEOUT_S)
         assert poller.problems == [], poller.problems[:3]
         assert poller.poll_count > OUTAGE_S / (10 * POLL_INTERVAL_S)
-        assert poller.slowest_s < SLOW_S
-        repeats = each.repeats()
-        log.info("%s: slowest response %.2f s, duplicate lines: %s", each.name, poller.slowest_s, repeats)
-        assert repeats["spark-sink"] == repeats[f"{each.name}-rows"], (
+        assert poller.slowest_s < MAX_RESPONSE_S
+        repeats = outlet.repeats()
+        log.info("%s: slowest response %.2f s, duplicate lines: %s", outlet.name, poller.slowest_s, repeats)
+        assert repeats["spark-sink"] == repeats[f"{outlet.name}-rows"], (
             "the file sink must have each record once"
         )
     statuses = [

@@ -21,7 +21,7 @@ from tests.fakes.spark.pipe import create_topic
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 DRIVER = "org.postgresql:postgresql:42.7.13"
-NEWER = "org.postgresql:postgresql:42.7.14"
+NEWER_DRIVER = "org.postgresql:postgresql:42.7.14"
 FETCH_TIMEOUT_S = 600.0
 
 
@@ -41,7 +41,7 @@ def worker(kafka: Broker, tmp_path: Path) -> Iterator[WorkerProcess]:
 
 
 def run_plugins(*arguments: str) -> list[str]:
-    """Run `kraal plugins`; return its output lines."""
+    """Run `kraal plugins`, and return the lines of its output."""
     code = "from kraal.cli.main import main; main()"
     result = subprocess.run(
         [sys.executable, "-c", code, "plugins", *arguments],
@@ -79,9 +79,9 @@ def test_added_driver_is_available_after_a_restart(
     assert "org.postgresql.Driver" in worker.traces("orders")[0], "Spark must not have the driver yet"
 
     lines = run_plugins("add", DRIVER, "--lock", str(lock), "--worker", worker.url)
-    locked = read_lock(lock)
-    assert locked.added == (DRIVER,)
-    assert DRIVER in [jar.name for jar in locked.jars]
+    lock_content = read_lock(lock)
+    assert lock_content.added == (DRIVER,)
+    assert DRIVER in [jar.name for jar in lock_content.jars]
     worker_id = worker.url.partition("//")[2]
     assert lines[-3:-1] == [
         f"kraal.plugins.lock={lock}",
@@ -99,10 +99,10 @@ def test_added_driver_is_available_after_a_restart(
     worker.start()
     worker.wait_for_states("orders", ["RUNNING", "RUNNING"])
     worker.wait_until("the rows were in the table", lambda: _read_rows(database) == ["0", "1", "2"])
-    lines = run_plugins("add", NEWER, "--lock", str(lock), "--worker", worker.url)
+    lines = run_plugins("add", NEWER_DRIVER, "--lock", str(lock), "--worker", worker.url)
     worker_id = worker.url.partition("//")[2]
     assert lines[-1] == f"A restart of worker {worker_id} stops: idle-0, orders-0"
-    assert [jar.name for jar in read_lock(lock).jars if "postgresql" in jar.name] == [NEWER]
+    assert [jar.name for jar in read_lock(lock).jars if "postgresql" in jar.name] == [NEWER_DRIVER]
 
 
 def _read_rows(database: PostgreSQL) -> list[str]:

@@ -21,12 +21,12 @@ from tests.fakes.kafka.refusing_proxy import RefusingProxy
 from tests.fakes.spark.pipe import create_topic
 
 WRITE_TIMEOUT_S = 30.0
-PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
+WRITE_PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
 ONE_RECORD_PER_REQUEST = {"producer.override.batch.size": "1"}
 
 
 class Writer:
-    """Writes batches with a producer in the worker, and waits until the batches are acknowledged."""
+    """A writer that sends batches with the worker's producers, and waits for acknowledgements."""
 
     def __init__(self, topic: str, configs: Mapping[str, str]) -> None:
         self._topic = topic
@@ -42,10 +42,10 @@ class Writer:
             table=pa.table({"value": values}),
             topic=self._topic,
             offsets={},
-            plan=PLAN,
+            plan=WRITE_PLAN,
             done=results.put,
             size=10,
-            producer=self._configs,
+            producer_configs=self._configs,
         )
         self.producers.put(batch, self)
         assert isinstance(results.get(timeout=WRITE_TIMEOUT_S), BatchDone)
@@ -62,7 +62,7 @@ def test_rejected_request_is_retried_before_the_next_one(kafka: Broker) -> None:
         proxy.refuse_next()
         writer.write([b"1", b"2", b"3"])
         writer.producers.close()
-        assert proxy.refused == 1
+        assert proxy.refused_count == 1
     assert not writer.jobs
     assert [record.value for record in read_topic(kafka.bootstrap, topic, timeout_s=WRITE_TIMEOUT_S)] == [
         b"0",

@@ -32,7 +32,7 @@ from kraal.kafka.tokens import TokenProvider
 from kraal.plugins.api import SourceBatch
 from tests.fakes.kafka.secured_kafka import SECRET, SecuredKafka
 from tests.fakes.spark import plugins
-from tests.fakes.spark.stage import Stage
+from tests.fakes.spark.stage import TaskHarness
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,7 @@ def _grant_permissions(kafka_with_logins: SecuredKafka) -> None:
     kafka_with_logins.allow("GROUP", "connect-", "READ")
 
 
-def pem_inline(kafka: SecuredKafka) -> dict[str, str]:
+def inline_pem_settings(kafka: SecuredKafka) -> dict[str, str]:
     """Return the settings of a certificate as single-line values of a properties file."""
     return {
         **kafka.certificate(),
@@ -66,7 +66,7 @@ def pem_inline(kafka: SecuredKafka) -> dict[str, str]:
     }
 
 
-def pem_file(kafka: SecuredKafka) -> dict[str, str]:
+def pem_file_settings(kafka: SecuredKafka) -> dict[str, str]:
     """Return settings with a PEM trust store file."""
     file = kafka.directory / "ca.pem"
     file.write_text(kafka.root.pem)
@@ -78,10 +78,10 @@ def pem_file(kafka: SecuredKafka) -> dict[str, str]:
 LOGINS: Logins = {
     "SCRAM-SHA-512, PKCS12": lambda kafka: kafka.login("SCRAM-SHA-512"),
     "SCRAM-SHA-256, PKCS12": lambda kafka: kafka.login("SCRAM-SHA-256"),
-    "PLAIN, PEM file": pem_file,
+    "PLAIN, PEM file": pem_file_settings,
     "OAUTHBEARER": lambda kafka: kafka.token(),
     "certificate, PKCS12": lambda kafka: kafka.certificate(),
-    "certificate, PEM inline": pem_inline,
+    "certificate, PEM inline": inline_pem_settings,
 }
 with_each_login = pytest.mark.parametrize("login", LOGINS)
 
@@ -93,7 +93,7 @@ def create_topic(kafka: SecuredKafka, prefix: str = PREFIX) -> str:
     return name
 
 
-def overrides(settings: dict[str, str]) -> dict[str, str]:
+def make_overrides(settings: dict[str, str]) -> dict[str, str]:
     """Return the settings with the prefixes of a connector's client overrides."""
     return {
         f"{client}.override.{key}": value
@@ -107,13 +107,15 @@ def python_client(settings: dict[str, str], scratch: Path) -> Any:
 
 
 @with_each_login
-def test_librdkafka_connects(kafka_with_logins: SecuredKafka, login: str) -> None:
+def test_librdkafka_connects_with_each_login(kafka_with_logins: SecuredKafka, login: str) -> None:
     settings = LOGINS[login](kafka_with_logins)
     assert read_cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=60)
 
 
 @with_each_login
-def test_kafka_python_connects(kafka_with_logins: SecuredKafka, login: str, tmp_path: Path) -> None:
+def test_kafka_python_connects_with_each_login(
+    kafka_with_logins: SecuredKafka, login: str, tmp_path: Path
+) -> None:
     client = python_client(LOGINS[login](kafka_with_logins), tmp_path)
     try:
         client._manager.bootstrap(10_000)
@@ -166,10 +168,10 @@ def test_source_topics_are_created_according_to_permissions(
 @pytest.mark.parametrize(
     "login", ["SCRAM-SHA-512, PKCS12", "PLAIN, PEM file", "OAUTHBEARER", "certificate, PEM inline"]
 )
-def test_spark_writes_and_a_sink_reads(
+def test_source_and_sink_authenticate_with_client_overrides(
     kafka_with_logins: SecuredKafka,
     login: str,
-    stage: Stage,
+    harness: TaskHarness,
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -179,7 +181,7 @@ def test_spark_writes_and_a_sink_reads(
         jvm: Any = spark.sparkContext._jvm
         jvm.java.lang.System.setProperty(ALLOWED_URLS, kafka.endpoint.url)
         monkeypatch.setenv("KAFKA_OPTS", f"-D{ALLOWED_URLS}={kafka.endpoint.url}")
-    topic, config = create_topic(kafka), overrides(LOGINS[login](kafka))
+    topic, config = create_topic(kafka), make_overrides(LOGINS[login](kafka))
     values = [
         f"v{number}" for number in range(600)
     ]  # too many for the small-batch reader, so that Spark reads them
@@ -187,14 +189,14 @@ def test_spark_writes_and_a_sink_reads(
         offsets={SourcePartition.of({"a": "b"}): {"n": 1}}, table=pa.table({"value": values}), topic=topic
     )
     plugins.BATCHES[task].append(batch)
-    source = stage.open(task, config=config)
+    source = harness.open(task, config=config)
     source.expect(Opened)
     source.run.next()
     assert source.expect(BatchDone).records == len(values)
     source.run.stop()
     source.expect(Stopped)
 
-    sink = stage.open(task, "ListSink", {**config, "topics": topic})
+    sink = harness.open(task, "ListSink", {**config, "topics": topic})
     sink.expect(Opened)
     read_count = 0
     while read_count < len(values):
@@ -209,13 +211,13 @@ def test_spark_writes_and_a_sink_reads(
 
 
 def test_connector_gets_no_tokens_from_a_disallowed_url(
-    kafka_with_logins: SecuredKafka, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    kafka_with_logins: SecuredKafka, harness: TaskHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KAFKA_OPTS", raising=False)
-    task, config = f"secured-{uuid.uuid4().hex[:8]}", overrides(kafka_with_logins.token())
+    task, config = f"secured-{uuid.uuid4().hex[:8]}", make_overrides(kafka_with_logins.token())
     url = kafka_with_logins.endpoint.url
     for connector in ("ListSource", "ListSink"):
-        trace = stage.open(task, connector, {**config, "topics": "t"}).expect(Failed).trace
+        trace = harness.open(task, connector, {**config, "topics": "t"}).expect(Failed).trace
         for client in ("producer", "consumer"):
             key = f"{client}.override.sasl.oauthbearer.token.endpoint.url"
             assert f"Invalid value {url} for configuration {key}: The URL cannot" in trace
@@ -245,19 +247,19 @@ def test_kafka_python_reports_a_wrong_password(
 
 @pytest.mark.parametrize("connector", ["ListSource", "ListSink"])
 def test_wrong_password_fails_a_task_and_is_logged(
-    kafka_with_logins: SecuredKafka, stage: Stage, connector: str
+    kafka_with_logins: SecuredKafka, harness: TaskHarness, connector: str
 ) -> None:
     task = f"secured-{uuid.uuid4().hex[:8]}"
     topic = create_topic(kafka_with_logins)
-    config = overrides(kafka_with_logins.login("PLAIN", password="hush"))  # noqa: S106 - a wrong password
+    config = make_overrides(kafka_with_logins.login("PLAIN", password="hush"))  # noqa: S106 - a wrong password
     batch = SourceBatch(offsets={}, table=pa.table({"value": ["a"]}), topic=topic)
     plugins.BATCHES[task].append(batch)
     if connector == "ListSource":
         config["producer.override.max.block.ms"] = "5000"
-    opening = stage.open(task, connector, {**config, "topics": topic})
-    opening.expect(Opened)
-    opening.run.next()
-    trace = opening.expect(Failed).trace
+    observer = harness.open(task, connector, {**config, "topics": topic})
+    observer.expect(Opened)
+    observer.run.next()
+    trace = observer.expect(Failed).trace
     assert "Authentication failed" in trace
     assert "hush" not in trace
 
@@ -279,9 +281,9 @@ def test_broker_with_an_untrusted_certificate_is_rejected(
     with pytest.raises(StoreError, match=r"certificate (could not be verified|verify failed)"):
         read_cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=2)
     context = kafka_python_options(settings, scratch=tmp_path, tokens=TokenProvider)["ssl_context"]
-    plain = socket.create_connection(("127.0.0.1", kafka_with_logins.sasl_port))
-    with plain, pytest.raises(ssl.SSLCertVerificationError):
-        context.wrap_socket(plain, server_hostname="127.0.0.1")
+    plain_socket = socket.create_connection(("127.0.0.1", kafka_with_logins.sasl_port))
+    with plain_socket, pytest.raises(ssl.SSLCertVerificationError):
+        context.wrap_socket(plain_socket, server_hostname="127.0.0.1")
 
 
 def test_certificate_of_another_host_is_accepted_only_without_verification(
@@ -291,5 +293,5 @@ def test_certificate_of_another_host_is_accepted_only_without_verification(
     address = settings["bootstrap.servers"].replace("127.0.0.1", "localhost")
     with pytest.raises(StoreError, match=r"hostname mismatch|verify failed"):
         read_cluster_id(address, librdkafka_options(settings), timeout_s=2)
-    without_verification = {**settings, "ssl.endpoint.identification.algorithm": ""}
-    assert read_cluster_id(address, librdkafka_options(without_verification), timeout_s=60)
+    unverified_settings = {**settings, "ssl.endpoint.identification.algorithm": ""}
+    assert read_cluster_id(address, librdkafka_options(unverified_settings), timeout_s=60)

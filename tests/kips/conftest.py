@@ -31,7 +31,7 @@ class SimulatedTransport:
         return await self._clusters[-1].forward(request)
 
     async def aclose(self) -> None:
-        """Do nothing."""
+        """No-op."""
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 def make_connect(
     mode: str, seed: int, make_cluster: Callable[..., ConnectCluster]
 ) -> Callable[..., ConnectCluster]:
-    """Return a factory of clusters with the given properties, in both modes."""
+    """Return a factory `make_connect(properties, **rest_settings)` of clusters, in both modes."""
     return lambda properties=None, **rest_settings: make_cluster(
         MODES[mode], seed, properties, **rest_settings
     )

@@ -1,7 +1,8 @@
-"""Simulates a worker, or a group of three, with the REST API, in one thread and virtual time, ordered by a seed.
+"""Simulation of one worker, or of a group of three workers, with the REST API.
 
-A request runs the actors step by step until its response is available; time advances only when no message is due. In
-the group, consecutive requests go to different workers, which forward them to the responsible worker.
+The simulation runs in one thread and in virtual time; a seed determines the order of events. A request runs the actors
+step by step until its response is available; time advances only when no message is due. In the group, consecutive
+requests go to different workers, which forward them to the responsible worker.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 MAX_IDLE_TURNS = 25
 """Number of event loop turns without a message after which time advances. A response takes a few turns to arrive."""
 REQUEST_TIMEOUT_S = 100.0
-"""Virtual seconds of a request after which time no longer advances, so that only a real timeout can end it."""
+"""Virtual seconds of a request after which time stops, so that only a real timeout can end the request."""
 Json = dict[str, Any]
 
 
@@ -76,7 +77,7 @@ class RestEndpoint:
 
 
 class ConnectCluster(ABC):
-    """A simulated Connect cluster of one standalone or three distributed workers, with the actions of tests."""
+    """A simulated Connect cluster of one standalone or three distributed workers, with methods for tests."""
 
     mode = ""
 
@@ -188,9 +189,9 @@ class ConnectCluster(ABC):
         watched_urls: Sequence[str],
         bodies: list[Any],
     ) -> Response:
-        sending = asyncio.ensure_future(self._send(method, url, path, body))
+        response_future = asyncio.ensure_future(self._send(method, url, path, body))
         start_s, idle_turns = self.scheduler.clock.now(), 0
-        while not sending.done():
+        while not response_future.done():
             await asyncio.sleep(0)
             if self.scheduler.step():
                 idle_turns = 0
@@ -207,7 +208,7 @@ class ConnectCluster(ABC):
                     self.scheduler.clock.advance_to(due)
                 else:
                     await asyncio.sleep(0.001)  # only the timeout of the request can end it
-        return sending.result()
+        return response_future.result()
 
     async def _send(self, method: str, url: str, path: str, body: Json | None = None) -> Response:
         transport = self._endpoint(url).app
@@ -274,11 +275,11 @@ class ConnectCluster(ABC):
         self.connector_contexts.contexts[name].raise_error(RuntimeError("failed by a test"))
 
     def feed(self, name: str, task: int, records: int) -> None:
-        """Feed this many records to a task."""
+        """Feed `records` records to a task."""
         self.find_engine(name, task).feed(TaskId(ConnectorName(name), task), records)
 
     def set_topic(self, name: str) -> None:
-        """Make all tasks use this topic from now on."""
+        """Set the topic that all tasks use."""
         for engine in self.engines():
             engine._topic = name
 
@@ -292,7 +293,7 @@ class ConnectCluster(ABC):
         self._rest_settings = rest_settings
         self._endpoints.clear()
 
-    def get_written(self, name: str, task: int) -> list[int]:
+    def get_written_numbers(self, name: str, task: int) -> list[int]:
         """Return the numbers of the records written by a task."""
         return self.engines()[0].written.get(TaskId(ConnectorName(name), task), [])
 
@@ -330,9 +331,9 @@ class ConnectCluster(ABC):
 
     def starts(self, name: str) -> tuple[int, ...]:
         """Return the number of starts of the connector's instance and of each task, in order."""
-        started = [task for engine in self.engines() for task in engine.opened if task.connector == name]
-        tasks = 1 + max((task.task for task in started), default=-1)
-        counts = [started.count(TaskId(ConnectorName(name), number)) for number in range(tasks)]
+        opened_tasks = [task for engine in self.engines() for task in engine.opened if task.connector == name]
+        task_count = 1 + max((task.task for task in opened_tasks), default=-1)
+        counts = [opened_tasks.count(TaskId(ConnectorName(name), number)) for number in range(task_count)]
         return (FakeSourceConnector.calls.count((name, "start")), *counts)
 
 

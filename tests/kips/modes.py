@@ -32,16 +32,19 @@ class OneWorker(ConnectCluster):
         **rest_settings: Any,
     ) -> None:
         super().__init__(connector_contexts, seed, properties, **rest_settings)
-        self._all: list[EmbeddedWorker] = []
+        self._started_workers: list[EmbeddedWorker] = []
         self._outside = Outside()
         self._start({})
 
     def _start(self, stores: Json) -> None:
         engine = FakeEngine(outside=self._outside)
         self.worker = EmbeddedWorker(seed=self.seed, engine=engine, properties=self.properties, **stores)
-        self._all.append(self.worker)
+        self._started_workers.append(self.worker)
         self.scheduler = self.worker.scheduler
-        self.config_log, self.status_log = _memory(self.worker.config_log), _memory(self.worker.status_log)
+        self.config_log, self.status_log = (
+            _as_memory_log(self.worker.config_log),
+            _as_memory_log(self.worker.status_log),
+        )
 
     @override
     def workers(self) -> Mapping[str, Assembly]:
@@ -53,11 +56,11 @@ class OneWorker(ConnectCluster):
 
     @override
     def engines(self) -> list[FakeEngine]:
-        return [worker.fake for worker in self._all]
+        return [worker.fake for worker in self._started_workers]
 
     @override
     def addresses(self, actor: str, url: str | None) -> list[Address]:
-        return [each for each in self.scheduler.addresses() if each.name == actor]
+        return [address for address in self.scheduler.addresses() if address.name == actor]
 
     @override
     def advance_until_idle(self) -> None:
@@ -67,13 +70,13 @@ class OneWorker(ConnectCluster):
     def restart_workers(self, *, is_graceful: bool = True) -> None:
         if is_graceful:
             self.worker.close()
-        previous = self.worker
-        for task in previous.fake.running:  # the process of these tasks has exited
-            previous.fake.abandon(task)
+        previous_worker = self.worker
+        for task in previous_worker.fake.running:  # the process of these tasks has exited
+            previous_worker.fake.abandon(task)
         stores = {
-            "config_log": previous.config_log,
-            "status_log": previous.status_log,
-            "offsets": previous.offsets,
+            "config_log": previous_worker.config_log,
+            "status_log": previous_worker.status_log,
+            "offsets": previous_worker.offsets,
         }
         self._start(stores)
         self.advance_until_idle()
@@ -111,7 +114,7 @@ class ThreeWorkers(ConnectCluster):
 
     @override
     def addresses(self, actor: str, url: str | None) -> list[Address]:
-        return [each._host.address(actor) for each in self.cluster.alive if url in (None, each.url)]
+        return [worker._host.address(actor) for worker in self.cluster.alive if url in (None, worker.url)]
 
     @override
     def advance_until_idle(self) -> None:
@@ -150,6 +153,6 @@ class ThreeWorkers(ConnectCluster):
         return worker.url
 
 
-def _memory(log: Any) -> MemoryLog:
-    memory: MemoryLog = log
-    return memory
+def _as_memory_log(log: Any) -> MemoryLog:
+    memory_log: MemoryLog = log
+    return memory_log

@@ -1,4 +1,4 @@
-"""KIP-52: pause, resume, restart.
+"""Tests for KIP-52: requests that pause, resume and restart connectors and tasks.
 
 The available page shows the difference between two versions; where two words run together, the second one is current
 (`POSTPUT` means PUT).
@@ -55,7 +55,7 @@ def test_pause_suspends_the_connector_and_its_tasks(connect: ConnectCluster) -> 
     assert FakeSourceConnector.calls[-1] == (NAME, "stop")
     connect.feed(NAME, 0, 10)
     connect.advance_until_idle()
-    assert connect.get_written(NAME, 0) == []
+    assert connect.get_written_numbers(NAME, 0) == []
 
 
 def test_resume_continues_without_loss(connect: ConnectCluster) -> None:
@@ -73,11 +73,11 @@ def test_resume_continues_without_loss(connect: ConnectCluster) -> None:
     put_and_wait(connect, "pause")
     connect.feed(NAME, 0, 5)
     connect.advance_until_idle()
-    assert connect.get_written(NAME, 0) == list(range(5))
+    assert connect.get_written_numbers(NAME, 0) == list(range(5))
     assert connect.post(f"{CONNECTOR_PATH}/resume").status == 405
     assert put_and_wait(connect, "resume") == 202
     assert connect.states(NAME) == ["RUNNING"] * 3
-    assert connect.get_written(NAME, 0) == list(range(10))
+    assert connect.get_written_numbers(NAME, 0) == list(range(10))
 
 
 @pytest.mark.parametrize("action", ["pause", "resume"])
@@ -111,7 +111,7 @@ def test_pause_and_resume_of_an_unknown_connector_return_404(connect: ConnectClu
 
 @pytest.mark.parametrize("is_graceful", [True, False])
 def test_paused_state_survives_restarts_of_workers(connect: ConnectCluster, *, is_graceful: bool) -> None:
-    """It also survives restarts of the connector and its tasks.
+    """The state also survives restarts of the connector and its tasks.
 
     > The paused state is persistent, which means that the connector will stay paused even after cluster
     > restartsrebalances or is restarted.
@@ -130,7 +130,7 @@ def test_paused_state_survives_restarts_of_workers(connect: ConnectCluster, *, i
 
 
 def test_target_state_is_written_to_the_config_log(connect: ConnectCluster) -> None:
-    """The key and the newer field have the names of Connect.
+    """The record has the key and the fields of Connect's record; `state.v2` is newer than the KIP.
 
     > The record value will contain a simple object with a "state" property indicating the state of the connector and
     > will be serialized using the internal value converter (the same as we do for config objects themselves).

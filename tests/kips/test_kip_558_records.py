@@ -22,7 +22,7 @@ def use_topic(connect: ConnectCluster, topic: str, *, task: int = 0, name: str =
 
 @pytest.mark.parametrize("sink", [False, True])
 def test_first_record_makes_a_topic_active(connect: ConnectCluster, *, sink: bool) -> None:
-    """This applies to sources and sinks.
+    """Sources and sinks are tested.
 
     > When a connector is configured to run in a Connect cluster for the first time, its set of active topics is
     > empty.
@@ -137,7 +137,7 @@ def test_latest_record_determines_whether_a_topic_is_active(connect: ConnectClus
 
 
 def test_active_topic_is_written_only_once(connect: ConnectCluster) -> None:
-    """Neither another task or worker nor a restart writes it again.
+    """No other task or worker writes the record again, and neither does a restart.
 
     > As soon as a worker detects the addition of a topic to a connector's set of active topics, the worker will not
     > post to the status.storage.topic additional update records for the connector and this newly-detected active

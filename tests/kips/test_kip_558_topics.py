@@ -21,7 +21,7 @@ TOPICS = f"/connectors/{NAME}/topics"
 
 
 def use_topics(connect: ConnectCluster, *topics: str, name: str = NAME, task: int = 0) -> None:
-    """Make a task use topics, one after the other."""
+    """Make a task use topics, in order."""
     for topic in topics:
         connect.set_topic(topic)
         connect.feed(name, task, 5)
@@ -37,7 +37,7 @@ def list_tombstones(connect: ConnectCluster, after: int) -> set[str]:
 
 
 def test_get_returns_all_topics_since_creation(connect: ConnectCluster) -> None:
-    """This is the example of the KIP.
+    """The names are those of the example in the KIP.
 
     > A GET /connectors/{name}/topics endpoint.
 
@@ -144,7 +144,7 @@ def test_reset_succeeds_without_topics_and_after_deletion(connect: ConnectCluste
 
 @pytest.mark.parametrize("query", ["", "?includeTasks=true"])
 def test_restart_keeps_active_topics(connect: ConnectCluster, query: str) -> None:
-    """This applies to both forms of the restart request.
+    """Both forms of the restart request are tested.
 
     > Just restarting a connector (without altering the configuration) has no effect on the recorded set of active
     > topics for that connector.
@@ -256,7 +256,7 @@ def parse_properties(mode: str, **properties: str) -> Any:
     [("topic.tracking.enable", "topic_tracking"), ("topic.tracking.allow.reset", "topic_tracking_reset")],
 )
 def test_settings_are_booleans_with_default_true(mode: str, key: str, field: str) -> None:
-    """The KIP has a table of the settings.
+    """The KIP lists both settings in a table.
 
     > Topic tracking will be enabled by default, as will the ability to reset the set of active topics for a
     > connector.
@@ -265,10 +265,12 @@ def test_settings_are_booleans_with_default_true(mode: str, key: str, field: str
 
     > topic.tracking.allow.reset booleantruetrue, falseWhether to allow requests to reset
     """
-    [declared] = [
-        each for each in {"standalone": STANDALONE, "distributed": DISTRIBUTED}[mode] if each.name == key
+    [setting] = [
+        config_key
+        for config_key in {"standalone": STANDALONE, "distributed": DISTRIBUTED}[mode]
+        if config_key.name == key
     ]
-    assert (declared.type, declared.default) == ("BOOLEAN", True)
+    assert (setting.type, setting.default) == ("BOOLEAN", True)
     assert getattr(parse_properties(mode), field) is True
     for text, value in (("true", True), ("false", False)):
         assert getattr(parse_properties(mode, **{key: text}), field) is value

@@ -13,10 +13,10 @@ _STATUS = re.compile(
 _TASK = re.compile(r"task=\"(\d+)\"")
 
 
-def parse_statuses(scraped: str) -> set[tuple[str, str]]:
-    """Return pairs of `connector` or a task number, and a state, in a scrape."""
+def parse_statuses(scrape: str) -> set[tuple[str, str]]:
+    """Return the instances in a scrape, as `connector` or a task number, with their states."""
     states: set[tuple[str, str]] = set()
-    for line in _STATUS.finditer(scraped):
+    for line in _STATUS.finditer(scrape):
         task = _TASK.search(line[0])
         states.add((task[1] if task else "connector", line[2]))
     return states
@@ -30,8 +30,10 @@ def test_metrics_report_restarting(connect: ConnectCluster) -> None:
     > one of: "unassigned", "running", "paused", "failed", "restarting" or "destroyed"
     """
     connect.create(NAME, tasks=2)
-    before = {each for url in connect.workers() for each in parse_statuses(connect.get("/metrics", url).text)}
-    assert before == {("connector", "running"), ("0", "running"), ("1", "running")}
+    initial_statuses = {
+        status for url in connect.workers() for status in parse_statuses(connect.get("/metrics", url).text)
+    }
+    assert initial_statuses == {("connector", "running"), ("0", "running"), ("1", "running")}
     path = f"/connectors/{NAME}/restart?includeTasks=true"
     _, scrapes = connect.request_and_watch(
         "POST", path, watch="/metrics", via=connect.leader(), everywhere=True
@@ -46,5 +48,5 @@ def test_metrics_report_restarting(connect: ConnectCluster) -> None:
     assert {("connector", "restarting"), ("0", "restarting"), ("1", "restarting")} <= observed_states
     connect.advance_until_idle()
     assert {
-        each for url in connect.workers() for each in parse_statuses(connect.get("/metrics", url).text)
-    } == before
+        status for url in connect.workers() for status in parse_statuses(connect.get("/metrics", url).text)
+    } == initial_statuses

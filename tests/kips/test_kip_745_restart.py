@@ -16,25 +16,25 @@ ALL_INSTANCES = (0, 1, 2, 3)
 """Numbers of all instances: 0 is the connector's own instance; 1, 2 and 3 are tasks 0, 1 and 2."""
 
 
-def create_with_failures(connect: ConnectCluster, failed: tuple[int, ...] = ()) -> None:
+def create_with_failures(connect: ConnectCluster, failed_instances: tuple[int, ...] = ()) -> None:
     """Create a connector with three tasks, and fail some of the four instances."""
     connect.create(NAME, tasks=3)
-    for number in failed:
+    for number in failed_instances:
         if number:
             connect.fail_task(NAME, number - 1)
         else:
             connect.fail_connector(NAME)
     connect.advance_until_idle()
-    assert connect.states(NAME) == ["FAILED" if n in failed else "RUNNING" for n in ALL_INSTANCES]
+    assert connect.states(NAME) == ["FAILED" if n in failed_instances else "RUNNING" for n in ALL_INSTANCES]
 
 
 def count_starts(connect: ConnectCluster, before: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how often each of the four instances has started since `before`, an earlier result of `starts`."""
+    """Return the number of starts of each instance since `before`, which must be an earlier result of `starts`."""
     return tuple(later - earlier for later, earlier in zip(connect.starts(NAME), before, strict=True))
 
 
 @pytest.mark.parametrize(
-    ("query", "failed", "restarted"),
+    ("query", "failed_instances", "restarted_instances"),
     [
         ("includeTasks=true&onlyFailed=false", (), ALL_INSTANCES),
         ("includeTasks=true&onlyFailed=false", (0, 2), ALL_INSTANCES),
@@ -49,9 +49,12 @@ def count_starts(connect: ConnectCluster, before: tuple[int, ...]) -> tuple[int,
     ],
 )
 def test_parameters_select_the_restarted_instances(
-    connect: ConnectCluster, query: str, failed: tuple[int, ...], restarted: tuple[int, ...]
+    connect: ConnectCluster,
+    query: str,
+    failed_instances: tuple[int, ...],
+    restarted_instances: tuple[int, ...],
 ) -> None:
-    """This applies to all combinations of parameters and several failures.
+    """The parameters are combined with different failed instances.
 
     > begin to restart a combination of the Connector and Task instances associated with the named connector.
 
@@ -78,24 +81,24 @@ def test_parameters_select_the_restarted_instances(
     > The Connect distributed and standalone runtimes will be changed to support restarting a combination of the
     > Connector and Task instances for a named connector, based upon the new query parameters.
     """
-    create_with_failures(connect, failed)
-    before, starts = connect.status(NAME), connect.starts(NAME)
+    create_with_failures(connect, failed_instances)
+    expected_body, starts = connect.status(NAME), connect.starts(NAME)
     response = connect.post(f"{RESTART}?{query}")
     assert response.status == 202
-    expected = [before["connector"], *before["tasks"]]
-    for number in restarted:
-        expected[number]["state"] = "RESTARTING"
-    assert response.body == before
+    expected_statuses = [expected_body["connector"], *expected_body["tasks"]]
+    for number in restarted_instances:
+        expected_statuses[number]["state"] = "RESTARTING"
+    assert response.body == expected_body
     connect.advance_until_idle()
-    assert count_starts(connect, starts) == tuple(int(n in restarted) for n in ALL_INSTANCES)
-    still_failed = set(failed) - set(restarted)
+    assert count_starts(connect, starts) == tuple(int(n in restarted_instances) for n in ALL_INSTANCES)
+    still_failed = set(failed_instances) - set(restarted_instances)
     assert connect.states(NAME) == ["FAILED" if n in still_failed else "RUNNING" for n in ALL_INSTANCES]
 
 
 @pytest.mark.parametrize("query", ["", "?includeTasks=false&onlyFailed=false", "?includeTasks=no"])
-@pytest.mark.parametrize("failed", [(), (0,), (1, 2)])
+@pytest.mark.parametrize("failed_instances", [(), (0,), (1, 2)])
 def test_restart_without_parameters_restarts_only_the_connector(
-    connect: ConnectCluster, query: str, failed: tuple[int, ...]
+    connect: ConnectCluster, query: str, failed_instances: tuple[int, ...]
 ) -> None:
     """The request without parameters is older than the KIP.
 
@@ -118,7 +121,7 @@ def test_restart_without_parameters_restarts_only_the_connector(
     > Restarting a named connector with the default query parameters results in always restarting only the
     > Connector instance, which is the same behavior as in previous releases.
     """
-    create_with_failures(connect, failed)
+    create_with_failures(connect, failed_instances)
     starts, records = connect.starts(NAME), connect.config_log.end()
     response = connect.post(RESTART + query)
     assert (response.status, response.text) == (204, "")
@@ -126,7 +129,9 @@ def test_restart_without_parameters_restarts_only_the_connector(
     assert connect.config_records(after=records) == [], "no record is written"
     connect.advance_until_idle()
     assert count_starts(connect, starts) == (1, 0, 0, 0)
-    assert connect.states(NAME) == ["FAILED" if n in failed and n else "RUNNING" for n in ALL_INSTANCES]
+    assert connect.states(NAME) == [
+        "FAILED" if n in failed_instances and n else "RUNNING" for n in ALL_INSTANCES
+    ]
 
 
 @pytest.mark.parametrize("target", ["pause", "stop"])
@@ -138,11 +143,11 @@ def test_paused_or_stopped_connector_can_be_restarted(connect: ConnectCluster, t
     connect.create(NAME)
     connect.put(f"/connectors/{NAME}/{target}")
     connect.advance_until_idle()
-    before = connect.states(NAME)
+    states = connect.states(NAME)
     assert connect.post(RESTART).status == 204
     assert connect.post(f"{RESTART}?includeTasks=true").status == 202
     connect.advance_until_idle()
-    assert connect.states(NAME) == before
+    assert connect.states(NAME) == states
 
 
 @pytest.mark.parametrize(
@@ -172,7 +177,7 @@ def test_response_202_follows_the_restart_record(connect: ConnectCluster, query:
     "query", ["", "?includeTasks=true", "?onlyFailed=true", "?includeTasks=true&onlyFailed=true"]
 )
 def test_restart_of_an_unknown_connector_returns_404(connect: ConnectCluster, query: str) -> None:
-    """This applies to every form of the request.
+    """Every form of the request is rejected.
 
     > 404 NOT FOUND when the named connector does not exist.
     """
@@ -182,7 +187,7 @@ def test_restart_of_an_unknown_connector_returns_404(connect: ConnectCluster, qu
 
 
 def test_restart_returns_an_error_after_a_timeout(connect: ConnectCluster) -> None:
-    """The herder is frozen; the client gets an error after request_timeout_s, 90 s by default.
+    """The herder is frozen; the client gets an error after request_timeout_s (90 s by default).
 
     > 500 Internal Server Error when the request timed out (takes more than 90 seconds), which means the request
     > could not be durably recorded
@@ -218,10 +223,10 @@ def remove_fields(body: Any, *fields: str) -> Any:
     """Return a JSON value without fields added by later KIPs."""
     if isinstance(body, dict):
         return {key: remove_fields(value, *fields) for key, value in body.items() if key not in fields}
-    return [remove_fields(each, *fields) for each in body] if isinstance(body, list) else body
+    return [remove_fields(item, *fields) for item in body] if isinstance(body, list) else body
 
 
-def test_the_example_of_the_kip(connect: ConnectCluster) -> None:
+def test_example_of_the_kip_returns_the_documented_response(connect: ConnectCluster) -> None:
     """Two of three tasks have failed.
 
     > we could use this expanded restart method to request the restart of all failed Connector and/or Task
@@ -237,7 +242,9 @@ def test_the_example_of_the_kip(connect: ConnectCluster) -> None:
     for task in (1, 2):
         connect.fail_task("my-connector", task, "Unable to execute HTTP request")
     connect.advance_until_idle()
-    worker_ids = {each["id"]: each["worker_id"] for each in connect.status(NAME)["tasks"]}
+    worker_ids = {
+        task_status["id"]: task_status["worker_id"] for task_status in connect.status(NAME)["tasks"]
+    }
     response = connect.post("/connectors/my-connector/restart?includeTasks=true&onlyFailed=true")
     assert response.status == 202
     assert remove_fields(response.body, "version", "type", "trace") == {
@@ -274,9 +281,9 @@ def test_status_shows_the_progress_of_a_restart(connect: ConnectCluster) -> None
         bodies.append(connect.status(NAME, response.via))
     observed_states = [get_states(body) for body in bodies]
     for number in ALL_INSTANCES:
-        states = [each[number] for each in observed_states]
+        states = [instance_states[number] for instance_states in observed_states]
         assert "RESTARTING" in states
         assert states[-1] == "RUNNING"
         assert "UNASSIGNED" not in states
-    parts = [each for body in bodies for each in (body["connector"], *body["tasks"])]
-    assert all("trace" not in each for each in parts if each["state"] == "RESTARTING")
+    statuses = [status for body in bodies for status in (body["connector"], *body["tasks"])]
+    assert all("trace" not in status for status in statuses if status["state"] == "RESTARTING")

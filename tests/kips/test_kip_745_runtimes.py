@@ -12,8 +12,8 @@ from tests.kips.modes import ThreeWorkers
 
 NAME = "my-connector"
 RESTART = f"/connectors/{NAME}/restart"
-ALL = f"{RESTART}?includeTasks=true"
-FAILED = f"{RESTART}?includeTasks=true&onlyFailed=true"
+RESTART_ALL = f"{RESTART}?includeTasks=true"
+RESTART_FAILED = f"{RESTART}?includeTasks=true&onlyFailed=true"
 
 
 def list_written_states(connect: ConnectCluster, after: int) -> dict[str, list[str]]:
@@ -25,7 +25,7 @@ def list_written_states(connect: ConnectCluster, after: int) -> dict[str, list[s
     return states_by_key
 
 
-# -- both --------------------------------------------------------------------------------------------------
+# -- both modes --------------------------------------------------------------------------------------------
 
 
 def test_each_instance_is_stopped_restarting_and_running(connect: ConnectCluster) -> None:
@@ -41,14 +41,14 @@ def test_each_instance_is_stopped_restarting_and_running(connect: ConnectCluster
     > the states of each instance will transition to RUNNING when the instance is restarted.
     """
     connect.create(NAME)
-    running = connect.status(NAME)
-    end, calls = connect.status_log.end(), len(FakeSourceConnector.calls)
-    assert connect.post(ALL).status == 202
+    status = connect.status(NAME)
+    end, call_count = connect.status_log.end(), len(FakeSourceConnector.calls)
+    assert connect.post(RESTART_ALL).status == 202
     connect.advance_until_idle()
     keys = [f"status-connector-{NAME}", *(f"status-task-{NAME}-{n}" for n in range(3))]
     assert list_written_states(connect, end) == {key: [State.RESTARTING, State.RUNNING] for key in keys}
-    assert [method for _, method in FakeSourceConnector.calls[calls:]][:2] == ["stop", "start"]
-    owners = [running["connector"]["worker_id"], *(task["worker_id"] for task in running["tasks"])]
+    assert [method for _, method in FakeSourceConnector.calls[call_count:]][:2] == ["stop", "start"]
+    owners = [status["connector"]["worker_id"], *(task["worker_id"] for task in status["tasks"])]
     for key, owner in zip(keys, owners, strict=True):
         assert [value["worker_id"] for _, value in connect.status_records(key, after=end)] == [owner] * 2
 
@@ -62,7 +62,7 @@ def test_status_is_running_only_when_the_instance_runs(connect: ConnectCluster) 
     connect.create(NAME)
     end = connect.status_log.end()
     connect.fail_opening(NAME, 1, "Broken: not to be opened")
-    assert connect.post(ALL).status == 202
+    assert connect.post(RESTART_ALL).status == 202
     connect.advance_until_idle()
     assert list_written_states(connect, end)[f"status-task-{NAME}-1"] == [State.RESTARTING, State.FAILED]
     assert connect.states(NAME) == ["RUNNING", "RUNNING", "FAILED", "RUNNING"]
@@ -78,11 +78,16 @@ def test_starting_worker_ignores_old_restart_requests(connect: ConnectCluster) -
     > If the worker reads the restart request as part of worker startup, it can ignore the restart request
     """
     connect.create(NAME)
-    assert connect.post(ALL).status == 202
+    assert connect.post(RESTART_ALL).status == 202
     connect.advance_until_idle()
     before, end = connect.starts(NAME), connect.status_log.end()
     connect.restart_workers(is_graceful=False)
-    assert tuple(now - then for now, then in zip(connect.starts(NAME), before, strict=True)) == (1, 1, 1, 1)
+    assert tuple(later - earlier for later, earlier in zip(connect.starts(NAME), before, strict=True)) == (
+        1,
+        1,
+        1,
+        1,
+    )
     assert State.RESTARTING not in {
         state for states in list_written_states(connect, end).values() for state in states
     }
@@ -90,7 +95,7 @@ def test_starting_worker_ignores_old_restart_requests(connect: ConnectCluster) -
 
 
 def test_restart_records_do_not_affect_other_config_records(connect: ConnectCluster) -> None:
-    """The configs are unchanged after the log was read again.
+    """The configs are unchanged after the log has been read again.
 
     > The "restart request" written to the config topic, which already is where the connector and task config
     > records, task state change records, and session key records are written.
@@ -128,7 +133,7 @@ def test_standalone_completes_the_restart_before_its_response(standalone: Connec
     standalone.fail_task(NAME, 1)
     standalone.advance_until_idle()
     before = standalone.starts(NAME)
-    response = standalone.post(FAILED)
+    response = standalone.post(RESTART_FAILED)
     assert get_states(response.body) == ["RUNNING", "RUNNING", "RESTARTING", "RUNNING"]
     assert standalone.states(NAME) == ["RUNNING"] * 4
     assert standalone.starts(NAME) == (before[0], before[1], before[2] + 1, before[3])
@@ -160,7 +165,7 @@ def test_standalone_stops_all_instances_before_it_starts_any(standalone: Connect
         "RUNNING",
     ]
     assert standalone.status_log.end() == end, "no instance has failed"
-    response = standalone.post(ALL)
+    response = standalone.post(RESTART_ALL)
     assert get_states(response.body) == ["RESTARTING"] * 4
     assert response.body["tasks"][0]["trace"] == "Broken: original"
     states = [value["state"] for _, value in standalone.status_records(after=end)]
@@ -171,7 +176,7 @@ def test_standalone_stops_all_instances_before_it_starts_any(standalone: Connect
 
 
 def test_group_writes_the_request_and_shows_restarting_immediately(distributed: ThreeWorkers) -> None:
-    """This applies to a GET on the same worker immediately after the 202.
+    """A GET on the same worker immediately after the 202 also shows RESTARTING.
 
     > Write a new "restart request" command to the config topic.
 
@@ -185,7 +190,7 @@ def test_group_writes_the_request_and_shows_restarting_immediately(distributed: 
     """
     distributed.create(NAME)
     leader, end = distributed.leader(), distributed.config_log.end()
-    response = distributed.request("POST", ALL, via=leader)
+    response = distributed.request("POST", RESTART_ALL, via=leader)
     assert len(distributed.config_records("restart-connector-", after=end)) == 1
     assert get_states(response.body) == ["RESTARTING"] * 4
     assert distributed.states(NAME, via=leader) == ["RESTARTING"] * 4
@@ -205,7 +210,7 @@ def test_every_worker_restarts_its_own_instances(distributed: ThreeWorkers) -> N
     owners = [distributed.owner(NAME), *(distributed.owner(NAME, n) for n in range(5))]
     assert len(set(owners)) == 3
     before = distributed.starts(NAME)
-    assert distributed.post(ALL).status == 202
+    assert distributed.post(RESTART_ALL).status == 202
     distributed.advance_until_idle()
     assert distributed.starts(NAME) == tuple(count + 1 for count in before)
     assert [distributed.owner(NAME), *(distributed.owner(NAME, n) for n in range(5))] == owners
@@ -226,7 +231,7 @@ def test_instance_that_fails_before_the_request_is_read_is_restarted(
     task = next(n for n in range(5) if distributed.owner(NAME, n) != leader)
     late_worker, before = distributed.owner(NAME, task), distributed.starts(NAME)
     distributed.freeze("config reader", url=late_worker)
-    response = distributed.request("POST", FAILED, via=leader)
+    response = distributed.request("POST", RESTART_FAILED, via=leader)
     assert "RESTARTING" not in get_states(response.body), "no instance has failed yet"
     distributed.fail_task(NAME, task)
     distributed.scheduler.advance(1)
@@ -236,7 +241,9 @@ def test_instance_that_fails_before_the_request_is_read_is_restarted(
     assert distributed.states(NAME) == ["RUNNING"] * 6
 
 
-def test_death_of_a_worker_before_reading_the_request_restarts_its_work(distributed: ThreeWorkers) -> None:
+def test_death_of_a_worker_before_reading_the_request_restarts_its_instances(
+    distributed: ThreeWorkers,
+) -> None:
     """The instances of the dead worker start on other workers, which is equivalent.
 
     > since the worker will subsequently attempt to start all of its assigned Connector and Task instances,
@@ -247,11 +254,11 @@ def test_death_of_a_worker_before_reading_the_request_restarts_its_work(distribu
     dying_worker = next(worker for worker in distributed.cluster.alive if worker is not leader)
     before = distributed.starts(NAME)
     distributed.freeze("config reader", url=dying_worker.url)
-    assert distributed.request("POST", ALL, via=leader.url).status == 202
+    assert distributed.request("POST", RESTART_ALL, via=leader.url).status == 202
     distributed.cluster.kill(dying_worker)
     distributed.cluster.add()
     distributed.cluster.settle(30)
-    assert all(now > then for now, then in zip(distributed.starts(NAME), before, strict=True))
+    assert all(later > earlier for later, earlier in zip(distributed.starts(NAME), before, strict=True))
     assert distributed.states(NAME) == ["RUNNING"] * 6
 
 
@@ -328,7 +335,7 @@ def test_restart_without_a_leader_fails(distributed: ThreeWorkers) -> None:
     distributed.cluster.broker.stop()
     distributed.cluster.advance(30)
     for url in distributed.workers():
-        response = distributed.request("POST", ALL, via=url)
+        response = distributed.request("POST", RESTART_ALL, via=url)
         assert response.status == 409
         assert "no known leader URL" in response.body["message"]
         assert response.headers["retry-after"] == "1"

@@ -28,7 +28,7 @@ def create_connector(
 
 
 @pytest.mark.parametrize(
-    ("sent", "expected", "tasks"),
+    ("initial_state", "expected_state", "task_count"),
     [
         ("RUNNING", "RUNNING", 2),
         ("running", "RUNNING", 2),
@@ -39,7 +39,7 @@ def create_connector(
     ],
 )
 def test_connector_starts_in_its_initial_state(
-    connect: ConnectCluster, sent: str, expected: str, tasks: int
+    connect: ConnectCluster, initial_state: str, expected_state: str, task_count: int
 ) -> None:
     """Values are case-insensitive.
 
@@ -61,12 +61,12 @@ def test_connector_starts_in_its_initial_state(
     > since it's still a valid connector state and has been present for a lot longer than the STOPPED state, we allow
     > it
     """
-    assert create_connector(connect, sent).status == 201
+    assert create_connector(connect, initial_state).status == 201
     connect.advance_until_idle()
-    assert connect.states(NAME) == [expected, *[expected] * tasks]
+    assert connect.states(NAME) == [expected_state] * (1 + task_count)
 
 
-def test_the_example_of_the_kip(connect: ConnectCluster) -> None:
+def test_example_of_the_kip_creates_a_stopped_connector(connect: ConnectCluster) -> None:
     """The fake sink replaces the file sink.
 
     > "name": "file-sink-test", "config": { "connector.class":
@@ -201,7 +201,7 @@ def test_target_state_is_written_first_and_atomically(
     assert len(appends) == (1 if state != "RUNNING" else len(appends))
 
 
-def test_death_of_the_leader_between_both_records_starts_nothing(connect: ConnectCluster) -> None:
+def test_death_of_the_leader_before_the_config_record_starts_no_instance(connect: ConnectCluster) -> None:
     """Only the target state was written; the next leader writes the rest.
 
     > the connector won't be brought up in the wrong state.
@@ -255,14 +255,14 @@ def test_state_changes_are_written_as_target_states(connect: ConnectCluster, act
     connect.create(NAME, tasks=2)
     assert connect.put(f"/connectors/{NAME}/{action}").status in (202, 204)
     connect.advance_until_idle()
-    target, expected = {
+    target_state, expected_states = {
         "pause": ("PAUSED", ["PAUSED"] * 3),
         "resume": ("STARTED", ["RUNNING"] * 3),
         "stop": ("STOPPED", ["STOPPED"]),
     }[action]
     [(key, value)] = connect.config_records("target-state-")
-    assert (key, value["state.v2"]) == (f"target-state-{NAME}", target)
-    assert connect.states(NAME) == expected
+    assert (key, value["state.v2"]) == (f"target-state-{NAME}", target_state)
+    assert connect.states(NAME) == expected_states
 
 
 def test_follower_forwards_creation_to_the_leader(distributed: ThreeWorkers) -> None:
@@ -303,5 +303,5 @@ def test_offsets_can_be_modified_before_the_first_start_only_if_stopped(connect:
         offsets = {"partition": {"task": 0}, "offset": {"position": 7}}
         response = connect.request("PATCH", f"/connectors/{name}/offsets", {"offsets": [offsets]})
         assert response.status == status, response
-        expected = connect.get(f"/connectors/{name}/offsets").body
-        assert expected == {"offsets": [offsets] if status == 200 else []}
+        body = connect.get(f"/connectors/{name}/offsets").body
+        assert body == {"offsets": [offsets] if status == 200 else []}

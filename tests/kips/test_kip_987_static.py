@@ -16,7 +16,7 @@ from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 from tests.kips.modes import ThreeWorkers
 
 ONE, TWO = ConnectorName("one"), ConnectorName("two")
-OLDER = [ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE, ConnectProtocol.SESSIONED]
+OLDER_PROTOCOLS = [ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE, ConnectProtocol.SESSIONED]
 
 
 def list_instances(*names: ConnectorName) -> set[Instance]:
@@ -52,15 +52,15 @@ def check_flow(connect: ThreeWorkers, *names: ConnectorName) -> None:
     """Check that every task writes new records."""
     for name in names:
         for task in range(2):
-            before = len(connect.get_written(name, task))
+            before = len(connect.get_written_numbers(name, task))
             connect.feed(name, task, 5)
             connect.cluster.advance(5)
-            assert len(connect.get_written(name, task)) >= before + 5, f"{name}-{task} writes nothing"
+            assert len(connect.get_written_numbers(name, task)) >= before + 5, f"{name}-{task} writes nothing"
 
 
 def count_instances(*workers: ClusterWorker) -> list[list[int]]:
     """Return the sorted numbers of connectors and of tasks that these workers run."""
-    tasks = [sum(isinstance(each, TaskId) for each in worker.running) for worker in workers]
+    tasks = [sum(isinstance(instance, TaskId) for instance in worker.running) for worker in workers]
     connectors = [len(worker.running) - count for worker, count in zip(workers, tasks, strict=True)]
     return [sorted(connectors), sorted(tasks)]
 
@@ -111,18 +111,18 @@ def test_lists_are_ignored_while_an_older_worker_is_a_member(distributed: ThreeW
     > ignored, so they can be safely left in-place during a temporary downgrade if necessary.
     """
     create_connectors(distributed, ONE, TWO)
-    static = add_worker(distributed, ONE)
-    assert static.running == {ONE}
-    old = add_worker(distributed, protocol=ConnectProtocol.SESSIONED)
+    static_worker = add_worker(distributed, ONE)
+    assert static_worker.running == {ONE}
+    old_worker = add_worker(distributed, protocol=ConnectProtocol.SESSIONED)
     assert get_protocols(distributed) == {GroupProtocol.SESSIONED}
-    assert static.running - {ONE}, "the static worker also runs unlisted jobs"
+    assert static_worker.running - {ONE}, "the static worker also runs unlisted jobs"
     assert [worker["kind"] for worker in distributed.get("/admin/assignments").body["workers"]] == [
         "wildcard"
     ] * 5
-    close_workers(distributed, old)
+    close_workers(distributed, old_worker)
     distributed.cluster.settle()
     assert get_protocols(distributed) == {GroupProtocol.STATIC}
-    assert static.running == {ONE}
+    assert static_worker.running == {ONE}
 
 
 def test_workers_and_jobs_are_static_or_wildcard(distributed: ThreeWorkers) -> None:
@@ -133,23 +133,28 @@ def test_workers_and_jobs_are_static_or_wildcard(distributed: ThreeWorkers) -> N
     > Categorize connectors and tasks that are included in at least one static assignment are "static jobs", and those
     > not included in any as "wildcard jobs".
     """
-    wildcard = create_connectors(distributed, ONE)
-    static = add_worker(distributed, ONE, TaskId(ONE, 0))
-    reported = {worker["url"]: worker for worker in distributed.get("/admin/assignments").body["workers"]}
-    assert {url: each["kind"] for url, each in reported.items()} == {
-        static.url: "static",
-        **{worker.url: "wildcard" for worker in wildcard},
+    wildcard_workers = create_connectors(distributed, ONE)
+    static_worker = add_worker(distributed, ONE, TaskId(ONE, 0))
+    reported_workers = {
+        worker["url"]: worker for worker in distributed.get("/admin/assignments").body["workers"]
     }
-    assert (reported[static.url]["static_connectors"], reported[static.url]["static_tasks"]) == (
+    assert {url: description["kind"] for url, description in reported_workers.items()} == {
+        static_worker.url: "static",
+        **{worker.url: "wildcard" for worker in wildcard_workers},
+    }
+    assert (
+        reported_workers[static_worker.url]["static_connectors"],
+        reported_workers[static_worker.url]["static_tasks"],
+    ) == (
         ["one"],
         ["one-0"],
     )
-    assert static.running == {ONE, TaskId(ONE, 0)}
-    assert set().union(*(worker.running for worker in wildcard)) == {TaskId(ONE, 1)}
+    assert static_worker.running == {ONE, TaskId(ONE, 0)}
+    assert set().union(*(worker.running for worker in wildcard_workers)) == {TaskId(ONE, 1)}
 
 
 def test_jobs_are_revoked_from_workers_that_must_not_run_them(distributed: ThreeWorkers) -> None:
-    """Steps 3 to 6: from wildcard workers and, after lists were ignored for a time, from static workers.
+    """Steps 3 to 6 revoke jobs from wildcard workers and, after lists were ignored for a time, from static workers.
 
     > Revoke any static jobs running on wildcard workers
 
@@ -160,23 +165,25 @@ def test_jobs_are_revoked_from_workers_that_must_not_run_them(distributed: Three
     > Assign each unassigned static job to a static worker which specifies that job, choosing arbitrarily if there are
     > multiple valid workers.
     """
-    wildcard = create_connectors(distributed, ONE, TWO)
-    old = add_worker(distributed, protocol=ConnectProtocol.SESSIONED)
-    close_workers(distributed, *wildcard)
-    one = add_worker(distributed, ONE, TaskId(TWO, 0))
-    two = add_worker(distributed, TWO, TaskId(ONE, 0), TaskId(TWO, 0))
+    initial_workers = create_connectors(distributed, ONE, TWO)
+    old_worker = add_worker(distributed, protocol=ConnectProtocol.SESSIONED)
+    close_workers(distributed, *initial_workers)
+    worker_one = add_worker(distributed, ONE, TaskId(TWO, 0))
+    worker_two = add_worker(distributed, TWO, TaskId(ONE, 0), TaskId(TWO, 0))
     wildcard_worker = add_worker(distributed)
-    assert all(worker.running for worker in (one, two, wildcard_worker)), "the lists are ignored"
-    close_workers(distributed, old)
+    assert all(worker.running for worker in (worker_one, worker_two, wildcard_worker)), (
+        "the lists are ignored"
+    )
+    close_workers(distributed, old_worker)
     distributed.cluster.settle()
     assert wildcard_worker.running == {TaskId(ONE, 1), TaskId(TWO, 1)}
-    assert {ONE} <= one.running <= {ONE, TaskId(TWO, 0)}
-    assert {TWO, TaskId(ONE, 0)} <= two.running <= {TWO, TaskId(ONE, 0), TaskId(TWO, 0)}
-    assert one.running | two.running == list_instances(ONE, TWO) - wildcard_worker.running
+    assert {ONE} <= worker_one.running <= {ONE, TaskId(TWO, 0)}
+    assert {TWO, TaskId(ONE, 0)} <= worker_two.running <= {TWO, TaskId(ONE, 0), TaskId(TWO, 0)}
+    assert worker_one.running | worker_two.running == list_instances(ONE, TWO) - wildcard_worker.running
 
 
 def test_wildcard_jobs_are_balanced_among_wildcard_workers(distributed: ThreeWorkers) -> None:
-    """Steps 7 and 8, with a joining wildcard worker.
+    """A wildcard worker joins, and steps 7 and 8 move jobs to it.
 
     > Revoke wildcard jobs from wildcard workers following the least-disruption algorithm assuming that all wildcard
     > jobs (assigned or not) must eventually be evenly distributed among the wildcard workers.
@@ -187,16 +194,18 @@ def test_wildcard_jobs_are_balanced_among_wildcard_workers(distributed: ThreeWor
     > limited in scope to the wildcard jobs & wildcard workers.
     """
     names = [ConnectorName(f"c{number}") for number in range(6)]
-    wildcard = create_connectors(distributed, *names)
+    wildcard_workers = create_connectors(distributed, *names)
     add_worker(distributed, names[0], TaskId(names[0], 0), TaskId(names[0], 1))
-    idle = add_worker(distributed, ConnectorName("elsewhere"))
-    assert count_instances(*wildcard) == [[1, 2, 2], [3, 3, 4]]
-    before = {worker.name: set(worker.running) for worker in wildcard}
-    newcomer = add_worker(distributed)
-    assert count_instances(*wildcard, newcomer) == [[1, 1, 1, 2], [2, 2, 3, 3]]
-    retained = [each for worker in wildcard for each in worker.running & before[worker.name]]
-    assert len(retained) == 15 - len(newcomer.running), "no other job has moved"
-    assert idle.running == set()
+    idle_worker = add_worker(distributed, ConnectorName("elsewhere"))
+    assert count_instances(*wildcard_workers) == [[1, 2, 2], [3, 3, 4]]
+    before = {worker.name: set(worker.running) for worker in wildcard_workers}
+    new_worker = add_worker(distributed)
+    assert count_instances(*wildcard_workers, new_worker) == [[1, 1, 1, 2], [2, 2, 3, 3]]
+    retained_instances = [
+        instance for worker in wildcard_workers for instance in worker.running & before[worker.name]
+    ]
+    assert len(retained_instances) == 15 - len(new_worker.running), "no other job has moved"
+    assert idle_worker.running == set()
 
 
 def test_assignment_without_static_workers_equals_the_sessioned_protocol(distributed: ThreeWorkers) -> None:
@@ -244,17 +253,17 @@ def test_single_jobs_can_be_isolated_in_a_shared_cluster(distributed: ThreeWorke
 
     > A cluster with both static and wildcard workers can use wildcard workers as backups for disaster recovery.
     """
-    wildcard = create_connectors(distributed, ONE, TWO)
-    dedicated = add_worker(distributed, TaskId(ONE, 0))
-    assert dedicated.running == {TaskId(ONE, 0)}
-    connectors = add_worker(distributed, ONE, TWO)
-    assert connectors.running == {ONE, TWO}
-    assert count_instances(*wildcard) == [[0, 0, 0], [1, 1, 1]]
+    wildcard_workers = create_connectors(distributed, ONE, TWO)
+    task_worker = add_worker(distributed, TaskId(ONE, 0))
+    assert task_worker.running == {TaskId(ONE, 0)}
+    connector_worker = add_worker(distributed, ONE, TWO)
+    assert connector_worker.running == {ONE, TWO}
+    assert count_instances(*wildcard_workers) == [[0, 0, 0], [1, 1, 1]]
     check_flow(distributed, ONE, TWO)
-    close_workers(distributed, dedicated)
-    distributed.cluster.kill(connectors)
+    close_workers(distributed, task_worker)
+    distributed.cluster.kill(connector_worker)
     distributed.cluster.settle(60)
-    assert set().union(*(worker.running for worker in wildcard)) == list_instances(ONE, TWO)
+    assert set().union(*(worker.running for worker in wildcard_workers)) == list_instances(ONE, TWO)
     check_flow(distributed, ONE, TWO)
 
 
@@ -273,22 +282,28 @@ def test_cluster_can_consist_of_static_workers_only(distributed: ThreeWorkers) -
     > A cluster with only static workers can specify single tasks/connectors per worker to provide process and resource
     > isolation between jobs.
     """
-    wildcard = create_connectors(distributed, ONE)
-    workers = {each: add_worker(distributed, each) for each in sorted(list_instances(ONE), key=str)}
-    assert [worker.running for worker in wildcard] == [set()] * 3, "wildcard workers have no jobs"
-    close_workers(distributed, *wildcard)
-    assert {each: worker.running for each, worker in workers.items()} == {each: {each} for each in workers}
+    wildcard_workers = create_connectors(distributed, ONE)
+    workers = {
+        instance: add_worker(distributed, instance) for instance in sorted(list_instances(ONE), key=str)
+    }
+    assert [worker.running for worker in wildcard_workers] == [set()] * 3, "wildcard workers have no jobs"
+    close_workers(distributed, *wildcard_workers)
+    assert {instance: worker.running for instance, worker in workers.items()} == {
+        instance: {instance} for instance in workers
+    }
     check_flow(distributed, ONE)
     distributed.create(TWO, 1)
     distributed.advance_until_idle()
-    reported = distributed.get("/admin/assignments").body["waiting"]
-    assert [(each["connector"], each["state"]) for each in reported] == [("two", "unlisted")], (
+    waiting_jobs = distributed.get("/admin/assignments").body["waiting"]
+    assert [(job["connector"], job["state"]) for job in waiting_jobs] == [("two", "unlisted")], (
         "unlisted jobs wait"
     )
 
 
-@pytest.mark.parametrize("protocol", OLDER)
-def test_plan_of_the_kip(distributed: ThreeWorkers, protocol: ConnectProtocol) -> None:
+@pytest.mark.parametrize("protocol", OLDER_PROTOCOLS)
+def test_migration_plan_of_the_kip_keeps_data_flowing(
+    distributed: ThreeWorkers, protocol: ConnectProtocol
+) -> None:
     """tests/integration/cluster/test_static.py has the same test with processes and counted lines.
 
     > Begin with an eager,compatible, or sessioned cluster
@@ -312,25 +327,31 @@ def test_plan_of_the_kip(distributed: ThreeWorkers, protocol: ConnectProtocol) -
     cluster = distributed.cluster
     cluster.protocol = protocol
     distributed.restart_workers()
-    old = create_connectors(distributed, ONE, TWO)
+    old_workers = create_connectors(distributed, ONE, TWO)
     assert get_protocols(distributed) == {protocol.offered[0]}
     cluster.protocol = ConnectProtocol.STATIC
-    for worker in old:
+    for worker in old_workers:
         close_workers(distributed, worker)
         add_worker(distributed)
         check_flow(distributed, ONE, TWO)
     assert get_protocols(distributed) == {GroupProtocol.STATIC}
-    wildcard = list(cluster.alive)
-    connector = add_worker(distributed, ONE)
-    assert connector.running == {ONE}
-    task = add_worker(distributed, TaskId(ONE, 0))
-    assert task.running == {TaskId(ONE, 0)}
-    duplicate = add_worker(distributed, ONE, TaskId(ONE, 0))
-    assert (connector.running, task.running, duplicate.running) == ({ONE}, {TaskId(ONE, 0)}, set())
-    close_workers(distributed, wildcard.pop())
+    wildcard_workers = list(cluster.alive)
+    connector_worker = add_worker(distributed, ONE)
+    assert connector_worker.running == {ONE}
+    task_worker = add_worker(distributed, TaskId(ONE, 0))
+    assert task_worker.running == {TaskId(ONE, 0)}
+    duplicate_worker = add_worker(distributed, ONE, TaskId(ONE, 0))
+    assert (connector_worker.running, task_worker.running, duplicate_worker.running) == (
+        {ONE},
+        {TaskId(ONE, 0)},
+        set(),
+    )
+    close_workers(distributed, wildcard_workers.pop())
     check_flow(distributed, ONE, TWO)
     remaining = list_instances(ONE, TWO) - {ONE, TaskId(ONE, 0)}
-    workers = {each: add_worker(distributed, each) for each in sorted(remaining, key=str)}
-    close_workers(distributed, *wildcard)
-    assert {each: worker.running for each, worker in workers.items()} == {each: {each} for each in remaining}
+    workers = {instance: add_worker(distributed, instance) for instance in sorted(remaining, key=str)}
+    close_workers(distributed, *wildcard_workers)
+    assert {instance: worker.running for instance, worker in workers.items()} == {
+        instance: {instance} for instance in remaining
+    }
     check_flow(distributed, ONE, TWO)

@@ -24,8 +24,8 @@ from tests.kips.connect_cluster import ConnectCluster, Response, fake_config
 from tests.kips.modes import OneWorker
 
 NAME = "file-src-1"
-SINK = {"connector.class": FAKE_SINK, "topics": "test-topic", "tasks.max": "2"}
-ALTERED = "The Connect framework-managed offsets for this connector have been altered successfully."
+SINK_CONFIG = {"connector.class": FAKE_SINK, "topics": "test-topic", "tasks.max": "2"}
+OFFSETS_ALTERED = "The Connect framework-managed offsets for this connector have been altered successfully."
 
 
 def make_entry(task: int, position: int | None) -> dict[str, Any]:
@@ -41,10 +41,10 @@ def make_sink_entry(task: int, position: int) -> dict[str, Any]:
     }
 
 
-def create_connector(connect: ConnectCluster, offsets: Any, **more: Any) -> Response:
+def create_connector(connect: ConnectCluster, offsets: Any, **fields: Any) -> Response:
     """POST a connector with `initial_offsets`."""
     return connect.post(
-        "/connectors", {"name": NAME, "config": fake_config(2), "initial_offsets": offsets, **more}
+        "/connectors", {"name": NAME, "config": fake_config(2), "initial_offsets": offsets, **fields}
     )
 
 
@@ -54,7 +54,7 @@ def get_offsets(connect: ConnectCluster) -> list[Any]:
 
 
 def create_and_delete(connect: ConnectCluster) -> None:
-    """Create and delete a connector, whose offsets remain."""
+    """Create and delete a connector; its offsets remain."""
     assert (
         create_connector(connect, [make_entry(0, 5), make_entry(1, 6)], initial_state="STOPPED").status == 201
     )
@@ -66,7 +66,7 @@ def create_and_delete(connect: ConnectCluster) -> None:
 def test_source_starts_from_initial_offsets(connect: ConnectCluster) -> None:
     response = create_connector(connect, [make_entry(0, 7), make_entry(1, 9)])
     assert (response.status, response.body["name"]) == (201, NAME)
-    assert response.body["offsets_status"].startswith(ALTERED)
+    assert response.body["offsets_status"].startswith(OFFSETS_ALTERED)
     connect.advance_until_idle()
     assert connect.states(NAME) == ["RUNNING"] * 3
     assert get_offsets(connect) == [make_entry(0, 7), make_entry(1, 9)]
@@ -75,7 +75,7 @@ def test_source_starts_from_initial_offsets(connect: ConnectCluster) -> None:
 def test_sink_starts_from_initial_offsets(connect: ConnectCluster) -> None:
     body = {
         "name": NAME,
-        "config": SINK,
+        "config": SINK_CONFIG,
         "initial_offsets": [make_sink_entry(0, 3)],
         "initial_state": "STOPPED",
     }
@@ -96,7 +96,7 @@ def test_response_without_initial_offsets_has_no_offsets_status(
     assert get_offsets(connect) == [make_entry(0, 5), make_entry(1, 6)]
 
 
-def test_initial_offsets_replace_those_of_a_deleted_connector(connect: ConnectCluster) -> None:
+def test_initial_offsets_replace_offsets_of_a_deleted_connector(connect: ConnectCluster) -> None:
     create_and_delete(connect)
     assert create_connector(connect, [make_entry(0, 7)]).status == 201
     connect.advance_until_idle()
@@ -143,12 +143,12 @@ def test_offsets_rejected_by_the_connector_create_nothing(
         requested_offsets.append(offsets)
         raise ValueError("these are not mine")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(FakeSourceConnector, "alter_offsets", reject_offsets)
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeSourceConnector, "alter_offsets", reject_offsets)
         response = create_connector(connect, [make_entry(0, 7)])
     assert (response.status, response.body["message"]) == (400, "these are not mine")
     assert [len(offsets) for offsets in requested_offsets] == [1], (
-        "offsets of the deleted connector are not passed to it"
+        "offsets of the deleted connector are not passed to the plugin"
     )
     assert connect.config_records("connector-")[-1:] in ([], [(f"connector-{NAME}", None)])
     assert create_connector(connect, None).status == 201
@@ -175,8 +175,8 @@ def test_previous_offsets_are_restored_if_the_config_write_fails(
     assert connect.get("/connectors").body == []
     assert create_connector(connect, None, initial_state="STOPPED").status == 201
     connect.advance_until_idle()
-    previous = [make_entry(0, 5), make_entry(1, 6)] if prepare is create_and_delete else []
-    assert get_offsets(connect) == previous
+    previous_offsets = [make_entry(0, 5), make_entry(1, 6)] if prepare is create_and_delete else []
+    assert get_offsets(connect) == previous_offsets
 
 
 def test_existing_connector_keeps_its_offsets(connect: ConnectCluster) -> None:
@@ -187,7 +187,7 @@ def test_existing_connector_keeps_its_offsets(connect: ConnectCluster) -> None:
     assert get_offsets(connect) == [make_entry(0, 5)]
 
 
-def test_new_connector_waits_for_the_tasks_of_a_deleted_one(standalone: OneWorker) -> None:
+def test_new_connector_waits_for_the_tasks_of_a_deleted_connector(standalone: OneWorker) -> None:
     """The tasks of the deleted connector may still write offsets."""
     worker, name = standalone.worker, ConnectorName(NAME)
     standalone.create(NAME, tasks=2)
@@ -207,7 +207,7 @@ def test_new_connector_waits_for_the_tasks_of_a_deleted_one(standalone: OneWorke
     assert not creation.done()
     standalone.freeze("worker", frozen=False)
     worker.run_until(creation.done, timeout_s=5)
-    assert (creation.result() or "").startswith(ALTERED)
+    assert (creation.result() or "").startswith(OFFSETS_ALTERED)
     standalone.advance_until_idle()
     assert get_offsets(standalone) == [make_entry(0, 7)]
 
@@ -225,7 +225,7 @@ def test_offsets_and_config_are_written_without_interleaving(standalone: OneWork
             worker.ask(message)
     standalone.freeze("offset service", frozen=False)
     worker.run_until(creation.done, timeout_s=5)
-    assert (creation.result() or "").startswith(ALTERED)
+    assert (creation.result() or "").startswith(OFFSETS_ALTERED)
     worker.ask(PutConfig(name=name, config=fake_config(1)))
     assert get_offsets(standalone) == [make_entry(0, 7)]
 
@@ -238,11 +238,11 @@ def test_connector_file_sets_initial_offsets(standalone: OneWorker, tmp_path: Pa
     file = read_connector_file(path)
     for _ in ("creates the connector", "does not change it"):
         with ThreadPoolExecutor(1) as pool:
-            applied = pool.submit(apply_file, standalone.worker.assembly, file)
-            while not applied.done():
+            future = pool.submit(apply_file, standalone.worker.assembly, file)
+            while not future.done():
                 standalone.worker.run()
-                wait([applied], timeout=0.01)
-            applied.result()
+                wait([future], timeout=0.01)
+            future.result()
         standalone.advance_until_idle()
         assert standalone.states(NAME) == ["RUNNING"] * 3
         assert get_offsets(standalone) == [make_entry(0, 7)]

@@ -1,8 +1,8 @@
-"""Skips tests whose dependencies have not changed since the last green run: `--by-change`.
+"""Skips tests whose dependencies have not changed since the last green run (`--by-change`).
 
 These tests cover one part of the project, take long, and rarely fail because of changes elsewhere.
-`tests/run/green.txt` has the commit of the last successful run of CI; a run reports the skipped tests. Without that
-commit, as in a shallow clone, and without `--by-change`, all tests run.
+`tests/run/green.txt` contains the commit of the last successful run of CI. A run reports the skipped tests. All tests
+run without `--by-change`, and if the clone does not contain that commit, as in a shallow clone.
 """
 
 from __future__ import annotations
@@ -233,5 +233,5 @@ def _is_within(path: str, folders: Iterable[str]) -> bool:
 def _find_skipped(root: Path) -> set[str]:
     commit = GREEN.read_text("utf-8").strip()
     command = ["git", "diff", "--name-only", "-z", commit]
-    completed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    return find_unaffected(filter(None, completed.stdout.split("\0"))) if completed.returncode == 0 else set()
+    result = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    return find_unaffected(filter(None, result.stdout.split("\0"))) if result.returncode == 0 else set()

@@ -136,7 +136,7 @@ def _sums(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _sort_by_seconds(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
-    return sorted(seconds.items(), key=lambda each: -each[1])
+    return sorted(seconds.items(), key=lambda item: -item[1])
 
 
 def seconds_of_files(text: str) -> dict[str, float]:

@@ -18,7 +18,7 @@ from tests.run.durations import PAGE, seconds_of_files
 
 _BY_FILE: Final = ("tests/unit/", "tests/kips/")
 _INDEPENDENT: Final = frozenset({"tests", "tests/integration"})
-"""Directories whose immediate files share nothing."""
+"""Directories whose files (not subdirectories) share no fixtures."""
 _OWN_WORKERS: Final = frozenset(
     f"tests/integration/{folder}/test_{name}.py"
     for folder, names in {
@@ -40,7 +40,7 @@ def get_scope(nodeid: str) -> str:
 
 
 def sort_slowest_first(nodeids: Sequence[str], seconds: Mapping[str, float]) -> list[int]:
-    """Return the positions of the tests, sorted by scope, slowest scopes first; stable within a scope."""
+    """Return the positions of the tests: slowest scopes first, and in the original order within a scope."""
     totals: defaultdict[str, float] = defaultdict(float)
     for path in {nodeid.partition("::")[0] for nodeid in nodeids}:
         totals[get_scope(path)] += seconds.get(path, 0)

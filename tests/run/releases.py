@@ -1,6 +1,7 @@
-"""Runs tests with the broker and the Java workers of another Kafka release: `--release 3.9`.
+"""Runs tests with the broker and the Java workers of another Kafka release (`--release 3.9`).
 
-Such a run includes only tests with `@pytest.mark.releases`. `scripts/test --all` runs it for each release.
+A run with this option includes only tests with `@pytest.mark.releases`. `scripts/test --all` runs them
+for each release.
 """
 
 from __future__ import annotations

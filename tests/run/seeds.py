@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def choose_positions(count: int, day: int, size: int = SEEDS_A_RUN) -> frozenset[int]:
-    """Return the `size` of `count` positions that run on `day`, a number of days since any date."""
+    """Return the `size` positions (of `count`) that run on `day`, which is counted from an arbitrary date."""
     return frozenset((day * size + step) % count for step in range(min(size, count)))
 
 

@@ -21,7 +21,7 @@ FETCH_TIMEOUT_S: Final = 300.0
 
 
 def unpack(name: str, *packages: str, alternatives: str, with_dependencies: bool = False) -> Path:
-    """Return the root directory of unpacked packages; download them if it does not exist.
+    """Return the directory with the unpacked packages. If it does not exist, download and unpack them.
 
     Args:
         name: directory in the cache.
@@ -61,7 +61,7 @@ def _fetch(target: Path, packages: tuple[str, ...], *, with_dependencies: bool) 
 
 
 def _fetch_lists(scratch: Path) -> tuple[str, ...]:
-    """Fetch package lists into a directory; return the options of `apt-get` for it."""
+    """Fetch package lists into a directory, and return the options with which `apt-get` uses them."""
     (scratch / "lists" / "partial").mkdir(parents=True)
     directories = {
         "Dir::State::lists": scratch / "lists",
@@ -86,7 +86,7 @@ def _download(
 
 
 def _run(command: list[str], directory: Path) -> str:
-    """Run a command in a directory; return its output. Raises OSError, SubprocessError."""
+    """Run a command in a directory, and return its output. Raises OSError, SubprocessError."""
     return subprocess.run(
         command, cwd=directory, capture_output=True, text=True, check=True, timeout=FETCH_TIMEOUT_S,
         env=os.environ | {"LC_ALL": "C"},

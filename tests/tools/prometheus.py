@@ -1,4 +1,4 @@
-"""Runs the Prometheus server and `promtool`, either installed programs or those of Debian's package."""
+"""Runs the Prometheus server and `promtool`, which are installed or unpacked from Debian's package."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ TOOL_TIMEOUT_S: Final = 30.0
 
 
 def program(name: str) -> Path:
-    """Return the path of `promtool` or `prometheus`, which may be downloaded. Raises ScriptFailed."""
-    if configured := os.environ.get(VARIABLES[name]):
-        if path := shutil.which(configured):
+    """Return the path of `promtool` or `prometheus`. Missing programs are downloaded. Raises ScriptFailed."""
+    if configured_path := os.environ.get(VARIABLES[name]):
+        if path := shutil.which(configured_path):
             return Path(path)
-        raise ScriptFailed(f"Invalid {VARIABLES[name]} '{configured}'; expected the path of {name}.")
+        raise ScriptFailed(f"Invalid {VARIABLES[name]} '{configured_path}'; expected the path of {name}.")
     if path := shutil.which(name):
         return Path(path)
     return unpack("prometheus", "prometheus", alternatives=ALTERNATIVES) / "usr" / "bin" / name
 
 
 def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run promtool with this text as standard input."""
+    """Run promtool with `text` as standard input."""
     return subprocess.run(
         [str(program("promtool")), *arguments],
         input=text, capture_output=True, text=True, check=False, timeout=TOOL_TIMEOUT_S,
@@ -79,7 +79,7 @@ class Prometheus:
 
 @contextmanager
 def prometheus(config: Path) -> Iterator[Prometheus]:
-    """Run a server with a configuration file on loopback; remove its data afterwards. Raises ScriptFailed."""
+    """Run a server on loopback, and remove its data at the end of the block. Raises ScriptFailed."""
     home, port = Path(tempfile.mkdtemp(prefix="kraal-prometheus-")), free_port()
     command: Sequence[str] = (
         str(program("prometheus")), f"--config.file={config}", f"--storage.tsdb.path={home / 'data'}",

@@ -1,4 +1,4 @@
-"""Responses of Connect's REST API, recorded in `tests/golden/rest`."""
+"""Recorded responses of Connect's REST API in `tests/golden/rest`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tests.golden_files import GOLDEN
 
 
 def recorded(family: str, prefix: str = "", version: str = CONNECT_VERSION) -> dict[str, Any]:
-    """Return the recorded requests and responses of a file by name, restricted to names with a prefix.
+    """Return the recorded requests and responses of a file, by name, if the name starts with `prefix`.
 
-    Of an older version, its own version is replaced by the current one.
+    In recordings of an older version of Connect, the number of this version is replaced by the current one.
     """
     text = (GOLDEN / "rest" / version / f"{family}.jsonl").read_text("utf-8")
     responses = {
-        answer.pop("name"): answer
-        for answer in map(json.loads, text.replace(version, CONNECT_VERSION).splitlines())
+        response.pop("name"): response
+        for response in map(json.loads, text.replace(version, CONNECT_VERSION).splitlines())
     }
-    return {name: answer for name, answer in responses.items() if name.startswith(prefix)}
+    return {name: response for name, response in responses.items() if name.startswith(prefix)}

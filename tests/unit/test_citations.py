@@ -1,4 +1,4 @@
-"""Sources cite only accessible documents: KIPs, Kafka's classes, golden files, tests, pages of `docs/`."""
+"""Tests that sources cite only accessible documents, such as KIPs, golden files and pages in `docs/`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDERS: Final = ("actors", "web", "kraal", "java", "tests", "scripts")
-PRIVATE: Final = re.compile(
+PRIVATE_CITATION: Final = re.compile(
     r"\b[Cc]ontract [A-Z]?\d|\bscenarios? [A-Z]\d|\b(STYLE|HOUSE|NAMES|ANCHORS|SCENARIOS|CONTRACT)\.md"
     r"|(?: \(|# |\"\"\")(?:S[1-7]|F[1-6]|R1?\d|M[1-8]|C1?\d|D\d{1,2}|A\d{1,2})(?=[);:.])"
 )
@@ -20,15 +20,14 @@ PAGE: Final = re.compile(r"\b((?:docs|tests)/[\w./-]+\.(?:md|py|json))\b")
 
 
 def sources() -> list[Path]:
-    own = Path(__file__)
     files = [
         path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".java"}
     ]
-    return sorted(path for path in files if path != own)
+    return sorted(path for path in files if path != Path(__file__))
 
 
 def prose(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
-    """Yield the numbered lines of a file that may be comments or docstrings, if any line matches the pattern."""
+    """Yield the numbers and texts of lines that may be comments or docstrings, if the file matches the pattern."""
     text = path.read_text("utf-8")
     for number, line in enumerate(text.splitlines(), 1) if pattern.search(text) else ():
         if re.match(r'\s*(#|"""|\*|//|[A-Za-z(`>])', line):
@@ -36,18 +35,18 @@ def prose(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
 
 
 def test_sources_do_not_cite_private_documents() -> None:
-    cited = [
+    citations = [
         f"{path.relative_to(ROOT)}:{number}: {match.group()}"
         for path in sources()
-        for number, line in prose(path, PRIVATE)
-        if (match := PRIVATE.search(line))
+        for number, line in prose(path, PRIVATE_CITATION)
+        if (match := PRIVATE_CITATION.search(line))
     ]
-    assert cited == []
+    assert citations == []
 
 
 @pytest.mark.parametrize("folder", ["actors", "web", "kraal", "java"])
 def test_cited_pages_and_tests_exist(folder: str) -> None:
-    missing = [
+    missing_files = [
         f"{path.relative_to(ROOT)}:{number}: {name}"
         for path in sources()
         if path.is_relative_to(ROOT / folder)
@@ -55,4 +54,4 @@ def test_cited_pages_and_tests_exist(folder: str) -> None:
         for name in PAGE.findall(line)
         if not (ROOT / name).exists()
     ]
-    assert missing == []
+    assert missing_files == []

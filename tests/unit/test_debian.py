@@ -1,4 +1,4 @@
-"""Downloading programs from Debian's packages, and the errors of failed downloads."""
+"""Tests for downloading programs from Debian's packages, and for the errors of failed downloads."""
 
 from __future__ import annotations
 
@@ -13,31 +13,36 @@ from tests.tools.debian import unpack
 from tests.tools.prometheus import program
 
 
-class Tools:
-    """Stands for apt-get and dpkg-deb.
+class FakeTools:
+    """A replacement for apt-get and dpkg-deb.
 
-    `lacking` are the packages that a simulated installation names; without `lists`, an update comes first.
+    Args:
+        missing_packages: packages that a simulated installation would install.
+        error: the error of every command, or an empty string.
+        has_lists: whether the machine has package lists. If false, commands fail before an update.
     """
 
-    def __init__(self, *, lacking: tuple[str, ...] = (), error: str = "", lists: bool = True) -> None:
+    def __init__(
+        self, *, missing_packages: tuple[str, ...] = (), error: str = "", has_lists: bool = True
+    ) -> None:
         self.commands: list[list[str]] = []
-        self._lists = lists
-        self._lacking = lacking
+        self._has_lists = has_lists
+        self._missing_packages = missing_packages
         self._error = error
 
     def __call__(self, command: list[str], directory: Path) -> str:
-        """Simulate the effects of a program on the directory; return its output."""
+        """Simulate the effects of a command on the directory, and return the output of the command."""
         self.commands.append(command)
         if self._error:
             raise subprocess.CalledProcessError(100, command, "", self._error)
         if command[-1] == "update":
-            self._lists = (directory / "lists" / "partial").is_dir()
+            self._has_lists = (directory / "lists" / "partial").is_dir()
             return ""
-        if command[0] == "apt-get" and not self._lists:
+        if command[0] == "apt-get" and not self._has_lists:
             raise subprocess.CalledProcessError(100, command, "", "E: Unable to locate package")
         match [word for word in command if "::" not in word and word != "-o"]:
             case ["apt-get", "install", *_]:
-                return "".join(f"Inst {name} (1.0)\n" for name in self._lacking)
+                return "".join(f"Inst {name} (1.0)\n" for name in self._missing_packages)
             case ["apt-get", "download", *names]:
                 for name in names:
                     (directory / f"{name}.deb").touch()
@@ -56,7 +61,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_packages_are_unpacked_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tools = Tools()
+    tools = FakeTools()
     monkeypatch.setattr(debian, "_run", tools)
     for _ in range(2):
         assert unpack("tool", "tool", alternatives="") == cache / "tool"
@@ -65,7 +70,7 @@ def test_packages_are_unpacked_once(cache: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_only_missing_dependencies_are_downloaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tools = Tools(lacking=("server", "library"))
+    tools = FakeTools(missing_packages=("server", "library"))
     monkeypatch.setattr(debian, "_run", tools)
     unpacked_root = unpack("db", "server", "client", alternatives="", with_dependencies=True)
     assert unpacked_root == cache / "db"
@@ -75,7 +80,7 @@ def test_only_missing_dependencies_are_downloaded(cache: Path, monkeypatch: pyte
 def test_missing_package_lists_are_downloaded_to_a_temporary_directory(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tools = Tools(lists=False)
+    tools = FakeTools(has_lists=False)
     monkeypatch.setattr(debian, "_run", tools)
     assert (unpack("tool", "tool", alternatives="") / "usr" / "bin" / "tool").is_file()
     assert [command[-1] for command in tools.commands[:3]] == ["tool", "update", "tool"]
@@ -87,7 +92,7 @@ def test_missing_package_lists_are_downloaded_to_a_temporary_directory(
 def test_failed_download_is_reported_with_alternatives_and_leaves_no_files(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(debian, "_run", Tools(error="E: Unable to locate package tool\n"))
+    monkeypatch.setattr(debian, "_run", FakeTools(error="E: Unable to locate package tool\n"))
     with pytest.raises(ScriptFailed) as failure:
         unpack("tool", "tool", alternatives="Or set X.")
     assert str(failure.value) == (
@@ -96,11 +101,13 @@ def test_failed_download_is_reported_with_alternatives_and_leaves_no_files(
     assert [path.name for path in cache.iterdir()] == [".tool.lock"]
 
 
-def test_variable_is_preferred_and_must_be_a_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    mine = tmp_path / "mine"
-    mine.touch(0o755)
-    monkeypatch.setenv("KRAAL_PROMTOOL", str(mine))
-    assert program("promtool") == mine
+def test_environment_variable_is_preferred_and_must_be_a_program(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    configured_program = tmp_path / "promtool"
+    configured_program.touch(0o755)
+    monkeypatch.setenv("KRAAL_PROMTOOL", str(configured_program))
+    assert program("promtool") == configured_program
     monkeypatch.setenv("KRAAL_PROMTOOL", str(tmp_path / "missing"))
     with pytest.raises(ScriptFailed, match="Invalid KRAAL_PROMTOOL"):
         program("promtool")

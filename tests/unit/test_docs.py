@@ -1,4 +1,4 @@
-"""The documentation matches the code: messages, layers, keys, files, and runnable examples."""
+"""Tests that the documentation matches the code, and that its examples run."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ DOCS = ROOT / "docs"
 ARCHITECTURE = (DOCS / "ARCHITECTURE.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 PROPER_NAMES = {"Kafka", "Spark", "Engine"}
-"""Other names that the diagram may contain besides actors, messages and events."""
+"""Names that the diagram may contain besides actors, messages and events."""
 PROTOCOLS = {"Behaviour", "Membership"}
+"""Protocols that have the methods of actors."""
 
 
 def classes(path: Path) -> Iterator[ast.ClassDef]:
@@ -50,18 +51,18 @@ def engine_events() -> set[str]:
 
 
 def actors() -> set[str]:
-    """Return the names of all actors, which are classes with `receive`, and of membership."""
+    """Return the names of all classes that have the method `receive` or `on_work_changed`."""
     return {
         node.name
         for path in (ROOT / "actors").rglob("*.py")
         for node in classes(path)
         if {"receive", "on_work_changed"}
-        & {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+        & {method.name for method in node.body if isinstance(method, ast.FunctionDef)}
     }
 
 
 def block(text: str, language: str, number: int = 0) -> str:
-    """Return the text of a fenced code block."""
+    """Return the text of the fenced code block with this language and number."""
     blocks: list[str] = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
     return blocks[number]
 
@@ -75,17 +76,17 @@ def test_actor_messages_are_found() -> None:
 
 
 def test_names_in_the_diagram_exist_in_the_code() -> None:
-    drawn = words(block(ARCHITECTURE, "text"))
-    assert drawn - messages() - engine_events() - actors() - PROPER_NAMES == set()
+    diagram_names = words(block(ARCHITECTURE, "text"))
+    assert diagram_names - messages() - engine_events() - actors() - PROPER_NAMES == set()
 
 
 def test_every_message_is_documented() -> None:
-    assert messages() - words(ARCHITECTURE) == set(), "add them to docs/ARCHITECTURE.md"
+    assert messages() - words(ARCHITECTURE) == set(), "add the messages to docs/ARCHITECTURE.md"
 
 
 def test_every_actor_is_in_the_diagram() -> None:
-    drawn = words(block(ARCHITECTURE, "text"))
-    assert actors() - drawn - PROTOCOLS == set()
+    diagram_names = words(block(ARCHITECTURE, "text"))
+    assert actors() - diagram_names - PROTOCOLS == set()
 
 
 def test_every_run_event_is_in_the_diagram() -> None:
@@ -107,9 +108,9 @@ def functions() -> frozenset[str]:
                 names.add(node.name)
             elif isinstance(node, ast.ClassDef):
                 methods = (
-                    each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+                    item for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
                 )
-                names.update(f"{node.name}.{each.name}" for each in methods)
+                names.update(f"{node.name}.{method.name}" for method in methods)
     return frozenset(names)
 
 
@@ -120,7 +121,7 @@ def test_documented_stops_exist_and_match_their_count(subject: str) -> None:
     assert total is not None
     rows = [row.split("|")[1:-1] for row in section.split("\n\n")[1].splitlines()[2:]]
     calls = [cell.partition(";")[0].split(", ") for _, _, cell in rows]
-    assert [len(each) for each in calls] == [int(count) for _, count, _ in rows]
+    assert [len(row_calls) for row_calls in calls] == [int(count) for _, count, _ in rows]
     assert sum(map(len, calls)) == int(total[1])
     assert set(re.findall(r"`([^`]+)`", " ".join(cell for *_, cell in rows))) - functions() == set()
 
@@ -128,7 +129,7 @@ def test_documented_stops_exist_and_match_their_count(subject: str) -> None:
 def test_documented_layers_equal_the_import_contract() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = project["tool"]["importlinter"]["contracts"]
-    layers = next(each["layers"] for each in contracts if each.get("containers") == ["kraal"])
+    layers = next(contract["layers"] for contract in contracts if contract.get("containers") == ["kraal"])
     assert block(ARCHITECTURE, "text", 1).split("\n")[:-1] == layers
 
 
@@ -146,8 +147,8 @@ def test_links_refer_to_existing_files(page: Path) -> None:
 )
 def test_paths_in_documents_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    named = re.findall(r"`((?:actors|web|kraal|tests|scripts|docs)/[\w./-]*)`", text)
-    assert [path for path in named if not (ROOT / path).exists()] == []
+    cited_paths = re.findall(r"`((?:actors|web|kraal|tests|scripts|docs)/[\w./-]*)`", text)
+    assert [path for path in cited_paths if not (ROOT / path).exists()] == []
 
 
 def test_decisions_are_numbered_consecutively() -> None:
@@ -163,12 +164,12 @@ def test_decision_has_the_required_sections(heading: str) -> None:
 
 
 def test_decisions_are_listed_in_the_index() -> None:
-    listed = re.findall(
+    entries = re.findall(
         r"^- \[(.+)\]\((.+)\)$", (DOCS / "decisions/README.md").read_text("utf-8"), re.MULTILINE
     )
     records = sorted((DOCS / "decisions").glob("[0-9]*.md"))
     titles = [path.read_text("utf-8").partition("\n")[0].removeprefix("# ") for path in records]
-    assert listed == [(title, path.name) for title, path in zip(titles, records, strict=True)]
+    assert entries == [(title, path.name) for title, path in zip(titles, records, strict=True)]
 
 
 def test_file_connector_manual_contains_every_key() -> None:
@@ -183,19 +184,19 @@ def test_readme_connector_and_its_test_run(tmp_path: Path) -> None:
 
 
 def test_examples_without_spark_in_the_testing_manual_run(tmp_path: Path) -> None:
-    run_examples("docs/testing.md", tmp_path, but=("Process", "SparkEngine"))
+    run_examples("docs/testing.md", tmp_path, excluded_words=("Process", "SparkEngine"))
 
 
-def run_examples(page: str, directory: Path, but: Sequence[str] = ()) -> None:
-    """Write the files of a page, and run them with a separate pytest."""
+def run_examples(page: str, directory: Path, excluded_words: Sequence[str] = ()) -> None:
+    """Run the examples of a page in a separate pytest process, except examples with any of the excluded words."""
     examples = re.findall(
         r'```python\n("""([\w]+\.py)""".*?)```', (ROOT / page).read_text("utf-8"), re.DOTALL
     )
     assert examples
     for text, name in examples:
-        if not any(each in text for each in but):
+        if not any(word in text for word in excluded_words):
             (directory / name).write_text(text, encoding="utf-8")
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "kraal.testing.pytest_plugin", str(directory)],
         cwd=directory,
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
@@ -203,4 +204,4 @@ def run_examples(page: str, directory: Path, but: Sequence[str] = ()) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -1,4 +1,4 @@
-"""Virtual environments of programs that must not share packages with Kraal."""
+"""Tests for the virtual environments of programs that must not share packages with Kraal."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from scripts.environments import locked_environment
 
 
 @pytest.fixture
-def fails() -> list[str]:
-    """A list that makes installations fail if it is not empty."""
+def failures() -> list[str]:
+    """Return a list of error messages; installations fail while the list is not empty."""
     return []
 
 
 @pytest.fixture
-def recorded_commands(fails: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The recorded commands, which are not executed, with an empty cache directory."""
+def recorded_commands(
+    failures: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[list[str]]:
+    """Record the commands of installations in place of executing them. The cache directory is empty."""
     commands: list[list[str]] = []
 
     def run(command: list[str], **_: Any) -> None:
         commands.append(command)
         if command[1:3] == ["-m", "venv"]:
             Path(command[3]).mkdir(parents=True)
-        elif fails:
+        elif failures:
             raise subprocess.CalledProcessError(1, command)
 
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
@@ -55,18 +57,18 @@ def test_packages_are_installed_once_with_hashes(recorded_commands: list[list[st
 
 
 def test_different_lock_has_a_different_environment(recorded_commands: list[list[str]], lock: Path) -> None:
-    first = locked_environment("some", lock)
+    first_python = locked_environment("some", lock)
     lock.write_text("a==2\n", encoding="utf-8")
-    assert locked_environment("some", lock) != first
+    assert locked_environment("some", lock) != first_python
     assert len(list_environments(recorded_commands)) == 2
 
 
 def test_incomplete_environment_is_recreated(
-    recorded_commands: list[list[str]], fails: list[str], lock: Path
+    recorded_commands: list[list[str]], failures: list[str], lock: Path
 ) -> None:
-    fails.append("no network")
+    failures.append("no network")
     with pytest.raises(subprocess.CalledProcessError):
         locked_environment("some", lock)
-    fails.clear()
+    failures.clear()
     python = locked_environment("some", lock)
     assert list_environments(recorded_commands) == [python.parents[1]] * 2

@@ -1,4 +1,4 @@
-"""The commands in docs/plugin-howto.md work, except those that require a broker or Spark."""
+"""Tests that the commands in docs/plugin-howto.md work, except those that require a broker or Spark."""
 
 from __future__ import annotations
 
@@ -38,25 +38,26 @@ def test_commands_of_the_page_create_and_register_the_connector(tmp_path: Path) 
     (project / "worker.properties").write_text(
         "".join(f"{key}={value}\n" for key, value in properties().items()), encoding="utf-8"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", CODE],
         cwd=project,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"},  # not from the new project
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"},  # do not import from the new project
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    name, site = done.stdout.split()
-    assert (name, site.startswith("site-")) == ("DiskSpaceSource", True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    name, distribution_directory = result.stdout.split()
+    assert (name, distribution_directory.startswith("site-")) == ("DiskSpaceSource", True)
 
 
 def test_worker_commands_on_the_page_exist_with_their_options() -> None:
     lines = [line.split() for text in blocks("sh") for line in text.splitlines()]
     assert len(lines) == 8
     for _, *words in lines:
-        at = words.index("--worker") if "--worker" in words else None
-        assert at is None or words[at + 1].startswith("http://")
+        option_index = words.index("--worker") if "--worker" in words else None
+        assert option_index is None or words[option_index + 1].startswith("http://")
         command = words[:2] if words[0] in ("kafka", "plugins", "offsets") else words[:1]
         result = CliRunner().invoke(main, [*command, "--help"], prog_name="kraal")
         assert result.exit_code == 0, words

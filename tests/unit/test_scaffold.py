@@ -1,4 +1,4 @@
-"""The project of a new connector: its names, and its generated test."""
+"""Tests for the project that `kraal new connector` creates."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from kraal.scaffold.project import Kind, Names
 ROOT = Path(__file__).parents[2]
 
 
-def new(*arguments: str) -> tuple[int, str]:
+def create_connector(*arguments: str) -> tuple[int, str]:
     result = CliRunner().invoke(main, ["new", "connector", *arguments], prog_name="kraal")
     return result.exit_code, result.output
 
 
 def test_generated_test_of_a_new_sink_passes(tmp_path: Path) -> None:
-    """`test_plugin_howto.py` covers sources."""
-    code, output = new("my-orders", "--sink", "--in", str(tmp_path))
+    """New sources are tested by `test_plugin_howto.py`."""
+    code, output = create_connector("my-orders", "--sink", "--in", str(tmp_path))
     assert (code, "MyOrdersSink" in output) == (0, True)
     project = tmp_path / "my-orders"
-    declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
-    assert declared["entry-points"]["kraal.connectors"] == {
+    project_table = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project_table["entry-points"]["kraal.connectors"] == {
         "my_orders.MyOrdersSink": "my_orders.connector:MyOrdersSink"
     }
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=project,
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
@@ -40,13 +40,13 @@ def test_generated_test_of_a_new_sink_passes(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "2 passed" in result.stdout
 
 
 def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    code, output = new("mine", "--in", str(tmp_path))
+    code, output = create_connector("mine", "--in", str(tmp_path))
     assert (code, "already exists" in output) == (1, True)
     assert list((tmp_path / "mine").iterdir()) == []
 
@@ -54,7 +54,7 @@ def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["", "Orders", "my_orders", "-a", "a-", "a--b", "1a", "a/b", "..", "é", "a" * 51]
 )
-def test_invalid_name_is_rejected_with_a_description_of_valid_ones(name: str, tmp_path: Path) -> None:
+def test_invalid_name_is_rejected_with_a_description_of_valid_names(name: str, tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="lower-case letters, digits and single hyphens"):
         Names.of(name, "source")
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Parsing the steps of tutorials, and comparing outputs with those on the page."""
+"""Tests for parsing the steps of tutorials, and for comparing outputs with those on the page."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_unknown_block_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "looks"),
+    ("text", "is_repeated"),
     [
         ("cat a\nkraal status b\n", True),
         ("kraal apply -f a.json\n", False),
@@ -63,12 +63,12 @@ def test_unknown_block_is_an_error() -> None:
         ("cat > a\n", False),
     ],
 )
-def test_only_read_only_commands_are_repeated(text: str, *, looks: bool) -> None:
-    assert Command(text).is_read_only is looks
+def test_only_read_only_commands_are_repeated(text: str, *, is_repeated: bool) -> None:
+    assert Command(text).is_read_only is is_repeated
 
 
 @pytest.mark.parametrize(
-    ("expected", "text", "same"),
+    ("expected", "text", "is_match"),
     [
         ("a  b\n", "a  b\n", True),
         ("a  b\n", "a  b   \n", True),
@@ -83,8 +83,8 @@ def test_only_read_only_commands_are_repeated(text: str, *, looks: bool) -> None
         ("first\n", "first\nsecond\n", False),
     ],
 )
-def test_dots_match_any_text(expected: str, text: str, *, same: bool) -> None:
-    assert (pattern(expected).fullmatch(text) is not None) is same
+def test_ellipses_match_any_text(expected: str, text: str, *, is_match: bool) -> None:
+    assert (pattern(expected).fullmatch(text) is not None) is is_match
 
 
 def test_progress_is_ignored_in_outputs() -> None:

@@ -1,4 +1,4 @@
-"""The wheel has exactly the data files of a worker besides Python modules, and builds are reproducible."""
+"""Tests that the wheel contains all files of a worker and no others, and that builds are reproducible."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """Return the names of the files in the wheel."""
+def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Build the wheel; return the names of its files."""
     [path] = WheelBuilder(str(ROOT)).build(
         directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"]
     )
@@ -27,52 +27,53 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 @pytest.mark.parametrize("folder", ["web/ui/templates", "web/ui/static"])
-def test_wheel_contains_the_files_of_the_dashboard(names: set[str], folder: str) -> None:
+def test_wheel_contains_the_files_of_the_dashboard(wheel_files: set[str], folder: str) -> None:
     files = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*") if path.is_file()}
     assert len(files) > 5
-    assert files <= names
+    assert files <= wheel_files
 
 
-def test_wheel_contains_the_licences_of_its_contents(names: set[str]) -> None:
-    licences = {name.partition(".dist-info/licenses/")[2] for name in names}
-    assert {"LICENSE", "NOTICE", "web/ui/static/vendored/LICENSES.md"} <= licences
+def test_wheel_contains_the_licenses_of_its_contents(wheel_files: set[str]) -> None:
+    licenses = {name.partition(".dist-info/licenses/")[2] for name in wheel_files}
+    assert {"LICENSE", "NOTICE", "web/ui/static/vendored/LICENSES.md"} <= licenses
 
 
-def test_wheel_contains_only_packages_and_metadata(names: set[str]) -> None:
-    tops = {name.partition("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"actors", "web", "kraal"}
+def test_wheel_contains_only_packages_and_metadata(wheel_files: set[str]) -> None:
+    directories = {name.partition("/")[0] for name in wheel_files}
+    packages = {name for name in directories if not name.endswith(".dist-info")}
+    assert packages == {"actors", "web", "kraal"}
 
 
-def test_wheel_contains_no_tests_and_only_vendored_libraries(names: set[str]) -> None:
+def test_wheel_contains_no_tests_and_only_vendored_libraries(wheel_files: set[str]) -> None:
     assert not [
-        name for name in names if "axe" in name or "/tests/" in name or name.endswith((".pyc", ".jar"))
+        name for name in wheel_files if "axe" in name or "/tests/" in name or name.endswith((".pyc", ".jar"))
     ]
-    scripts = {name for name in names if name.endswith(".js")}
-    vendored = {"web/ui/static/vendored/htmx.min.js", "web/ui/static/vendored/uPlot.iife.min.js"}
-    assert {name for name in scripts if "min" in name} == vendored
+    scripts = {name for name in wheel_files if name.endswith(".js")}
+    vendored_scripts = {"web/ui/static/vendored/htmx.min.js", "web/ui/static/vendored/uPlot.iife.min.js"}
+    assert {name for name in scripts if "min" in name} == vendored_scripts
 
 
-def build(project: Path, into: Path, seed: str) -> dict[str, str]:
-    """Build sdist and wheel in a separate process; return the digest of each file."""
+def build(project: Path, output_directory: Path, hash_seed: str) -> dict[str, str]:
+    """Build the sdist and the wheel in a separate process, and return the digest of each file."""
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-d", str(into)],
+        [sys.executable, "-m", "hatchling", "build", "-d", str(output_directory)],
         cwd=project,
-        env={**os.environ, "PYTHONHASHSEED": seed},
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         check=True,
     )
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in into.iterdir()}
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in output_directory.iterdir()}
 
 
 def test_builds_from_clone_and_sdist_are_reproducible(tmp_path: Path) -> None:
-    """Builds do not depend on times, modes, paths and the order of files, or on the kind of source."""
-    first = build(ROOT, tmp_path / "first", "1")
-    assert {Path(name).suffix for name in first} == {".gz", ".whl"}
+    """Builds do not depend on the modification times, modes, paths and order of source files."""
+    digests = build(ROOT, tmp_path / "first", "1")
+    assert {Path(name).suffix for name in digests} == {".gz", ".whl"}
     [sdist] = (tmp_path / "first").glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path / "other", filter="data")
-    [copy] = (tmp_path / "other").iterdir()
-    for path in copy.rglob("*"):
+    [unpacked_sdist] = (tmp_path / "other").iterdir()
+    for path in unpacked_sdist.rglob("*"):
         path.chmod(0o700 if path.stat().st_mode & 0o100 else 0o600)
         os.utime(path, (1e9, 1e9))
-    assert build(copy, tmp_path / "second", "2") == first
+    assert build(unpacked_sdist, tmp_path / "second", "2") == digests

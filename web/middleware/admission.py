@@ -5,11 +5,12 @@ The alternative would be an unbounded queue. The decision is a pure function of 
 The herder, other workers, the threads that run plugin code, and the memory for request bodies have separate limits, so
 that one exhausted resource does not block the others. The bytes of a body count from their arrival until the response
 is sent; bytes that are only announced in `Content-Length` do not count. Requests between workers have a separate byte
-limit of the same size, so that clients with large bodies do not delay a connector's task configs. They are exempt from
-the limit on requests to the herder.
+limit of the same size, so that clients with large bodies do not delay a connector's task configs. Requests between
+workers are also exempt from the limit on requests to the herder.
 
-Requests that wait for no resource are never rejected: GETs from the snapshot, `/health`, whose callers share one
-ping, and `/metrics`, whose callers share one scrape. Streams do not wait, but each occupies its connection.
+Requests that wait for no resource are never rejected: GETs from the snapshot, `/health` (concurrent callers share one
+ping) and `/metrics` (concurrent callers share one scrape). Streams do not wait, but their number is limited, because
+each stream occupies a connection.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kraal.core.errors import Unavailable
 from kraal.metrics.load import LoadMetrics
 
 RETRY_AFTER_S: Final = 1
-_BODY: Final = "kraal.body"
+_BODY_KEY: Final = "kraal.body"
 
 
 class LimitedResource(StrEnum):
@@ -63,15 +64,18 @@ _LIMIT_MESSAGES: Final[Mapping[LimitedResource, str]] = {
 
 
 def limit_error(resource: LimitedResource, used: int, amount: int, limits: Limits) -> str | None:
-    """Return an error if `amount` exceeds the limit, None otherwise. Pure.
+    """Return an error message if `amount` exceeds the remaining capacity of `resource`, otherwise None. Pure.
 
-    `used` is the usage by other requests, as a number of requests or bytes. The body of a sole request always fits.
+    `used` is the usage by other requests; `used` and `amount` are numbers of requests or bytes. The body of a sole
+    request always fits.
     """
     if resource in (LimitedResource.BODIES, LimitedResource.INTERNAL_BODIES):
-        exceeds = used > 0 and used + amount > limits.body_bytes
+        is_exceeded = used > 0 and used + amount > limits.body_bytes
     else:
-        exceeds = used + amount > (limits.streams if resource is LimitedResource.STREAMS else limits.waiting)
-    return f"The worker is too busy: {_LIMIT_MESSAGES[resource].format(used)}" if exceeds else None
+        is_exceeded = used + amount > (
+            limits.streams if resource is LimitedResource.STREAMS else limits.waiting
+        )
+    return f"The worker is too busy: {_LIMIT_MESSAGES[resource].format(used)}" if is_exceeded else None
 
 
 class Admission:
@@ -84,15 +88,15 @@ class Admission:
         self._gauges: dict[LimitedResource, Callable[[], int]] = {}
 
     def set_gauge(self, resource: LimitedResource, gauge: Callable[[], int]) -> None:
-        """Set the function that returns the number of waiting requests; it must be thread-safe."""
+        """Set the function that counts the requests that occupy `resource`; the function must be thread-safe."""
         self._gauges[resource] = gauge
 
     def admit(self, resource: LimitedResource) -> None:
-        """Admit a request that is about to wait. Raises Unavailable."""
+        """Admit a request that is about to occupy `resource`. Raises Unavailable if the limit is reached."""
         self._check(resource, self._waiting(resource), 1)
 
     def can_admit(self, resource: LimitedResource) -> bool:
-        """Return whether one more request would be admitted, for optional requests."""
+        """Return whether one more request would be admitted; unlike `admit`, does not count a rejection."""
         return limit_error(resource, self._waiting(resource), 1, self._limits) is None
 
     def _waiting(self, resource: LimitedResource) -> int:
@@ -102,15 +106,15 @@ class Admission:
     def count_body_bytes(self, scope: Any, size: int, *, internal: bool) -> None:
         """Count `size` more bytes of a request's body. Raises Unavailable without counting them."""
         resource = LimitedResource.INTERNAL_BODIES if internal else LimitedResource.BODIES
-        _, request_bytes = scope.get(_BODY, (resource, 0))
+        _, request_bytes = scope.get(_BODY_KEY, (resource, 0))
         other_bytes = self._bytes[resource] - request_bytes
         self._check(resource, other_bytes, request_bytes + size)
         self._bytes[resource] += size
-        scope[_BODY] = (resource, request_bytes + size)
+        scope[_BODY_KEY] = (resource, request_bytes + size)
 
     def release_body(self, scope: Any) -> None:
         """Release the bytes of a completed request's body."""
-        resource, request_bytes = scope.pop(_BODY, (LimitedResource.BODIES, 0))
+        resource, request_bytes = scope.pop(_BODY_KEY, (LimitedResource.BODIES, 0))
         self._bytes[resource] -= request_bytes
 
     def _check(self, resource: LimitedResource, used: int, amount: int) -> None:
@@ -120,7 +124,7 @@ class Admission:
             raise Unavailable(reason, retry_after_s=RETRY_AFTER_S)
 
     def load_metrics(self, mailboxes: Mapping[str, int]) -> LoadMetrics:
-        """Return the worker's load; `mailboxes` has the mailbox sizes by actor name. Thread-safe."""
+        """Return the worker's load; `mailboxes` maps actor names to mailbox sizes. Thread-safe."""
         return LoadMetrics(
             mailboxes=mailboxes,
             waiting={

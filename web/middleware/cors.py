@@ -1,11 +1,11 @@
 """Cross-origin resource sharing (CORS) for the REST API, equivalent to Jetty's CrossOriginHandler.
 
-As in Connect, every response has `Vary: Origin`; a response to an allowed origin names it, and a response to a
-preflight request also lists the allowed methods and headers. No request is rejected, because browsers enforce the
-rules. Preflight requests are passed to the OPTIONS handler of their path.
+As in Connect, every response has `Vary: Origin`. If the origin is allowed, the response repeats the origin, and a
+response to a preflight request also lists the allowed methods and headers. No request is rejected, because browsers
+enforce the rules. Preflight requests are passed to the OPTIONS handler of their path.
 
-Unauthenticated clients can send any origin, which is matched with the administrator's regular expressions. Matching
-therefore runs on one thread outside the event loop; the number of waiting origins is limited, and results are cached.
+Unauthenticated clients can send any origin, which is matched against the administrator's regular expressions. Matching
+therefore runs on one thread outside the event loop. The number of waiting origins is limited, and results are cached.
 Source: RestServer.initializeResources (Kafka 4.4.0), CrossOriginHandler (Jetty 12).
 """
 
@@ -29,9 +29,9 @@ _MAX_AGE: Final = (b"access-control-max-age", b"60")
 _ALLOW_HEADERS: Final = (b"access-control-allow-headers", b"Content-Type")
 _METHODS: Final = "GET,POST,HEAD"
 _MAX_ORIGIN_BYTES: Final = 1_000
-"""Maximum length in bytes of an `Origin` header to match; a host name has at most 253."""
-_MAX_WAITING: Final = 100
-_MAX_CACHED: Final = 1_000
+"""Maximum length in bytes of an `Origin` header to match; a host name has at most 253 bytes."""
+_MAX_WAITING_ORIGINS: Final = 100
+_MAX_CACHED_ORIGINS: Final = 1_000
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class CorsRules:
     origins: tuple[Pattern, ...]
     """Patterns that match a whole origin."""
     methods: str = _METHODS
-    """Comma-separated, without whitespace."""
+    """Allowed methods, separated by commas without whitespace."""
 
     @classmethod
     def from_config(cls, origins: tuple[Pattern, ...], methods: str) -> CorsRules | None:
@@ -53,14 +53,14 @@ class CorsRules:
 
 
 class CrossOrigin:
-    """Middleware that adds CORS headers to responses, except for paths below `except_for`."""
+    """Middleware that adds CORS headers to responses, except for paths with the prefix `except_for`."""
 
     def __init__(self, app: ASGIApp, rules: CorsRules, except_for: str) -> None:
         self._app = app
         self._rules = rules
         self._except_for = except_for
         self._methods = (b"access-control-allow-methods", rules.methods.encode("latin-1"))
-        self._cached: dict[bytes, bool] = {}
+        self._results: dict[bytes, bool] = {}
         self._limiter: CapacityLimiter | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,20 +90,23 @@ class CrossOrigin:
         return response_headers
 
     async def _is_allowed(self, origins: bytes) -> bool:
-        allowed = self._cached.get(origins)
-        if allowed is not None:
-            return allowed
+        is_allowed = self._results.get(origins)
+        if is_allowed is not None:
+            return is_allowed
         if self._limiter is None:  # requires a running event loop
             self._limiter = CapacityLimiter(1)
-        if len(origins) > _MAX_ORIGIN_BYTES or self._limiter.statistics().tasks_waiting >= _MAX_WAITING:
+        if (
+            len(origins) > _MAX_ORIGIN_BYTES
+            or self._limiter.statistics().tasks_waiting >= _MAX_WAITING_ORIGINS
+        ):
             return False
-        allowed = await to_thread.run_sync(
+        is_allowed = await to_thread.run_sync(
             self._match, origins.decode("latin-1").split(), limiter=self._limiter
         )
-        if len(self._cached) >= _MAX_CACHED:
-            self._cached.clear()
-        self._cached[origins] = allowed
-        return allowed
+        if len(self._results) >= _MAX_CACHED_ORIGINS:
+            self._results.clear()
+        self._results[origins] = is_allowed
+        return is_allowed
 
     def _match(self, origins: Iterable[str]) -> bool:
         try:

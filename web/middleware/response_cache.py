@@ -27,7 +27,7 @@ def cache_key(scope: Scope) -> Key:
 
 
 class ResponseCache:
-    """Bodies by path and query, all of one snapshot. Not thread-safe; used only on the event loop."""
+    """Response bodies of one snapshot by path and query. Not thread-safe; used only on the event loop."""
 
     def __init__(self) -> None:
         self._snapshot: Snapshot | None = None
@@ -39,9 +39,9 @@ class ResponseCache:
         return self._bodies.get(key) if snapshot is self._snapshot else None
 
     def put(self, snapshot: Snapshot, key: Key, body: bytes) -> None:
-        """Cache a body. Evict all others if they belong to another snapshot or exceed the limits."""
-        full = len(self._bodies) >= _MAX_RESPONSES or self._size + len(body) > _MAX_BYTES
-        if snapshot is not self._snapshot or full:
+        """Cache a body. Evicts all other bodies if they belong to another snapshot or if a limit would be exceeded."""
+        is_full = len(self._bodies) >= _MAX_RESPONSES or self._size + len(body) > _MAX_BYTES
+        if snapshot is not self._snapshot or is_full:
             self._snapshot = snapshot
             self._bodies = {}
             self._size = 0

@@ -1,7 +1,7 @@
 """Response headers from `response.http.headers.config`.
 
-They are set first, as by Jetty's filter, which runs before the endpoint. Headers of the endpoint's response, such as
-`Content-Type` and `Location`, therefore override them; but a rule may replace `Server`.
+Like Jetty's filter, which runs before the endpoint, the middleware sets these headers first. The endpoint's own
+headers, such as `Content-Type` and `Location`, therefore take precedence, except that a rule can replace `Server`.
 Source: HeaderFilter (Jetty 12); observed on Kafka Connect 4.3.0.
 """
 
@@ -45,12 +45,12 @@ class ResponseHeaders:
         for rule in self._rules:
             name = rule.name.lower().encode()
             if not rule.add:
-                headers = [each for each in headers if each[0] != name]
+                headers = [header for header in headers if header[0] != name]
             headers.append((name, _header_value(rule, now)))
         names = {name.lower() for name, _ in response_headers} - {b"server"}
-        configured = [each for each in headers if each[0] not in names]
-        return configured + [
-            each for each in response_headers if each[0] != b"server" or not self._sets_server
+        configured_headers = [header for header in headers if header[0] not in names]
+        return configured_headers + [
+            header for header in response_headers if header[0] != b"server" or not self._sets_server
         ]
 
 

@@ -1,4 +1,4 @@
-"""Shares responses among the requests of one second if the responses require requests to other workers.
+"""Shares responses that require requests to other workers among all equal requests within one second.
 
 Several dashboards that show the same metrics thus cause only one round of requests per second between workers.
 """
@@ -26,13 +26,13 @@ class SharedResponses:
         """Return the shared response for a key, or the result of `make`. Raises the errors of `make`."""
         now_s = asyncio.get_running_loop().time()
         self._responses = {
-            shared_key: (began_s, response)
-            for shared_key, (began_s, response) in self._responses.items()
-            if now_s - began_s < REUSE_S or not response.done()
+            shared_key: (start_s, response)
+            for shared_key, (start_s, response) in self._responses.items()
+            if now_s - start_s < REUSE_S or not response.done()
         }
         if key in self._responses:
-            shared: Awaitable[T] = self._responses[key][1]
-            return await asyncio.shield(shared)
+            shared_response: Awaitable[T] = self._responses[key][1]
+            return await asyncio.shield(shared_response)
         if len(self._responses) >= _MAX_RESPONSES:
             return await make()
         task = asyncio.create_task(make())

@@ -1,4 +1,4 @@
-"""Schema of `GET /admin/assignments`, inline because it is only documented where `/admin` is served."""
+"""Schema of `GET /admin/assignments`, which is documented only on listeners that serve `/admin`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def _describe(schema: Schema, description: str) -> dict[str, Json]:
     return {**schema, "description": description}
 
 
-_LISTED: Final[Schema] = {**_TEXTS, "type": ["array", "null"]}
+_NULLABLE_TEXTS: Final[Schema] = {**_TEXTS, "type": ["array", "null"]}
 _REBALANCE: Final = object_of({"completed_ms": NUMBER, "reason": TEXT, "delay_ms": NUMBER}, nullable=True)
 _NULLABLE_NUMBER: Final[Schema] = {"type": ["integer", "null"]}
-_LATEST: Final = object_of(
+_PAST_REBALANCE: Final = object_of(
     {
         "generation": NUMBER,
         "completed_ms": NUMBER,
         "leader": NULLABLE_TEXT,
-        "reason": _describe(NULLABLE_TEXT, "Reason of the rebalance; null if another worker led it."),
+        "reason": _describe(NULLABLE_TEXT, "Reason for the rebalance; null if another worker led it."),
         "delay_ms": _describe(
             _NULLABLE_NUMBER, "Delay until the next rebalance; null if another worker led this one."
         ),
@@ -34,10 +34,10 @@ _WORKER: Final = object_of(
         "url": NULLABLE_TEXT,
         "kind": {"type": "string", "enum": ["static", "wildcard"]},
         "static_connectors": _describe(
-            _LISTED, "Connectors in the static assignment; null if the worker runs any connector."
+            _NULLABLE_TEXTS, "Connectors in the static assignment; null if the worker runs any connector."
         ),
         "static_tasks": _describe(
-            _LISTED, "Ids of tasks in the static assignment; null if the worker runs any task."
+            _NULLABLE_TEXTS, "Ids of tasks in the static assignment; null if the worker runs any task."
         ),
         "connectors": _describe(_TEXTS, "Connectors assigned to the worker."),
         "tasks": _describe(_TEXTS, "Ids of tasks assigned to the worker."),
@@ -60,7 +60,7 @@ ASSIGNMENTS: Final[Schema] = object_of(
         "note": _describe(NULLABLE_TEXT, "Reason why static assignments are ignored; null if they apply."),
         "rebalance": _describe(_REBALANCE, "The latest rebalance and its reason."),
         "rebalances": _describe(
-            list_of(_LATEST),
+            list_of(_PAST_REBALANCE),
             "The last ten rebalances since the startup of the current leader, latest first.",
         ),
         "workers": list_of(_WORKER),

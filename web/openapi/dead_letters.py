@@ -1,4 +1,4 @@
-"""Schemas of dead letters, inline because a worker may not serve them."""
+"""Schemas of dead letters. They are inline, because some workers do not serve dead letters."""
 
 from __future__ import annotations
 
@@ -52,9 +52,15 @@ _LETTER: Final = object_of(
 DEAD_LETTERS: Final[Schema] = object_of(
     {
         "topic": TEXT,
-        "letters": {**NUMBER, "description": "Number of offsets in the topic, which connectors may share."},
+        "letters": {
+            **NUMBER,
+            "description": "Number of offsets in the topic, including those of other connectors.",
+        },
         "left_to_replay": {**NUMBER, "description": "Number of offsets not yet replayed."},
-        "searched": {**NUMBER, "description": "Number of offsets searched, the latest of each partition."},
+        "searched": {
+            **NUMBER,
+            "description": "Number of offsets searched. The search starts at the latest offsets.",
+        },
         "shown": {**list_of(_LETTER), "description": "Letters of the connector, latest first."},
     }
 )

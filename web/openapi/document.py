@@ -24,14 +24,14 @@ _TAGS: Final = {
 
 
 def document(settings: Settings, operations: Iterable[tuple[str, str, Operation]]) -> dict[str, Json]:
-    """Return the OpenAPI 3.1 document of these operations, each with its method and path, in this order.
+    """Return the OpenAPI 3.1 document of `operations`, which are tuples of method, path and operation.
 
-    Every path with `GET` also has `HEAD`, and every path has `OPTIONS`; they are not listed.
+    `HEAD` (available on every path with `GET`) and `OPTIONS` (available on every path) are not listed.
     """
-    secured = settings.basic_auth is not None
+    is_secured = settings.basic_auth is not None
     paths: dict[str, dict[str, Json]] = {}
     for method, path, operation in operations:
-        paths.setdefault(path, {})[method.lower()] = operation.to_json(path, secured=secured)
+        paths.setdefault(path, {})[method.lower()] = operation.to_json(path, secured=is_secured)
     components: dict[str, Json] = {"schemas": {name: dict(schema) for name, schema in SCHEMAS.items()}}
     openapi: dict[str, Json] = {
         "openapi": "3.1.0",
@@ -45,7 +45,7 @@ def document(settings: Settings, operations: Iterable[tuple[str, str, Operation]
         "paths": {**paths},
         "components": components,
     }
-    if secured:
+    if is_secured:
         components["securitySchemes"] = {"password": {"type": "http", "scheme": "basic"}}
         openapi["security"] = [{"password": []}]
     return openapi

@@ -46,7 +46,7 @@ _INSTANCE: Final[dict[str, Schema]] = {
     "placement": _PLACEMENT,
     "reasons": _describe(
         list_of(
-            object_of({"kind": {"type": "string", "enum": [str(each) for each in ReasonKind]}, "text": TEXT})
+            object_of({"kind": {"type": "string", "enum": [str(kind) for kind in ReasonKind]}, "text": TEXT})
         ),
         "Reasons for the state of the instance.",
     ),
@@ -56,7 +56,7 @@ _INSTANCE: Final[dict[str, Schema]] = {
                 {
                     "ms": _describe(NUMBER, "Milliseconds since the epoch."),
                     "worker_id": _describe(TEXT, "The worker that recorded the event."),
-                    "kind": {"type": "string", "enum": [str(each) for each in EventKind]},
+                    "kind": {"type": "string", "enum": [str(kind) for kind in EventKind]},
                     "text": TEXT,
                     "by": _describe(TEXT, "Author of the request; empty if there was none."),
                 }

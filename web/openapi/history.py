@@ -1,4 +1,4 @@
-"""Schemas of the journal's responses, Kraal's addition to Connect."""
+"""Schemas of the journal's responses, which are Kraal's extension of Connect's API."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ class Query:
 class Operation:
     """An operation: one method of one path.
 
-    `responses` maps the status of each success to its schema (a name or the schema itself), or to None if there is no
-    body. `errors` are the statuses in addition to those that every operation may have.
+    `responses` maps each success status to the schema of the body (or the schema's name), or to None if there is no
+    body. `errors` lists the error statuses that not every operation can return.
     """
 
     name: str
@@ -72,7 +72,9 @@ class Operation:
     query: tuple[Query, ...] = ()
     errors: tuple[int, ...] = ()
     internal: bool = False
-    """Whether workers send the request to each other: signed if the group uses signatures, and without a password."""
+    """Whether only workers send the request. Such requests need no password, and are signed if the group's protocol
+    has signatures.
+    """
     media_type: str = "application/json"
     location_statuses: tuple[int, ...] = ()
     """Statuses with a `Location` header."""
@@ -107,9 +109,9 @@ class Operation:
             if self.links:
                 response["links"] = {name: _link(name, connector_expression) for name in self.links}
             responses[str(status)] = response
-        extra = (*self.errors, *(_BODY_ERRORS if self.body is not None else ()))
-        extra = (*extra, 401) if secured and not self.internal else extra
-        for status in sorted({*_COMMON_ERRORS, *extra} - set(self.responses)):
+        extra_statuses = (*self.errors, *(_BODY_ERRORS if self.body is not None else ()))
+        extra_statuses = (*extra_statuses, 401) if secured and not self.internal else extra_statuses
+        for status in sorted({*_COMMON_ERRORS, *extra_statuses} - set(self.responses)):
             responses[str(status)] = {
                 "description": _ERROR_DESCRIPTIONS[status],
                 "content": {"application/json": {"schema": _schema("Error")}},

@@ -1,4 +1,4 @@
-"""Schemas of task metrics, Kraal's addition to Connect's responses, by name."""
+"""Schemas of task metrics by name. Task metrics are Kraal's addition to Connect's responses."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ PROGRESS: Final[Mapping[str, Schema]] = {
             "step_ms": _nullable(
                 "integer", "Milliseconds in the current step; null if no step is in progress."
             ),
-            "last_batch_age_ms": _nullable("integer", "Milliseconds since its latest batch was written."),
+            "last_batch_age_ms": _nullable(
+                "integer", "Milliseconds since the task's latest batch was written."
+            ),
         },
         description="Times are in milliseconds; null if unknown or not applicable to the task.",
     ),

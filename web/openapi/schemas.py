@@ -1,4 +1,4 @@
-"""Schemas of bodies by name; fields in the order of the responses."""
+"""Schemas of request and response bodies by name. Fields have the same order as in the bodies."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from web.openapi.shapes import NULLABLE_TEXT, NUMBER, TEXT, list_of, map_of, obj
 from web.openapi.supervision import SUPERVISION
 
 _STATES: Final = ["UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED", "RESTARTING"]
-_INITIAL: Final = ("RUNNING", "PAUSED", "STOPPED")
+_INITIAL_STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 
 
 def _any_case(word: str) -> str:
-    """Return a pattern for a word in any letter case; JSON schemas have no flag for it."""
+    """Return a pattern that matches a word in any letter case; JSON Schema has no case-insensitive flag."""
     return "".join(f"[{letter}{letter.lower()}]" for letter in word)
 
 
@@ -31,7 +31,7 @@ _STATE_FIELDS: Final[Mapping[str, Schema]] = {
     },
     "trace": {
         **TEXT,
-        "description": "Cause of a failure, or the reason why no worker may run it; omitted otherwise.",
+        "description": "Cause of a failure, or the reason why no worker may run the instance; omitted otherwise.",
     },
 }
 _PAIR: Final[Mapping[str, Schema]] = {
@@ -93,7 +93,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "config": ref("SentConfig"),
             "initial_state": {
                 "type": ["string", "null"],
-                "pattern": f"^({'|'.join(map(_any_case, _INITIAL))})$",
+                "pattern": f"^({'|'.join(map(_any_case, _INITIAL_STATES))})$",
                 "description": "Case-insensitive; default: RUNNING (KIP-980).",
             },
             "initial_offsets": {
@@ -101,7 +101,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                 "type": ["array", "null"],
                 "minItems": 1,
                 "description": "Offsets to start from (KIP-995). With exactly-once support, tasks of a deleted source "
-                "of that name are fenced first.",
+                "connector with the same name are fenced first.",
             },
         },
         optional=("name", "initial_state", "initial_offsets"),

@@ -20,11 +20,11 @@ def object_of(
     description: str = "",
     nullable: bool = False,
 ) -> dict[str, Json]:
-    """Return the schema of an object with exactly these fields, or of null as well if `nullable`."""
-    described: dict[str, Json] = {"description": description} if description else {}
+    """Return the schema of an object with exactly these fields; with `nullable`, null is valid too."""
+    description_field: dict[str, Json] = {"description": description} if description else {}
     return {
         "type": ["object", "null"] if nullable else "object",
-        **described,
+        **description_field,
         "properties": {name: dict(schema) for name, schema in fields.items()},
         "required": [name for name in fields if name not in optional],
         "additionalProperties": False,

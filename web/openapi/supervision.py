@@ -1,4 +1,4 @@
-"""Schemas of supervision data, Kraal's addition to Connect's states, by name."""
+"""Schemas of supervision data by name. Supervision data is Kraal's addition to Connect's states."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RESTARTS: Final[Mapping[str, Schema]] = {
     "next_restart_ms": _nullable("integer", "Milliseconds since the epoch; null if none is planned."),
     "given_up": {
         "type": ["string", "null"],
-        "enum": [*(each.value for each in NoRestartReason), None],
+        "enum": [*(reason.value for reason in NoRestartReason), None],
         "description": "Reason why the instance stays FAILED although it is supervised.",
     },
     "why": _nullable("string", "The reason in `given_up` as a sentence."),
@@ -47,7 +47,10 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
         {
             "policy": object_of(
                 {
-                    "restart": {"type": "string", "enum": [each.value for each in RestartScope]},
+                    "restart": {
+                        "type": "string",
+                        "enum": [restart_scope.value for restart_scope in RestartScope],
+                    },
                     "max": NUMBER,
                     "window_ms": NUMBER,
                     "backoff_ms": NUMBER,
@@ -70,7 +73,9 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
             "step_ms": _nullable(
                 "integer", "Milliseconds in the current step; null if no step is in progress."
             ),
-            "last_batch_age_ms": _nullable("integer", "Milliseconds since its latest batch was written."),
+            "last_batch_age_ms": _nullable(
+                "integer", "Milliseconds since the task's latest batch was written."
+            ),
             "last_batch_way": _nullable(
                 "string", "Execution mode of the latest batch, and the reason for it."
             ),
@@ -81,18 +86,20 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
             "connector": TEXT,
             "task": NUMBER,
             "cause": TEXT,
-            "stalled_ms": {**NUMBER, "description": "Milliseconds since its last progress."},
+            "stalled_ms": {**NUMBER, "description": "Milliseconds since the task last made progress."},
             "step_ms": _nullable(
                 "integer", "Milliseconds in the current step; null if no step is in progress."
             ),
-            "last_batch_age_ms": _nullable("integer", "Milliseconds since its latest batch was written."),
+            "last_batch_age_ms": _nullable(
+                "integer", "Milliseconds since the task's latest batch was written."
+            ),
         }
     ),
     "StalledConnector": object_of(
         {
             "connector": TEXT,
             "cause": TEXT,
-            "stalled_ms": {**NUMBER, "description": "Milliseconds since its last progress."},
+            "stalled_ms": {**NUMBER, "description": "Milliseconds since the connector last made progress."},
         }
     ),
     "DownPart": object_of(

@@ -1,8 +1,8 @@
-"""Collects data that each worker has only about its own instances, by sending the client's GET to the other workers.
+"""Forwards a client's GET to other workers, to collect data that each worker has only about its own instances.
 
 The requests run concurrently, with a short timeout and a size limit. A worker without a valid response, such as a
-stopped worker or a Java worker, counts as *silent*. So does an address outside the group, to which no request is sent,
-because statuses may contain any address. The request is signed; only its path and query come from the caller.
+stopped worker or a Java worker, counts as *silent*. Statuses may contain any address, so an address outside the group
+also counts as silent and receives no request. Requests are signed; only their path and query come from the client.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def instance_workers(statuses: ConnectorStatuses) -> set[WorkerId]:
     """Return the workers that run instances of a connector, or ran an instance when it failed."""
     connector = [] if statuses.connector is None else [statuses.connector]
     return {
-        each.worker_id
-        for each in (*connector, *statuses.tasks.values())
-        if each.state is not State.UNASSIGNED
+        instance.worker_id
+        for instance in (*connector, *statuses.tasks.values())
+        if instance.state is not State.UNASSIGNED
     }
 
 
@@ -64,24 +64,24 @@ async def ask_workers(
     """Send a GET of the request's path to each worker; return the responses and the silent workers, both sorted.
 
     Args:
-        services: to send requests.
+        services: the services with which requests are sent.
         request: the request whose path is sent.
         workers: the workers to query, excluding this one.
         query: the parameters to send, percent-encoded; `forward=false` precedes them.
         parse: extracts the relevant part of a JSON value; returns None if the value is malformed.
     """
     targets = sorted(workers)
-    requested = targets[:MAX_WORKERS]
-    urls = await services.members.urls(services.published.latest) if requested else {}
+    queried_workers = targets[:MAX_WORKERS]
+    urls = await services.members.urls(services.published.latest) if queried_workers else {}
     responses = await asyncio.gather(
-        *(_request_part(services, request, urls.get(each), query, parse) for each in requested)
+        *(_request_part(services, request, urls.get(worker), query, parse) for worker in queried_workers)
     )
     parts = [
         (worker, response)
-        for worker, response in zip(requested, responses, strict=True)
+        for worker, response in zip(queried_workers, responses, strict=True)
         if response is not None
     ]
-    silent = [worker for worker, response in zip(requested, responses, strict=True) if response is None]
+    silent = [worker for worker, response in zip(queried_workers, responses, strict=True) if response is None]
     return parts, [*silent, *targets[MAX_WORKERS:]]
 
 

@@ -40,7 +40,7 @@ _MAX_USER_LENGTH: Final = 100
 
 
 def author(services: Services, request: Request, *, forwarded: bool) -> str:
-    """Return the author of a request, such as `PUT by alice from 10.0.0.7`; `forwarded` if sent by another worker."""
+    """Return the author of a request, such as `PUT by alice from 10.0.0.7`. `forwarded` adds ` (forwarded)`."""
     user = ""
     if services.settings.basic_auth is not None:
         user = parse_user(request.headers.get("authorization")) or ""
@@ -50,7 +50,7 @@ def author(services: Services, request: Request, *, forwarded: bool) -> str:
 
 
 def journal_effect(message: object) -> Effect | None:
-    """Return the journaled effect of a message to the herder; None if it is not recorded."""
+    """Return the effect that the journal records for a message to the herder; None if it records none."""
     match message:
         case CreateConnector(name=name, config=config) | PutConfig(name=name, config=config):
             return ConfigWritten(name, config)

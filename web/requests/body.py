@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _CREATE_FIELDS = ("name", "config", "initial_state", "initial_offsets")
-_TRIMMED = "".join(map(chr, range(0x21)))
+_TRIMMED_CHARACTERS = "".join(map(chr, range(0x21)))
 """Characters that Java's String.trim removes."""
 
 _REPLAY_FIELDS = ("limit", "dry_run", "from")
-_FROM = "Field from"
+_FROM_LABEL = "Field from"
 _MAX_OFFSET_DIGITS = 18
 _OFFSETS_FIELDS = ("offsets",)
 
 _DISCARD_FACTOR = 16
-"""A body of up to this multiple of the limit is read to its end and discarded."""
+"""Bodies of up to this multiple of the limit are read to the end and discarded."""
 _DISCARD_TIMEOUT_S = 5.0
 
 NOT_SCALAR = "must be a string, number, boolean or null, but is"
@@ -88,9 +88,9 @@ async def read_raw(services: Services, request: Request, limit: int, *, internal
         if int(content_length) <= limit * _DISCARD_FACTOR and "expect" not in request.headers:
             await _discard_body(request)
         raise _too_large(limit)
-    refused: Unavailable | None = None
+    refusal: Unavailable | None = None
     async for chunk in request.stream():
-        if refused is not None:
+        if refusal is not None:
             continue
         body += chunk
         if len(body) > limit:
@@ -101,11 +101,11 @@ async def read_raw(services: Services, request: Request, limit: int, *, internal
             # The server discards the remaining body, unless the connection closes while the client sends.
             if request.headers.get("connection", "").lower() != "close":
                 raise
-            refused = error
+            refusal = error
             body.clear()
             services.admission.release_body(request.scope)
-    if refused is not None:
-        raise refused
+    if refusal is not None:
+        raise refusal
     return bytes(body)
 
 
@@ -132,7 +132,7 @@ def parse_config(body: bytes) -> Config:
 
 
 def parse_create_request(body: bytes) -> CreateRequest:
-    """Parse the body of `POST /connectors`; its name is trimmed. Raises BadRequest."""
+    """Parse the body of `POST /connectors` and trim the connector name. Raises BadRequest."""
     fields = read_record(parse_json(body), "the request body", _CREATE_FIELDS)
     if fields.get("config") is None:
         raise BadRequest("Field config is missing in the request body; it must be an object")
@@ -140,7 +140,7 @@ def parse_create_request(body: bytes) -> CreateRequest:
     state = _text(fields.get("initial_state"), "Field initial_state")
     offsets = fields.get("initial_offsets")
     return CreateRequest(
-        name=ConnectorName(name.strip(_TRIMMED)),
+        name=ConnectorName(name.strip(_TRIMMED_CHARACTERS)),
         config=config_map(fields["config"], "Field config"),
         initial_state=None if state is None else parse_initial_state(state),
         initial_offsets=None if offsets is None else parse_offset_pairs(offsets, "initial_offsets"),
@@ -165,7 +165,7 @@ def parse_replay(body: bytes, *, max_limit: int) -> ReplayRequest:
     start = (
         None
         if "from" not in fields
-        else dict(_parse_offset(*item) for item in read_object(fields["from"], _FROM).items())
+        else dict(_parse_offset(*item) for item in read_object(fields["from"], _FROM_LABEL).items())
     )
     return ReplayRequest(limit=int(number), dry_run=dry_run, start=start)
 
@@ -174,12 +174,12 @@ def _parse_offset(partition: str, offset: Any) -> tuple[int, int]:
     offset_value = Decimal(offset) if isinstance(offset, Number) else Decimal(-1)
     is_partition = partition.isascii() and partition.isdecimal() and len(partition) <= _MAX_OFFSET_DIGITS
     if not is_partition or not 0 <= offset_value < 10**_MAX_OFFSET_DIGITS or offset_value % 1:
-        raise BadRequest(f'{_FROM} must contain partitions and their offsets, such as {{"0": 17}}')
+        raise BadRequest(f'{_FROM_LABEL} must contain partitions and their offsets, such as {{"0": 17}}')
     return int(partition), int(offset_value)
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse JSON; numbers stay text. Raises BadRequest with line and column."""
+    """Parse JSON, keeping numbers as text. Raises BadRequest with the line and column of an error."""
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
@@ -196,7 +196,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def config_map(value: Any, label: str) -> Config:
-    """Return `value` as a config; `label` names the value in errors. Raises BadRequest."""
+    """Convert a JSON object to a config; `label` names the object in errors. Raises BadRequest."""
     return {
         check_surrogates(key, "A key"): _text(setting, f"Value of config key {key}")
         for key, setting in read_object(value, label).items()

@@ -74,7 +74,7 @@ def asking(
 
 
 async def ask_leader(services: Services, request: Request, url: str | None) -> Response:
-    """Forward a request without a body to the leader. Raises the errors of a request that `ask_or_forward` forwards."""
+    """Forward a request without a body to the leader. Raises the same errors as forwarding by `ask_or_forward`."""
     return await _forward(services, request, url, b"", _query_without_hop(request))
 
 
@@ -108,7 +108,7 @@ async def _forward(
 
 
 def credentials(request: Request, url: str) -> dict[str, str]:
-    """Return the caller's credentials if `url` has the request's scheme, an empty dict otherwise.
+    """Return the caller's `Authorization` header if `url` has the scheme of the request, otherwise no headers.
 
     The leader or owner may be a Java worker, which checks the password. Credentials received over HTTPS are never sent
     in clear text. No other header of the caller is forwarded. Source: RestClient (KAFKA-8404).

@@ -13,7 +13,7 @@ from web.settings import Services
 R = TypeVar("R")
 
 RETRY_AFTER_S: Final = 10
-"""Retry delay while startup is blocked until an administrator acts."""
+"""Value of `Retry-After` while startup is blocked until an administrator acts."""
 
 
 async def ask_herder(services: Services, message: Ask[R], *, bypass_limit: bool = False) -> R:

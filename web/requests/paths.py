@@ -1,7 +1,7 @@
 """Raw paths: routing uses the undecoded path, and handlers decode single segments.
 
-Servers decode a path before routing, which would turn a `%2F` in a connector name into a separator and a `%25` into the
-start of another escape. The middleware therefore stores the undecoded path in `scope["path"]` for the route table.
+Servers decode a path before routing. A `%2F` in a connector name would thus become a separator, and a `%25` would start
+another escape. The middleware therefore stores the undecoded path in `scope["path"]` for the route table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def task_id(request: Request) -> TaskId:
 
 
 def plugin_name(request: Request) -> str:
-    """Return the plugin name in the path, a class or an alias."""
+    """Return the plugin name (a class or an alias) in the path."""
     return decode_segment(request.path_params["plugin"])
 
 
@@ -67,7 +67,7 @@ def integer_in_range(request: Request, parameter: str, allowed: range) -> int | 
     if _DIGITS.fullmatch(text) and int(text) in allowed:
         return int(text)
     raise BadRequest(
-        f"Invalid {parameter} '{text[:_MAX_SHOWN]}'; allowed are whole numbers from {allowed[0]} to {allowed[-1]}."
+        f"Invalid {parameter} '{text[:_MAX_SHOWN]}'; expected a whole number from {allowed[0]} to {allowed[-1]}."
     )
 
 

@@ -44,7 +44,7 @@ NOTIFY_INTERVAL_S: Final = 0.5
 READ_TIMEOUT_S: Final = 45.0
 """Timeout after which a stream without data is considered broken; workers ping every 15 s."""
 UNSUPPORTED_RETRY_S: Final = 300.0
-"""Delay before retrying a worker without the endpoint, such as a Java worker that may have been replaced."""
+"""Delay before retrying a worker without the endpoint; a Java worker may have been replaced by then."""
 _MIN_RETRY_S: Final = 1.0
 _MAX_RETRY_S: Final = 10.0
 _NO_NAMES: Final[Names] = frozenset()
@@ -104,9 +104,9 @@ def workers_to_read(snapshot: Snapshot) -> frozenset[WorkerId]:
 
 
 class MetricsRelay:
-    """Relay that reads the changes of other workers while clients read from this one. Not thread-safe; event loop only.
+    """Relay that reads the changes of other workers while this worker has clients. Not thread-safe; event loop only.
 
-    Like `ask_workers`, it sends signed requests to group members only.
+    Like `ask_workers`, the relay sends signed requests, and only to group members.
     """
 
     def __init__(self, services: Services) -> None:
@@ -114,23 +114,23 @@ class MetricsRelay:
         self._reader_count = 0
         self._until_s = 0.0
         """Time at which the streams end if no reader returns. By then the history has expired."""
-        self._running: asyncio.Task[None] | None = None
+        self._run_task: asyncio.Task[None] | None = None
         self._streams: dict[WorkerId, asyncio.Task[None]] = {}
-        self._changed: dict[str, Names] = {}
-        """Changes that readers have not received yet."""
+        self._pending_changes: dict[str, Names] = {}
+        """Changes of which the readers have not been notified yet."""
         self._notified_s = -math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     @contextmanager
     def reading(self, request: Request, kinds: frozenset[str] | None) -> Iterator[None]:
-        """Relay metric changes while a client reads, unless the client is a worker or excludes them."""
+        """Relay metric changes while a client reads, unless the client is a worker or excludes metric changes."""
         if not should_ask_workers(self._services, request) or (kinds is not None and METRICS not in kinds):
             yield
             return
         self._reader_count += 1
-        if not self._closed and (self._running is None or self._running.done()):
-            self._running = asyncio.create_task(self._run(), name="metrics-relay")
+        if not self._closed and (self._run_task is None or self._run_task.done()):
+            self._run_task = asyncio.create_task(self._run(), name="metrics-relay")
         try:
             yield
         finally:
@@ -142,32 +142,32 @@ class MetricsRelay:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, *self._streams.values(), return_exceptions=True)
+        if self._run_task is not None:
+            self._run_task.cancel()
+            await asyncio.gather(self._run_task, *self._streams.values(), return_exceptions=True)
 
     async def _run(self) -> None:
         """Keep one stream open per worker until there are no readers, or until `close`."""
         now_s, streams = asyncio.get_running_loop().time, self._streams
         streams.clear()
-        previous: Snapshot | None = None
+        previous_snapshot: Snapshot | None = None
         try:
             while self._reader_count or now_s() < self._until_s:
                 latest = self._services.published.latest
                 if (
-                    previous is None
-                    or latest.status is not previous.status
-                    or latest.worker_id != previous.worker_id
+                    previous_snapshot is None
+                    or latest.status is not previous_snapshot.status
+                    or latest.worker_id != previous_snapshot.worker_id
                 ):
-                    previous, workers = latest, workers_to_read(latest)
+                    previous_snapshot, workers = latest, workers_to_read(latest)
                     for worker in streams.keys() - workers:
                         streams.pop(worker).cancel()
                     for worker in workers - streams.keys():
                         streams[worker] = asyncio.create_task(self._follow_worker(worker))
                 await asyncio.sleep(REFRESH_INTERVAL_S)
         finally:  # no await: a later reader must see that this task is done
-            for each in streams.values():
-                each.cancel()
+            for stream_task in streams.values():
+                stream_task.cancel()
 
     async def _follow_worker(self, worker: WorkerId) -> None:
         """Read one worker's changes until canceled; reconnect whenever the stream ends."""
@@ -182,7 +182,10 @@ class MetricsRelay:
             await asyncio.sleep(retry_s)
 
     async def _read_stream(self, worker: WorkerId, *, is_reconnect: bool) -> StreamEnd:
-        """Read one stream to its end. After a reconnect, changes since the previous stream are unknown."""
+        """Read one stream to its end.
+
+        After a reconnect, reports all connectors as changed, because changes may have been lost.
+        """
         services, parser, end = self._services, EventParser(), StreamEnd.UNAVAILABLE
         url = (await services.members.urls(services.published.latest)).get(worker)
         if url is None:
@@ -204,17 +207,17 @@ class MetricsRelay:
         return end
 
     def _schedule(self, names: Names) -> None:
-        """Schedule a notification of the readers; changes until then are merged."""
+        """Schedule a notification of the readers, merging all changes until then."""
         if names is not None and not names:
             return
-        add(self._changed, METRICS_ELSEWHERE, names)
+        add(self._pending_changes, METRICS_ELSEWHERE, names)
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(max(loop.time(), self._notified_s + NOTIFY_INTERVAL_S), self._notify)
 
     def _notify(self) -> None:
         self._timer, self._notified_s = None, asyncio.get_running_loop().time()
-        names = self._changed.pop(METRICS_ELSEWHERE)
+        names = self._pending_changes.pop(METRICS_ELSEWHERE)
         if names is None:
             self._services.streams.notify(METRICS_ELSEWHERE)
         else:

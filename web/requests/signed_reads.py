@@ -1,8 +1,9 @@
-"""GETs between workers, signed with the group's session key instead of using a password.
+"""GET requests between workers, which are authenticated by the group's session key instead of a password.
 
 A password would be exposed to any server at the requested address. A signature proves that the sender can read the
-config topic. It is valid only for one worker, path and query, all of which it covers. The signing key is derived from
-the session key, so that a signed GET does not authorize a write (KIP-507). Java workers ignore the signature.
+config topic. The signature covers the worker's address, the path and the query, so it is not valid for another request.
+The signing key is derived from the session key, so that a signed GET does not authorize a write (KIP-507). Java workers
+ignore the signature.
 """
 
 from __future__ import annotations

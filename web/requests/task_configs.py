@@ -2,8 +2,8 @@
 
 The task configs of a connector are sent in one body of up to 64 MiB. `json.loads` would hold the GIL while parsing it,
 and thus block the event loop and all actors, and it would build any nested value. This parser processes the bytes
-token by token, so that other threads run in between. It rejects nested values when they start, and limits the number
-of configs and settings and the length of a string.
+token by token, so that other threads run in between. It rejects a nested value at the opening bracket, and limits the
+number of configs, the number of settings and the length of a string.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_SETTINGS: Final = 1_000_000
 _MAX_TOKEN_BYTES: Final = 10_000_000
 """Maximum bytes of one token; Kafka accepts records of 1 MB by default."""
 
-_BLANKS: Final = re.compile(rb"[ \t\n\r]*+")
+_WHITESPACE: Final = re.compile(rb"[ \t\n\r]*+")
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _LITERAL: Final = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|true|false|null")
 _KINDS: Final = (
@@ -49,12 +49,12 @@ class _Parser:
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._position = len(codecs.BOM_UTF8) if body.startswith(codecs.BOM_UTF8) else 0
-        self._settings = 0
+        self._setting_count = 0
         self._keys: dict[str, str] = {}
-        """Interned keys: the task configs of a connector share them."""
+        """Interned config keys, because the task configs of a connector have mostly the same keys."""
 
     def configs(self) -> Iterator[Config]:
-        """Parse the array."""
+        """Yield the configs in the array. Raises BadRequest."""
         if not self._peek():
             raise BadRequest("The request body is empty; it must be a JSON array")
         if not self._accept(b"["):
@@ -81,18 +81,18 @@ class _Parser:
             key = check_surrogates(self._parse_string(), "A key")
             if not self._accept(b":"):
                 self._fail("Expecting ':' delimiter")
-            self._settings += 1
-            if self._settings > MAX_SETTINGS:
+            self._setting_count += 1
+            if self._setting_count > MAX_SETTINGS:
                 raise BadRequest(f"The request body has more than {MAX_SETTINGS} settings")
             config[self._keys.setdefault(key, key)] = self._parse_value(f"Value of config key {key}")
             has_more = self._has_next_element(b"}")
         return config
 
     def _parse_value(self, label: str) -> str | None:
-        first = self._peek()
-        if first == b'"':
+        next_byte = self._peek()
+        if next_byte == b'"':
             return check_surrogates(self._parse_string(), label)
-        if first in (b"{", b"["):
+        if next_byte in (b"{", b"["):
             raise BadRequest(f"{label} {NOT_SCALAR} {self._kind()}")
         literal = self._parse_literal()
         self._position += len(literal)
@@ -137,24 +137,24 @@ class _Parser:
 
     def _peek(self) -> bytes:
         """Skip whitespace and return the next byte; empty at the end."""
-        first = self._body[self._position : self._position + 1]
-        while first and first in b" \t\n\r":
-            blanks = _BLANKS.match(self._body, self._position, self._position + _MAX_TOKEN_BYTES)
-            self._position += len(blanks[0]) if blanks else 0
-            first = self._body[self._position : self._position + 1]
-        return first
+        next_byte = self._body[self._position : self._position + 1]
+        while next_byte and next_byte in b" \t\n\r":
+            whitespace = _WHITESPACE.match(self._body, self._position, self._position + _MAX_TOKEN_BYTES)
+            self._position += len(whitespace[0]) if whitespace else 0
+            next_byte = self._body[self._position : self._position + 1]
+        return next_byte
 
     def _kind(self) -> str:
         """Return the kind of the next value. Raises BadRequest if there is no value."""
-        first = self._peek()
+        next_byte = self._peek()
         for start, kind in _KINDS:
-            if first == start:
+            if next_byte == start:
                 return kind
         self._parse_literal()
         return "a number"
 
     def _fail(self, reason: str, offset: int = 0) -> NoReturn:
-        """Raise BadRequest with `reason`, at `offset` characters after the current position."""
+        """Raise BadRequest with `reason` and the line and column `offset` characters after the current position."""
         line = self._body.count(b"\n", 0, self._position) + 1
         start = self._body.rfind(b"\n", 0, self._position) + 1
         column = len(self._body[start : self._position].decode("utf-8-sig", "replace")) + 1 + offset

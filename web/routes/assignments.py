@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     ),
 )
 async def _get(services: Services, request: Request) -> Response:
-    """GET /admin/assignments: from the snapshot of the leader."""
+    """GET /admin/assignments: render the leader's snapshot, or forward the request to the leader."""
     if not services.published.latest.live:
         await ask_herder(services, WaitUntilLive())
     snapshot = services.published.latest

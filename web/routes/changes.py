@@ -90,14 +90,14 @@ def endpoints(relay: MetricsRelay) -> list[Endpoint]:
         query = request.query_params
         wait = query.get("wait_ms")
         if wait is not None and not _WAIT_MS.fullmatch(wait):
-            raise BadRequest(f"Invalid wait_ms '{wait}'; allowed are whole milliseconds from 0 to 999999999.")
+            raise BadRequest(f"Invalid wait_ms '{wait}'; expected a whole number from 0 to 999999999.")
         if request.method == "HEAD":
             return _remove_length(Response(headers=_HEADERS))
         if services.streams.is_closed:
             raise Unavailable("The worker is shutting down.", retry_after_s=1)
         services.admission.admit(LimitedResource.STREAMS)
-        requested = {kind for value in query.getlist("kinds") for kind in value.split(",") if kind}
-        kinds = frozenset(requested) if "kinds" in query else None
+        requested_kinds = {kind for value in query.getlist("kinds") for kind in value.split(",") if kind}
+        kinds = frozenset(requested_kinds) if "kinds" in query else None
         return _EventStream(
             services.streams,
             relay.reading(request, kinds),
@@ -178,9 +178,9 @@ class _EventStream(Response):
             "worker_id": snapshot.worker_id,
             "number": snapshot.number,
         }
-        resumes = self._last_id is not None and self._resume(reader, self._last_id)
+        is_resumed = self._last_id is not None and self._resume(reader, self._last_id)
         hello = f"retry: {_RETRY_MS}\n".encode("ascii") + self._event("hello", data, reader.position)
-        if self._last_id is None or resumes:
+        if self._last_id is None or is_resumed:
             return hello
         return hello + self._event("reset", {"seq": reader.position}, reader.position)
 

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 
 _NO_FIELDS: Final[Mapping[str, Json]] = {}
-_ALL: Final = "/connectors"
-_ONE: Final = f"{_ALL}/{{connector}}"
-_CONFIG: Final = f"{_ONE}/config"
+_CONNECTORS_PATH: Final = "/connectors"
+_CONNECTOR_PATH: Final = f"{_CONNECTORS_PATH}/{{connector}}"
+_CONFIG_PATH: Final = f"{_CONNECTOR_PATH}/config"
 _FLAG: Final[Schema] = {"type": "boolean", "default": False}
 _CONTROLS: Final = (
     "getConnectorStatus",
@@ -58,7 +58,7 @@ _AFTER_WRITE: Final = ("getConnector", "listTasks", *_CONTROLS, "deleteConnector
 
 @endpoint(
     "GET",
-    _ALL,
+    _CONNECTORS_PATH,
     Operation(
         name="listConnectors",
         tag="connectors",
@@ -87,13 +87,17 @@ def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     expand = request.query_params.getlist("expand")
     if not expand:
         return view.connector_names(snapshot)
-    expanded: dict[str, Any] = view.connectors_expanded(snapshot, expand, causes=wants_root_causes(request))
-    return {name: {part: parts[part] for part in expand if part in parts} for name, parts in expanded.items()}
+    parts_by_name: dict[str, Any] = view.connectors_expanded(
+        snapshot, expand, causes=wants_root_causes(request)
+    )
+    return {
+        name: {part: parts[part] for part in expand if part in parts} for name, parts in parts_by_name.items()
+    }
 
 
 @endpoint(
     "GET",
-    _ONE,
+    _CONNECTOR_PATH,
     Operation(
         name="getConnector",
         tag="connectors",
@@ -109,7 +113,7 @@ def _info(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 
 @endpoint(
     "GET",
-    _CONFIG,
+    _CONFIG_PATH,
     Operation(
         name="getConnectorConfig",
         tag="connectors",
@@ -125,7 +129,7 @@ def _config(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 
 @endpoint(
     "GET",
-    f"{_ONE}/status",
+    f"{_CONNECTOR_PATH}/status",
     Operation(
         name="getConnectorStatus",
         tag="connectors",
@@ -153,13 +157,13 @@ def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 
 @endpoint(
     "POST",
-    _ALL,
+    _CONNECTORS_PATH,
     Operation(
         name="createConnector",
         tag="connectors",
         summary="Create a connector",
         description="The response is sent when the config is stored. `initial_offsets` are stored first and replace "
-        "all offsets of a previous connector with that name, which are kept if the connector cannot be created.",
+        "all offsets of a previous connector with that name, unless the connector cannot be created.",
         body="CreateConnectorRequest",
         links=_AFTER_WRITE,
         responses={201: "CreatedConnector"},
@@ -187,7 +191,7 @@ async def _create(services: Services, request: Request) -> Response:
 
 @endpoint(
     "PUT",
-    _CONFIG,
+    _CONFIG_PATH,
     Operation(
         name="putConnectorConfig",
         tag="connectors",
@@ -213,7 +217,7 @@ async def _put_config(services: Services, request: Request) -> Response:
 
 @endpoint(
     "PATCH",
-    _CONFIG,
+    _CONFIG_PATH,
     Operation(
         name="patchConnectorConfig",
         tag="connectors",
@@ -247,7 +251,7 @@ def _respond_written(
 
 @endpoint(
     "DELETE",
-    _ONE,
+    _CONNECTOR_PATH,
     Operation(
         name="deleteConnector",
         tag="connectors",
@@ -259,21 +263,21 @@ def _respond_written(
 async def _delete(services: Services, request: Request) -> Response:
     """DELETE /connectors/{c}."""
     message = DeleteConnector(name=connector_name(request))
-    return await ask_or_forward(services, request, message, _empty(HTTPStatus.NO_CONTENT))
+    return await ask_or_forward(services, request, message, _respond_empty(HTTPStatus.NO_CONTENT))
 
 
-def _empty(status: HTTPStatus) -> Callable[[None], Response]:
+def _respond_empty(status: HTTPStatus) -> Callable[[None], Response]:
     return lambda _: empty_response(status)
 
 
 def _target(
     verb: str, target: TargetState, status: HTTPStatus, summary: str, *, links: tuple[str, ...] = ()
 ) -> Endpoint:
-    """Return the endpoint PUT /connectors/{c}/{verb}; `links` lists operations available only afterwards."""
+    """Return the endpoint PUT /connectors/{c}/{verb}; `links` lists operations that it makes available."""
 
     @endpoint(
         "PUT",
-        f"{_ONE}/{verb}",
+        f"{_CONNECTOR_PATH}/{verb}",
         Operation(
             name=f"{verb}Connector",
             tag="connectors",
@@ -285,7 +289,7 @@ def _target(
     )
     async def put(services: Services, request: Request) -> Response:
         message = SetTargetState(name=connector_name(request), target=target)
-        return await ask_or_forward(services, request, message, _empty(status))
+        return await ask_or_forward(services, request, message, _respond_empty(status))
 
     return put
 
@@ -303,7 +307,7 @@ _stop = _target(
 
 @endpoint(
     "POST",
-    f"{_ONE}/restart",
+    f"{_CONNECTOR_PATH}/restart",
     Operation(
         name="restartConnector",
         tag="connectors",
@@ -319,7 +323,7 @@ _stop = _target(
     ),
 )
 async def _restart(services: Services, request: Request) -> Response:
-    """POST /connectors/{c}/restart: 204 for the plain form, else 202 with the restarted instances (KIP-745)."""
+    """POST /connectors/{c}/restart: 204 without parameters, otherwise 202 with the restarted instances (KIP-745)."""
     message = RestartConnector(
         name=connector_name(request),
         include_tasks=is_true(request, "includeTasks"),
@@ -335,11 +339,11 @@ async def _restart(services: Services, request: Request) -> Response:
 
 
 def _restart_query(message: RestartConnector) -> str:
-    """Return the query for a forwarded restart: both parameters, or none for the plain form."""
+    """Return the query for a forwarded restart: both parameters, or none if both are false."""
     if not (message.include_tasks or message.only_failed):
         return ""
-    tasks, failed = str(message.include_tasks).lower(), str(message.only_failed).lower()
-    return f"includeTasks={tasks}&onlyFailed={failed}"
+    include_tasks, only_failed = str(message.include_tasks).lower(), str(message.only_failed).lower()
+    return f"includeTasks={include_tasks}&onlyFailed={only_failed}"
 
 
 ENDPOINTS = (

@@ -49,7 +49,7 @@ _MAX_FIELD_BYTES: Final = 4_096
 _MAX_BODY_BYTES: Final = 1024 * 1024
 """Maximum total size of the letters in a response."""
 _MAX_SEARCHED: Final = 10_000
-"""Maximum offsets per partition to search for a connector's letters in a shared topic."""
+"""Maximum number of offsets per partition to search for a connector's letters in a shared topic."""
 _MAX_READ_BYTES: Final = 256 * 1024 * 1024
 _READ_TIMEOUT_S: Final = 20.0
 """Time limit for reading the letters to show."""
@@ -59,11 +59,14 @@ _RETRY_AFTER_S: Final = 5
 _PATH: Final = "/connectors/{connector}/dead-letters"
 
 
-def endpoints(services: Services, kafka: OpenKafka | None) -> list[Endpoint]:
-    """Return the endpoints, which share a thread pool. Without `kafka` there are none, and requests get 404."""
-    if kafka is None:
+def endpoints(services: Services, open_kafka: OpenKafka | None) -> list[Endpoint]:
+    """Return the endpoints, which share a thread pool. Without `open_kafka`, return none; requests then get 404."""
+    if open_kafka is None:
         return []
-    calls, letters = BlockingCalls(services, LimitedResource.DEAD_LETTERS, THREADS), _DeadLetterService(kafka)
+    calls, letters = (
+        BlockingCalls(services, LimitedResource.DEAD_LETTERS, THREADS),
+        _DeadLetterService(open_kafka),
+    )
     return [_show(calls, letters), _replay(calls, letters)]
 
 
@@ -135,7 +138,7 @@ def _parse_limit(text: str | None) -> int:
         and 1 <= int(text) <= MAX_SHOWN
     ):
         return int(text)
-    raise BadRequest(f"Invalid limit '{text}'; allowed are whole numbers from 1 to {MAX_SHOWN}.")
+    raise BadRequest(f"Invalid limit '{text}'; expected a whole number from 1 to {MAX_SHOWN}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,7 @@ class _Connector:
     name: ConnectorName
     config: Config
     is_source: bool
-    active: Collection[str]
+    active_topics: Collection[str]
     """Active topics (KIP-558)."""
 
     @property
@@ -155,31 +158,31 @@ class _Connector:
 
     def targets(self, kafka: LettersKafka) -> Targets:
         """Return the topics that a replay may write to. Raises KafkaUnavailable."""
-        return find_targets(kafka, self.config, is_source=self.is_source, active=self.active)
+        return find_targets(kafka, self.config, is_source=self.is_source, active=self.active_topics)
 
 
 def _connector(snapshot: Snapshot, name: ConnectorName) -> _Connector:
     """Look up a connector. Raises NotFound."""
     config = view.connector_config(snapshot, name)
     texts = {key: value for key, value in config.items() if isinstance(value, str)}
-    active = snapshot.status.topics.get(name, ())
-    return _Connector(name, texts, view.find_type(snapshot, name) == "source", active)
+    active_topics = snapshot.status.topics.get(name, ())
+    return _Connector(name, texts, view.find_type(snapshot, name) == "source", active_topics)
 
 
 class _DeadLetterService:
     """Service that reads and replays dead letters. Thread-safe."""
 
-    def __init__(self, kafka: OpenKafka) -> None:
-        self._open = kafka
+    def __init__(self, open_kafka: OpenKafka) -> None:
+        self._open_kafka = open_kafka
         self._lock = threading.Lock()
         self._replaying: set[str] = set()
         """Consumer groups with a replay in progress."""
 
     def show(self, connector: _Connector, limit: int) -> dict[str, Any]:
         """Return the response to GET. Raises NotFound, Unavailable."""
-        with _map_errors(), self._open(connector.config) as kafka:
+        with _map_errors(), self._open_kafka(connector.config) as kafka:
             queue = connector.queue
-            spans, remaining = _spans(kafka, queue)
+            spans, remaining_spans = _spans(kafka, queue)
             read_limits = _ReadLimits()
             result = read_latest(
                 lambda window: read_limits.read(kafka, queue, window),
@@ -190,7 +193,7 @@ class _DeadLetterService:
         return {
             "topic": queue.topic,
             "letters": sum(span.count for span in spans.values()),
-            "left_to_replay": _count(remaining),
+            "left_to_replay": _count(remaining_spans),
             "searched": result.searched,
             "shown": list(_letters_within_limit(result)),
         }
@@ -200,21 +203,21 @@ class _DeadLetterService:
         until_s = time.monotonic() + _REPLAY_TIMEOUT_S
         count_by_topic: Counter[str] = Counter()
         targets: list[dict[str, Any]] = []
-        with _map_errors(), self._open(connector.config) as kafka:
+        with _map_errors(), self._open_kafka(connector.config) as kafka:
             queue = connector.queue
             with self._exclusive_replay(queue, dry_run=replay_request.dry_run):
-                _, remaining = _spans(kafka, queue)
-                start = {number: span.first for number, span in remaining.items() if span.count}
+                _, remaining_spans = _spans(kafka, queue)
+                start = {number: span.first for number, span in remaining_spans.items() if span.count}
                 _check_start_offsets(replay_request, start, connector.name)
                 should_write = not replay_request.dry_run
                 chunks = replay(
                     kafka,
                     queue,
-                    remaining,
+                    remaining_spans,
                     connector.targets(kafka),
                     limit=replay_request.limit,
                     write=should_write,
-                    remember=should_write,
+                    commit_progress=should_write,
                     until_s=until_s,
                 )
                 for chunk in chunks:
@@ -229,14 +232,14 @@ class _DeadLetterService:
                                     "to_partition": target.partition,
                                 }
                             )
-                _, remaining = _spans(kafka, queue)
+                _, remaining_spans = _spans(kafka, queue)
         return {
             "topic": queue.topic,
             "dry_run": replay_request.dry_run,
             **({"from": start} if replay_request.dry_run else {}),
             "written": dict(sorted(count_by_topic.items())),
             "targets": targets,
-            "left_to_replay": _count(remaining),
+            "left_to_replay": _count(remaining_spans),
         }
 
     @contextmanager
@@ -259,9 +262,9 @@ class _DeadLetterService:
 
 
 def _check_start_offsets(replay_request: ReplayRequest, start: Mapping[int, int], name: str) -> None:
-    """Raise Conflict if a replay would not start at the expected offsets. Other partitions are not checked."""
-    expected = replay_request.start or {}
-    if any(start.get(number) != offset for number, offset in expected.items()):
+    """Raise Conflict if a replay would not start at the offsets that the caller expects."""
+    expected_offsets = replay_request.start or {}
+    if any(start.get(number) != offset for number, offset in expected_offsets.items()):
         raise Conflict(
             f"The dead letters of connector {name} have changed since they were listed: they have been replayed or "
             "deleted from the topic. Nothing was written; list the letters again."
@@ -281,14 +284,14 @@ def _map_errors() -> Iterator[None]:
     except KafkaUnavailable as exc:
         raise Unavailable(str(exc), retry_after_s=_RETRY_AFTER_S) from exc
     except SearchLimitExceeded as exc:
-        text = f"Reading the dead letters took longer than {_READ_TIMEOUT_S:.0f} s or more than {_MAX_READ_BYTES} bytes"
+        text = f"Reading the dead letters exceeded the limit of {_READ_TIMEOUT_S:.0f} s or {_MAX_READ_BYTES} bytes"
         raise Unavailable(f"{text}; set a smaller limit.", retry_after_s=_RETRY_AFTER_S) from exc
 
 
 def _spans(
     kafka: LettersKafka, queue: DeadLetterQueue
 ) -> tuple[dict[int, OffsetRange], dict[int, OffsetRange]]:
-    """Return the offsets of a topic and the offsets left to replay; both are empty if the topic does not exist."""
+    """Return all offsets of a topic, and its offsets left to replay; both are empty if the topic does not exist."""
     if queue.topic not in kafka.partitions:
         return {}, {}
     spans = kafka.spans(queue.topic)

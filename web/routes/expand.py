@@ -57,16 +57,16 @@ def with_status_parts(status: Handler) -> Handler:
 async def _expand(
     services: Services, request: Request, reports: ProgressReports, snapshot: Snapshot, expand: Sequence[str]
 ) -> bytes:
-    """Return the encoded list with the requested parts in order. Yields to other requests between chunks."""
+    """Return the JSON of all connectors with the requested parts in order. Yields to other requests between chunks."""
     progress = await gather_all_progress(services, request, reports, snapshot)
-    expanded: dict[str, Any] = view.connectors_expanded(
+    parts_by_name: dict[str, Any] = view.connectors_expanded(
         services.published.latest, expand, causes=wants_root_causes(request)
     )
     chunks: list[bytes] = []
-    for name, snapshot_parts in expanded.items():
+    for name, snapshot_parts in parts_by_name.items():
         parts = {**snapshot_parts, _PROGRESS: progress[name]} if name in progress else snapshot_parts
-        selected = {part: parts[part] for part in expand if part in parts}
-        chunks.append(to_json(name) + b":" + to_json(selected))
+        requested_parts = {part: parts[part] for part in expand if part in parts}
+        chunks.append(to_json(name) + b":" + to_json(requested_parts))
         if len(chunks) % CHUNK_SIZE == 0:
             await asyncio.sleep(0)
     return b"{" + b",".join(chunks) + b"}"
@@ -86,7 +86,7 @@ def with_list_parts(connectors: Handler) -> Handler:
             return await connectors(services, request)
         snapshot = await live_snapshot(services)
         render = partial(_expand, services, request, services.progress, snapshot, expand)
-        # The key contains the snapshot, so that a client sees its own changes.
+        # The key contains the number of the snapshot, so that a client sees the effect of its own requests.
         body = await get_shared_response(
             services, request, ("list", snapshot.number, wants_root_causes(request), *expand), render
         )

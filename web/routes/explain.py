@@ -1,4 +1,4 @@
-"""`GET /connectors/{c}/explain`: why a connector and its tasks run where they do, and their states. Kraal's addition.
+"""`GET /connectors/{c}/explain`: explains the workers and states of a connector and its tasks. Kraal's addition.
 
 Every worker serves the endpoint. It requests the assignment decisions from the leader, and stalls, automatic restarts
 and causes from the workers that run the instances.

@@ -1,7 +1,7 @@
 """`/connectors/{c}/history`, `/connectors/{c}/configs` and `/events`: the journal over REST. Kraal's addition.
 
 Each worker returns the events since its startup. States and configs cover all workers. Authors of requests, automatic
-restarts and, on the leader, the reasons for rebalances cover only the worker itself.
+restarts and (on the leader) reasons for rebalances are recorded only for the worker itself.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ async def _history(services: Services, request: Request) -> Response:
     limit, task = integer_in_range(request, "limit", _LIMITS), integer_in_range(request, "task", _TASKS)
     snapshot = await live_snapshot(services)
     journal = services.journal
-    recorded = journal.states.read(name)
-    if not recorded.entries:
+    history = journal.states.read(name)
+    if not history.entries:
         _require_known(snapshot, name)
-    entries = [entry for entry in reversed(recorded.entries) if task is None or entry.task == task]
+    entries = [entry for entry in reversed(history.entries) if task is None or entry.task == task]
     return json_response(
         {
             "worker_id": snapshot.worker_id,
             "since_ms": journal.since_ms,
             "states": [entry.to_json() for entry in entries[: limit or _DEFAULT_ENTRIES]],
-            "dropped": recorded.dropped,
+            "dropped": history.dropped,
         }
     )
 
@@ -82,8 +82,8 @@ async def _configs(services: Services, request: Request) -> Response:
     name = connector_name(request)
     snapshot = await live_snapshot(services)
     journal = services.journal
-    recorded, entry = journal.configs.read(name), snapshot.config.connectors.get(name)
-    if not recorded.entries:
+    versions, entry = journal.configs.read(name), snapshot.config.connectors.get(name)
+    if not versions.entries:
         _require_known(snapshot, name)
     last_write = journal.configs.last_write(name)
 
@@ -95,11 +95,11 @@ async def _configs(services: Services, request: Request) -> Response:
                 "by": "" if last_write is None else last_write.by,
                 "config": hide(entry.config, hidden_keys(services.registry, entry.config)),
             }
-        earlier = [
+        earlier_versions = [
             version.to_json(hidden_keys(services.registry, version.config))
-            for version in reversed(recorded.entries)
+            for version in reversed(versions.entries)
         ]
-        return {"current": current, "earlier": earlier, "dropped": recorded.dropped}
+        return {"current": current, "earlier": earlier_versions, "dropped": versions.dropped}
 
     return json_response(await asyncio.to_thread(render))  # determining the secret keys may import plugins
 
@@ -111,7 +111,7 @@ async def _configs(services: Services, request: Request) -> Response:
         name="getEvents",
         tag="worker",
         summary="List the events of this worker: rebalances, states, configs, restarts and others",
-        description="Oldest first. With `after`, the first events after that one; otherwise the latest events.",
+        description="Oldest first. With `after`, the first events after that event; otherwise the latest events.",
         query=(
             shapes.limit(_MAX_ENTRIES, _DEFAULT_ENTRIES),
             Query(

@@ -1,14 +1,15 @@
 """Internal requests from workers to the leader: write task configs, fence zombies (InternalConnectResource, KIP-507).
 
-Both are signed with the group's session key if the group's protocol has signatures (KIP-507). They need no password,
-so any client can send them. Requests are therefore rejected before the body is read if the worker's mode or the headers
-are wrong. The signature covers the raw body and is verified before the body is parsed and before any look-up, so that
-unauthenticated clients get no information about connectors. (Java parses first.) The signature of task configs is
-verified on a separate thread, which then parses them.
+Both requests are signed with the group's session key if the group's protocol has signatures (KIP-507). They need no
+password, so any client can send them. Requests are therefore rejected before the body is read if the worker's mode or
+the headers are wrong. The signature covers the raw body and is verified before the body is parsed and before any
+look-up, so that unauthenticated clients get no information about connectors. (Java parses first.) A separate thread
+verifies the signature of task configs and then parses the configs.
 
-Unsigned requests are rejected while the group's protocol is unknown; otherwise a starting worker would accept requests
-from any client. In a group without signatures, a worker with password authentication rejects internal requests unless
-configured otherwise, because workers have no passwords.
+Unsigned requests are rejected while the group's protocol is unknown, because a starting worker would otherwise accept
+requests from any client. In a group without signatures, a worker with password authentication rejects internal requests
+unless `internal.requests.unsigned=allow` is set, because workers have no passwords.
+
 Source: InternalClusterResource, DistributedHerder (Kafka 4.4.0).
 """
 
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_FENCE_BYTES: Final = 1024
-"""Limit for fence requests, which workers send without a body."""
+_MAX_FENCE_BODY_BYTES: Final = 1024
+"""Maximum body size of a fence request. Workers send these requests without a body."""
 
 
 @endpoint(
@@ -93,7 +94,7 @@ async def _fence_zombies(services: Services, request: Request) -> Response:
     """PUT /connectors/{c}/fence: fence zombie tasks before a task starts (KIP-618)."""
     name = connector_name(request)
     signature = await _expected_signature(services, request, "exactly-once source connectors")
-    body = await read_raw(services, request, _FENCE_BYTES, internal=True)
+    body = await read_raw(services, request, _MAX_FENCE_BODY_BYTES, internal=True)
     if signature is not None:
         signature.verify(body)
     try:
@@ -104,10 +105,10 @@ async def _fence_zombies(services: Services, request: Request) -> Response:
 
 
 async def _expected_signature(services: Services, request: Request, feature: str) -> ParsedSignature | None:
-    """Return the expected signature of the body, None if no signature is required.
+    """Return the expected signature of the body, or None if no signature is required.
 
     Raises BadRequest for a standalone worker, which does not support `feature`, and the errors of `_parse_signature`.
-    The body is not read, unless the client closes the connection.
+    If the connection closes after the error response, the body is first read and discarded.
     """
     try:
         if not services.settings.distributed:

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MAX_NAME_LENGTH = 1_000
-"""Maximum length of a logger name: Python keeps each dotted part for the lifetime of the process."""
+"""Maximum length of a logger name. Python never frees the loggers of a name's dotted parts."""
 _WORKER, _CLUSTER = "worker", "cluster"
-_ALL: Final = "/admin/loggers"
-_ONE: Final = f"{_ALL}/{{logger}}"
+_LOGGERS_PATH: Final = "/admin/loggers"
+_LOGGER_PATH: Final = f"{_LOGGERS_PATH}/{{logger}}"
 _LEVEL: Final[Schema] = object_of({"level": TEXT, "last_modified": {"type": ["integer", "null"]}})
 
 
 @endpoint(
     "GET",
-    _ALL,
+    _LOGGERS_PATH,
     Operation(
         name="listLoggers",
         tag="loggers",
@@ -55,7 +55,7 @@ async def _list(services: Services, _request: Request) -> Response:
 
 @endpoint(
     "GET",
-    _ONE,
+    _LOGGER_PATH,
     Operation(
         name="getLogger",
         tag="loggers",
@@ -74,7 +74,7 @@ async def _get(services: Services, request: Request) -> Response:
 
 @endpoint(
     "PUT",
-    _ONE,
+    _LOGGER_PATH,
     Operation(
         name="setLoggerLevel",
         tag="loggers",

@@ -1,7 +1,8 @@
 """`GET /connectors/{c}/logs`: the latest log lines of a connector on all workers that run it. Kraal's addition.
 
-Each worker has its own lines. The worker that receives the request merges them by time and returns in `next` one
-position per worker. A client that continues from these positions misses no line, even if the workers' clocks differ.
+Each worker keeps only its own lines. The worker that receives the request merges the lines by time and returns one
+position per worker in `next`. A client that continues from these positions misses no line, even if the clocks of the
+workers differ.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class WorkerLines:
         name="getConnectorLogs",
         tag="connectors",
         summary="List the latest log lines of a connector and its tasks on all workers that run them",
-        description="Oldest first. With `after`, the first lines after a position; otherwise the latest lines.",
+        description="Oldest first. With `after`, returns the first lines after a position; otherwise the latest lines.",
         query=(
             shapes.limit(_MAX_LINES, _DEFAULT_LINES),
             shapes.TASK,
@@ -140,7 +141,9 @@ async def _logs(services: Services, request: Request) -> Response:
         )
         lines_by_worker.update(responses)
         silent = [*silent_workers]
-    if name not in snapshot.config.connectors and not any(each.lines for each in lines_by_worker.values()):
+    if name not in snapshot.config.connectors and not any(
+        worker_lines.lines for worker_lines in lines_by_worker.values()
+    ):
         raise NotFound(f"Connector {name} not found")
     return json_response({**merge_lines(lines_by_worker, log_query), "silent": silent})
 
@@ -148,43 +151,45 @@ async def _logs(services: Services, request: Request) -> Response:
 def merge_lines(lines_by_worker: Mapping[WorkerId, WorkerLines], log_query: LogQuery) -> dict[str, Any]:
     """Merge the lines of several workers by time, within the limits of a response. Pure."""
     lines = [
-        {**line, "worker_id": str(worker)} for worker, each in lines_by_worker.items() for line in each.lines
+        {**line, "worker_id": str(worker)}
+        for worker, worker_lines in lines_by_worker.items()
+        for line in worker_lines.lines
     ]
     lines.sort(key=lambda line: (line["id"], line["worker_id"]))
     positions = {str(worker): 0 for worker in lines_by_worker}
     if log_query.after is None:
-        selected = _first_lines(lines[::-1], log_query.limit)[::-1]
+        selected_lines = _first_lines(lines[::-1], log_query.limit)[::-1]
     else:
-        selected = _first_lines(lines, log_query.limit)
+        selected_lines = _first_lines(lines, log_query.limit)
         positions = {worker: log_query.after.position_on(worker) for worker in positions} | dict(
             log_query.after.by_worker
         )
     # Without a position, lines older than the returned ones are never requested, so they count as read.
-    for line in lines if log_query.after is None else selected:
+    for line in lines if log_query.after is None else selected_lines:
         positions[line["worker_id"]] = max(positions[line["worker_id"]], line["id"])
     return {
-        "lines": selected,
-        "next": ",".join(f"{at}@{worker}" for worker, at in sorted(positions.items())),
-        "dropped": sum(each.dropped for each in lines_by_worker.values()),
+        "lines": selected_lines,
+        "next": ",".join(f"{line_id}@{worker}" for worker, line_id in sorted(positions.items())),
+        "dropped": sum(worker_lines.dropped for worker_lines in lines_by_worker.values()),
     }
 
 
 def _first_lines(lines: Sequence[Line], limit: int) -> list[Line]:
     """Return the first lines, up to the limits of a response."""
-    selected: list[Line] = []
+    selected_lines: list[Line] = []
     size = 0
     for line in lines[:limit]:
         size += _LINE_BYTES + len(line["message"].encode("utf-8", "replace"))
         if size > MAX_BYTES:
             break
-        selected.append(line)
-    return selected
+        selected_lines.append(line)
+    return selected_lines
 
 
 def _log_query(request: Request) -> LogQuery:
     level, after = request.query_params.get("level"), request.query_params.get("after")
     if level is not None and parse_level(level) is None:
-        raise BadRequest(f"Invalid level '{level[:100]}'; allowed are {', '.join(LEVELS)}.")
+        raise BadRequest(f"Invalid level '{level[:100]}'; expected one of {', '.join(LEVELS)}.")
     return LogQuery(
         limit=integer_in_range(request, "limit", _LIMITS) or _DEFAULT_LINES,
         task=integer_in_range(request, "task", _TASKS),
@@ -202,18 +207,18 @@ def _query(request: Request) -> str:
 def _local_lines(
     services: Services, name: ConnectorName, log_query: LogQuery, own_id: WorkerId
 ) -> WorkerLines:
-    recorded = services.journal.lines.read(name)
+    kept_lines = services.journal.lines.read(name)
     level = 0 if log_query.level is None else parse_level(log_query.level) or 0
     after = -1 if log_query.after is None else log_query.after.position_on(own_id)
     matching_lines = [
         line.to_json(own_id)
-        for line in recorded.entries
+        for line in kept_lines.entries
         if line.level >= level and line.id > after and (log_query.task is None or line.task == log_query.task)
     ]
-    selected = (
+    selected_lines = (
         matching_lines[-log_query.limit :] if log_query.after is None else matching_lines[: log_query.limit]
     )
-    return WorkerLines(selected, recorded.dropped)
+    return WorkerLines(selected_lines, kept_lines.dropped)
 
 
 def _parse_response(body: object) -> WorkerLines | None:
@@ -221,8 +226,8 @@ def _parse_response(body: object) -> WorkerLines | None:
     match body:
         case {"lines": [*parts], "dropped": int(dropped)}:
             lines = [*map(_parse_line, parts[:_MAX_LINES])]
-            valid = [line for line in lines if line is not None]
-            return WorkerLines(valid, dropped) if len(valid) == len(lines) else None
+            valid_lines = [line for line in lines if line is not None]
+            return WorkerLines(valid_lines, dropped) if len(valid_lines) == len(lines) else None
         case _:
             return None
 

@@ -62,7 +62,7 @@ def endpoints(scrape: Scrape | None, gather: Gather | None = None) -> list[Endpo
 async def _render(scrape: Scrape, gather: Gather | None) -> bytes:
     futures = [] if gather is None else gather()
     if futures:
-        await asyncio.wait([asyncio.wrap_future(each) for each in futures], timeout=GATHER_S)
+        await asyncio.wait([asyncio.wrap_future(future) for future in futures], timeout=GATHER_S)
     chunks: list[bytes] = []
     for chunk in scrape():
         chunks.append(chunk.encode())

@@ -48,11 +48,14 @@ async def _show(services: Services, request: Request) -> Response:
         lags = await ask_herder(services, ShowLags(name=name))
         parts = [{"lag": lag} for lag in lags.lags] or [{}] * len(lags.pairs)
         offsets = [
-            {"partition": p, "offset": o} | part for (p, o), part in zip(lags.pairs, parts, strict=True)
+            {"partition": partition, "offset": offset} | part
+            for (partition, offset), part in zip(lags.pairs, parts, strict=True)
         ]
         return json_response({"offsets": offsets})
     pairs = await ask_herder(services, ShowOffsets(name=name))
-    return json_response({"offsets": [{"partition": p, "offset": o} for p, o in pairs]})
+    return json_response(
+        {"offsets": [{"partition": partition, "offset": offset} for partition, offset in pairs]}
+    )
 
 
 @endpoint(
@@ -72,7 +75,7 @@ async def _alter(services: Services, request: Request) -> Response:
     name = connector_name(request)
     body = await read_body(services, request)
     message = AlterOffsets(name=name, offsets=parse_offsets(body))
-    return await ask_or_forward(services, request, message, _message, body=body)
+    return await ask_or_forward(services, request, message, _message_response, body=body)
 
 
 @endpoint(
@@ -88,10 +91,12 @@ async def _alter(services: Services, request: Request) -> Response:
 )
 async def _reset(services: Services, request: Request) -> Response:
     """DELETE /connectors/{c}/offsets: delete all offsets."""
-    return await ask_or_forward(services, request, ResetOffsets(name=connector_name(request)), _message)
+    return await ask_or_forward(
+        services, request, ResetOffsets(name=connector_name(request)), _message_response
+    )
 
 
-def _message(text: str) -> Response:
+def _message_response(text: str) -> Response:
     return json_response({"message": text})
 
 

@@ -36,5 +36,5 @@ def openapi_endpoint(settings: Settings, endpoints: Iterable[Endpoint]) -> Endpo
     def body() -> bytes:
         return to_json(document(settings, operations))
 
-    operations = [(each.method, each.path, each.operation) for each in (*endpoints, get)]
+    operations = [(entry.method, entry.path, entry.operation) for entry in (*endpoints, get)]
     return get

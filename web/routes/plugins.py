@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_ALL: Final = "/connector-plugins"
+_PLUGINS_PATH: Final = "/connector-plugins"
 _RUNTIME: Final = "runtime"
-_CONFIG: Final = f"{_ALL}/{{plugin}}/config"
+_CONFIG_PATH: Final = f"{_PLUGINS_PATH}/{{plugin}}/config"
 
 
 def endpoints(services: Services) -> list[Endpoint]:
@@ -43,7 +43,7 @@ def _list(threads: BlockingCalls) -> Endpoint:
 
     @endpoint(
         "GET",
-        _ALL,
+        _PLUGINS_PATH,
         Operation(
             name="listPlugins",
             tag="plugins",
@@ -80,8 +80,8 @@ def _list(threads: BlockingCalls) -> Endpoint:
 def _plugin_infos(registry: Registry, *, connectors_only: bool, with_runtime: bool) -> list[dict[str, Any]]:
     """Return the plugins without duplicates (same class, type and version)."""
     plugins = {
-        (each.name, each.kind, each.version): each
-        for each in registry.plugins(connectors_only=connectors_only)
+        (plugin.name, plugin.kind, plugin.version): plugin
+        for plugin in registry.plugins(connectors_only=connectors_only)
     }
     if not with_runtime:
         return [_plugin_info(plugin) for plugin in plugins.values()]
@@ -99,7 +99,7 @@ def _describe(threads: BlockingCalls) -> Endpoint:
 
     @endpoint(
         "GET",
-        _CONFIG,
+        _CONFIG_PATH,
         Operation(
             name="getPluginConfig",
             tag="plugins",
@@ -129,7 +129,7 @@ def _validate(threads: BlockingCalls) -> Endpoint:
 
     @endpoint(
         "PUT",
-        f"{_CONFIG}/validate",
+        f"{_CONFIG_PATH}/validate",
         Operation(
             name="validatePluginConfig",
             tag="plugins",
@@ -168,6 +168,6 @@ def _connector_parts(threads: BlockingCalls) -> Endpoint:
         plugins = await threads.run(
             lambda: list_parts(services.registry, config, services.settings.converters)
         )
-        return json_response([each.to_json() for each in plugins])
+        return json_response([plugin.to_json() for plugin in plugins])
 
     return get

@@ -187,7 +187,7 @@ async def get_shared_response(
     key: tuple[object, ...],
     gather: Callable[[], Coroutine[Any, Any, T]],
 ) -> T:
-    """Return a response that requests with the same credentials share until metrics change."""
+    """Return a response that requests with the same key and credentials share until metrics change."""
     caller = (HOP in request.query_params, request.headers.get("authorization"))
     return await services.shared.get((key, caller, services.streams.metrics_seq), gather)
 
@@ -196,7 +196,7 @@ async def _gather_java_metrics(reports: ProgressReports) -> None:
     """Wait for the metrics of the plugins' JVMs, if any, with a short timeout."""
     futures = [] if reports.java is None else reports.java.gather()
     if futures:
-        await asyncio.wait([asyncio.wrap_future(each) for each in futures], timeout=GATHER_S)
+        await asyncio.wait([asyncio.wrap_future(future) for future in futures], timeout=GATHER_S)
 
 
 # -- responses of other workers ----------------------------------------------------------------------------
@@ -226,17 +226,21 @@ def _parse_samples(body: object) -> Samples | None:
     match body:
         case {"step_ms": step, "start_ms": int(start_ms), "tasks": [*tasks]} if step == STEP_MS:
             columns_by_task = {task["id"]: _parse_columns(task) for task in tasks if is_task(task)}
-            columns = {number: each for number, each in columns_by_task.items() if each is not None}
-            count = max((len(values) for each in columns.values() for values in each.values()), default=0)
-            return Samples(start_ms=start_ms, count=count, tasks=columns)
+            valid_columns = {
+                number: columns for number, columns in columns_by_task.items() if columns is not None
+            }
+            count = max(
+                (len(values) for columns in valid_columns.values() for values in columns.values()), default=0
+            )
+            return Samples(start_ms=start_ms, count=count, tasks=valid_columns)
         case _:
             return None
 
 
 def _parse_columns(task: Mapping[str, object]) -> Mapping[str, Values] | None:
     values_by_column = {column: _parse_values(task.get(column)) for column in COLUMNS}
-    valid = {column: values for column, values in values_by_column.items() if values is not None}
-    return valid if len(valid) == len(COLUMNS) else None
+    valid_values = {column: values for column, values in values_by_column.items() if values is not None}
+    return valid_values if len(valid_values) == len(COLUMNS) else None
 
 
 def _parse_values(value: object) -> Values | None:

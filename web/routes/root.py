@@ -66,10 +66,10 @@ async def _root(services: Services, request: Request) -> Response:
     accepts_any_content_type=True,
 )
 async def _health(services: Services, _request: Request) -> Response:
-    """GET /health; pings the herder to detect whether it hangs.
+    """GET /health; pings the herder to detect whether the herder hangs.
 
     Stalled instances and failed components are only listed, because the worker itself is healthy and a restart would
-    not recover them. A thread pool exhausted by stuck calls makes the worker unhealthy, because it requires a restart.
+    not recover them. A thread pool exhausted by stuck calls makes the worker unhealthy, because only a restart helps.
     """
     problem = services.settings.start_problem()
     if problem is not None:
@@ -94,19 +94,19 @@ def _stall_fields(stall_detection: StallDetection, snapshot: Snapshot) -> dict[s
     fields: dict[str, Json] = {"stalled_tasks": len(tasks), "stalled": tasks[:_MAX_LISTED]} if tasks else {}
     if connectors:
         fields["stalled_connectors"] = connectors[:_MAX_LISTED]
-    if down := stall_detection.components_down():
-        fields["down"] = [*down]
+    if components := stall_detection.components_down():
+        fields["down"] = [*components]
     return fields
 
 
 def _unhealthy_response(services: Services) -> Response:
-    """Return the response for an unresponsive herder, which during startup may be waiting for a failed component."""
+    """Return the response for an unresponsive herder; during startup, it also names failed components."""
     snapshot, detection = services.published.latest, services.stall_detection
     stage = "" if snapshot.stage is None else f" {describe_stage(snapshot.stage)}"
     if not snapshot.ready:
-        down = [] if detection is None else detection.components_down()
-        causes = "".join(f" {part['part']} is down: {part['why']}." for part in down)
-        return _starting_response(f"{stage}{causes}".strip(), {"down": [*down]} if down else {})
+        components = [] if detection is None else detection.components_down()
+        causes = "".join(f" {part['part']} is down: {part['why']}." for part in components)
+        return _starting_response(f"{stage}{causes}".strip(), {"down": [*components]} if components else {})
     text = "Worker was unable to handle this request and may be unable to handle other requests."
     return _status_response(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", f"{text}{stage}")
 

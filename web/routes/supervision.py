@@ -28,7 +28,7 @@ async def gather_supervision(
     name: ConnectorName,
 ) -> dict[str, Any]:
     """Return the supervision data of a connector, merged over the workers that run it."""
-    local = stall_detection.status(snapshot, name)
+    local_status = stall_detection.status(snapshot, name)
     statuses = snapshot.status.statuses.get(name, ConnectorStatuses())
     other_workers = (
         instance_workers(statuses) - {snapshot.worker_id} if should_ask_workers(services, request) else set()
@@ -36,15 +36,15 @@ async def gather_supervision(
     responses, silent = await ask_workers(
         services, request, other_workers, "expand=supervision", _parse_supervision
     )
-    local_tasks: Any = local["tasks"]
+    local_tasks: Any = local_status["tasks"]
     tasks = {task["id"]: task for task in local_tasks}
-    connector = local.get("connector")
+    connector = local_status.get("connector")
     for _, response in responses:
         connector = connector or response.get("connector")
         for task in response["tasks"]:
             tasks.setdefault(task["id"], task)
     return {
-        "policy": local["policy"],
+        "policy": local_status["policy"],
         **({} if connector is None else {"connector": connector}),
         "tasks": [tasks[number] for number in sorted(tasks)],
         "silent": [*silent],

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_ALL: Final = "/connectors/{connector}/tasks"
-_ONE: Final = f"{_ALL}/{{task}}"
+_TASKS_PATH: Final = "/connectors/{connector}/tasks"
+_TASK_PATH: Final = f"{_TASKS_PATH}/{{task}}"
 
 
 @endpoint(
     "GET",
-    _ALL,
+    _TASKS_PATH,
     Operation(
         name="listTasks",
         tag="tasks",
@@ -42,7 +42,7 @@ def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 
 @endpoint(
     "GET",
-    f"{_ONE}/status",
+    f"{_TASK_PATH}/status",
     Operation(
         name="getTaskStatus", tag="tasks", summary="Get the state of a task", responses={200: "TaskState"}
     ),
@@ -55,7 +55,7 @@ def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 
 @endpoint(
     "POST",
-    f"{_ONE}/restart",
+    f"{_TASK_PATH}/restart",
     Operation(
         name="restartTask",
         tag="tasks",

@@ -29,8 +29,8 @@ from web.ui.sources.api import Source
 from web.ui.sources.shared import SharedSource
 from web.ui.static import StaticFiles
 from web.ui.stream import Streams
-from web.ui.views.commands import BULK, LABELS, available_actions
-from web.ui.views.navigation import KEYS, NAVIGATION
+from web.ui.views.commands import BULK_ACTIONS, LABELS, available_actions
+from web.ui.views.navigation import NAVIGATION, SHORTCUTS
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -55,7 +55,7 @@ class DashboardApp:
         keep_s: float = 0.0,
         pages: Sequence[PageRoute] = PAGES,
     ) -> None:
-        """Create the application. Shared responses are cached for `keep_s` seconds or until something changes."""
+        """Create the application. Shared responses are cached for `keep_s` seconds or until the next change."""
         self.source = SharedSource(source, keep_s=keep_s)
         static = StaticFiles()
         self._rendering = Rendering(
@@ -65,8 +65,8 @@ class DashboardApp:
                 "navigation": NAVIGATION,
                 "available_actions": available_actions,
                 "labels": LABELS,
-                "bulk": BULK,
-                "keys": KEYS,
+                "bulk": BULK_ACTIONS,
+                "shortcuts": SHORTCUTS,
             },
         )
         dashboard = Dashboard(self.source, options, self._rendering)
@@ -92,7 +92,7 @@ class DashboardApp:
         )
         self._app.router.redirect_slashes = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._preparing: asyncio.Task[None] | None = None
+        self._compile_task: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; its path is undecoded and without a trailing slash."""
@@ -101,7 +101,7 @@ class DashboardApp:
 
     def prepare(self) -> None:
         """Start compiling the templates in a background task, which `close` cancels."""
-        self._preparing = asyncio.create_task(self._compile())
+        self._compile_task = asyncio.create_task(self._compile())
 
     async def _compile(self) -> None:
         try:
@@ -110,7 +110,7 @@ class DashboardApp:
             log.exception("Failed to precompile the dashboard's templates; they are compiled on first use")
 
     def close_streams(self) -> None:
-        """Close the streams of all browsers, for which a stopping server would otherwise wait. Thread-safe."""
+        """Close the streams of all browsers; a stopping server would otherwise wait for them. Thread-safe."""
         if self._loop is not None:
             future = asyncio.run_coroutine_threadsafe(self.source.close_streams(), self._loop)
             with contextlib.suppress(TimeoutError):  # the server then waits for the streams
@@ -118,8 +118,8 @@ class DashboardApp:
 
     async def close(self) -> None:
         """Close all streams and the source."""
-        if self._preparing is not None:
-            self._preparing.cancel()
+        if self._compile_task is not None:
+            self._compile_task.cancel()
         await self.source.close()
 
 
@@ -137,13 +137,13 @@ def standalone(app: DashboardApp) -> Starlette:
     async def redirect_to_dashboard(_request: Request) -> Response:
         return RedirectResponse(f"{PREFIX}/")
 
-    app_alone = Starlette(
+    standalone_app = Starlette(
         lifespan=lifespan,
         routes=[Route("/", redirect_to_dashboard), DashboardMount(app)],
         middleware=[Middleware(_RawPathMiddleware)],
     )
-    app_alone.router.redirect_slashes = False
-    return app_alone
+    standalone_app.router.redirect_slashes = False
+    return standalone_app
 
 
 class _RawPathMiddleware:
@@ -154,17 +154,19 @@ class _RawPathMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            raw = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
-            scope = {**scope, "raw_path": raw, "path": routed_path(raw)}
+            raw_path = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
+            scope = {**scope, "raw_path": raw_path, "path": routed_path(raw_path)}
         await self._app(scope, receive, send)
 
 
 def _page_routes(dashboard: Dashboard, pages: Iterable[PageRoute]) -> list[Route]:
     """Return one route per path, in the order in which the paths appear."""
     by_path: dict[str, dict[str, PageRoute]] = {}
-    for each in pages:
-        of_path = by_path.setdefault(each.path, {})
-        if each.method in of_path:
-            raise ValueError(f"two pages for {each.method} {each.path}")
-        of_path[each.method] = each
-    return [Route(path, PageEndpoint(dashboard, of_path)) for path, of_path in by_path.items()]
+    for page in pages:
+        pages_by_method = by_path.setdefault(page.path, {})
+        if page.method in pages_by_method:
+            raise ValueError(f"duplicate page for {page.method} {page.path}")
+        pages_by_method[page.method] = page
+    return [
+        Route(path, PageEndpoint(dashboard, pages_by_method)) for path, pages_by_method in by_path.items()
+    ]

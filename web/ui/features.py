@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-_LIST: Final = "/connectors"
-_STATUS: Final = "/connectors/{connector}/status"
-_LOGGERS: Final = "/admin/loggers"
+_LIST_PATH: Final = "/connectors"
+_STATUS_PATH: Final = "/connectors/{connector}/status"
+_LOGGERS_PATH: Final = "/admin/loggers"
 _PATHS: Final = {
     "assignments": "/admin/assignments",
-    "loggers": _LOGGERS,
+    "loggers": _LOGGERS_PATH,
     "versions": "/connectors/{connector}/plugins",
     "topics": "/connectors/{connector}/topics",
     "health": "/health",
@@ -64,24 +64,24 @@ def detect_features(root: Any, document: Any, *, admin: bool = False) -> Feature
     which does not serve it). With `admin`, paths below `/admin` are served although the document does not list them.
     """
     root = root if isinstance(root, Mapping) else {}
-    basic = Features(
+    common_features = Features(
         version=_text(root, "version"),
         commit=_text(root, "commit"),
         kafka_cluster_id=_text(root, "kafka_cluster_id"),
         loggers=True,
     )
     if not isinstance(document, Mapping) or not isinstance(document.get("paths"), Mapping):
-        return basic
+        return common_features
     paths = document["paths"]
     flags: dict[str, Any] = {
         name: path in paths or (admin and path.startswith("/admin/")) for name, path in _PATHS.items()
     }
     return replace(
-        basic,
+        common_features,
         **flags,
         kraal=True,
-        supervision="supervision" in _expand_values(paths, _STATUS),
-        progress="progress" in _expand_values(paths, _LIST),
+        supervision="supervision" in _expand_values(paths, _STATUS_PATH),
+        progress="progress" in _expand_values(paths, _LIST_PATH),
     )
 
 
@@ -97,8 +97,8 @@ def _expand_values(paths: Mapping[str, Any], path: str) -> list[str]:
             pass
         case _:
             return []
-    for each in parameters:
-        match each:
+    for parameter in parameters:
+        match parameter:
             case {"name": "expand", "schema": {"items": {"enum": [*values]}} | {"enum": [*values]}}:
                 return [str(value) for value in values]
             case _:

@@ -20,7 +20,7 @@ class LateDashboard:
     """The dashboard as an ASGI application, imported by `prepare` or by the first request."""
 
     def __init__(self, source: Source, options: DashboardOptions) -> None:
-        """Defer the import."""
+        """Create the application without importing the dashboard."""
         self._source = source
         self._options = options
         self._lock = asyncio.Lock()

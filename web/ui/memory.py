@@ -27,7 +27,7 @@ class Notice:
     @property
     def failed(self) -> int:
         """Number of failed results."""
-        return sum(not each.done for each in self.results)
+        return sum(not result.done for result in self.results)
 
 
 EXPIRED_NOTICE: Final = Notice(title="The request was sent; its result is no longer available.", results=())
@@ -42,8 +42,8 @@ class Notices:
     def store(self, notice: Notice) -> str:
         """Store a notice and return its token. The oldest notice is dropped if there are too many."""
         results = tuple(
-            replace(each, name=each.name[:_MAX_TEXT_LENGTH], text=each.text[:_MAX_TEXT_LENGTH])
-            for each in notice.results[:_MAX_RESULTS]
+            replace(result, name=result.name[:_MAX_TEXT_LENGTH], text=result.text[:_MAX_TEXT_LENGTH])
+            for result in notice.results[:_MAX_RESULTS]
         )
         token = secrets.token_urlsafe(12)
         self._notices[token] = replace(notice, results=results, left_out=len(notice.results) - len(results))
@@ -52,7 +52,7 @@ class Notices:
         return token
 
     def get(self, token: str) -> Notice | None:
-        """Return a notice, None without a token, or `EXPIRED_NOTICE` for an expired token."""
+        """Return the notice with a token: None for an empty token, `EXPIRED_NOTICE` for an unknown one."""
         return self._notices.get(token, EXPIRED_NOTICE) if token else None
 
 

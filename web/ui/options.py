@@ -30,7 +30,7 @@ class DashboardOptions:
     version: str = __version__
     max_form_bytes: int = 1_000_000
     count_body: Callable[[Any, int], None] | None = None
-    """Counts received body bytes of a request, identified by its ASGI scope. Raises Unavailable over the limit.
+    """Counts received body bytes of a request, identified by its ASGI scope. Raises Unavailable above the limit.
 
     The bytes count towards the limit until the response is sent.
     """

@@ -40,7 +40,7 @@ class MultilineText(str):
 
 def url(*segments: str, **query: str | int | None) -> str:
     """Return the URL of a page below `/ui` from decoded segments; omit parameters that are None or empty."""
-    path = "".join(f"/{encode_segment(_escape_dots(each))}" for each in segments)
+    path = "".join(f"/{encode_segment(_escape_dots(segment))}" for segment in segments)
     parameters = [(key, str(value)) for key, value in query.items() if value is not None and value != ""]
     return f"{PREFIX}{path or '/'}" + (f"?{urlencode(parameters, errors='replace')}" if parameters else "")
 
@@ -100,7 +100,8 @@ class Rendering:
         )
         self._environment.globals.update({"url": url, "static": static, **shared})
         self._environment.filters.update(
-            {"exact": ExactText, "lines": MultilineText} | {each.__name__: each for each in _FILTERS}
+            {"exact": ExactText, "lines": MultilineText}
+            | {function.__name__: function for function in _FILTERS}
         )
 
     async def compile_all(self, *, pause_s: float = _COMPILE_PAUSE_S) -> None:

@@ -114,7 +114,7 @@ class Visit:
     async def form(self) -> list[tuple[str, str]]:
         """Return the fields of the posted form in order.
 
-        Raises BadRequest, TooLarge beyond the limit, and Unavailable while other bodies fill the worker's memory.
+        Raises BadRequest, TooLarge if the form exceeds the limit, and Unavailable if memory for bodies is full.
         """
         body = bytearray()
         async for chunk in self.request.stream():
@@ -133,11 +133,11 @@ class Visit:
     def curl(self, request: CopiedRequest) -> Snippet:
         """Return a REST request as a curl command. Secrets in its body must already be masked."""
         base = self.options.rest_url or f"{self.request.url.scheme}://{self.request.url.netloc}"
-        return curl(request, base, passwords=self.caller.authorization is not None)
+        return curl(request, base, needs_password=self.caller.authorization is not None)
 
     def curl_copies(self) -> list[Snippet]:
         """Return the requests behind the page as curl commands."""
-        return join_copies([self.curl(each) for each in self.source.get_requests])
+        return join_copies([self.curl(request) for request in self.source.get_requests])
 
     def redirect(self, *segments: str, **query: str | int | None) -> Response:
         """Return a redirect to a page, as after an action."""
@@ -175,8 +175,8 @@ class PageEndpoint:
     async def _respond(self, request: Request) -> Response:
         page = self._pages.get(request.method)
         if page is None:
-            allowed = ", ".join(sorted(self._pages))
-            return Response("Method not allowed", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": allowed})
+            allowed_methods = ", ".join(sorted(self._pages))
+            return Response("Method not allowed", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": allowed_methods})
         features = await self._dashboard.source.features(read_caller(request))
         request.state.features = features  # for the error page
         visit = Visit(self._dashboard, request, features)

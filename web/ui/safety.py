@@ -3,7 +3,7 @@
 The dashboard uses no cookies. With basic authentication, browsers send the password with requests from any site.
 Without authentication, any client that can reach the worker may use the API. In both cases, other sites must not act
 through the user's browser. Fetch metadata names the requesting site, but browsers omit it on plain HTTP except for
-localhost. Without fetch metadata, the `Origin` header decides, which all browsers send with POST.
+localhost. Without fetch metadata, the dashboard checks the `Origin` header, which all browsers send with POST.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 FORM: Final = "application/x-www-form-urlencoded"
-_SAFE: Final = frozenset({"GET", "HEAD"})
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -71,7 +71,7 @@ def rejection(
     if options.allowed_hosts is not None and _parse_host_name(host) not in options.allowed_hosts:
         text = f"This dashboard is not served under the name {host!r}; see kraal ui --host."
         return HTTPStatus.MISDIRECTED_REQUEST, text
-    if method in _SAFE:
+    if method in _SAFE_METHODS:
         return None
     if method != "POST":
         return HTTPStatus.METHOD_NOT_ALLOWED, "Only GET, HEAD and POST are supported."

@@ -29,7 +29,7 @@ _TYPES: Final = MappingProxyType(
         ".md": "text/plain; charset=utf-8",
     }
 )
-_FOREVER: Final = "public, max-age=31536000, immutable"
+_CACHE_CONTROL: Final = "public, max-age=31536000, immutable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,11 @@ class StaticFiles:
         file = self._files.get(request.path_params["name"])
         if file is None or file.hash != request.path_params["hash"]:
             return Response("No such file", HTTPStatus.NOT_FOUND, media_type="text/plain")
-        headers = {"Cache-Control": _FOREVER, "Vary": "Accept-Encoding", "Content-Type": file.content_type}
+        headers = {
+            "Cache-Control": _CACHE_CONTROL,
+            "Vary": "Accept-Encoding",
+            "Content-Type": file.content_type,
+        }
         if "gzip" in request.headers.get("accept-encoding", ""):
             return Response(file.gzipped, headers={**headers, "Content-Encoding": "gzip"})
         return Response(file.body, headers=headers)
@@ -76,15 +80,15 @@ def _load_files() -> dict[str, StaticFile]:
 
 def _read_folder(folder: Traversable, prefix: str) -> list[tuple[str, StaticFile]]:
     entries: list[tuple[str, StaticFile]] = []
-    for each in folder.iterdir():
-        if each.is_dir():
-            entries += _read_folder(each, f"{prefix}{each.name}/")
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            entries += _read_folder(entry, f"{prefix}{entry.name}/")
             continue
-        content_type = _TYPES.get("." + each.name.rpartition(".")[2])
+        content_type = _TYPES.get("." + entry.name.rpartition(".")[2])
         if content_type is not None:
-            body = each.read_bytes()
+            body = entry.read_bytes()
             digest = sha256(body).hexdigest()[:8]
             entries.append(
-                (prefix + each.name, StaticFile(content_type, body, gzip.compress(body, mtime=0), digest))
+                (prefix + entry.name, StaticFile(content_type, body, gzip.compress(body, mtime=0), digest))
             )
     return entries

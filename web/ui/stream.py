@@ -38,20 +38,20 @@ class Streams:
     ) -> None:
         self._dashboard = dashboard
         self._ping_s, self._send_timeout_s = ping_s, send_timeout_s
-        self._open = 0
+        self._open_count = 0
 
     async def respond(self, request: Request) -> Response:
         """Handle `GET /stream`."""
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        if self._open >= _MAX_STREAMS:
+        if self._open_count >= _MAX_STREAMS:
             return Response("Too many open pages", HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "10"})
         changes = self._dashboard.source.changes(read_caller(request))
         return _EventStream(self._events(changes), abort_function(request.scope), self._send_timeout_s)
 
     async def _events(self, changes: AsyncGenerator[Change]) -> AsyncGenerator[bytes]:
         """Yield the events. Pings during idle periods detect closed connections."""
-        self._open += 1
+        self._open_count += 1
         next_change = asyncio.ensure_future(anext(changes))
         try:
             yield b"retry: 1000\n\n"
@@ -67,7 +67,7 @@ class Streams:
                 yield encode_event(change)
                 next_change = asyncio.ensure_future(anext(changes))
         finally:
-            self._open -= 1
+            self._open_count -= 1
             next_change.cancel()
             with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
                 await next_change

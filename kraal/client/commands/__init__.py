@@ -22,7 +22,7 @@ _SUMMARIES = {
     "resume": "Resume paused or stopped connectors.",
     "status": "Show the status of connectors and tasks.",
     "stop": "Stop connectors and shut down their tasks.",
-    "top": "Show what tasks do: records per second, backlogs, times, errors.",
+    "top": "Show the record rates, backlogs, times and errors of tasks.",
     "topics": "Show or reset the topics that connectors use.",
     "wait": "Wait until connectors reach a state.",
 }

@@ -75,14 +75,14 @@ def apply(
     for result in apply_all(rest, live, manifests.connectors, dry_run=dry_run):
         results.append(result)
         _print_result(result, style, dry_run=dry_run)
-    failed = bool(manifests.errors) or any(result.action is Action.FAILED for result in results)
+    has_failures = bool(manifests.errors) or any(result.action is Action.FAILED for result in results)
     if prunes and manifests.errors:
         print_error("skipping --prune because some files are invalid")
     elif prunes:
         for result in prune(rest, live, manifests.connectors, dry_run=dry_run):
             results.append(result)
             _print_result(result, style, dry_run=dry_run)
-            failed = failed or result.action is Action.FAILED
+            has_failures = has_failures or result.action is Action.FAILED
     if style != "table":
         emit([_as_data(result, dry_run=dry_run) for result in results], style)
     if (
@@ -90,8 +90,8 @@ def apply(
         and not dry_run
         and not _wait(rest, manifests.connectors, results, timeout_s, quiet=style != "table")
     ):
-        failed = True
-    exit_with_status(succeeded=not failed)
+        has_failures = True
+    exit_with_status(succeeded=not has_failures)
 
 
 def _print_result(result: Result, style: str, *, dry_run: bool) -> None:

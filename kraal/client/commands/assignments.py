@@ -13,7 +13,7 @@ from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import RequestRejected, Rest
 from kraal.core.errors import KraalError
 
-_MS = 1000
+_MS_PER_SECOND = 1000
 
 
 @click.command(
@@ -30,8 +30,8 @@ _MS = 1000
 def assignments(rest: Rest, *, style: str) -> None:
     """Show the workers of the cluster, their static assignments (KIP-987), connectors and tasks.
 
-    Also shows unassigned connectors and tasks with the reason, and the causes of the last ten rebalances, as far as the
-    leader knows them. Any worker accepts the request and forwards it to the leader.
+    Also shows why connectors and tasks are unassigned, and the causes of the last ten rebalances (unknown for those
+    that another worker led). Any worker accepts the request and forwards it to the leader.
     """
     try:
         response: dict[str, Any] = rest.get("admin", "assignments")
@@ -45,15 +45,15 @@ def assignments(rest: Rest, *, style: str) -> None:
     if style != "table":
         emit(response, style)
         return
-    emit_table(("WORKER", "KIND", "LISTS", "RUNS"), _worker_rows(response["workers"]), "No workers.")
+    emit_table(("WORKER", "KIND", "STATIC", "RUNNING"), _worker_rows(response["workers"]), "No workers.")
     if response["waiting"]:
         say("")
-        emit_table(("WAITING", "WHY"), _waiting_rows(response["waiting"]), "")
+        emit_table(("WAITING", "REASON"), _waiting_rows(response["waiting"]), "")
     for line in _summary_lines(response):
         say(f"\n{line}")
     if earlier := response.get("rebalances", [])[1:]:
         say("")
-        emit_table(("EARLIER", "GENERATION", "LEADER", "WHY"), _earlier_rows(earlier), "")
+        emit_table(("EARLIER", "GENERATION", "LEADER", "REASON"), _earlier_rows(earlier), "")
 
 
 def _worker_rows(workers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
@@ -86,21 +86,22 @@ def _earlier_rows(rebalances: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
 
 
 def _format_time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / _MS, UTC).isoformat(" ", "seconds")
+    return datetime.fromtimestamp(ms / _MS_PER_SECOND, UTC).isoformat(" ", "seconds")
 
 
 def _summary_lines(response: Mapping[str, Any]) -> Iterator[str]:
     if response["note"]:
         yield response["note"]
-    last = response["rebalance"]
-    if last is None:
+    last_rebalance = response["rebalance"]
+    if last_rebalance is None:
         return
     delay = (
-        f"; the next rebalance follows within {last['delay_ms'] / _MS:g} s to reassign lost work"
-        if last["delay_ms"]
+        f"; the next rebalance follows within {last_rebalance['delay_ms'] / _MS_PER_SECOND:g} s to reassign lost work"
+        if last_rebalance["delay_ms"]
         else ""
     )
     yield (
         f"Last rebalance: generation {response['generation']} of protocol {response['protocol']}, "
-        f"{_format_time(last['completed_ms'])}, led by {response['leader']}\n{last['reason']}{delay}"
+        f"{_format_time(last_rebalance['completed_ms'])}, led by {response['leader']}\n"
+        f"{last_rebalance['reason']}{delay}"
     )

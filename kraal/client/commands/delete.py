@@ -55,10 +55,10 @@ def delete(
         rest.ask("DELETE", "connectors", name)
         say(f"{name} deleted")
 
-    def missing(error: RequestRejected) -> bool:
+    def is_ignored(error: RequestRejected) -> bool:
         return ignore_missing and error.is_not_found
 
     succeeded = for_each(
-        [*names, *(manifest.name for manifest in manifests.connectors)], send, ignore=missing
+        [*names, *(manifest.name for manifest in manifests.connectors)], send, ignore=is_ignored
     )
     exit_with_status(succeeded=succeeded and not manifests.errors)

@@ -149,6 +149,6 @@ def _task_lines(status: Status) -> list[str]:
 
 def _progress_lines(status: Status) -> list[str]:
     lines = batch_lines(status) + supervision_lines(status)
-    for what, trace in traces(status):
-        lines += [f"Trace of {what}:", *(f"  {line}" for line in trace.splitlines())]
+    for subject, trace in traces(status):
+        lines += [f"Trace of {subject}:", *(f"  {line}" for line in trace.splitlines())]
     return lines

@@ -23,13 +23,13 @@ from kraal.client.output import emit, emit_diff, print_error
 from kraal.client.plan import Action, action_for, changed_keys, difference
 from kraal.client.rest import NoResponse, RequestRejected, Rest
 
-DIFFERS = 1
+DIFFERENCE_EXIT_CODE = 1
 
 
-DIFF_ERROR = 2
+ERROR_EXIT_CODE = 2
 
 
-_DIFF_CODES = (
+_EXIT_CODES = (
     "Exit codes: 0 no differences; 1 differences found; 2 invalid usage, or failed to read a file or worker."
 )
 
@@ -37,14 +37,14 @@ _DIFF_CODES = (
 class DiffCommand(ClientCommand):
     """Command that exits with 2 on errors, like diff(1), because 1 means that there are differences."""
 
-    error_exit_code = DIFF_ERROR
+    error_exit_code = ERROR_EXIT_CODE
 
 
 @click.command(
     "diff",
     cls=DiffCommand,
     short_help="Show what `kraal apply` would change.",
-    epilog=_DIFF_CODES,
+    epilog=_EXIT_CODES,
     examples=("kraal diff -f connectors/ || kraal apply -f connectors/",),
 )
 @files_option
@@ -57,7 +57,7 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, s
 
     Lines with - show the config on the worker, lines with + the config in the files. Secrets are printed as [hidden]
     and marked if they differ. With --prune, connectors that are not in the files are shown as deleted. With -o json or
-    yaml, a list has the keys that differ, with their values before and after.
+    yaml, prints a list of the keys that differ, with the old and new values.
     """
     manifests = read_files(paths, recursive=recursive)
     require_connectors(manifests, prunes=prunes)
@@ -66,31 +66,31 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, s
     has_errors = bool(manifests.errors)
     for manifest in manifests.connectors:
         try:
-            config, declared = live.config(manifest.name), secrets.keys_of(manifest.config)
+            config, secret_keys = live.config(manifest.name), secrets.keys_of(manifest.config)
         except (RequestRejected, NoResponse) as error:
             print_error(error, about=manifest.name)
             has_errors = True
             continue
         action = action_for(config, manifest.config)
         if action is not Action.UNCHANGED:
-            changes = changed_keys(config, manifest.config, declared)
+            changes = changed_keys(config, manifest.config, secret_keys)
             differences.append(
                 {"name": manifest.name, "action": action, "file": manifest.where, "keys": changes}
             )
         if style == "table":
             titles = f"{manifest.name} at {rest.target.url}", f"{manifest.name} in {manifest.where}"
-            emit_diff(difference((titles[0], config), (titles[1], manifest.config), declared))
+            emit_diff(difference((titles[0], config), (titles[1], manifest.config), secret_keys))
     if prunes and not manifests.errors:
         names_in_files = {manifest.name for manifest in manifests.connectors}
         for name in (name for name in live.names if name not in names_in_files):
             config = live.config(name) or {}
-            declared = secrets.keys_of(config)
-            changes = changed_keys(config, None, declared)
+            secret_keys = secrets.keys_of(config)
+            changes = changed_keys(config, None, secret_keys)
             differences.append({"name": name, "action": Action.DELETED, "file": None, "keys": changes})
             if style == "table":
-                titles = f"{name} at {rest.target.url}", f"{name} in no file"
-                emit_diff(difference((titles[0], config), (titles[1], None), declared))
+                titles = f"{name} at {rest.target.url}", f"{name} (in no file)"
+                emit_diff(difference((titles[0], config), (titles[1], None), secret_keys))
     if style != "table":
         emit([{**entry, "action": str(entry["action"])} for entry in differences], style)
     if has_errors or differences:
-        raise click.exceptions.Exit(DIFF_ERROR if has_errors else DIFFERS)
+        raise click.exceptions.Exit(ERROR_EXIT_CODE if has_errors else DIFFERENCE_EXIT_CODE)

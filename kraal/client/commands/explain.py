@@ -38,7 +38,7 @@ def explain(rest: Rest, name: str, *, style: str) -> None:
     to its worker, or why it is waiting, and the reasons for its state with the latest events: target state, failures,
     restarts, stalls. Any worker accepts the request; it queries the leader and the workers that run the connector.
     """
-    response, task = _ask(rest, name)
+    response, task = _fetch_explanation(rest, name)
     if task is not None:
         response = {**response, "tasks": [entry for entry in response["tasks"] if entry["id"] == task.task]}
         if not response["tasks"]:
@@ -50,10 +50,10 @@ def explain(rest: Rest, name: str, *, style: str) -> None:
         say(line)
 
 
-def _ask(rest: Rest, name: str) -> tuple[dict[str, Any], TaskId | None]:
+def _fetch_explanation(rest: Rest, name: str) -> tuple[dict[str, Any], TaskId | None]:
     """Return the explanation of a connector, and the task if only one was requested. Raises KraalError."""
     try:
-        return _explanation(rest, name), None
+        return _get_explanation(rest, name), None
     except RequestRejected as error:
         if not error.is_not_found:
             raise
@@ -62,12 +62,12 @@ def _ask(rest: Rest, name: str) -> tuple[dict[str, Any], TaskId | None]:
         except ValueError:
             raise error from None
         try:
-            return _explanation(rest, task.connector), task
+            return _get_explanation(rest, task.connector), task
         except RequestRejected as other:
             raise error if other.is_not_found else other from None
 
 
-def _explanation(rest: Rest, connector: str) -> dict[str, Any]:
+def _get_explanation(rest: Rest, connector: str) -> dict[str, Any]:
     try:
         response: dict[str, Any] = rest.get("connectors", connector, "explain")
     except RequestRejected as error:
@@ -98,9 +98,9 @@ def _lines(response: Mapping[str, Any], *, with_connector: bool) -> Iterator[str
 def _instance(instance: Mapping[str, Any]) -> Iterator[str]:
     worker = f" on {instance['worker_id']}" if instance["worker_id"] else ""
     yield printable(f"  State:   {instance['state'] or 'none yet'}{worker}")
-    first, *others = _placement_lines(instance["placement"])
-    yield printable(f"  Where:   {first}")
-    yield from (printable(f"           {line}") for line in others)
+    first_line, *other_lines = _placement_lines(instance["placement"])
+    yield printable(f"  Where:   {first_line}")
+    yield from (printable(f"           {line}") for line in other_lines)
     for number, reason in enumerate(instance["reasons"]):
         yield printable(f"  {'Why:' if number == 0 else '    '}     {reason['text']}")
     if instance["events"]:

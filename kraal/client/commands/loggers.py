@@ -22,7 +22,7 @@ from kraal.core.errors import KraalError
 LEVELS = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")
 
 
-_MS = 1000
+_MS_PER_SECOND = 1000
 
 
 def _complete_logger(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
@@ -72,15 +72,15 @@ def loggers(rest: Rest, logger: str | None, level: str | None, *, cluster: bool,
 
 def _set_level(rest: Rest, logger: str, level: str, *, cluster: bool, style: str) -> None:
     scope = "cluster" if cluster else "worker"
-    changed = rest.ask(
+    changed_loggers = rest.ask(
         "PUT", "admin", "loggers", logger, body={"level": level.upper()}, query=[("scope", scope)]
     )
     if style != "table":
-        emit(changed or [], style)
+        emit(changed_loggers or [], style)
     elif cluster:
         say(f"{logger} set to {level.upper()} on all workers")
     else:
-        for name in changed:
+        for name in changed_loggers:
             say(f"{name} set to {level.upper()}")
 
 
@@ -93,8 +93,10 @@ def _show_levels(levels: dict[str, Any], style: str) -> None:
 
 def _level_rows(levels: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     for name, entry in levels.items():
-        modified = entry.get("last_modified")
+        modified_ms = entry.get("last_modified")
         time = (
-            "-" if modified is None else datetime.fromtimestamp(modified / _MS, UTC).isoformat(" ", "seconds")
+            "-"
+            if modified_ms is None
+            else datetime.fromtimestamp(modified_ms / _MS_PER_SECOND, UTC).isoformat(" ", "seconds")
         )
         yield name, str(entry["level"]), time

@@ -11,13 +11,13 @@ from typing import Any
 import click
 
 from kraal.client.command import ClientGroup, name_argument, output_option, with_rest
-from kraal.client.manifests import STDIN, YAML
+from kraal.client.manifests import STDIN, YAML_SUFFIXES
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import RequestRejected, Rest
 from kraal.client.status_tables import NONE
 from kraal.core.errors import BadRequest, KraalError
 
-_SINK = {"kafka_topic", "kafka_partition"}
+_SINK_PARTITION_KEYS = {"kafka_topic", "kafka_partition"}
 
 
 @click.group(
@@ -56,7 +56,7 @@ def get(rest: Rest, name: str, *, style: str) -> None:
         emit(response, style)
         return
     entries = response["offsets"]
-    is_sink = bool(entries) and all(set(entry["partition"]) == _SINK for entry in entries)
+    is_sink = bool(entries) and all(set(entry["partition"]) == _SINK_PARTITION_KEYS for entry in entries)
     head = ("TOPIC", "PARTITION", "OFFSET", "LAG") if is_sink else ("PARTITION", "OFFSET")
     emit_table(head, _rows(entries, is_sink=is_sink), "No offsets.")
 
@@ -160,7 +160,7 @@ def _read_offsets_file(path: str) -> Any:
     from kraal.config.yaml_text import convert_scalar, read_yaml  # noqa: PLC0415 - late: most commands need no YAML
 
     try:
-        if Path(path).suffix.lower() in YAML:
+        if Path(path).suffix.lower() in YAML_SUFFIXES:
             documents = read_yaml(text, convert_scalar)
             content = documents[0] if len(documents) == 1 else None
         else:

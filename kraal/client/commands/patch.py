@@ -43,8 +43,8 @@ from kraal.core.printable import printable
     "--file",
     "path",
     metavar="FILE",
-    help="JSON object with keys and values, null to remove a key; - for standard input. Use it for secrets because "
-    "other users can see command lines.",
+    help="JSON object with keys and values, null to remove a key; - for standard input. Use this option for "
+    "secrets, because other users can see command lines.",
 )
 @click.option(
     "--dry-run", is_flag=True, help="Show the diff and validate it on the worker without changing anything."

@@ -63,7 +63,7 @@ def plugins(rest: Rest, plugin: str | None, *, everything: bool, style: str) -> 
     PLUGIN is a class name or its last part. -o json and -o yaml include the documentation of the keys.
 
     `kraal plugins add`, `remove`, `lock` and `list` change and show the plugin lock, which contains the plugins that
-    workers load in addition to the built-in ones. See the --help of each.
+    workers load in addition to the built-in ones. See the --help of each subcommand.
     """
     if plugin is not None:
         if everything:

@@ -64,7 +64,7 @@ def restart(
         raise click.UsageError(
             "--task requires exactly one connector and cannot be combined with --tasks, --only-failed or --all."
         )
-    selected = select_names(rest, names, everything=everything)
+    selected_names = select_names(rest, names, everything=everything)
     target_states: dict[str, str] = {}
 
     def send(name: str) -> None:
@@ -82,7 +82,7 @@ def restart(
             say(_result_text(name, response))
         target_states[name] = current_target(previous)
 
-    succeeded = for_each(selected, send)
+    succeeded = for_each(selected_names, send)
     settle_s = dict.fromkeys(target_states, SETTLE_S)
     is_reached = not waits or wait_for(rest, target_states, settle_s=settle_s, timeout_s=timeout_s)
     exit_with_status(succeeded=succeeded and is_reached)

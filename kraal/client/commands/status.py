@@ -87,13 +87,13 @@ def _watch(rest: Rest, watch: Watch, style: str) -> None:
             screen = Screen(lambda text: click.echo(text, nl=False), shutil.get_terminal_size)
             watch.on_screen(screen, rest.target.url)
         else:
-            watch.as_lines(_line_now, _warn, as_json=style == "json")
+            watch.as_lines(_print_and_flush, _warn, as_json=style == "json")
     except KeyboardInterrupt:
         if sys.stdout.isatty():
             click.echo()
 
 
-def _line_now(text: str) -> None:
+def _print_and_flush(text: str) -> None:
     click.echo(text)
     sys.stdout.flush()
 

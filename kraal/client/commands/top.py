@@ -27,7 +27,7 @@ from kraal.client.terminal.top_view import (
 )
 from kraal.client.watch import LatestPoll
 
-_QUIT = "q"
+_QUIT_KEY = "q"
 
 
 class Top:
@@ -42,14 +42,14 @@ class Top:
         self._interval_s = interval_s
         self._sort = sort
         self._url = url
-        self._polled: LatestPoll[Cluster]
+        self._latest_poll: LatestPoll[Cluster]
 
     def run(self, screen: Screen, wait: Wait) -> None:
-        """Draw until the user presses the key to quit. Raises the errors of the first poll."""
-        self._polled = LatestPoll(self._poll)
+        """Draw until the user presses `q`. Raises the errors of the first poll."""
+        self._latest_poll = LatestPoll(self._poll)
         screen.clear()
         while self._show(screen, wait):
-            self._polled.refresh()
+            self._latest_poll.refresh()
 
     def _show(self, screen: Screen, wait: Wait) -> bool:
         """Show the latest response for one interval, sorted by the last key pressed; return False to quit."""
@@ -57,12 +57,14 @@ class Top:
         while True:
             columns, lines = screen.size()
             now = datetime.now().astimezone().isoformat(timespec="seconds")
-            title = f"{self._url}   every {self._interval_s:g} s   {now}   {_QUIT} to quit"
+            title = f"{self._url}   every {self._interval_s:g} s   {now}   {_QUIT_KEY} to quit"
             sort = SORTS[self._sort]
             size = {"columns": columns, "lines": lines}
-            screen.draw(frame(title, self._polled.last, sort, self._polled.problem, **size, colored=True))
+            screen.draw(
+                frame(title, self._latest_poll.last, sort, self._latest_poll.problem, **size, colored=True)
+            )
             key = wait(max(end_s - self._clock.now(), 0.0))
-            if key == _QUIT:
+            if key == _QUIT_KEY:
                 return False
             if not key:
                 return True
@@ -72,7 +74,7 @@ class Top:
 @click.command(
     "top",
     cls=ClientCommand,
-    short_help="Show what tasks do: records per second, backlogs, times, errors.",
+    short_help="Show the record rates, backlogs, times and errors of tasks.",
     examples=("kraal top", "kraal top 'orders-*' --sort backlog", "kraal top --once -o json"),
 )
 @click.argument("patterns", type=NAME, nargs=-1, metavar="[NAME|PATTERN]...")

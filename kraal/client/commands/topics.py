@@ -62,10 +62,10 @@ def topics(rest: Rest, names: tuple[str, ...], *, resets: bool, style: str) -> N
         return
     topics_by_connector: dict[str, Any] = {}
 
-    def ask(name: str) -> None:
+    def add_topics(name: str) -> None:
         topics_by_connector.update(rest.get("connectors", name, "topics"))
 
-    succeeded = for_each(names or rest.names(), ask)
+    succeeded = for_each(names or rest.names(), add_topics)
     if style == "table":
         rows = (
             (name, topic) for name, entry in topics_by_connector.items() for topic in sorted(entry["topics"])

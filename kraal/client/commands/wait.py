@@ -45,7 +45,7 @@ def wait(rest: Rest, names: tuple[str, ...], *, everything: bool, state: str, ti
     """Wait until connectors and all their tasks reach a state; fail if they do not.
 
     Also waits for connectors that do not exist yet. Waiting ends early when a connector or a task stays FAILED.
-    RUNNING counts once it has lasted two seconds, because a worker may still report the state before a change. With
+    RUNNING counts once it has lasted two seconds, because a worker may briefly report an outdated state. With
     no-lag, a sink must have committed the end offset of every partition for which it has committed an offset.
     """
     target = NO_LAG if state == "no-lag" else state

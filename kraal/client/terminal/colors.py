@@ -37,7 +37,7 @@ def colorize(text: str, color: str | None, environment: Mapping[str, str] = os.e
 
 
 def cell_color(title: str, cell: str) -> str | None:
-    """Return the color of a table cell by its column title, None for most columns."""
+    """Return the color of a cell in the table column `title`; None for most columns."""
     if title == _STATE:
         return STATES.get(cell)
     return STATES["FAILED"] if title == _TASKS and cell.endswith(" failed") else None

@@ -9,7 +9,7 @@ from kraal.client.text import cut
 Print = Callable[[str], None]
 
 _CLEAR = "\x1b[2J"
-_HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+_HOME, _CLEAR_LINE_END, _CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 class Screen:
@@ -26,18 +26,18 @@ class Screen:
 
     def draw(self, lines: Sequence[str]) -> None:
         """Replace the content; the lines must fit on the terminal."""
-        self._write(_HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in lines) + _BELOW)
+        self._write(_HOME + "".join(f"{line}{_CLEAR_LINE_END}\n" for line in lines) + _CLEAR_BELOW)
 
 
 def fit_lines(
-    body: Sequence[str], max_lines: int, columns: int, more: str, *, left_out: int = 0
+    body: Sequence[str], max_lines: int, columns: int, noun: str, *, left_out: int = 0
 ) -> list[str]:
-    """Return the lines that fit into `max_lines`, at least one, and a last line `… N more {more}` if needed.
+    """Return the lines that fit into `max_lines`, at least one, and a last line `… N more {noun}` if needed.
 
     `left_out` is the number of lines already omitted from `body`, which nevertheless exceeds `max_lines`.
     """
     max_lines = max(max_lines, 2)
     if len(body) <= max_lines:
         return list(body)
-    missing = len(body) + left_out - max_lines + 1
-    return [*body[: max_lines - 1], cut(f"… {missing} more {more}", columns)]
+    omitted_count = len(body) + left_out - max_lines + 1
+    return [*body[: max_lines - 1], cut(f"… {omitted_count} more {noun}", columns)]

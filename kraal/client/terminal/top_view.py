@@ -22,9 +22,9 @@ TASK_HEAD = (
 )
 _RIGHT_ALIGNED = {"CONNECTORS", "TASKS", "TASK", *TASK_HEAD[4:-1]}
 """Columns that are aligned to the right."""
-_AGES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-_WORKERS_FRACTION = 3
-"""Workers occupy at most one n-th of a screen."""
+_AGE_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+_WORKERS_DIVISOR = 3
+"""The worker table occupies at most a third of the screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ class Row:
     """The task's metrics; None if no worker reported them."""
 
     def number(self, field: str) -> float | None:
-        """Return a metric, None if unknown."""
+        """Return a metric; None if it is unknown."""
         value = None if self.progress is None else self.progress.get(field)
         return value if isinstance(value, int | float) else None
 
     @property
     def errors(self) -> int | None:
         """Number of records with errors."""
-        failed = None if self.progress is None else self.progress.get("errors", {}).get("failed")
-        return failed if isinstance(failed, int) else None
+        failed_count = None if self.progress is None else self.progress.get("errors", {}).get("failed")
+        return failed_count if isinstance(failed_count, int) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Sort:
         return sorted(by_name, key=self.key)
 
 
-def _largest(field: str) -> Callable[[Row], float]:
+def _largest_first(field: str) -> Callable[[Row], float]:
     """Return a sort key that puts the largest value first and rows without a value last."""
 
     def key(row: Row) -> float:
@@ -90,10 +90,10 @@ def _largest(field: str) -> Callable[[Row], float]:
 
 
 SORTS: Mapping[str, Sort] = {
-    "rate": Sort("r rate", _largest("records_per_second")),
-    "backlog": Sort("b backlog", _largest("backlog_records")),
+    "rate": Sort("r rate", _largest_first("records_per_second")),
+    "backlog": Sort("b backlog", _largest_first("backlog_records")),
     "errors": Sort("e errors", lambda row: 1 if row.errors is None else -row.errors),
-    "age": Sort("a age", _largest("last_batch_age_ms")),
+    "age": Sort("a age", _largest_first("last_batch_age_ms")),
     "state": Sort("s state", lambda row: (row.state == RUNNING, row.state != FAILED, row.state)),
     "worker": Sort("w worker", lambda row: row.worker),
     "name": Sort("n name", lambda row: row.name),
@@ -203,12 +203,12 @@ def frame(
     head = [*(cut(printable(note), columns) for note in notes), ""]
     if not cluster.rows:
         return [*head, "No connectors."]
-    sums, max_lines = worker_sums(cluster), max(lines // _WORKERS_FRACTION, 2)
+    sums, max_lines = worker_sums(cluster), max(lines // _WORKERS_DIVISOR, 2)
     workers = worker_table(sums[:max_lines], columns, colored=colored)
     head += [*fit_lines(workers, max_lines, columns, "workers", left_out=len(sums[max_lines:])), ""]
     max_lines = max(lines - len(head) - 1, 2)  # the last line is reserved for the cursor
     rows = sort.sorted(cluster.rows)
-    # Only rows that fit, because computing display widths is slow.
+    # Lay out only the rows that fit, because computing display widths is slow.
     tasks = task_table(rows[:max_lines], columns, colored=colored)
     return head + fit_lines(tasks, max_lines, columns, "tasks", left_out=len(rows[max_lines:]))
 
@@ -230,8 +230,8 @@ def _sum(rows: Iterable[Row], field: str) -> float | None:
 
 
 def _task_counts(sums: Mapping[str, Any]) -> str:
-    failed = f", {sums['failed']} failed" if sums["failed"] else ""
-    return f"{sums['running']}/{sums['tasks']}{failed}"
+    failed_text = f", {sums['failed']} failed" if sums["failed"] else ""
+    return f"{sums['running']}/{sums['tasks']}{failed_text}"
 
 
 def _row_cells(row: Row) -> tuple[str, ...]:
@@ -266,7 +266,7 @@ def _format_age(milliseconds: float | None) -> str:
     if milliseconds is None:
         return NONE
     seconds = milliseconds / 1000
-    return next((f"{seconds // unit:.0f}{sign}" for unit, sign in _AGES if seconds >= unit), "0s")
+    return next((f"{seconds // unit:.0f}{sign}" for unit, sign in _AGE_UNITS if seconds >= unit), "0s")
 
 
 def _align(

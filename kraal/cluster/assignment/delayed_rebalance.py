@@ -23,11 +23,11 @@ class LostAssignmentsPlan:
     """Decision about lost work in this round."""
 
     state: AssignorState
-    """Includes the new pause."""
+    """The assignor's next state, including the new pause."""
     reassign: frozenset[Job] = frozenset()
     """Jobs to assign like new work in this round."""
     to_candidates: Mapping[str, Sequence[Job]] = field(default_factory=dict)
-    """Jobs to assign to these members, the candidates, in this round."""
+    """Jobs to assign to the candidates in this round, by member id."""
     handling: LostHandling = LostHandling.NONE
 
 
@@ -54,15 +54,21 @@ def handle_lost_assignments(
             state=state, reassign=lost, handling=handling if lost else LostHandling.NONE
         )
     if pause.until_ms is not None and now_ms >= pause.until_ms:
-        after = replace(state, pause=Pause(), rebalancing=False)
+        new_state = replace(state, pause=Pause(), rebalancing=False)
         candidates = [member for member in pause.candidates if member in current]
         if not candidates:
-            return LostAssignmentsPlan(state=after, reassign=lost, handling=LostHandling.REASSIGNED)
-        assigned = _distribute(candidates, lost)
-        return LostAssignmentsPlan(state=after, to_candidates=assigned, handling=LostHandling.CANDIDATES)
+            return LostAssignmentsPlan(state=new_state, reassign=lost, handling=LostHandling.REASSIGNED)
+        assignments = _distribute(candidates, lost)
+        return LostAssignmentsPlan(
+            state=new_state, to_candidates=assignments, handling=LostHandling.CANDIDATES
+        )
     delay_ms = max_delay_ms if pause.until_ms is None else min(pause.until_ms - now_ms, max_delay_ms)
-    idle = [member for member in sorted(current) if not current[member] and member not in pause.candidates]
-    new_pause = Pause(candidates=(*pause.candidates, *idle), until_ms=now_ms + delay_ms, delay_ms=delay_ms)
+    idle_members = [
+        member for member in sorted(current) if not current[member] and member not in pause.candidates
+    ]
+    new_pause = Pause(
+        candidates=(*pause.candidates, *idle_members), until_ms=now_ms + delay_ms, delay_ms=delay_ms
+    )
     return LostAssignmentsPlan(state=replace(state, pause=new_pause), handling=LostHandling.DELAYED)
 
 

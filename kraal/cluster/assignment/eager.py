@@ -1,4 +1,4 @@
-"""Eager assignment: all work has stopped and is assigned from scratch (protocol `default`). Pure.
+"""Eager assignment (protocol `default`): all members have stopped their work, and all work is assigned again. Pure.
 
 Source: EagerAssignor (Kafka 4.4.0).
 """
@@ -12,10 +12,10 @@ from kraal.protocol.group import CONNECTOR, Job
 
 
 def assign_eagerly(members: Iterable[str], configured: Iterable[Job]) -> dict[str, tuple[Job, ...]]:
-    """Assign all connectors by name, then all tasks by name and number, round-robin over the members by id.
+    """Assign all connectors in order of name, then all tasks, round-robin to the members in order of id.
 
-    Tasks continue after the member of the last connector. Dealing each connector together with its only task would
-    assign all tasks to one of two members.
+    The first task goes to the member after that of the last connector. With two members and one task per connector,
+    assigning each task directly after its connector would give all tasks to the same member.
     """
     order = sorted(configured)
     connectors = [job for job in order if job.task == CONNECTOR]

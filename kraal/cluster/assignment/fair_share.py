@@ -16,8 +16,8 @@ T = TypeVar("T")
 def find_surplus(current: Mapping[str, Sequence[T]], total: int) -> dict[str, Sequence[T]]:
     """Return each member's jobs beyond its fair share of `total` jobs, from the front of the member's list.
 
-    With n members the share is total div n; the first total mod n members above it may keep one more. Members
-    without surplus are not in the result. `total` includes unassigned jobs, to make room for them.
+    With n members, the share is total div n. The first (total mod n) members with more jobs may keep one job more.
+    Members without surplus are not in the result. `total` includes unassigned jobs, to make room for them.
     """
     share, extra = divmod(total, len(current))
     sizes = [len(jobs) for jobs in current.values()]
@@ -27,12 +27,12 @@ def find_surplus(current: Mapping[str, Sequence[T]], total: int) -> dict[str, Se
     for member, jobs in current.items():
         if len(jobs) <= share:
             continue
-        allowed = share
+        allowed_count = share
         if extra > 0:
             extra -= 1
-            allowed += 1
-        if len(jobs) > allowed:
-            result[member] = jobs[: len(jobs) - allowed]
+            allowed_count += 1
+        if len(jobs) > allowed_count:
+            result[member] = jobs[: len(jobs) - allowed_count]
     return result
 
 
@@ -43,23 +43,23 @@ def spread(sizes: Mapping[str, int], jobs: Iterable[T]) -> dict[str, list[T]]:
     the members that started on the next level.
     """
     order = sorted(sizes, key=lambda member: (sizes[member], member))
-    assigned: dict[str, list[T]] = {member: [] for member in order}
+    assignments: dict[str, list[T]] = {member: [] for member in order}
     served, turn = 0, 0
-    """Members before `served` are on the current level; `turn` is the next of them."""
+    """The members before index `served` are on the current level; the member at index `turn` is next."""
     level = sizes[order[0]] - 1
     for job in jobs:
         if turn == served:
             level, turn = level + 1, 0
             while served < len(order) and sizes[order[served]] <= level:
                 served += 1
-        assigned[order[turn]].append(job)
+        assignments[order[turn]].append(job)
         turn += 1
-    return assigned
+    return assignments
 
 
 def deal_round_robin(members: Sequence[str], jobs: Iterable[T]) -> dict[str, list[T]]:
     """Assign `jobs` to `members` round-robin, regardless of their load."""
-    assigned: dict[str, list[T]] = {member: [] for member in members}
+    assignments: dict[str, list[T]] = {member: [] for member in members}
     for number, job in enumerate(jobs):
-        assigned[members[number % len(members)]].append(job)
-    return assigned
+        assignments[members[number % len(members)]].append(job)
+    return assignments

@@ -1,9 +1,11 @@
 """Incremental cooperative assignment: members keep their work; only some jobs move, in two rounds. Pure.
 
 A job must never run twice, so a round that revokes a job from a member does not assign it to another. The member
-stops the job and rejoins, and the next round assigns it. Work of a member that left is delayed (`lost`). When
-consecutive rounds revoke work because workers join one by one, revocations back off: 40 ms, 1.6 s, 64 s.
-Rejected: moving a job in one round with a handover between two members, which would have to reach each other.
+stops the job and rejoins, and the next round assigns it. Lost work, whose member has left, is reassigned
+after a delay. When consecutive rounds revoke work because workers join one by one, revocations back off: 40 ms, 1.6 s,
+64 s.
+Rejected alternative: moving a job in one round with a handover between two members, because these would have to reach
+each other.
 Source: IncrementalCooperativeAssignor (Kafka 4.4.0), KIP-415.
 """
 
@@ -46,7 +48,7 @@ def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Shares of work that any of these members may run. `assigned` and `owned` contain every member."""
+    """Result of `allocate` for some or all members. `assigned` and `owned` contain each of these members."""
 
     assigned: Mapping[str, Jobs]
     revoked: JobsByMember
@@ -61,8 +63,8 @@ def allocate(
 ) -> Shares:
     """Assign lost work and new submissions, and balance load.
 
-    `current` contains the jobs that these members run and may keep, `round_.configured` all work for them. A caller
-    may pass a subset of the members and jobs (KIP-987), and receives shares for these only.
+    `current` contains the jobs that the members run and may keep, and `round_.configured` all jobs for these members. A
+    caller may pass a subset of the members and jobs (KIP-987); the result covers only this subset.
     """
     allocations = dict(current)
     plan = handle_lost_assignments(
@@ -70,8 +72,8 @@ def allocate(
     )
     for member, jobs in plan.to_candidates.items():
         allocations[member] = (*allocations[member], *jobs)
-    balanced = balance_load(allocations, round_, plan.state)
-    for member, jobs in balanced.revoked.items():
+    balance = balance_load(allocations, round_, plan.state)
+    for member, jobs in balance.revoked.items():
         allocations[member] = exclude_jobs(allocations[member], frozenset(jobs))
     spread_jobs = spread_evenly(allocations, new | plan.reassign)
     return Shares(
@@ -79,9 +81,9 @@ def allocate(
             member: (*select_jobs(jobs, frozenset(plan.to_candidates.get(member, ()))), *spread_jobs[member])
             for member, jobs in allocations.items()
         },
-        revoked=balanced.revoked,
+        revoked=balance.revoked,
         owned={member: (*jobs, *spread_jobs[member]) for member, jobs in allocations.items()},
-        state=balanced.state,
+        state=balance.state,
         lost_handling=plan.handling,
     )
 
@@ -95,7 +97,7 @@ def build_outcome(
     waiting: frozenset[Job],
     lists: Mapping[str, frozenset[Job]],
 ) -> Outcome:
-    """Build the outcome and the state for the next round; `waiting` counts as assigned."""
+    """Build the outcome and the state for the next round, in which the `waiting` jobs count as assigned."""
     return Outcome(
         assigned=shares.assigned,
         revoked=revoked,
@@ -118,29 +120,29 @@ def build_outcome(
 
 
 def reported_jobs(round_: Round) -> dict[str, Jobs]:
-    """Return the jobs that members report, without duplicates, members by id."""
+    """Return the jobs that each member reports, without duplicates. The members are sorted by id."""
     return {member: tuple(dict.fromkeys(round_.members[member])) for member in sorted(round_.members)}
 
 
 def diff_assignments(reported: JobsByMember, round_: Round, state: AssignorState) -> DerivedSets:
     """Compare the reported jobs with the last round's assignment and with the configured jobs."""
-    runs = Counter(chain.from_iterable(reported.values()))
-    active = frozenset(runs)
-    expected = state.assigned if state.generation == round_.last_generation else frozenset[Job]()
+    report_counts = Counter(chain.from_iterable(reported.values()))
+    active = frozenset(report_counts)
+    expected_jobs = state.assigned if state.generation == round_.last_generation else frozenset[Job]()
     if not state.revoked.isdisjoint(active):
-        expected = active  # members did not receive or did not apply the last round's assignment
-    # Java checks only expected jobs and so would keep a job forever that was deleted during a change of leader.
-    deleted = (expected | active) - round_.configured
+        expected_jobs = active  # members did not receive or did not apply the last round's assignment
+    # Java checks only expected jobs, so it would keep a job forever if it was deleted during a change of leader.
+    deleted = (expected_jobs | active) - round_.configured
     has_duplicates = len(active) < sum(map(len, reported.values()))
     return DerivedSets(
-        previous=expected,
+        previous=expected_jobs,
         active=active,
         deleted=deleted,
-        duplicated=frozenset(job for job, count in runs.items() if count > 1)
+        duplicated=frozenset(job for job, count in report_counts.items() if count > 1)
         if has_duplicates
         else frozenset(),
-        lost=expected - active - deleted,
-        new_submissions=round_.configured - expected - active,
+        lost=expected_jobs - active - deleted,
+        new_submissions=round_.configured - expected_jobs - active,
     )
 
 
@@ -175,7 +177,7 @@ def spread_evenly(current: JobsByMember, jobs: Iterable[Job]) -> dict[str, Jobs]
     connectors, tasks = _split_by_kind(sorted(jobs))
     if not connectors and not tasks:
         return dict.fromkeys(current, ())
-    sizes = {member: _sizes(member_jobs) for member, member_jobs in current.items()}
+    sizes = {member: _count_by_kind(member_jobs) for member, member_jobs in current.items()}
     new_connectors = spread({member: size[0] for member, size in sizes.items()}, connectors)
     new_tasks = spread({member: size[1] for member, size in sizes.items()}, tasks)
     return {member: (*new_connectors[member], *new_tasks[member]) for member in current}
@@ -188,11 +190,12 @@ def _surplus(current: JobsByMember, configured: frozenset[Job]) -> dict[str, Job
     tasks: dict[str, Sequence[Job]] = {}
     for member, jobs in current.items():
         connectors[member], tasks[member] = _split_by_kind(jobs)
-    total = _sizes(configured)
+    total = _count_by_kind(configured)
     surplus = [find_surplus(connectors, total[0]), find_surplus(tasks, total[1])]
-    members = [member for member in current if any(member in kind for kind in surplus)]
+    members = [member for member in current if any(member in jobs_by_member for jobs_by_member in surplus)]
     return {
-        member: tuple(chain.from_iterable(kind.get(member, ()) for kind in surplus)) for member in members
+        member: tuple(chain.from_iterable(jobs_by_member.get(member, ()) for jobs_by_member in surplus))
+        for member in members
     }
 
 
@@ -205,7 +208,7 @@ def _split_by_kind(jobs: Iterable[Job]) -> tuple[list[Job], list[Job]]:
     return connectors, tasks
 
 
-def _sizes(jobs: Iterable[Job]) -> tuple[int, int]:
+def _count_by_kind(jobs: Iterable[Job]) -> tuple[int, int]:
     """Return the number of connectors and of tasks."""
     connectors = tasks = 0
     for job in jobs:

@@ -1,8 +1,8 @@
 """Assignments of all members, computed by the group's leader during a rebalance. Pure.
 
 The leader may assign only if it has read the config topic at least as far as every member; otherwise it might start
-work that has been deleted. The caller first waits until its snapshot has reached `latest_offset`; if that times out,
-the assignment fails with an error, and all members catch up and rejoin.
+work that has been deleted. The caller first waits until its snapshot has reached `latest_offset`; if the wait times
+out, the assignment fails with an error, and all members catch up and rejoin.
 Source: EagerAssignor, IncrementalCooperativeAssignor.performAssignment, LeaderState (Kafka 4.4.0).
 """
 
@@ -80,7 +80,7 @@ class GroupPlan:
         return any(assignment.revoked for assignment in self.assignments.values())
 
     def owner_url(self, instance: Instance) -> str | None:
-        """Return the URL of the owner of `instance`; None if it is unassigned."""
+        """Return the URL of the owner of `instance`; None if the instance is unassigned."""
         member = self.owners.get(Job.of(instance))
         return None if member is None else self.urls[member]
 
@@ -91,7 +91,7 @@ def latest_offset(members: Mapping[str, WorkerMetadata]) -> int:
 
 
 def plan_group(
-    joined: JoinResult,
+    join_result: JoinResult,
     cluster: ClusterState,
     state: AssignorState,
     *,
@@ -102,54 +102,63 @@ def plan_group(
     """Assign all work to the members with the algorithm of the elected protocol.
 
     `now_ms` is monotonic. `previous` is this leader's previous plan, with the URLs of members that have left and the
-    delayed jobs. A failed assignment leaves `state` unchanged; the next round detects that members did not receive it.
+    delayed jobs. A failed assignment leaves `state` unchanged; the next round detects that the members received no
+    assignments.
     """
-    needed = latest_offset(joined.members)
-    if cluster.offset < needed:
+    required_offset = latest_offset(join_result.members)
+    if cluster.offset < required_offset:
         error = AssignmentError.CONFIG_MISMATCH
-        failed = {member: _assignment(joined, needed, error=error) for member in joined.members}
-        why = f"the leader has read the config up to offset {cluster.offset}, another worker up to {needed}"
-        return GroupPlan(assignments=failed, state=state, owners={}, urls=_urls(joined), why=why)
-    if not joined.protocol.is_cooperative:
-        owned = assign_eagerly(joined.members, list_jobs(cluster))
-        assignments = {m: _assignment(joined, cluster.offset, assigned=jobs) for m, jobs in owned.items()}
+        failed_assignments = {
+            member: _build_assignment(join_result, required_offset, error=error)
+            for member in join_result.members
+        }
+        why = f"the leader has read the config up to offset {cluster.offset}, another worker up to {required_offset}"
+        return GroupPlan(
+            assignments=failed_assignments, state=state, owners={}, urls=_urls(join_result), why=why
+        )
+    if not join_result.protocol.is_cooperative:
+        jobs_by_member = assign_eagerly(join_result.members, list_jobs(cluster))
+        assignments = {
+            m: _build_assignment(join_result, cluster.offset, assigned=jobs)
+            for m, jobs in jobs_by_member.items()
+        }
         why = "the eager protocol reassigns all work in each rebalance"
-        owners = _owners(owned)
-        placed = dict.fromkeys(owners, Placement(PlacedBy.EAGER, joined.generation))
+        owners = _owners(jobs_by_member)
+        eager_placements = dict.fromkeys(owners, Placement(PlacedBy.EAGER, join_result.generation))
         return GroupPlan(
             assignments=assignments,
             state=state,
             owners=owners,
-            urls=_urls(joined),
-            placements=placed,
+            urls=_urls(join_result),
+            placements=eager_placements,
             why=why,
         )
-    return _plan_incrementally(joined, cluster, state, now_ms, max_delay_ms, previous)
+    return _plan_incrementally(join_result, cluster, state, now_ms, max_delay_ms, previous)
 
 
 def _plan_incrementally(
-    joined: JoinResult,
+    join_result: JoinResult,
     cluster: ClusterState,
     state: AssignorState,
     now_ms: int,
     max_delay_ms: int,
     previous: GroupPlan | None,
 ) -> GroupPlan:
-    members = joined.members
-    statics = {m: frozenset(metadata.static) for m, metadata in members.items() if metadata.static}
+    members = join_result.members
+    static_lists = {m: frozenset(metadata.static) for m, metadata in members.items() if metadata.static}
     round_ = Round(
-        members={member: _running(metadata) for member, metadata in members.items()},
+        members={member: _current_jobs(metadata) for member, metadata in members.items()},
         configured=list_jobs(cluster),
-        last_generation=joined.last_generation,
-        generation=joined.generation,
+        last_generation=join_result.last_generation,
+        generation=join_result.generation,
         now_ms=now_ms,
         max_delay_ms=max_delay_ms,
-        lists=statics if joined.protocol.is_static else {},
+        lists=static_lists if join_result.protocol.is_static else {},
     )
     outcome = assign_statically(round_, state)
     assignments = {
-        member: _assignment(
-            joined,
+        member: _build_assignment(
+            join_result,
             cluster.offset,
             assigned=outcome.assigned[member],
             revoked=outcome.revoked[member],
@@ -157,7 +166,7 @@ def _plan_incrementally(
         )
         for member in members
     }
-    owners, urls = _owners(outcome.owned), _urls(joined)
+    owners, urls = _owners(outcome.owned), _urls(join_result)
     return GroupPlan(
         assignments=assignments,
         state=outcome.state,
@@ -197,15 +206,15 @@ def apply_assignment(current: GroupAssignment | None, received: GroupAssignment)
     """
     if current is None or received.version < GroupProtocol.COMPATIBLE.version:
         return received
-    stopped = frozenset(received.revoked)
-    remaining = [job for job in current.assigned if job not in stopped]
+    revoked_jobs = frozenset(received.revoked)
+    remaining_jobs = [job for job in current.assigned if job not in revoked_jobs]
     return GroupAssignment(
         version=received.version,
         error=received.error,
         leader=received.leader,
         leader_url=received.leader_url,
         config_offset=received.config_offset,
-        assigned=tuple(dict.fromkeys([*received.assigned, *remaining])),
+        assigned=tuple(dict.fromkeys([*received.assigned, *remaining_jobs])),
         revoked=received.revoked,
         delay_ms=received.delay_ms,
     )
@@ -218,12 +227,12 @@ def to_assignment(assignment: GroupAssignment) -> Assignment:
     return Assignment(connectors=connectors, tasks=tasks)
 
 
-def _running(metadata: WorkerMetadata) -> Jobs:
+def _current_jobs(metadata: WorkerMetadata) -> Jobs:
     return () if metadata.allocation is None else metadata.allocation.assigned
 
 
-def _assignment(
-    joined: JoinResult,
+def _build_assignment(
+    join_result: JoinResult,
     config_offset: int,
     *,
     error: AssignmentError = AssignmentError.NO_ERROR,
@@ -232,10 +241,10 @@ def _assignment(
     delay_ms: int = 0,
 ) -> GroupAssignment:
     return GroupAssignment(
-        version=joined.protocol.version,
+        version=join_result.protocol.version,
         error=error,
-        leader=joined.leader,
-        leader_url=joined.members[joined.leader].url,
+        leader=join_result.leader,
+        leader_url=join_result.members[join_result.leader].url,
         config_offset=config_offset,
         assigned=assigned,
         revoked=revoked,
@@ -243,9 +252,9 @@ def _assignment(
     )
 
 
-def _owners(owned: Mapping[str, Jobs]) -> dict[Job, str]:
-    return {job: member for member, jobs in owned.items() for job in jobs}
+def _owners(jobs_by_member: Mapping[str, Jobs]) -> dict[Job, str]:
+    return {job: member for member, jobs in jobs_by_member.items() for job in jobs}
 
 
-def _urls(joined: JoinResult) -> dict[str, str]:
-    return {member: metadata.url for member, metadata in joined.members.items()}
+def _urls(join_result: JoinResult) -> dict[str, str]:
+    return {member: metadata.url for member, metadata in join_result.members.items()}

@@ -1,7 +1,7 @@
 """Placements: the decision that assigned each job to the member that runs it. Pure.
 
 A member keeps its work from round to round, so a decision may be several generations old. The leader keeps decisions in
-its plans; a new leader only knows that a member reported the job. Specific to Kraal.
+its plans; a new leader has only the members' reports. Specific to Kraal.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class PlacedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The decision about one job, and its generation."""
+    """Kind and generation of the decision that assigned a job."""
 
     by: PlacedBy
     generation: int
 
 
-_LOST = {
+_KIND_BY_LOST_HANDLING = {
     LostHandling.UNDELIVERED: PlacedBy.UNDELIVERED,
     LostHandling.CANDIDATES: PlacedBy.CANDIDATE,
     LostHandling.REASSIGNED: PlacedBy.LOST,
@@ -57,17 +57,17 @@ def placements(
     owners: Mapping[Job, str],
     previous: Mapping[Job, Placement],
 ) -> dict[Job, Placement]:
-    """Return the placements of all jobs in `owners`. `before`, `previous`: state and placements of the last round."""
+    """Return the placements of all jobs in `owners`. `before` and `previous` belong to the last round."""
     by_job: dict[Job, Placement] = {}
     if before.generation != round_.last_generation:
         previous = {}
     for member, jobs in outcome.assigned.items():
-        listed = round_.lists.get(member, frozenset())
+        listed_jobs = round_.lists.get(member, frozenset())
         for job in jobs:
-            if job in listed:
+            if job in listed_jobs:
                 kind = PlacedBy.STATIC
             elif job in outcome.derived.lost:
-                kind = _LOST.get(outcome.derived.lost_handling, PlacedBy.LOST)
+                kind = _KIND_BY_LOST_HANDLING.get(outcome.derived.lost_handling, PlacedBy.LOST)
             else:
                 kind = PlacedBy.REVOKED if job in before.revoked else PlacedBy.NEW
             by_job[job] = Placement(kind, round_.generation)

@@ -1,8 +1,8 @@
 """Input and outcome of one rebalance.
 
 A decision is a function of the round (the members' reports, the configured work, the time) and of the leader's state
-after earlier rounds. That state is `AssignorState`, both an input and an output. A leader that loses its role drops the
-state, and a new leader starts with an empty one.
+after earlier rounds (`AssignorState`). The decision also returns the next state. A leader that loses its role drops the
+state, and a new leader starts with an empty state.
 Source: IncrementalCooperativeAssignor (Kafka 4.4.0), KIP-415.
 """
 
@@ -24,9 +24,9 @@ class Pause:
     candidates: tuple[str, ...] = ()
     """Members that joined or remained without work during the delay, in order of detection."""
     until_ms: int | None = None
-    """End of the delay; None without a delay."""
+    """End of the delay; None if there is no delay."""
     delay_ms: int = 0
-    """Delay that was sent to the members; 0 without a delay."""
+    """Delay that was sent to the members; 0 if there is no delay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class AssignorState:
     """Members of the last round."""
     pause: Pause = field(default_factory=Pause)
     rebalancing: bool = False
-    """Whether the last round revoked work to balance load, without a balanced round or an expired delay since."""
+    """Whether work was revoked to balance load, and since then no round was balanced and no delay has expired."""
     revocations: int = 0
     """Number of consecutive rounds that needed revocations after a round with revocations."""
     lists: Mapping[str, frozenset[Job]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Round:
     """Input of one assignment by the leader."""
 
     members: Mapping[str, Sequence[Job]]
-    """Jobs that each member reports, by member id; at least the leader."""
+    """Jobs that each member reports, by member id. Contains at least the leader."""
     configured: frozenset[Job]
     """All configured work."""
     last_generation: int
@@ -90,7 +90,7 @@ class DerivedSets:
     """Sets that determine a round, in the terms of IncrementalCooperativeAssignor.performTaskAssignment."""
 
     previous: frozenset[Job] = frozenset()
-    """Work that should run after the last round; `active` if a revocation was not applied."""
+    """Work that should run after the last round; equal to `active` if a revocation was not applied."""
     active: frozenset[Job] = frozenset()
     """Work that the members report."""
     deleted: frozenset[Job] = frozenset()

@@ -8,9 +8,8 @@ group without static workers therefore behaves like a group with the sessioned p
 No job moves in a single round: as always in cooperative assignment, a misplaced job is revoked in this round and
 assigned in the next. Such revocations do not balance load: they ignore delays and do not count towards the backoff. A
 static job does not wait for a lost worker while another worker that lists it is present; otherwise it becomes a
-wildcard job and is delayed like one.
-Rejected: assigning wildcard jobs to static workers while there is no wildcard worker. Operators who list all jobs do
-not want this, and operators who want a backup start a wildcard worker.
+wildcard job and is delayed like one. Rejected alternative: assigning wildcard jobs to static workers while there is no
+wildcard worker. Operators who list all jobs do not want this, and operators who want a backup start a wildcard worker.
 Source: KIP-987, whose eight steps are numbered here; docs/static-assignments.md documents the unspecified cases.
 """
 
@@ -53,33 +52,33 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
     listed_jobs = assign_listed(
         (diff.lost | diff.new_submissions) & static, static_members, round_.lists
     )  # 6
-    wildcard = {member: jobs for member, jobs in current.items() if member not in round_.lists}
-    lost = diff.lost - static if wildcard else frozenset[Job]()
-    if wildcard:  # 7 and 8
+    wildcard_members = {member: jobs for member, jobs in current.items() if member not in round_.lists}
+    lost = diff.lost - static if wildcard_members else frozenset[Job]()
+    if wildcard_members:  # 7 and 8
         shares = allocate(
-            wildcard,
+            wildcard_members,
             lost,
             diff.new_submissions - static,
             replace(round_, configured=round_.configured - static),
             replace(state, members=expected_members(lost, round_, state)),
         )
-    else:  # unassigned jobs are not expected, so that the first wildcard worker receives them at once
+    else:  # unassigned jobs do not count as expected, so that the first wildcard worker receives them at once
         idle_state = replace(state, pause=Pause(), rebalancing=False, revocations=0)
         shares = Shares(assigned={}, revoked={}, owned={}, state=idle_state)
-    placed = replace(
+    all_shares = replace(
         shares,
         assigned={
             member: (*shares.assigned.get(member, ()), *listed_jobs.get(member, ())) for member in reported
         },
         owned={
             member: shares.owned[member]
-            if member in wildcard
+            if member in wildcard_members
             else (*static_members[member], *listed_jobs[member])
             for member in reported
         },
     )
     revoked = {member: (*jobs, *shares.revoked.get(member, ())) for member, jobs in revoked.items()}
-    return build_outcome(round_, placed, revoked, diff, waiting=lost, lists=round_.lists)
+    return build_outcome(round_, all_shares, revoked, diff, waiting=lost, lists=round_.lists)
 
 
 def static_jobs(round_: Round) -> frozenset[Job]:
@@ -93,8 +92,8 @@ def misplaced_jobs(
     """Return static jobs on workers that do not list them, and wildcard jobs on static workers (steps 3 to 5)."""
     misplaced: set[Job] = set()
     for member, jobs in reported.items():
-        listed = lists.get(member)
-        misplaced.update(static.intersection(jobs) if listed is None else frozenset(jobs) - listed)
+        listed_jobs = lists.get(member)
+        misplaced.update(static.intersection(jobs) if listed_jobs is None else frozenset(jobs) - listed_jobs)
     return frozenset(misplaced)
 
 
@@ -103,18 +102,18 @@ def assign_listed(
 ) -> dict[str, Jobs]:
     """Assign each of `jobs` to the least loaded member that lists it, with ties broken by id (step 6).
 
-    `current` contains the jobs that each static member keeps. Connectors and tasks have equal weight, because the total
-    load of a static worker decides. Connectors come first, each kind ordered by name.
+    `current` contains the jobs that each static member keeps. Connectors and tasks have equal weight, because members
+    are compared by their total load. Connectors come first, each kind ordered by name.
     """
     sizes = {member: len(member_jobs) for member, member_jobs in current.items()}
-    assigned: dict[str, list[Job]] = {member: [] for member in current}
+    assignments: dict[str, list[Job]] = {member: [] for member in current}
     for job in sorted(jobs, key=lambda listed_job: (listed_job.task != CONNECTOR, listed_job)):
         member = min(
             (m for m in sizes if job in lists[m]), key=lambda candidate: (sizes[candidate], candidate)
         )
-        assigned[member].append(job)
+        assignments[member].append(job)
         sizes[member] += 1
-    return {member: tuple(member_jobs) for member, member_jobs in assigned.items()}
+    return {member: tuple(member_jobs) for member, member_jobs in assignments.items()}
 
 
 def expected_members(lost: frozenset[Job], round_: Round, state: AssignorState) -> frozenset[str]:
@@ -124,6 +123,8 @@ def expected_members(lost: frozenset[Job], round_: Round, state: AssignorState) 
     have run on any wildcard worker of the last round, a listed job on a worker that listed it. Present members without
     wildcard work are not expected.
     """
-    static_members = {member for member, listed in state.lists.items() if not listed.isdisjoint(lost)}
-    wildcard = state.members - state.lists.keys()
-    return (wildcard | static_members) - round_.lists.keys()
+    static_members = {
+        member for member, listed_jobs in state.lists.items() if not listed_jobs.isdisjoint(lost)
+    }
+    wildcard_members = state.members - state.lists.keys()
+    return (wildcard_members | static_members) - round_.lists.keys()

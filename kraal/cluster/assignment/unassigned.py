@@ -21,7 +21,7 @@ class Wait(StrEnum):
     UNLISTED = "unlisted"
     """Every worker has static assignments and none lists the job, which waits for another worker."""
     MOVING = "moving"
-    """The previous worker is stopping the job, or two workers ran it; the next rebalance, which follows, assigns it."""
+    """The previous worker is stopping the job, or two workers ran the job; the next rebalance assigns it."""
     LOST = "lost"
     """The job's worker has left and may return."""
 
@@ -71,20 +71,20 @@ def rebalance_reason(
     if before.generation == -1 or before.generation != round_.last_generation:
         return "unknown: this is the leader's first rebalance, or the previous one failed"
     names = {member: urls.get(member, member) for member in before.members | round_.members.keys()}
-    joined = sorted(names[member] for member in round_.members.keys() - before.members)
-    left = sorted(names[member] for member in before.members - round_.members.keys())
-    running = frozenset[Job]().union(*round_.members.values())
-    new = round_.configured.difference(before.assigned, running, before.revoked, unassigned)
-    deleted = (before.assigned | running) - round_.configured
-    stopped = before.revoked & round_.configured
-    delay_expired = before.pause.until_ms is not None and round_.now_ms >= before.pause.until_ms
+    joined_names = sorted(names[member] for member in round_.members.keys() - before.members)
+    left_names = sorted(names[member] for member in before.members - round_.members.keys())
+    running_jobs = frozenset[Job]().union(*round_.members.values())
+    new_jobs = round_.configured.difference(before.assigned, running_jobs, before.revoked, unassigned)
+    deleted_jobs = (before.assigned | running_jobs) - round_.configured
+    stopped_jobs = before.revoked & round_.configured
+    has_delay_expired = before.pause.until_ms is not None and round_.now_ms >= before.pause.until_ms
     parts = [
-        f"joined: {', '.join(joined)}" if joined else "",
-        f"left: {', '.join(left)}" if left else "",
-        f"new: {format_jobs(new)}" if new else "",
-        f"deleted: {format_jobs(deleted)}" if deleted else "",
-        "the delay of the previous rebalance has expired" if delay_expired else "",
-        f"assigning work that has stopped elsewhere: {format_jobs(stopped)}" if stopped else "",
+        f"joined: {', '.join(joined_names)}" if joined_names else "",
+        f"left: {', '.join(left_names)}" if left_names else "",
+        f"new: {format_jobs(new_jobs)}" if new_jobs else "",
+        f"deleted: {format_jobs(deleted_jobs)}" if deleted_jobs else "",
+        "the delay of the previous rebalance has expired" if has_delay_expired else "",
+        f"assigning work that has stopped elsewhere: {format_jobs(stopped_jobs)}" if stopped_jobs else "",
     ]
     return (
         "; ".join(part for part in parts if part)

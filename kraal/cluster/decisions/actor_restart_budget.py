@@ -1,4 +1,4 @@
-"""Restart budget: how often a dead actor is restarted. Pure."""
+"""Restart budget: limits how often a dead actor is restarted. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class ActorRestartBudget:
     backoff_max_s: float = 10.0
 
     def deaths_in_window(self, deaths: tuple[float, ...], now_s: float) -> tuple[float, ...]:
-        """Return the deaths within the window."""
-        return tuple(t for t in deaths if t > now_s - self.window_s)
+        """Return the times of the deaths within the window."""
+        return tuple(death_s for death_s in deaths if death_s > now_s - self.window_s)
 
     def delay_s(self, deaths: tuple[float, ...], now_s: float) -> float | None:
         """Return the delay after the death at `now_s` (the last of `deaths`); None if the budget is exhausted."""

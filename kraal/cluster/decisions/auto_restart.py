@@ -36,12 +36,15 @@ class NoRestartReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureHistory:
-    """Failure history of one instance. Times are monotonic seconds, `…_ms` wall-clock milliseconds."""
+    """Failure history of one instance.
+
+    Times are monotonic seconds, or wall-clock milliseconds in fields with the suffix `_ms`.
+    """
 
     life: Incarnation
     """The incarnation that failed or was started by an automatic restart."""
     config_version: int
-    """Version of the connector config at that time."""
+    """Version of the connector config when this incarnation failed or was started."""
     trace: str | None = None
     """Trace of the failure; None if this incarnation has not failed."""
     restarts: tuple[float, ...] = ()
@@ -67,7 +70,7 @@ class InstanceSituation:
     """The incarnation wanted on this worker, if any."""
     config_version: int
     started: bool
-    """Whether the target state of its connector is STARTED."""
+    """Whether the target state of the instance's connector is STARTED."""
     now_s: float
     now_ms: int
     chance: float
@@ -117,7 +120,10 @@ def backoff_s(policy: AutoRestart, count: int, chance: float) -> float:
 def record_failure(
     watched: FailureHistory | None, life: Incarnation, trace: str, situation: InstanceSituation
 ) -> FailureHistory:
-    """Record a failure unless it was recorded or is of an older incarnation. Call `next_history` afterwards."""
+    """Record a failure, unless it is already recorded or belongs to an older incarnation.
+
+    `next_history` must be called afterwards.
+    """
     if watched is not None and life < watched.life:
         return watched
     if watched is not None and watched.life == life:

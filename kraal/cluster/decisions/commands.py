@@ -30,12 +30,12 @@ MAX_RECORD_BYTES = 990_000
 
 def add_name(name: ConnectorName, config: Config) -> dict[str, str | None]:
     """Return `config` with the key `name`, appended if missing. Raises BadRequest if the config has another name."""
-    included = config.get("name")
-    if included is None:
+    config_name = config.get("name")
+    if config_name is None:
         return {**{k: v for k, v in config.items() if k != "name"}, "name": name}
-    if included != name:
+    if config_name != name:
         raise BadRequest(
-            f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})"
+            f"Connector name configuration ({config_name}) doesn't match connector name in the URL ({name})"
         )
     return dict(config)
 
@@ -49,43 +49,44 @@ def check_absent(state: ClusterState, name: ConnectorName) -> None:
 def create(
     state: ClusterState, name: ConnectorName, config: Config, initial_state: TargetState | None = None
 ) -> list[Entry]:
-    """POST /connectors: the initial target state first, so that the config is never read without it (KIP-980).
+    """Handle POST /connectors. The target state precedes the config, which is thus never read without it (KIP-980).
 
-    None writes no target state (KIP-980). Raises BadRequest if `name` in `config` differs or the config is too large,
-    AlreadyExists.
+    If `initial_state` is None, no target state is written. Raises BadRequest if `name` in `config` differs or the
+    config is too large, AlreadyExists if the connector exists.
     """
-    complete = add_name(name, config)
+    named_config = add_name(name, config)
     check_absent(state, name)
     target: list[ConfigRecord] = [] if initial_state is None else [TargetStateRecord(name, initial_state)]
-    return _within_limit(_entries(*target, ConnectorConfigRecord(name, complete)))
+    return _require_within_limit(_entries(*target, ConnectorConfigRecord(name, named_config)))
 
 
 def put(name: ConnectorName, config: Config) -> list[Entry]:
-    """PUT /connectors/{c}/config: write the config, even if it is identical.
+    """Handle PUT /connectors/{c}/config: write the config, even if it is identical.
 
     Raises BadRequest if the name differs or the config is too large.
     """
-    return _within_limit(_entries(ConnectorConfigRecord(name, add_name(name, config))))
+    return _require_within_limit(_entries(ConnectorConfigRecord(name, add_name(name, config))))
 
 
 def apply_patch(state: ClusterState, name: ConnectorName, patch: Config) -> dict[str, str | None]:
-    """PATCH /connectors/{c}/config: merge into the raw config; null removes a key. Validate the result, then `put` it.
+    """Handle PATCH /connectors/{c}/config: merge into the raw config; null removes a key.
 
-    Raises NotFound; BadRequest if `name` differs, which Java accepts, so that the two names diverge.
+    The caller must validate and `put` the result. Raises NotFound, and BadRequest if the patch changes `name`. Java
+    accepts such a patch, after which the config contains another name than the URL.
     """
-    merged = {**state.connector(name).config, **patch}
-    removed = {key for key, value in patch.items() if value is None}
-    return add_name(name, {key: value for key, value in merged.items() if key not in removed})
+    merged_config = {**state.connector(name).config, **patch}
+    removed_keys = {key for key, value in patch.items() if value is None}
+    return add_name(name, {key: value for key, value in merged_config.items() if key not in removed_keys})
 
 
 def delete(state: ClusterState, name: ConnectorName) -> list[Entry]:
-    """DELETE /connectors/{c}: two tombstones; the remaining task configs are ignored. Raises NotFound."""
+    """Handle DELETE /connectors/{c}: two tombstones; the remaining task configs are ignored. Raises NotFound."""
     state.connector(name)
     return _entries(ConnectorConfigRecord(name, None), TargetStateRecord(name, None))
 
 
 def set_target(state: ClusterState, name: ConnectorName, target: TargetState) -> list[Entry]:
-    """PUT /connectors/{c}/pause, resume, stop. Stop removes the tasks first. Raises NotFound."""
+    """Handle PUT /connectors/{c}/pause, resume, stop. Stop removes the tasks first. Raises NotFound."""
     if name not in state.connectors:
         raise NotFound(f"Unknown connector {name}")
     no_tasks = task_config_entries(name, []) if target is TargetState.STOPPED else []
@@ -95,7 +96,7 @@ def set_target(state: ClusterState, name: ConnectorName, target: TargetState) ->
 def submitted_task_configs(
     state: ClusterState, name: ConnectorName, configs: Sequence[Config]
 ) -> list[Entry]:
-    """POST /connectors/{c}/tasks, from the worker that runs the connector. Raises NotFound, BadRequest."""
+    """Handle POST /connectors/{c}/tasks, from the worker that runs the connector. Raises NotFound, BadRequest."""
     entry = state.connector(name)
     if entry.target is TargetState.STOPPED and configs:
         raise BadRequest(f"Cannot submit non-empty set of task configs for stopped connector {name}")
@@ -103,30 +104,30 @@ def submitted_task_configs(
 
 
 def set_logger(namespace: str, level: str) -> list[Entry]:
-    """PUT /admin/loggers/{logger}?scope=cluster: write the level as received (KIP-976)."""
+    """Handle PUT /admin/loggers/{logger}?scope=cluster: write the level as received (KIP-976)."""
     return _entries(LoggerRecord(namespace, level))
 
 
 def check_fence(state: ClusterState, name: ConnectorName, kind: str) -> None:
-    """PUT /connectors/{c}/fence: raise NotFound for an unknown connector, BadRequest unless it is a source."""
+    """Handle PUT /connectors/{c}/fence: raise NotFound for an unknown connector, BadRequest for a sink."""
     state.connector(name)
     if kind != "source":
         raise BadRequest(f"Connector {name} is not a source connector")
 
 
 def reset_topics(status: StatusState, name: ConnectorName) -> list[Entry]:
-    """PUT /connectors/{c}/topics/reset: accept any name, including deleted connectors (KIP-558)."""
+    """Handle PUT /connectors/{c}/topics/reset: accept any name, including deleted connectors (KIP-558)."""
     return _reset_topics(status, name)
 
 
 def check_restart(state: ClusterState, name: ConnectorName) -> None:
-    """POST /connectors/{c}/restart with any options: raise NotFound unless the connector exists."""
+    """Handle POST /connectors/{c}/restart with any options: raise NotFound unless the connector exists."""
     if name not in state.connectors:
         raise NotFound(f"Unknown connector: {name}")
 
 
 def check_restart_task(state: ClusterState, task: TaskId) -> None:
-    """POST /connectors/{c}/tasks/{t}/restart: raise NotFound unless the connector has this task."""
+    """Handle POST /connectors/{c}/tasks/{t}/restart: raise NotFound unless the connector has this task."""
     check_restart(state, task.connector)
     if not 0 <= task.task < len(state.connectors[task.connector].tasks):
         raise NotFound(f"Unknown task: {task}")
@@ -136,11 +137,11 @@ def _entries(*records: ConfigRecord) -> list[Entry]:
     return [Entry(*encode(record)) for record in records]
 
 
-def _within_limit(entries: list[Entry]) -> list[Entry]:
+def _require_within_limit(entries: list[Entry]) -> list[Entry]:
     """Return the entries. Raises BadRequest if a record is too large for the broker."""
     largest = max(len(entry.key.encode()) + len(entry.value or b"") for entry in entries)
     if largest > MAX_RECORD_BYTES:
         raise BadRequest(
-            f"The connector's config is too large: its record has {largest} bytes, the maximum is {MAX_RECORD_BYTES}"
+            f"The connector's config is too large: its record has {largest} bytes; the maximum is {MAX_RECORD_BYTES}"
         )
     return entries

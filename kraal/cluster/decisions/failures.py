@@ -17,7 +17,7 @@ class Failure(Enum):
     TRANSIENT = auto()
     """The cause may have disappeared: a missing file, an unreachable broker."""
     RECORD = auto()
-    """Caused by one record or by its processing; a restart shows which."""
+    """Caused by one record or by the code that processes it; the failure after a restart shows which."""
     PERMANENT = auto()
     """Persists until an operator changes a config, installs a package or grants a permission."""
 
@@ -37,11 +37,11 @@ _PERMANENT_EXCEPTIONS: Final = frozenset(
     }
 )  # fmt: skip
 _SECURITY_EXCEPTION: Final = re.compile("Authori[sz]ation|Authentication")
-"""Part of class names: TopicAuthorizationException, SaslAuthenticationFailedError."""
+"""Matches class names such as TopicAuthorizationException and SaslAuthenticationFailedError."""
 _SECURITY_MESSAGE: Final = re.compile(
     r"(?:authori[sz]ation|authentication)[ _]failed|not authori[sz]ed|access denied", re.IGNORECASE
 )
-"""In librdkafka's messages and Kafka's error codes."""
+"""Matches messages of librdkafka and error codes of Kafka."""
 _TOO_MANY_TASKS: Final = re.compile(
     r"The connector .* has generated \d+ tasks, which is greater than ", re.DOTALL
 )

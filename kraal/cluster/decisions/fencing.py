@@ -36,13 +36,13 @@ class FencingPlan:
 def plan_fencing(state: ClusterState, name: ConnectorName, group_id: str) -> FencingPlan:
     """Plan a fencing round for an existing connector.
 
-    A connector that had and has one task needs no fencing, because the new producer has the old producer's id.
+    A connector that had one task and still has one needs no fencing, because both producers have the same id.
     """
-    entry, fenced = state.connectors[name], state.fenced_counts.get(name)
+    entry, fenced_count = state.connectors[name], state.fenced_counts.get(name)
     if not entry.pending_fencing:
         return FencingPlan(name=name, tasks_version=entry.tasks_version)
     record = Entry(*encode(TaskCountRecord(name, entry.task_count)))
-    count = 0 if fenced is None or (fenced, entry.task_count) == (1, 1) else fenced
+    count = 0 if fenced_count is None or (fenced_count, entry.task_count) == (1, 1) else fenced_count
     return FencingPlan(
         name=name,
         tasks_version=entry.tasks_version,

@@ -24,8 +24,8 @@ TOPIC: Final = "kafka_topic"
 PARTITION: Final = "kafka_partition"
 OFFSET: Final = "kafka_offset"
 
-CONFIG_UNREAD: Final = "Failed to read to end of config topic before modifying connector offsets"
-NOT_FENCED: Final = "Failed to perform zombie fencing for source connector prior to modifying offsets"
+CONFIG_READ_FAILED: Final = "Failed to read to end of config topic before modifying connector offsets"
+FENCING_FAILED: Final = "Failed to perform zombie fencing for source connector prior to modifying offsets"
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MAX_DIGITS = 40
@@ -50,7 +50,7 @@ def check_modifiable(state: ClusterState, name: ConnectorName) -> ConnectorEntry
 
 
 def source_changes(pairs: Sequence[Pair]) -> dict[SourcePartition, Offset | None]:
-    """Return a source's offsets to store; the last offset of a duplicate partition wins.
+    """Return a source's offsets to store. If a partition occurs several times, its last offset wins.
 
     Raises BadRequest, also for values that are not primitive.
     """
@@ -99,13 +99,13 @@ def _topic_partition(partition: Fields | None) -> TopicPartition:
         raise BadRequest("Kafka topic names must be valid strings and may not be null")
     if number is None:
         raise BadRequest("Kafka partitions must be valid numbers and may not be null")
-    parsed = _number(number, bits=32)
-    if parsed is None:
+    partition_number = _number(number, bits=32)
+    if partition_number is None:
         raise BadRequest(
             f"Failed to parse the following Kafka partition value in the provided offsets: '{java_text(number)}'. "
             "Partition values for sink connectors need to be integers."
         )
-    return TopicPartition(java_text(topic), parsed)
+    return TopicPartition(java_text(topic), partition_number)
 
 
 def _position(offset: Fields | None) -> int | None:
@@ -116,15 +116,15 @@ def _position(offset: Fields | None) -> int | None:
             f"The offset for a sink connector should either be null or contain the key '{OFFSET}'"
         )
     value = offset[OFFSET]
-    parsed = _number(value, bits=64)
-    if parsed is None:
+    position = _number(value, bits=64)
+    if position is None:
         raise BadRequest(
             f"Failed to parse the following Kafka offset value in the provided offsets: '{java_text(value)}'. "
             "Offset values for sink connectors need to be integers."
         )
-    if parsed < 0:
-        raise BadRequest(f"Offset values for sink connectors may not be negative, but one is {parsed}.")
-    return parsed
+    if position < 0:
+        raise BadRequest(f"Offset values for sink connectors may not be negative, but one is {position}.")
+    return position
 
 
 def _number(value: Json, *, bits: int) -> int | None:

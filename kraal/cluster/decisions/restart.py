@@ -23,7 +23,7 @@ class RestartRequest:
     only_failed: bool = False
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether the request has no KIP-745 flags: responds 204, without a record or a plan."""
         return not self.include_tasks and not self.only_failed
 

@@ -58,7 +58,7 @@ def publish_retry_s(attempt: int) -> float:
 def is_session_key_lag(status: int | None, since_first_s: float) -> bool:
     """Return whether a publication may have failed only because a worker has not read a new session key.
 
-    `status` is the status of the leader's response, if any; `since_first_s` the seconds since the first attempt.
+    `status` is the status of the leader's response, if any; `since_first_s` is the time since the first attempt.
     Source: DistributedHerder.isPossibleExpiredKeyException.
     """
     return status == HTTPStatus.FORBIDDEN and since_first_s <= KEY_LAG_S

@@ -1,1 +1,1 @@
-"""Membership of one group member as a pure state machine."""
+"""A worker's membership in its group, as a pure state machine."""

@@ -51,7 +51,7 @@ from kraal.cluster.state.wanted_work import Assignment
 
 SLOW_READ = "taking too long to read the log"
 DELAY_OVER = "the rebalance delay has expired"
-HUNG = "worker poll timeout has expired."
+HERDER_HUNG = "worker poll timeout has expired."
 
 
 def step(
@@ -82,12 +82,12 @@ class _Step:
             case ConfigRead():
                 pass
             case RevocationDone():
-                if event.number == self.state.revoking:
-                    self._set(revoking=None)
+                if event.number == self.state.pending_revocation:
+                    self._set(pending_revocation=None)
             case HerderAlive():
                 self._set(unanswered_since_s=None)
-                if self.state.herder_hung:
-                    self._set(herder_hung=False)
+                if self.state.is_herder_hung:
+                    self._set(is_herder_hung=False)
                     self._return_to_group()
             case PrepareJoin():
                 self._prepare(event)
@@ -114,12 +114,12 @@ class _Step:
         is_eager = state.protocol is not None and not state.protocol.is_cooperative
         was_away = event.expelled or event.away_s >= settings.session_timeout_s
         self._set(
-            joining=True,
-            join_pending=True,
+            is_joining=True,
+            is_join_pending=True,
             plan=None,
             rejoin_at_s=None,
             # Keep catching up: a leader that joins before it can assign would only fail all members again.
-            unresolved=state.unresolved and state.catch_up_by_s is not None,
+            is_unresolved=state.is_unresolved and state.catch_up_by_s is not None,
         )
         if was_away and event.away_s >= settings.max_delay_s:
             self._set(assignment=None)
@@ -128,27 +128,27 @@ class _Step:
 
     def _on_assignment(self, event: AssignmentReceived) -> None:
         """Record the new assignment. Revoked work stops first."""
-        owned = apply_assignment(self.state.assignment, event.assignment)
-        delay_s = owned.delay_ms / 1000
+        new_assignment = apply_assignment(self.state.assignment, event.assignment)
+        delay_s = new_assignment.delay_ms / 1000
         is_staying_out = self.state.is_staying_out  # the assignment arrived while this worker was leaving
         self._set(
-            assignment=owned,
+            assignment=new_assignment,
             protocol=event.protocol,
             generation=event.generation,
-            repeated=event.generation == self.state.generation,
+            is_repeated=event.generation == self.state.generation,
             member_id=event.member_id,
             plan=event.plan,
-            needed_offset=max(self.state.needed_offset, owned.config_offset)
+            needed_offset=max(self.state.needed_offset, new_assignment.config_offset)
             if is_staying_out
-            else owned.config_offset,
-            unresolved=not is_staying_out,
-            joining=False,
-            join_pending=False,
+            else new_assignment.config_offset,
+            is_unresolved=not is_staying_out,
+            is_joining=False,
+            is_join_pending=False,
             catch_up_by_s=self.state.catch_up_by_s if is_staying_out else None,
             rejoin_at_s=self._now_s + delay_s if delay_s > 0 else None,
         )
-        if owned.revoked:
-            work, running = to_assignment(owned), self.state.running
+        if new_assignment.revoked:
+            work, running = to_assignment(new_assignment), self.state.running
             self._revoke(
                 Assignment(
                     connectors=running.connectors & work.connectors,
@@ -158,8 +158,8 @@ class _Step:
 
     def _on_coordinator_lost(self, reason: str) -> None:
         """Drop the assignment, because the group may have expelled this worker unnoticed."""
-        self._set(assignment=None, plan=None, unresolved=False, rejoin_at_s=None)
-        if not self.state.unreadable:
+        self._set(assignment=None, plan=None, is_unresolved=False, rejoin_at_s=None)
+        if not self.state.is_config_unreadable:
             self._set(catch_up_by_s=None)
         self._revoke(Assignment())
         self.decisions.append(NotifyLost(reason))
@@ -168,13 +168,15 @@ class _Step:
 
     def _on_herder_live(self) -> None:
         state = self.state
-        self._set(unanswered_since_s=None, last_check_s=state.last_check_s if state.begun else self._now_s)
-        if not state.begun:
-            self._set(begun=True)
+        self._set(
+            unanswered_since_s=None, last_check_s=state.last_check_s if state.has_begun else self._now_s
+        )
+        if not state.has_begun:
+            self._set(has_begun=True)
             self.decisions.append(Join())
-        elif state.revoking is not None:
+        elif state.pending_revocation is not None:
             self._revoke(state.running, repeat=True)
-        elif state.assignment is None or state.unresolved or state.joining or state.is_staying_out:
+        elif state.assignment is None or state.is_unresolved or state.is_joining or state.is_staying_out:
             pass  # the herder receives the next assignment
         elif state.assignment.failed or state.assignment.config_offset != self._offset:
             # Later changes may need a rebalance that the previous herder did not request.
@@ -184,13 +186,13 @@ class _Step:
             self._set(running=to_assignment(state.assignment))
 
     def _on_membership_restarted(self) -> None:
-        if not self.state.begun:
+        if not self.state.has_begun:
             return
-        self._set(joining=False, join_pending=False, unresolved=False, unanswered_since_s=None)
-        if self.state.revoking is not None:
+        self._set(is_joining=False, is_join_pending=False, is_unresolved=False, unanswered_since_s=None)
+        if self.state.pending_revocation is not None:
             self._revoke(self.state.running, repeat=True)
-        if self.state.herder_hung or self.state.unreadable:
-            self.decisions.append(Leave(HUNG if self.state.herder_hung else SLOW_READ))
+        if self.state.is_herder_hung or self.state.is_config_unreadable:
+            self.decisions.append(Leave(HERDER_HUNG if self.state.is_herder_hung else SLOW_READ))
         else:
             self._set(catch_up_by_s=None)
             self.decisions += [Join(), Rejoin("the membership actor was restarted")]
@@ -206,51 +208,56 @@ class _Step:
         self._set(last_check_s=now_s)
         if state.unanswered_since_s is None or was_frozen:
             self._set(unanswered_since_s=now_s)
-        elif now_s > state.unanswered_since_s + settings.rebalance_timeout_s and not state.herder_hung:
-            self._set(herder_hung=True)
-            self._leave(HUNG)
+        elif now_s > state.unanswered_since_s + settings.rebalance_timeout_s and not state.is_herder_hung:
+            self._set(is_herder_hung=True)
+            self._leave(HERDER_HUNG)
         self.decisions.append(PingHerder())
 
     # -- invariants after each event -----------------------------------------------------------------------
 
     def _take_unblocked_steps(self) -> None:
         """Take the steps that are no longer blocked."""
-        if self.state.unreadable:
+        if self.state.is_config_unreadable:
             self._resume_reading()
-        if self.state.revoking is None and self.state.unresolved and not self.state.is_staying_out:
+        if (
+            self.state.pending_revocation is None
+            and self.state.is_unresolved
+            and not self.state.is_staying_out
+        ):
             self._resolve()
         state = self.state
-        if state.join_pending and state.revoking is None and not state.unresolved:
-            self._set(join_pending=False)
+        if state.is_join_pending and state.pending_revocation is None and not state.is_unresolved:
+            self._set(is_join_pending=False)
             self.decisions.append(AllowJoin())
-        if state.rejoin_at_s is not None and state.rejoin_at_s <= self._now_s and not state.unresolved:
+        if state.rejoin_at_s is not None and state.rejoin_at_s <= self._now_s and not state.is_unresolved:
             self._set(rejoin_at_s=None)
             self._rejoin(DELAY_OVER)
 
     def _resolve(self) -> None:
         """Deliver the assignment or request another (rule 2)."""
         state = self.state
-        owned = state.assignment
+        assignment = state.assignment
         if self._offset < state.needed_offset:
             self._catch_up()
             return
-        self._set(unresolved=False, catch_up_by_s=None, retries=MAX_BACKOFFS)
-        if state.joining or owned is None:
+        self._set(is_unresolved=False, catch_up_by_s=None, retries=MAX_BACKOFFS)
+        if state.is_joining or assignment is None:
             return
-        if owned.failed:
+        if assignment.failed:
             self._request_another_round("the assignment failed")
         elif state.rejoin_at_s is not None and state.rejoin_at_s <= self._now_s:
             self._set(rejoin_at_s=None)
             self._rejoin(DELAY_OVER)
-        elif self._offset != owned.config_offset:
+        elif self._offset != assignment.config_offset:
             self._request_another_round(
-                f"config read up to offset {self._offset}, but the assignment requires offset {owned.config_offset}"
+                f"config read up to offset {self._offset}, "
+                f"but the assignment requires offset {assignment.config_offset}"
             )
         else:
             self.decisions.append(Deliver())
-            self._set(running=to_assignment(owned))
-            if owned.revoked:
-                self._set(assignment=replace(owned, revoked=()))
+            self._set(running=to_assignment(assignment))
+            if assignment.revoked:
+                self._set(assignment=replace(assignment, revoked=()))
                 self._request_another_round("all revoked work has stopped")
 
     def _catch_up(self) -> None:
@@ -258,7 +265,7 @@ class _Step:
         if state.catch_up_by_s is None:
             self._set(catch_up_by_s=self._now_s + self._settings.sync_timeout_s)
         elif state.catch_up_by_s <= self._now_s:
-            self._set(unreadable=True)
+            self._set(is_config_unreadable=True)
             self._leave(SLOW_READ)
             self._back_off()
 
@@ -268,7 +275,9 @@ class _Step:
         """Return to the group once the config is read up to the required offset."""
         state = self.state
         if self._offset >= state.needed_offset:
-            self._set(unreadable=False, pause_until_s=None, catch_up_by_s=None, retries=MAX_BACKOFFS)
+            self._set(
+                is_config_unreadable=False, pause_until_s=None, catch_up_by_s=None, retries=MAX_BACKOFFS
+            )
             self._return_to_group()
         elif state.pause_until_s is not None and state.pause_until_s <= self._now_s:
             self._set(pause_until_s=None, catch_up_by_s=self._now_s + self._settings.sync_timeout_s)
@@ -295,22 +304,22 @@ class _Step:
         if keep == self.state.running and not repeat:
             return
         number = self.state.revocations + 1
-        self._set(revocations=number, revoking=number, running=keep)
+        self._set(revocations=number, pending_revocation=number, running=keep)
         self.decisions.append(Revoke(number, keep))
 
     def _rejoin(self, reason: str) -> None:
-        if self.state.begun and not self.state.is_staying_out:
+        if self.state.has_begun and not self.state.is_staying_out:
             self.decisions.append(Rejoin(reason))
 
     def _request_another_round(self, reason: str) -> None:
         """Rejoin, after a delay if the broker returned the same assignment."""
-        if self.state.repeated:
+        if self.state.is_repeated:
             self._set(rejoin_at_s=self._now_s + REJOIN_DELAY_S)
         else:
             self._rejoin(reason)
 
     def _leave(self, reason: str) -> None:
-        self._set(plan=None, unresolved=False, rejoin_at_s=None, catch_up_by_s=None)
+        self._set(plan=None, is_unresolved=False, rejoin_at_s=None, catch_up_by_s=None)
         self.decisions += [Leave(reason), NotifyLost(reason)]
 
     def _return_to_group(self) -> None:

@@ -42,7 +42,7 @@ class MemberSettings:
 class MemberState:
     """State of one member. Times are monotonic seconds."""
 
-    begun: bool = False
+    has_begun: bool = False
     """Whether the herder has been live, so that this worker is in the group or is joining it."""
     assignment: GroupAssignment | None = None
     """Owned work as reported at the next join, if any."""
@@ -51,34 +51,34 @@ class MemberState:
     protocol: GroupProtocol | None = None
     """The last elected protocol."""
     generation: int = -1
-    repeated: bool = False
+    is_repeated: bool = False
     """Whether the last two assignments have the same generation, because the broker started no rebalance."""
     member_id: str = ""
     plan: GroupPlan | None = None
     """Plan of this generation if this worker is the leader."""
-    unresolved: bool = False
-    """Whether the last assignment has been neither delivered nor rejected with a rejoin."""
+    is_unresolved: bool = False
+    """Whether the last assignment has been neither delivered nor rejected by a rejoin request."""
     needed_offset: int = 0
     """Config offset that the last assignment requires."""
-    joining: bool = False
+    is_joining: bool = False
     """Whether a join is in progress, between `PrepareJoin` and `AssignmentReceived`."""
-    join_pending: bool = False
+    is_join_pending: bool = False
     """Whether the group's join waits for `AllowJoin`."""
-    revoking: int | None = None
+    pending_revocation: int | None = None
     """Number of the revocation that the herder has not yet confirmed."""
     revocations: int = 0
     """Number of revocations so far."""
     catch_up_by_s: float | None = None
     """Deadline for reading the config up to the offset of the assignment."""
-    unreadable: bool = False
-    """Whether this worker left because it could not read the config; it returns once it has caught up."""
+    is_config_unreadable: bool = False
+    """Whether this worker left because it could not read the config. The worker returns once it has caught up."""
     pause_until_s: float | None = None
     """Time of the next attempt to read the config."""
     retries: int = MAX_BACKOFFS
     rejoin_at_s: float | None = None
     """Time of the next rejoin request: the end of the rebalance delay, or of the delay between requests."""
-    herder_hung: bool = False
-    """Whether this worker left because the herder did not respond; it returns when the herder responds."""
+    is_herder_hung: bool = False
+    """Whether this worker left because the herder did not respond. The worker returns when the herder responds."""
     unanswered_since_s: float | None = None
     """Time of the first `PingHerder` without a response."""
     last_check_s: float | None = None
@@ -92,16 +92,16 @@ class MemberState:
     @property
     def is_staying_out(self) -> bool:
         """Whether this worker stays out of the group for now."""
-        return self.unreadable or self.herder_hung
+        return self.is_config_unreadable or self.is_herder_hung
 
     def wake_s(self, settings: MemberSettings) -> float | None:
         """Return the time at which `Tick` is due unless another event comes first."""
         times = [self.pause_until_s]
         if self.last_check_s is not None:
             times.append(self.last_check_s + settings.tick_s)
-        if self.unreadable or self.revoking is None:
+        if self.is_config_unreadable or self.pending_revocation is None:
             times.append(self.catch_up_by_s)
-        if not self.unresolved:
+        if not self.is_unresolved:
             times.append(self.rejoin_at_s)
         return min((t for t in times if t is not None), default=None)
 
@@ -111,7 +111,7 @@ class MemberState:
 
 @dataclass(frozen=True, slots=True)
 class HerderLive:
-    """The herder has read the logs and the running instances, after a start or a restart."""
+    """The herder has read the logs and received the worker's report, after a start or a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class AssignmentReceived:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorLost:
-    """The coordinator is unknown."""
+    """The coordinator is unreachable or unknown."""
 
     reason: str
 

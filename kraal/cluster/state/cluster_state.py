@@ -73,5 +73,5 @@ class ClusterState:
 
 @lru_cache(maxsize=20_000)
 def _task_ids(name: ConnectorName, count: int) -> tuple[TaskId, ...]:
-    """Return cached ids, because the herder iterates over all tasks whenever a connector changes."""
+    """Return the ids. They are cached, because the herder iterates over all tasks whenever a connector changes."""
     return tuple(TaskId(name, number) for number in range(count))

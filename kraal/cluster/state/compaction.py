@@ -14,12 +14,12 @@ from kraal.core.records import Record
 
 
 def latest_by_key(records: Sequence[Record]) -> list[Record]:
-    """Keep the last record of each key, in order, without tombstones, because readers start from an empty state."""
+    """Return the last record of each key, in order, without tombstones, because readers start from an empty state."""
     return _in_order(r for r in {r.key: r for r in records}.values() if r.value is not None)
 
 
 def needed_config(records: Sequence[Record]) -> list[Record]:
-    """Keep the records from which `apply_config` derives the same state and versions as from all records."""
+    """Return the records from which `apply_config` derives the same state and versions as from all records."""
     commits = {r.key.removeprefix("commit-"): r.offset for r in records if r.key.startswith("commit-")}
     deleted = {
         r.key.removeprefix("connector-"): r.offset
@@ -32,8 +32,8 @@ def needed_config(records: Sequence[Record]) -> list[Record]:
         if name is None:
             latest[record.key, False] = record
         elif record.offset >= deleted.get(name, -1):
-            before_commit = record.offset < commits.get(name, -1) and not record.key.startswith("commit-")
-            latest[record.key, before_commit] = record
+            is_before_commit = record.offset < commits.get(name, -1) and not record.key.startswith("commit-")
+            latest[record.key, is_before_commit] = record
     return _in_order(_without_consumed(latest.values(), records))
 
 
@@ -46,17 +46,17 @@ def _parse_connector(key: str) -> str | None:
 
 
 def _without_consumed(latest: Iterable[Record], records: Sequence[Record]) -> Iterable[Record]:
-    """Drop tombstones and task configs that an earlier commit consumed."""
-    consumed: dict[str, int] = {}
-    last: dict[str, int] = {}
+    """Drop tombstones, and task configs that precede the second-latest commit of their connector."""
+    previous_commit_offsets: dict[str, int] = {}
+    last_commit_offsets: dict[str, int] = {}
     for record in records:
         if record.key.startswith("commit-"):
             name = record.key.removeprefix("commit-")
-            consumed[name] = last.get(name, -1)
-            last[name] = record.offset
+            previous_commit_offsets[name] = last_commit_offsets.get(name, -1)
+            last_commit_offsets[name] = record.offset
     for record in latest:
         name = _parse_connector(record.key) or ""
-        is_consumed = record.key.startswith("task-") and record.offset < consumed.get(name, -1)
+        is_consumed = record.key.startswith("task-") and record.offset < previous_commit_offsets.get(name, -1)
         if record.value is not None and not is_consumed:
             yield record
 

@@ -150,14 +150,14 @@ def apply_config(state: ClusterState, records: Sequence[Record]) -> ConfigReplay
     draft = _Draft.of(state)
     for record in records:
         try:
-            decoded = decode(record.key, record.value)
+            decoded_record = decode(record.key, record.value)
         except NotJson as exc:
             draft.skipped.append(SkippedRecord(record.offset, record.key, str(exc)))
             continue  # as in Java, the record does not advance the offset
         except ProtocolError as exc:
             draft.skipped.append(SkippedRecord(record.offset, record.key, str(exc)))
         else:
-            draft.apply(decoded, record.offset, record.timestamp_ms)
+            draft.apply(decoded_record, record.offset, record.timestamp_ms)
         draft.offset = record.offset + 1
     return draft.finish()
 
@@ -243,18 +243,18 @@ class _Draft:
         self.events.append(ConnectorRemoved(name, entry.config, entry.task_count, offset, written_ms))
 
     def _target(self, name: ConnectorName, target: TargetState | None, offset: int, written_ms: int) -> None:
-        wanted = target or TargetState.STARTED
+        new_target = target or TargetState.STARTED
         entry = self.connectors.get(name)
         if entry is not None:
-            if entry.target is not wanted:
-                self.connectors[name] = replace(entry, target=wanted)
+            if entry.target is not new_target:
+                self.connectors[name] = replace(entry, target=new_target)
                 self.events.append(
-                    TargetChanged(name, entry.target, wanted, entry.task_count, offset, written_ms)
+                    TargetChanged(name, entry.target, new_target, entry.task_count, offset, written_ms)
                 )
-        elif wanted is TargetState.STARTED:
+        elif new_target is TargetState.STARTED:
             self.early_targets.pop(name, None)
         else:
-            self.early_targets[name] = wanted
+            self.early_targets[name] = new_target
 
     def _commit(self, name: ConnectorName, count: int, offset: int, written_ms: int) -> None:
         deferred = self.deferred.get(name, {})
@@ -282,11 +282,11 @@ class _Draft:
             self.connectors[name] = replace(entry, pending_fencing=False)
 
     def _own_deferred(self, name: ConnectorName) -> dict[int, Config]:
-        own = self.own_deferred.get(name)
-        if own is None:
-            own = self.own_deferred[name] = dict(self.deferred.get(name, {}))
-            self.deferred[name] = own
-        return own
+        own_configs = self.own_deferred.get(name)
+        if own_configs is None:
+            own_configs = self.own_deferred[name] = dict(self.deferred.get(name, {}))
+            self.deferred[name] = own_configs
+        return own_configs
 
     def _drop_deferred(self, name: ConnectorName) -> None:
         self.deferred.pop(name, None)

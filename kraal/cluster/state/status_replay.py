@@ -44,11 +44,11 @@ def apply_status(state: StatusState, records: Sequence[Record]) -> StatusReplayR
     draft = _Draft.of(state)
     for record in records:
         try:
-            decoded = decode_status(record.key, record.value)
+            decoded_record = decode_status(record.key, record.value)
         except ProtocolError as exc:
             draft.skipped.append(SkippedRecord(record.offset, record.key, str(exc)))
         else:
-            draft.apply(decoded, record.timestamp_ms)
+            draft.apply(decoded_record, record.timestamp_ms)
         draft.offset = record.offset
     return draft.finish()
 
@@ -62,8 +62,12 @@ def find_status(state: StatusState, instance: Instance) -> Status | None:
 
 def safe_to_put(state: StatusState, instance: Instance, worker_id: WorkerId, generation: Generation) -> bool:
     """Return whether UNASSIGNED or FAILED may be written: neither may replace the status of a newer owner."""
-    stored = find_status(state, instance)
-    return stored is None or stored.worker_id == worker_id or stored.generation <= generation
+    stored_status = find_status(state, instance)
+    return (
+        stored_status is None
+        or stored_status.worker_id == worker_id
+        or stored_status.generation <= generation
+    )
 
 
 def put_entry(instance: Instance, status: Status) -> Entry:
@@ -78,7 +82,7 @@ def unassigned_or_failed_entries(state: StatusState, instance: Instance, status:
 
 
 def status_entries(state: StatusState, instance: Instance, status: Status) -> list[Entry]:
-    """Return the status record as a list; empty if the rule for its state forbids it."""
+    """Return the record of `status` as a list; empty if `safe_to_put` forbids writing it."""
     if status.state in (State.UNASSIGNED, State.FAILED):
         return unassigned_or_failed_entries(state, instance, status)
     return [put_entry(instance, status)]
@@ -91,9 +95,9 @@ def newer_statuses(state: StatusState, instances: Iterable[Instance], since_ms: 
     """
     if since_ms < 0:
         return frozenset()
-    stored = {instance: find_status(state, instance) for instance in instances}
+    statuses = {instance: find_status(state, instance) for instance in instances}
     return frozenset(
-        i for i, status in stored.items() if status is not None and status.written_ms >= since_ms
+        i for i, status in statuses.items() if status is not None and status.written_ms >= since_ms
     )
 
 
@@ -112,9 +116,9 @@ def stale_statuses(
             continue
         if entry is None and statuses.connector is not None:
             stale.append(status_key(name))
-        tasks = 0 if entry is None else len(entry.tasks)
-        if statuses.tasks and max(statuses.tasks) >= tasks:
-            stale.extend(status_key(TaskId(name, n)) for n in sorted(statuses.tasks) if n >= tasks)
+        task_count = 0 if entry is None else len(entry.tasks)
+        if statuses.tasks and max(statuses.tasks) >= task_count:
+            stale.extend(status_key(TaskId(name, n)) for n in sorted(statuses.tasks) if n >= task_count)
     return stale
 
 
@@ -135,7 +139,7 @@ def reset_topics(state: StatusState, name: ConnectorName) -> list[Entry]:
 
 
 def stale_topics(config: ClusterState, status: StatusState) -> list[Entry]:
-    """Create the tombstones of deleted connectors' topics, to write once no instance of the connectors runs."""
+    """Create the tombstones of deleted connectors' topics. No instance of these connectors may run any more."""
     deleted = [name for name in status.topics if name not in config.connectors]
     return [entry for name in deleted for entry in reset_topics(status, name)]
 
@@ -192,8 +196,8 @@ class _Draft:
         if status is None:
             tasks.pop(task.task, None)
         else:
-            stored = tasks.get(task.task)
-            if _is_late(status, stored):
+            stored_status = tasks.get(task.task)
+            if _is_late(status, stored_status):
                 return
             tasks[task.task] = status
         self.changed.append(task)
@@ -202,8 +206,10 @@ class _Draft:
     def _statuses(self, name: ConnectorName) -> _ConnectorStatuses:
         statuses = self.statuses.get(name)
         if statuses is None:
-            stored = self.base.statuses.get(name, _NO_STATUSES)
-            statuses = self.statuses[name] = _ConnectorStatuses(stored.connector, dict(stored.tasks))
+            stored_statuses = self.base.statuses.get(name, _NO_STATUSES)
+            statuses = self.statuses[name] = _ConnectorStatuses(
+                stored_statuses.connector, dict(stored_statuses.tasks)
+            )
         return statuses
 
     def _topics(self, name: ConnectorName) -> set[TopicName]:
@@ -214,9 +220,11 @@ class _Draft:
 
     def finish(self) -> StatusReplayResult:
         statuses = dict(self.base.statuses)
-        for name, changed in self.statuses.items():
-            if changed.connector is not None or changed.tasks:
-                statuses[name] = ConnectorStatuses(connector=changed.connector, tasks=changed.tasks)
+        for name, draft_statuses in self.statuses.items():
+            if draft_statuses.connector is not None or draft_statuses.tasks:
+                statuses[name] = ConnectorStatuses(
+                    connector=draft_statuses.connector, tasks=draft_statuses.tasks
+                )
             else:
                 statuses.pop(name, None)
         topics = dict(self.base.topics)
@@ -229,12 +237,12 @@ class _Draft:
         return StatusReplayResult(state, tuple(self.changed), tuple(self.skipped), tuple(self.applied))
 
 
-def _is_late(status: Status, stored: Status | None) -> bool:
+def _is_late(status: Status, stored_status: Status | None) -> bool:
     """Return whether UNASSIGNED of the previous owner arrives after RUNNING of the next owner."""
     return (
         status.state is State.UNASSIGNED
-        and stored is not None
-        and stored.state is State.RUNNING
-        and stored.worker_id != status.worker_id
-        and stored.generation >= status.generation
+        and stored_status is not None
+        and stored_status.state is State.RUNNING
+        and stored_status.worker_id != status.worker_id
+        and stored_status.generation >= status.generation
     )

@@ -56,7 +56,7 @@ class AdoptedInstance:
 
 @dataclass(frozen=True, slots=True)
 class AllWork:
-    """All work of a cluster state, for a standalone worker."""
+    """All work in a cluster state, as the assignment of a standalone worker."""
 
     state: ClusterState = field(default_factory=ClusterState)
     assignment: Assignment = field(default_factory=Assignment)
@@ -68,13 +68,18 @@ def assign_all_work(state: ClusterState, before: AllWork) -> AllWork:
     `before` is the result for an earlier state; only connectors that changed since are processed.
     """
     connectors = before.state.connectors
-    changed = [name for name, entry in state.connectors.items() if connectors.get(name) is not entry]
-    removed = connectors.keys() - state.connectors.keys()
-    old = [task for names in (removed, changed) for name in names for task in before.state.task_ids(name)]
-    new = [task for name in changed for task in state.task_ids(name)]
+    changed_names = [name for name, entry in state.connectors.items() if connectors.get(name) is not entry]
+    removed_names = connectors.keys() - state.connectors.keys()
+    old_tasks = [
+        task
+        for names in (removed_names, changed_names)
+        for name in names
+        for task in before.state.task_ids(name)
+    ]
+    new_tasks = [task for name in changed_names for task in state.task_ids(name)]
     assignment = Assignment(
         connectors=frozenset(state.connectors),
-        tasks=before.assignment.tasks.difference(old).union(new),
+        tasks=before.assignment.tasks.difference(old_tasks).union(new_tasks),
     )
     return AllWork(state, assignment)
 
@@ -83,25 +88,25 @@ def derive_wanted(
     entry: ConnectorEntry, assignment: Assignment, restarts: Mapping[Instance, int]
 ) -> dict[Instance, WantedInstance]:
     """Return the wanted instances of one connector. A STOPPED connector has a connector instance, but no tasks."""
-    wanted: dict[Instance, WantedInstance] = {}
+    wanted_instances: dict[Instance, WantedInstance] = {}
     if entry.name in assignment.connectors:
-        wanted[entry.name] = WantedInstance(
+        wanted_instances[entry.name] = WantedInstance(
             incarnation=Incarnation(entry.version, restarts.get(entry.name, 0)),
             target=entry.target,
             connector_config=entry.config,
         )
     if entry.target is TargetState.STOPPED:
-        return wanted
+        return wanted_instances
     for number, config in enumerate(entry.tasks):
         task = TaskId(entry.name, number)
         if task in assignment.tasks:
-            wanted[task] = WantedInstance(
+            wanted_instances[task] = WantedInstance(
                 incarnation=Incarnation(entry.tasks_version, restarts.get(task, 0)),
                 target=entry.target,
                 connector_config=entry.config,
                 task_config=config,
             )
-    return wanted
+    return wanted_instances
 
 
 def diff_wanted(
@@ -112,13 +117,19 @@ def diff_wanted(
     Instances are compared by target state and incarnation, so a changed connector config does not change its tasks
     until new task configs are committed. An adopted instance always counts as changed.
     """
-    changed: dict[Instance, WantedInstance | None] = {i: None for i in before if i not in after}
+    changes: dict[Instance, WantedInstance | None] = {i: None for i in before if i not in after}
     for instance, wanted in after.items():
-        old = before.get(instance)
-        has_same_target = isinstance(old, WantedInstance) and old.target is wanted.target
-        if old is None or not has_same_target or old.incarnation != wanted.incarnation:
-            changed[instance] = wanted
-    return changed
+        previous_instance = before.get(instance)
+        has_same_target = (
+            isinstance(previous_instance, WantedInstance) and previous_instance.target is wanted.target
+        )
+        if (
+            previous_instance is None
+            or not has_same_target
+            or previous_instance.incarnation != wanted.incarnation
+        ):
+            changes[instance] = wanted
+    return changes
 
 
 def adopted_restarts(running: Mapping[Instance, Incarnation], state: ClusterState) -> dict[Instance, int]:

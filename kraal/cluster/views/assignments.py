@@ -14,8 +14,8 @@ from kraal.core.ids import Json
 from kraal.protocol.group import CONNECTOR, Job
 
 STATIC_IGNORED = (
-    "Static assignments are ignored: not every worker of the group has connect.protocol=static, which a worker of "
-    "Apache Kafka cannot have."
+    "Static assignments are ignored, because not every worker of the group has connect.protocol=static. "
+    "Workers of Apache Kafka do not support this protocol."
 )
 
 
@@ -37,8 +37,8 @@ def group_assignments(snapshot: Snapshot) -> dict[str, Json]:
         "note": STATIC_IGNORED if protocol is not None and not protocol.is_static else None,
         "rebalance": _rebalance(snapshot, plan),
         "rebalances": [rebalance.to_json() for rebalance in snapshot.rebalances],
-        "workers": _standalone(snapshot) if plan is None else _workers(plan),
-        "waiting": [] if plan is None else _waiting(plan),
+        "workers": _standalone_workers(snapshot) if plan is None else _workers(plan),
+        "waiting": [] if plan is None else _waiting_entries(plan),
     }
 
 
@@ -49,26 +49,28 @@ def _rebalance(snapshot: Snapshot, plan: GroupPlan | None) -> Json:
     return {"completed_ms": latest.completed_ms, "reason": latest.reason, "delay_ms": latest.delay_ms}
 
 
-def _standalone(snapshot: Snapshot) -> list[Json]:
+def _standalone_workers(snapshot: Snapshot) -> list[Json]:
     return [_worker(snapshot.leader_url, None, list_jobs(snapshot.config))]
 
 
 def _workers(plan: GroupPlan) -> list[Json]:
-    running: dict[str, list[Job]] = {member: [] for member in plan.urls}
+    jobs_by_member: dict[str, list[Job]] = {member: [] for member in plan.urls}
     for job, member in plan.owners.items():
-        running[member].append(job)
+        jobs_by_member[member].append(job)
     order = sorted(plan.urls, key=lambda member: (plan.urls[member], member))
-    return [_worker(plan.urls[member], plan.lists.get(member), running[member]) for member in order]
+    return [_worker(plan.urls[member], plan.lists.get(member), jobs_by_member[member]) for member in order]
 
 
-def _worker(url: str | None, listed: frozenset[Job] | None, running: Iterable[Job]) -> dict[str, Json]:
+def _worker(
+    url: str | None, static_jobs: frozenset[Job] | None, running_jobs: Iterable[Job]
+) -> dict[str, Json]:
     return {
         "url": url,
-        "kind": "wildcard" if listed is None else "static",
-        "static_connectors": None if listed is None else _connectors(listed),
-        "static_tasks": None if listed is None else _tasks(listed),
-        "connectors": _connectors(running),
-        "tasks": _tasks(running),
+        "kind": "wildcard" if static_jobs is None else "static",
+        "static_connectors": None if static_jobs is None else _connectors(static_jobs),
+        "static_tasks": None if static_jobs is None else _tasks(static_jobs),
+        "connectors": _connectors(running_jobs),
+        "tasks": _tasks(running_jobs),
     }
 
 
@@ -80,7 +82,7 @@ def _tasks(jobs: Iterable[Job]) -> list[Json]:
     return [format_job(job) for job in sorted(jobs) if job.task != CONNECTOR]
 
 
-def _waiting(plan: GroupPlan) -> list[Json]:
+def _waiting_entries(plan: GroupPlan) -> list[Json]:
     return [
         {
             "connector": job.connector,

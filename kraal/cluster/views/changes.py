@@ -15,7 +15,7 @@ from kraal.core.ids import ConnectorName, get_connector
 MAX_NAMES: Final = 100
 """Maximum number of connectors that a change names."""
 MAX_CHARACTERS: Final = 16_384
-"""Maximum total length of these names, in characters."""
+"""Maximum total length of the names in a change, in characters."""
 
 V = TypeVar("V")
 
@@ -48,9 +48,9 @@ _CLUSTER_FIELDS: Final = (
 
 def changes(before: Snapshot, after: Snapshot) -> Changes:
     """Return the differences between two snapshots of one worker."""
-    changed: dict[str, Names] = {}
+    names_by_kind: dict[str, Names] = {}
     if before is after:
-        return changed
+        return names_by_kind
     configs = _changed_keys(before.config.connectors, after.config.connectors)
     states = _changed_keys(before.status.statuses, after.status.statuses)
     states |= {get_connector(instance) for instance in _changed_keys(before.watched, after.watched)}
@@ -58,21 +58,21 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
     topics = _changed_keys(before.status.topics, after.status.topics)
     for kind, names in ((Kind.CONFIGS, configs), (Kind.STATES, states), (Kind.TOPICS, topics)):
         if names:
-            add(changed, kind, frozenset(names))
+            add(names_by_kind, kind, frozenset(names))
     if before.plan is not after.plan or any(
         getattr(before, field_name) != getattr(after, field_name) for field_name in _CLUSTER_FIELDS
     ):
-        changed[Kind.CLUSTER] = frozenset()
-    return changed
+        names_by_kind[Kind.CLUSTER] = frozenset()
+    return names_by_kind
 
 
-def add(changed: dict[str, Names], kind: str, names: Names) -> None:
-    """Add a change to `changed`; too many names become None."""
-    names_before = changed.get(kind, frozenset())
+def add(names_by_kind: dict[str, Names], kind: str, names: Names) -> None:
+    """Add a change to `names_by_kind`. Names beyond the limits are replaced by None, which stands for any connector."""
+    names_before = names_by_kind.get(kind, frozenset())
     if names_before is None or names is None:
-        changed[kind] = None
+        names_by_kind[kind] = None
     else:
-        changed[kind] = _limit(names_before | names)
+        names_by_kind[kind] = _limit(names_before | names)
 
 
 def _limit(names: frozenset[ConnectorName]) -> Names:
@@ -84,5 +84,5 @@ def _changed_keys(before: Mapping[V, Any], after: Mapping[V, Any]) -> set[V]:
     """Return the keys whose values are different objects."""
     if before is after:
         return set()
-    changed = {key for key, value in after.items() if before.get(key) is not value}
-    return changed | (before.keys() - after.keys())
+    keys = {key for key, value in after.items() if before.get(key) is not value}
+    return keys | (before.keys() - after.keys())

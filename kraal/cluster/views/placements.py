@@ -18,28 +18,30 @@ if TYPE_CHECKING:
 
 STANDALONE: Final = "standalone"
 UNPLANNED: Final = "unplanned"
-_ALONE: Final = "A standalone worker runs all connectors and tasks."
-_UNPLANNED: Final = (
+_STANDALONE_REASON: Final = "A standalone worker runs all connectors and tasks."
+_UNPLANNED_REASON: Final = (
     "It was created after the last rebalance; the next rebalance, already requested, will assign it."
 )
 
 
 def describe_placement(snapshot: Snapshot, instance: Instance) -> dict[str, Json] | None:
-    """Return the placement of an existing instance; None if another worker is the leader or no rebalance is complete.
+    """Return the placement of an existing instance; None if another worker is the leader or no rebalance has completed.
 
     Shape: kind (`PlacedBy`, `Wait`, `standalone` or `unplanned`), worker (a URL, or null if unassigned), generation
-    (of the decision, or null), why (a sentence), rebalance (the reason for that rebalance, or null if it is too long
-    ago), until_ms (the end of the delay of lost work in wall-clock milliseconds, or null).
+    (of the decision, or null), why (a sentence), rebalance (the reason for that rebalance, or null if it is no
+    longer recorded), until_ms (the end of the delay of lost work in wall-clock milliseconds, or null).
     """
     plan, job = snapshot.plan, Job.of(instance)
     if plan is None:
         is_standalone = snapshot.is_leader and snapshot.protocol is None
-        return _placement(STANDALONE, snapshot.leader_url, None, _ALONE) if is_standalone else None
+        return (
+            _placement(STANDALONE, snapshot.leader_url, None, _STANDALONE_REASON) if is_standalone else None
+        )
     if job in plan.waiting:
         return _waiting(snapshot, plan, job, plan.waiting[job])
     placement = plan.placements.get(job)
     if placement is None:
-        return _placement(UNPLANNED, None, None, _UNPLANNED)
+        return _placement(UNPLANNED, None, None, _UNPLANNED_REASON)
     reasons = {int(rebalance.generation): rebalance.reason for rebalance in snapshot.rebalances}
     return {
         **_placement(

@@ -9,9 +9,9 @@ from kraal.cluster.assignment.leader import GroupPlan
 from kraal.core.ids import Generation, Json
 
 MAX_REBALANCES: Final = 10
-"""Number of rebalances that a worker keeps."""
+"""Maximum number of recent rebalances that a worker stores."""
 MAX_REASON_LENGTH: Final = 1_000
-"""Maximum length of a reason, in characters; it may list all workers."""
+"""Maximum length of a reason, in characters; a reason may list all workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def describe_rebalance(
 
 
 def with_latest(before: tuple[Rebalance, ...], latest: Rebalance) -> tuple[Rebalance, ...]:
-    """Prepend a rebalance; return at most `MAX_REBALANCES`."""
+    """Prepend `latest` to `before`, without the oldest rebalances beyond `MAX_REBALANCES`."""
     return (latest, *before)[:MAX_REBALANCES]
 
 

@@ -21,16 +21,17 @@ _WITHOUT_VERSION = (State.UNASSIGNED, State.RESTARTING)
 
 
 def connector_names(snapshot: Snapshot) -> list[Json]:
-    """GET /connectors."""
+    """Respond to GET /connectors."""
     return list(snapshot.config.connectors)
 
 
 def connectors_expanded(
     snapshot: Snapshot, expand: Collection[str], *, causes: bool = False
 ) -> dict[str, Json]:
-    """GET /connectors?expand=…: ignores unknown values; omits connectors without a requested status.
+    """Respond to GET /connectors?expand=…: ignores unknown values.
 
-    With `causes`, traces are shortened to the line of the root cause.
+    If statuses are requested, connectors without a status are omitted. With `causes`, traces are shortened to the line
+    of the root cause.
     """
     response: dict[str, Json] = {}
     for name in snapshot.config.connectors:
@@ -47,19 +48,19 @@ def connectors_expanded(
 
 
 def connector_info(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
-    """GET /connectors/{c}, and the response to create, PUT and PATCH. Raises NotFound."""
+    """Respond to GET /connectors/{c} and to requests that create or change a connector. Raises NotFound."""
     entry = snapshot.config.connector(name)
     tasks: list[Json] = [{"connector": name, "task": number} for number in range(len(entry.tasks))]
     return {"name": name, "config": dict(entry.config), "tasks": tasks, "type": find_type(snapshot, name)}
 
 
 def connector_config(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
-    """GET /connectors/{c}/config: the raw config. Raises NotFound."""
+    """Respond to GET /connectors/{c}/config: the raw config. Raises NotFound."""
     return dict(snapshot.config.connector(name).config)
 
 
 def task_infos(snapshot: Snapshot, name: ConnectorName) -> list[Json]:
-    """GET /connectors/{c}/tasks: all committed tasks; configs are null while they are inconsistent.
+    """Respond to GET /connectors/{c}/tasks: all committed tasks, with null configs while the set is inconsistent.
 
     Raises NotFound.
     """
@@ -72,7 +73,7 @@ def task_infos(snapshot: Snapshot, name: ConnectorName) -> list[Json]:
 
 
 def connector_status(snapshot: Snapshot, name: ConnectorName, *, causes: bool = False) -> dict[str, Json]:
-    """GET /connectors/{c}/status: from the status topic, regardless of the config topic. Raises NotFound.
+    """Respond to GET /connectors/{c}/status: from the status topic, regardless of the config topic. Raises NotFound.
 
     A new connector is UNASSIGNED until a worker writes its status; Java responds with 404.
     """
@@ -95,7 +96,7 @@ def connector_status(snapshot: Snapshot, name: ConnectorName, *, causes: bool = 
 
 
 def task_status(snapshot: Snapshot, task: TaskId) -> dict[str, Json]:
-    """GET /connectors/{c}/tasks/{t}/status. Raises NotFound."""
+    """Respond to GET /connectors/{c}/tasks/{t}/status. Raises NotFound."""
     statuses = snapshot.status.statuses.get(task.connector)
     status = None if statuses is None else statuses.tasks.get(task.task)
     if status is None:
@@ -104,7 +105,7 @@ def task_status(snapshot: Snapshot, task: TaskId) -> dict[str, Json]:
 
 
 def active_topics(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
-    """GET /connectors/{c}/topics, also for unknown connectors. Sorted; Connect does not define an order."""
+    """Respond to GET /connectors/{c}/topics, also for unknown connectors. Sorted; Connect does not define an order."""
     topics: list[Json] = [*sorted(snapshot.status.topics.get(name, ()))]
     return {name: {"topics": topics}}
 
@@ -117,8 +118,8 @@ def shown_state(snapshot: Snapshot, instance: Instance, stored: State) -> State:
 def task_state(snapshot: Snapshot, task: TaskId) -> State:
     """Return the state that REST and metrics show for a task; UNASSIGNED without a status."""
     statuses = snapshot.status.statuses.get(task.connector)
-    stored = None if statuses is None else statuses.tasks.get(task.task)
-    return shown_state(snapshot, task, State.UNASSIGNED if stored is None else stored.state)
+    stored_status = None if statuses is None else statuses.tasks.get(task.task)
+    return shown_state(snapshot, task, State.UNASSIGNED if stored_status is None else stored_status.state)
 
 
 def find_type(snapshot: Snapshot, name: ConnectorName) -> str:

@@ -35,7 +35,7 @@ class Snapshot:
     started_up: bool = True
     """Whether connectors given on the command line, if any, exist. Stored here because snapshots outlive a herder."""
     live: bool = False
-    """Whether `config` and `status` contain the stored state; otherwise they are meaningless."""
+    """Whether `config` and `status` contain the stored state; otherwise, both are meaningless."""
     worker_id: WorkerId
     leader_url: str | None = None
     is_leader: bool = False
@@ -79,22 +79,25 @@ class Published:
             listener()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each publication, on the herder's thread; it must neither block nor raise."""
+        """Call `listener` after each publication, on the herder's thread. `listener` must neither block nor raise."""
         self._listeners = (*self._listeners, listener)
 
 
 def missing_plugins(snapshot: Snapshot) -> str | None:
-    """Return why missing plugins prevent a worker from joining its group; None if it may join.
+    """Return the reason why missing plugins prevent the worker from joining its group; None if the worker may join.
 
     A member without the plugins would be assigned connectors that fail on it, although other workers can run them.
     """
-    unknown = [name for name, kind in sorted(snapshot.types.items()) if kind == "unknown"]
-    if not unknown:
+    unknown_connectors = [name for name, kind in sorted(snapshot.types.items()) if kind == "unknown"]
+    if not unknown_connectors:
         return None
-    listed = ", ".join(f"{n} ({_plugin_text(snapshot.config.connectors[n].config)})" for n in unknown)
+    connectors = ", ".join(
+        f"{name} ({_plugin_text(snapshot.config.connectors[name].config)})" for name in unknown_connectors
+    )
     return (
-        f"This worker does not join its group, because the plugins of these connectors are not installed: {listed}. "
-        "Install them, or set mixed.group.missing.plugins=fail-task to join; these connectors then fail on this worker."
+        "This worker does not join its group, because the plugins of these connectors are not installed: "
+        f"{connectors}. Install them, or set mixed.group.missing.plugins=fail-task to join; these connectors then fail "
+        "on this worker."
     )
 
 

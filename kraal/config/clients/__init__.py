@@ -3,7 +3,7 @@
     security.py       protocol, certificates and login, read once for all libraries; collects all errors
     ├── jaas.py       sasl.jaas.config
     └── key_stores.py key stores and trust stores, as PEM in memory
-    layers.py         precedence of settings: the worker's own, the worker's for a kind of client, a connector's
+    layers.py         precedence: a connector's overrides, the worker's settings for a kind of client, the worker's own
     librdkafka.py     options for confluent-kafka: internal topics, sinks' group members, admin requests
     kafka_python.py   arguments for kafka-python: the group of the workers
     java.py           options for the Java clients inside Spark

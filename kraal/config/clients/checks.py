@@ -21,7 +21,7 @@ _CLIENTS: Final[tuple[Client, ...]] = ("producer", "consumer", "admin")
 def client_errors(
     raw: Mapping[str, str], own_settings: Mapping[str, str], declared: Container[str] = frozenset()
 ) -> list[str]:
-    """Return the errors in the client settings of a worker; reads key stores and trust stores.
+    """Return the errors in the client settings of a worker. Reads key stores and trust stores.
 
     `own_settings` are the settings of the worker's own clients. The types of the keys in `declared` are checked
     elsewhere. The worker's own clients, consumers and admin clients use librdkafka or kafka-python; producers are
@@ -51,13 +51,13 @@ def _type_errors(definition: ConfigDef, settings: Mapping[str, str]) -> list[str
 def _security_errors(
     settings: Mapping[str, str], prefix: str, raw: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Return the errors of one client. A key in an error has the prefix if `raw` contains the prefixed key."""
+    """Return the errors of one client. Errors name keys with `prefix` if `raw` contains the prefixed keys."""
 
-    def add_key(key: str) -> str:
+    def format_key(key: str) -> str:
         return prefix + key if raw is not None and prefix + key in raw else key
 
     try:
-        read_security(settings, add_key)
+        read_security(settings, format_key)
     except ConfigInvalid as exc:
         return exc.errors
     return ()

@@ -1,7 +1,8 @@
 """Parser for `sasl.jaas.config`, which has one login module with options, and for JAAS files, which have several.
 
-The format is `CLASS required NAME="VALUE" NAME="VALUE" ...;`, and in a file `ENTRY { MODULES };`. Errors contain no
-values and no names of options, because a misplaced quote can turn a part of the password into either of them.
+A login module has the format `CLASS required NAME="VALUE" NAME="VALUE" ...;`. A JAAS file contains entries
+`ENTRY { MODULES };`. Errors contain no values and no names of options, because a misplaced quote can turn a part of
+the password into either.
 Source: JaasConfig (Kafka 4.4.0), java.io.StreamTokenizer, javax.security.auth.login.Configuration.
 """
 
@@ -19,10 +20,10 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
-_ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPED_CHARACTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
-_FORM = 'CLASS required NAME="VALUE" ...;'
-_ENTRY = 'entries have the form ENTRY { CLASS required NAME="VALUE" ...; };'
+_MODULE_FORMAT = 'CLASS required NAME="VALUE" ...;'
+_EXPECTED_ENTRY = 'expected ENTRY { CLASS required NAME="VALUE" ...; };'
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,13 @@ class LoginModule:
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """Parse the login module of `sasl.jaas.config`. Raises ValueError with the end of an error message."""
+    """Parse the login module of `sasl.jaas.config`. Raises ValueError with the reason."""
     tokens = _tokenize(text)
     module = next(tokens, None)
     if module is None:
-        raise ValueError(f"it has no login module; its form is {_FORM}")
+        raise ValueError(f"it has no login module; expected {_MODULE_FORMAT}")
     if module.value is None:
-        raise ValueError(f"it must start with the class of a login module; its form is {_FORM}")
+        raise ValueError(f"it must start with the class of a login module; expected {_MODULE_FORMAT}")
     flag = next(tokens, None)
     if flag is None or (flag.value or "").lower() not in _FLAGS:
         raise ValueError("required, requisite, sufficient or optional must follow the login module's class")
@@ -51,13 +52,13 @@ def parse_jaas(text: str) -> LoginModule:
 
 
 def parse_jaas_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
-    """Parse a JAAS file into the login modules of each entry. Raises ValueError with the end of an error message."""
+    """Parse a JAAS file into the login modules of each entry. Raises ValueError with the reason."""
     tokens = _tokenize(text)
     entries: dict[str, tuple[LoginModule, ...]] = {}
     for name in tokens:
         brace = next(tokens, None)
         if name.value is None or brace is None or brace.symbol != "{":
-            raise ValueError(f"its entry {len(entries) + 1} is invalid: {_ENTRY}")
+            raise ValueError(f"entry {len(entries) + 1} is invalid; {_EXPECTED_ENTRY}")
         entries[name.value] = tuple(_parse_modules(tokens, name.value))
     return entries
 
@@ -87,17 +88,17 @@ def _tokenize(text: str) -> Iterator[_Token]:
 
 
 def _parse_modules(tokens: Iterator[_Token], entry: str) -> Iterator[LoginModule]:
-    """Parse the login modules of an entry, up to its end."""
+    """Parse the login modules of an entry, up to its closing brace and semicolon."""
     for module in tokens:
         if module.symbol == "}":
             if (terminator := next(tokens, None)) is None or terminator.symbol != ";":
-                raise ValueError(f"a semicolon must follow the brace that ends its entry {entry}")
+                raise ValueError(f"a semicolon must follow the closing brace of entry {entry}")
             return
         flag = next(tokens, None)
         if module.value is None or flag is None or (flag.value or "").lower() not in _FLAGS:
-            raise ValueError(f"its entry {entry} has an invalid login module: {_ENTRY}")
+            raise ValueError(f"entry {entry} has an invalid login module; {_EXPECTED_ENTRY}")
         yield LoginModule(module.value.rpartition(".")[2], _parse_options(tokens))
-    raise ValueError(f"its entry {entry} is not closed: {_ENTRY}")
+    raise ValueError(f"entry {entry} is not closed; {_EXPECTED_ENTRY}")
 
 
 def _parse_options(tokens: Iterator[_Token]) -> dict[str, str]:
@@ -114,14 +115,14 @@ def _parse_options(tokens: Iterator[_Token]) -> dict[str, str]:
             or value.value is None
         ):
             number = len(options) + 1
-            raise ValueError(f'its option {number} is invalid; expected NAME="VALUE", with the quotes')
+            raise ValueError(f'option {number} is invalid; expected NAME="VALUE" (with quotes)')
         options[token.value] = value.value
     raise ValueError("it must end with a semicolon")
 
 
 def _unescape(match: re.Match[str]) -> str:
     escaped = match[1]
-    return chr(int(escaped, 8)) if escaped[0] in "01234567" else _ESCAPED.get(escaped, escaped)
+    return chr(int(escaped, 8)) if escaped[0] in "01234567" else _ESCAPED_CHARACTERS.get(escaped, escaped)
 
 
 def _quote(value: str) -> str:

@@ -5,8 +5,8 @@ Most settings are passed unchanged, with the following exceptions.
 Empty store settings are dropped, because Java would open a file with an empty name. An encrypted PEM key is decrypted,
 because Java 17 does not support the encryption that current tools use (PBES2).
 
-Newer OAUTHBEARER settings are converted to the settings of 3.9. Java reads stores and login modules itself, so the
-limits of other libraries do not apply.
+Newer OAUTHBEARER settings are converted to settings that 3.9 supports. Java reads stores and login modules itself, so
+the limits of other libraries do not apply.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kraal.config.clients.security import find_jaas, is_client_credentials
 from kraal.core.errors import ConfigInvalid
 
 _PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer"
-_CREDENTIALS: Final = {
+_LOGIN_OPTIONS: Final = {
     "sasl.oauthbearer.client.credentials.client.id": "clientId",
     "sasl.oauthbearer.client.credentials.client.secret": "clientSecret",
     "sasl.oauthbearer.scope": "scope",
@@ -43,12 +43,12 @@ def java_options(settings: Mapping[str, str]) -> dict[str, str]:
         error = f"Invalid value [hidden] for configuration sasl.jaas.config: {exc}"
         raise ConfigInvalid(error, [error]) from exc
     options = dict(module.options) if module else {}
-    options |= {name: settings[key] for key, name in _CREDENTIALS.items() if settings.get(key)}
+    options |= {name: settings[key] for key, name in _LOGIN_OPTIONS.items() if settings.get(key)}
     return {
         **{
             key: result[key]
             for key in result
-            if key not in _CREDENTIALS and not key.startswith(_NEWER_PREFIXES)
+            if key not in _LOGIN_OPTIONS and not key.startswith(_NEWER_PREFIXES)
         },
         "sasl.jaas.config": format_jaas(f"{_PACKAGE}.OAuthBearerLoginModule", options),
         "sasl.login.callback.handler.class": f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",

@@ -23,13 +23,13 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 JAVA_STORES: Final = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
-"""Formats by their first four bytes."""
+"""Names of store formats by the first four bytes of a store."""
 
 _TIMEOUT_S: Final = 60.0
 _MAX_KEYS: Final = 20
 _MAX_REASON_LENGTH: Final = 200
-_JVM: Final = ("-J-Xmx64m", "-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-J-Duser.language=en")
-_SOURCE, _TARGET = "KRAAL_SOURCE_STORE", "KRAAL_TARGET_STORE"
+_JVM_OPTIONS: Final = ("-J-Xmx64m", "-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-J-Duser.language=en")
+_SOURCE_PASSWORD_VARIABLE, _TARGET_PASSWORD_VARIABLE = "KRAAL_SOURCE_STORE", "KRAAL_TARGET_STORE"
 
 
 class KeytoolMissing(Exception):
@@ -37,7 +37,7 @@ class KeytoolMissing(Exception):
 
 
 class Culprit(StrEnum):
-    """The cause of a failed conversion."""
+    """The input that made a conversion fail."""
 
     STORE = "password of the store"
     KEY = "password of the key"
@@ -57,7 +57,7 @@ _CULPRITS: Final = {
     "Cannot recover key": Culprit.KEY,
     "Too many failures": Culprit.KEY,
 }
-"""Causes by English messages of keytool."""
+"""Culprits by phrases in the English output of keytool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class ConvertedStore:
 
 
 def find_keytool() -> Path:
-    """Return the path of keytool in `JAVA_HOME` or `PATH`. Raises KeytoolMissing with the end of an error message."""
+    """Return the path of keytool in `JAVA_HOME` or `PATH`. Raises KeytoolMissing with the reason."""
     if home := os.environ.get("JAVA_HOME"):
         keytool = Path(home) / "bin" / "keytool"
         if not os.access(keytool, os.X_OK):
@@ -88,7 +88,7 @@ def find_keytool() -> Path:
 def to_pkcs12(
     path: Path, data: bytes, kind: str, password: str | None, key_password: str | None
 ) -> ConvertedStore:
-    """Convert the store at `path`; blocks for up to a minute. Raises KeytoolMissing, ConversionFailed.
+    """Convert the store at `path`. Blocks for up to a minute. Raises KeytoolMissing, ConversionFailed.
 
     Args:
         path: the file that keytool reads.
@@ -98,18 +98,29 @@ def to_pkcs12(
         key_password: the private key's password, if it differs from the store's.
     """
     del data
-    program = find_keytool()
+    keytool = find_keytool()
     start_time = time.monotonic()
     new_password = secrets.token_hex(32)
     with tempfile.TemporaryDirectory(prefix="kraal-keytool-") as directory:  # has mode 0700
         target = Path(directory) / "store.p12"
         command = [
-            *(str(program), *_JVM, "-importkeystore", "-noprompt", "-srckeystore", str(path.absolute())),
+            *(
+                str(keytool),
+                *_JVM_OPTIONS,
+                "-importkeystore",
+                "-noprompt",
+                "-srckeystore",
+                str(path.absolute()),
+            ),
             *("-srcstoretype", kind, "-destkeystore", str(target), "-deststoretype", "PKCS12"),
-            *("-deststorepass:env", _TARGET),
-            *(() if password is None else ("-srcstorepass:env", _SOURCE)),
+            *("-deststorepass:env", _TARGET_PASSWORD_VARIABLE),
+            *(() if password is None else ("-srcstorepass:env", _SOURCE_PASSWORD_VARIABLE)),
         ]
-        environment = {**os.environ, _TARGET: new_password, _SOURCE: password or ""}
+        environment = {
+            **os.environ,
+            _TARGET_PASSWORD_VARIABLE: new_password,
+            _SOURCE_PASSWORD_VARIABLE: password or "",
+        }
         # keytool prompts for a missing store password, and for each key password that differs from the store's.
         responses = "\n" if password is None else f"{key_password or ''}\n" * _MAX_KEYS
         try:
@@ -123,10 +134,10 @@ def to_pkcs12(
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as exc:
-            raise ConversionFailed(f"{program} failed: {type(exc).__name__}") from exc
+            raise ConversionFailed(f"{keytool} failed: {type(exc).__name__}") from exc
         if result.returncode or not target.exists():
             raise _parse_failure(
-                result.stdout + result.stderr, f"{program} exited with code {result.returncode}"
+                result.stdout + result.stderr, f"{keytool} exited with code {result.returncode}"
             )
         log.info("Converted %s store %s with keytool in %.1f s", kind, path, time.monotonic() - start_time)
         return ConvertedStore(target.read_bytes(), new_password)

@@ -34,12 +34,16 @@ _MAX_RESPONSE_BYTES: Final = 2**31 - 1
 _REQUEST_LOGGERS: Final = ("kafka.net.connection", "kafka.protocol.parser")
 """Loggers that log all requests at level DEBUG, including logins."""
 
-TokenProvider = Callable[[OAuthLogin], object]
-"""Creates kafka-python's token provider; injected, because its base class belongs to kafka-python."""
+TokenProviderFactory = Callable[[OAuthLogin], object]
+"""Creates a token provider for kafka-python. Injected, because this package does not import kafka-python."""
 
 
 def kafka_python_options(
-    settings: Mapping[str, str], *, scratch: Path, tokens: TokenProvider, format_key: KeyFormatter = str
+    settings: Mapping[str, str],
+    *,
+    scratch: Path,
+    tokens: TokenProviderFactory,
+    format_key: KeyFormatter = str,
 ) -> dict[str, Any]:
     """Convert one client's settings from Connect's names to kafka-python's arguments.
 
@@ -83,7 +87,7 @@ def kafka_python_options(
 
 
 def _security_options(
-    settings: Mapping[str, str], scratch: Path, tokens: TokenProvider, format_key: KeyFormatter
+    settings: Mapping[str, str], scratch: Path, tokens: TokenProviderFactory, format_key: KeyFormatter
 ) -> dict[str, Any]:
     security = read_security(settings, format_key)
     options: dict[str, Any] = {"security_protocol": str(security.protocol)}

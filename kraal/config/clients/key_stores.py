@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from kraal.config.clients.private_keys import Pkcs12
 
 _DER_SEQUENCE: Final = b"\x30"
-_MAX_BYTES: Final = 10 * 1024 * 1024
-_PEM_LINE: Final = 64
+_MAX_FILE_BYTES: Final = 10 * 1024 * 1024
+_PEM_LINE_LENGTH: Final = 64
 
 
 class UnusableKeyStore(ValueError):
-    """Raised if a store is unusable. Contains the config key, and the end of an error message without secrets."""
+    """Raised if a store is unusable. Contains the config key and the reason, without secrets."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(reason)
@@ -54,7 +54,7 @@ class Identity:
 
 
 def read_trust(settings: Mapping[str, str]) -> str | None:
-    """Return the certificates of `ssl.truststore.*` in PEM, or None if it is not set. Raises UnusableKeyStore."""
+    """Return the certificates of `ssl.truststore.*` in PEM; None if no trust store is set. Raises UnusableKeyStore."""
     prefix = "ssl.truststore."
     location, password, kind = _store_settings(settings, prefix)
     inline_certificates = settings.get(f"{prefix}certificates")
@@ -72,13 +72,13 @@ def read_trust(settings: Mapping[str, str]) -> str | None:
     certificates = _read_pkcs12(data, password, f"{prefix}location", location).certificates
     if not certificates:
         raise UnusableKeyStore(
-            f"{prefix}location", "it has no certificates, or they cannot be read without a password"
+            f"{prefix}location", "the store has no certificates, or none that can be read without a password"
         )
     return certificates
 
 
 def read_identity(settings: Mapping[str, str]) -> Identity | None:
-    """Return the key and certificates of `ssl.keystore.*`, or None if it is not set. Raises UnusableKeyStore."""
+    """Return the key and certificates of `ssl.keystore.*`; None if no key store is set. Raises UnusableKeyStore."""
     prefix = "ssl.keystore."
     location, password, kind = _store_settings(settings, prefix)
     key_password = settings.get("ssl.key.password") or None
@@ -88,7 +88,7 @@ def read_identity(settings: Mapping[str, str]) -> Identity | None:
         _require_pem(entry, kind, prefix, location=location, password=password)
         if key is None or chain is None:
             raise UnusableKeyStore(
-                entry, "ssl.keystore.key and ssl.keystore.certificate.chain are needed together"
+                entry, "ssl.keystore.key and ssl.keystore.certificate.chain must be set together"
             )
         return _parse_pem_identity(chain, key, key_password, entry, f"{prefix}certificate.chain")
     if location is None:
@@ -102,10 +102,10 @@ def read_identity(settings: Mapping[str, str]) -> Identity | None:
             _decode(data), _decode(data), key_password, f"{prefix}location", f"{prefix}location"
         )
     if password is None:
-        raise UnusableKeyStore(f"{prefix}location", "a key store of this type needs ssl.keystore.password")
+        raise UnusableKeyStore(f"{prefix}location", "a key store of this type requires ssl.keystore.password")
     store = _read_pkcs12(data, password, f"{prefix}location", location, key_password)
     if store.key is None or store.chain is None:
-        raise UnusableKeyStore(f"{prefix}location", "it has no private key with a certificate")
+        raise UnusableKeyStore(f"{prefix}location", "the store has no private key with a certificate")
     return Identity(store.chain, store.key)
 
 
@@ -121,12 +121,12 @@ def _store_settings(settings: Mapping[str, str], prefix: str) -> tuple[str | Non
 def _require_pem(entry: str, kind: str, prefix: str, *, location: str | None, password: str | None) -> None:
     """Raise UnusableKeyStore for settings that Java does not allow with PEM."""
     if kind != "PEM":
-        raise UnusableKeyStore(entry, f"it is allowed only with {prefix}type=PEM, but that is {kind}")
+        raise UnusableKeyStore(entry, f"this setting requires {prefix}type=PEM, but the type is {kind}")
     if location is not None:
-        raise UnusableKeyStore(entry, f"either it or {prefix}location is allowed, not both")
+        raise UnusableKeyStore(entry, f"this setting and {prefix}location are mutually exclusive")
     if password is not None:
         raise UnusableKeyStore(
-            f"{prefix}password", "PEM has no store password; ssl.key.password opens an encrypted key"
+            f"{prefix}password", "PEM has no store password; set ssl.key.password for an encrypted key"
         )
 
 
@@ -134,21 +134,21 @@ def _read_store(location: str, key: str, kind: str) -> bytes:
     """Read the file of a store and compare its format with the type. Raises UnusableKeyStore."""
     path = Path(location)
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise UnusableKeyStore(key, f"it is larger than {_MAX_BYTES} bytes")
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            raise UnusableKeyStore(key, f"the file is larger than {_MAX_FILE_BYTES} bytes")
         data = path.read_bytes()
     except OSError as exc:
-        raise UnusableKeyStore(key, f"it cannot be read: {exc.strerror or exc}") from exc
+        raise UnusableKeyStore(key, f"the file cannot be read: {exc.strerror or exc}") from exc
     if data[:4] in JAVA_STORES and kind != "PEM":
         return data
     stem = key.removesuffix(".location")
     is_pem = b"-----BEGIN" in data
     if is_pem and kind != "PEM":
-        raise UnusableKeyStore(key, f"it is PEM; set {stem}.type=PEM")
+        raise UnusableKeyStore(key, f"the file is PEM; set {stem}.type=PEM")
     if not is_pem and kind == "PEM":
-        raise UnusableKeyStore(key, f"it is not PEM, although {stem}.type is PEM")
+        raise UnusableKeyStore(key, f"the file is not PEM, although {stem}.type is PEM")
     if not is_pem and not data.startswith(_DER_SEQUENCE):
-        raise UnusableKeyStore(key, "it is neither PKCS12 nor JKS nor PEM")
+        raise UnusableKeyStore(key, "the file is neither PKCS12 nor JKS nor PEM")
     return data
 
 
@@ -163,12 +163,12 @@ def _keytool_command(path: Path, kind: str) -> str:
 def _read_pkcs12(
     data: bytes, password: str | None, key: str, location: str, key_password: str | None = None
 ) -> Pkcs12:
-    from kraal.config.clients.private_keys import UnreadableKey, open_pkcs12  # noqa: PLC0415 - see there
+    from kraal.config.clients.private_keys import UnreadableKey, open_pkcs12  # noqa: PLC0415 - slow import
 
     java_format = JAVA_STORES.get(data[:4])
     if java_format is not None:
-        converted = _convert_java_store(Path(location), data, java_format, key, password, key_password)
-        data, password = converted.data, converted.password
+        converted_store = _convert_java_store(Path(location), data, java_format, key, password, key_password)
+        data, password = converted_store.data, converted_store.password
     try:
         return open_pkcs12(data, password)
     except UnreadableKey as exc:
@@ -185,7 +185,7 @@ def _convert_java_store(
     except KeytoolMissing as exc:
         raise UnusableKeyStore(
             key,
-            f"it is a {kind} store, which only Java reads, and {exc}. Or convert it elsewhere with: "
+            f"only Java reads {kind} stores, and {exc}. Alternatively, convert the store on another machine with: "
             f"{_keytool_command(path, kind)} and set {key}={path.with_suffix('.p12')}",
         ) from exc
     except ConversionFailed as exc:
@@ -193,22 +193,22 @@ def _convert_java_store(
         if exc.culprit is Culprit.STORE:
             reason = _describe_open_failure(str(path), kind, key, password)
         elif exc.culprit is Culprit.KEY:
-            hint = "ssl.key.password does not open it" if key_password else "set ssl.key.password"
-            reason = f"the password of its private key differs from the password of the store: {hint}"
+            hint = "ssl.key.password is wrong" if key_password else "set ssl.key.password"
+            reason = f"the password of the private key differs from the password of the store: {hint}"
         raise UnusableKeyStore(key, reason) from exc
 
 
 def _describe_open_failure(location: str, kind: str, key: str, password: str | None) -> str:
     password_key = key.removesuffix("location") + "password"
-    hint = f"{password_key} does not open it" if password else f"{password_key} is not set"
-    return f"'{location}' cannot be opened as {kind}: {hint}, or it is damaged"
+    hint = f"{password_key} is wrong" if password else f"{password_key} is not set"
+    return f"'{location}' cannot be opened as {kind}: {hint}, or the file is damaged"
 
 
 @lru_cache(maxsize=16)
 def _parse_pem_identity(
     chain: str, key: str, password: str | None, key_setting: str, chain_setting: str
 ) -> Identity:
-    from kraal.config.clients.private_keys import UnreadableKey, decrypt_matching_key  # noqa: PLC0415 - see there
+    from kraal.config.clients.private_keys import UnreadableKey, decrypt_matching_key  # noqa: PLC0415 - slow import
 
     blocks = _find_blocks(key, "PRIVATE KEY")
     if len(blocks) != 1:
@@ -218,12 +218,12 @@ def _parse_pem_identity(
         decrypted_key = decrypt_matching_key(blocks[0], password, certificates[0])
     except UnreadableKey as exc:
         hint = (
-            "ssl.key.password does not open it"
+            "ssl.key.password is wrong"
             if password
-            else "it is encrypted, but ssl.key.password is not set"
+            else "the key is encrypted and ssl.key.password is not set"
         )
         raise UnusableKeyStore(
-            key_setting, f"the private key cannot be read: {hint}, or it is damaged"
+            key_setting, f"the private key cannot be read: {hint}, or the key is damaged"
         ) from exc
     if decrypted_key is None:
         raise UnusableKeyStore(chain_setting, "the first certificate belongs to another private key")
@@ -256,15 +256,16 @@ def _find_blocks(text: str, name: str) -> list[str]:
 
 
 def _normalize_block(title: str, body: str) -> str | None:
-    lines = re.sub(r"[^\r\n]*:[^\r\n]*[\r\n]+", "", body)  # such as "Proc-Type: 4,ENCRYPTED"
-    if lines != body:
+    body_without_headers = re.sub(r"[^\r\n]*:[^\r\n]*[\r\n]+", "", body)  # such as "Proc-Type: 4,ENCRYPTED"
+    if body_without_headers != body:
         return f"-----BEGIN {title}-----\n{body.strip()}\n-----END {title}-----\n"
     base64_text = re.sub(r"\s", "", body)
     try:
         base64.b64decode(base64_text, validate=True)
     except binascii.Error:
         return None
-    return f"-----BEGIN {title}-----\n{chr(10).join(textwrap.wrap(base64_text, _PEM_LINE))}\n-----END {title}-----\n"
+    wrapped_text = "\n".join(textwrap.wrap(base64_text, _PEM_LINE_LENGTH))
+    return f"-----BEGIN {title}-----\n{wrapped_text}\n-----END {title}-----\n"
 
 
 def _decode(data: bytes) -> str:

@@ -185,7 +185,7 @@ _VALIDATORS: Final = {
 @cache
 def client_def(client: Client) -> ConfigDef:
     """Return the config keys of a client. Created on first use."""
-    owner = client[0].upper()
+    client_letter = client[0].upper()
     table = _TABLE.replace("$C", "$K.clients.consumer").replace("$K", "org.apache.kafka")
     texts = client_texts()
     rows = (line.split(" ", 4) for line in table.splitlines())
@@ -197,11 +197,11 @@ def client_def(client: Client) -> ConfigDef:
             importance=Importance(importance),
             doc=texts[name],
             source=f"{client.capitalize()}Config",
-            no_effect=no_effect_reason(owner, name),
+            no_effect=no_effect_reason(client_letter, name),
             validator=_VALIDATORS.get(name),
         )
-        for name, kind, importance, owners, text in rows
-        if owner in owners
+        for name, kind, importance, client_letters, text in rows
+        if client_letter in client_letters
     )
 
 

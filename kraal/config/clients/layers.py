@@ -1,4 +1,4 @@
-"""The precedence of client settings: Connect's layers, above the security settings of the worker.
+"""Precedence of client settings: Connect's layers, which override the security settings of the worker.
 
 Source: Worker.baseProducerConfigs, baseConsumerConfigs, adminConfigs (Kafka 4.4.0).
 """
@@ -14,7 +14,7 @@ from kraal.config.values import trim
 
 _SECURITY_PREFIXES: Final = ("security.", "ssl.", "sasl.")
 _REST_KEYS: Final = ("admin.listeners", "ssl.client.auth")
-"""Keys of the REST server that start like keys of clients."""
+"""Keys of the REST server that have a prefix of client keys."""
 
 SOURCE_PRODUCER: Final[Mapping[str, str]] = {
     "acks": "all",
@@ -29,7 +29,7 @@ SOURCE_PRODUCER: Final[Mapping[str, str]] = {
 def merge_layers(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> dict[str, str]:
     """Return the settings of a connector's client: `producer.*`, overridden by `producer.override.*`.
 
-    If neither sets `security.protocol`, the worker's security settings are the defaults. In this case, Connect uses no
+    If neither sets `security.protocol`, the worker's security settings are the defaults, whereas Connect uses no
     security. Otherwise, as in Connect, the worker's security settings do not apply.
 
     Values are trimmed, as by ConfigDef. Raises ConfigInvalid for URLs that a connector may not use.

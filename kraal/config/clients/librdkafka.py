@@ -19,7 +19,7 @@ from kraal.core.errors import ConfigInvalid
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """An integer setting: librdkafka's name, its range, and the divisor of Java's unit."""
+    """An integer setting: its name and range in librdkafka, and the divisor that converts Java's unit."""
 
     name: str
     minimum: int
@@ -74,7 +74,7 @@ _NUMBERS: Final[Mapping[str, _Number]] = MappingProxyType(
     }
 )
 
-_SAME_NAMES: Final = frozenset(
+_SAME_NAME_KEYS: Final = frozenset(
     {
         "acks", "allow.auto.create.topics", "auto.offset.reset", "bootstrap.servers", "check.crcs", "client.dns.lookup",
         "client.id", "client.rack", "compression.type", "enable.auto.commit", "enable.idempotence",
@@ -82,11 +82,11 @@ _SAME_NAMES: Final = frozenset(
         "metadata.recovery.strategy", "transactional.id",
     }
 )  # fmt: skip
-"""Strings with the same name in librdkafka."""
+"""String settings with the same name in librdkafka."""
 
 _LOWERCASE_VALUES: Final = frozenset({"isolation.level", "metadata.recovery.strategy"})
 
-_SECURITY: Final = frozenset(
+_SECURITY_KEYS: Final = frozenset(
     {
         "sasl.client.callback.handler.class", "sasl.jaas.config", "sasl.login.callback.handler.class",
         "sasl.login.class", "sasl.mechanism", "security.protocol", "ssl.endpoint.identification.algorithm",
@@ -97,7 +97,7 @@ _SECURITY: Final = frozenset(
 )  # fmt: skip
 """Keys that `security.py` reads."""
 
-_DROPPED: Final = frozenset(
+_DROPPED_KEYS: Final = frozenset(
     {
         "auto.include.jmx.reporter", "bootstrap.resolve.timeout.ms",
         "default.api.timeout.ms", "exclude.internal.topics", "key.deserializer",
@@ -128,7 +128,7 @@ def librdkafka_options(settings: Mapping[str, str], format_key: KeyFormatter = s
                 options[number.name] = number.render(int(text))
             except ValueError:
                 errors.append(invalid(format_key(key), text, "Not a whole number"))
-        elif key in _SAME_NAMES:
+        elif key in _SAME_NAME_KEYS:
             options[key] = text.lower() if key in _LOWERCASE_VALUES else text
     options |= _compression_level(settings)
     _enforce_constraints(options)
@@ -143,7 +143,7 @@ def librdkafka_options(settings: Mapping[str, str], format_key: KeyFormatter = s
 
 def find_unsupported(settings: Mapping[str, str]) -> list[str]:
     """Return the unsupported keys that are worth a warning, sorted."""
-    supported = _NUMBERS.keys() | _SAME_NAMES | _SECURITY | _DROPPED
+    supported = _NUMBERS.keys() | _SAME_NAME_KEYS | _SECURITY_KEYS | _DROPPED_KEYS
     return sorted(key for key in settings if key not in supported and not key.startswith(_DROPPED_PREFIXES))
 
 
@@ -168,7 +168,9 @@ def _enforce_constraints(options: dict[str, str]) -> None:
     raise_to("receive.message.max.bytes", "fetch.max.bytes", margin=512, default=100_000_000)
     if options.get("delivery.timeout.ms", "0") != "0":  # 0: no timeout
         raise_to("delivery.timeout.ms", "linger.ms", margin=1)
-    if (max_age_ms := options.get("metadata.max.age.ms")) is not None:  # Java refreshes metadata of this age
+    if (
+        max_age_ms := options.get("metadata.max.age.ms")
+    ) is not None:  # Java refreshes metadata that reaches this age
         options["topic.metadata.refresh.interval.ms"] = str(min(int(max_age_ms), 3_600_000))
 
 

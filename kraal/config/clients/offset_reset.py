@@ -34,7 +34,7 @@ class OffsetReset:
 
     @staticmethod
     def parse(text: str) -> OffsetReset:
-        """Parse a value, case-sensitively as Java. Raises ValueError."""
+        """Parse a value. As in Java, values are case-sensitive. Raises ValueError."""
         name = trim(text)
         if name in _NAMES:
             return OffsetReset(cast("Literal['earliest', 'latest', 'none']", name))
@@ -69,12 +69,12 @@ def read_offset_reset(name: str, text: str) -> OffsetReset:
 
 
 def _parse_duration_ms(text: str) -> int | None:
-    """Parse an ISO-8601 duration without months and years; return milliseconds, or None if it is invalid."""
+    """Parse an ISO-8601 duration without months and years; return milliseconds, or None if the text is invalid."""
     match = _DURATION.fullmatch(text)
     if match is None:
         return None
     sign, *numbers, fraction = match.groups()
     total_ms = sum(int(number or 0) * unit for number, unit in zip(numbers, _UNITS_MS, strict=True))
-    part_ms = int((fraction or "").ljust(3, "0")[:3])
-    total_ms += -part_ms if (numbers[-1] or "").startswith("-") else part_ms
+    fraction_ms = int((fraction or "").ljust(3, "0")[:3])
+    total_ms += -fraction_ms if (numbers[-1] or "").startswith("-") else fraction_ms
     return -total_ms if sign == "-" else total_ms

@@ -14,7 +14,7 @@ from kraal.config.clients.keys import Client
 from kraal.config.key import ConfigValue
 
 _PACKAGE: Final = "org.apache.kafka.connect.connector.policy"
-_ENDING: Final = "ConnectorClientConfigOverridePolicy"
+_CLASS_SUFFIX: Final = "ConnectorClientConfigOverridePolicy"
 _PRINCIPAL_KEYS: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
 
 
@@ -25,23 +25,23 @@ class OverridePolicy(StrEnum):
     NONE = "None"
     PRINCIPAL = "Principal"
     ALLOWLIST = "Allowlist"
-    """Allows nothing without a list; see `Allowlist`."""
+    """Allows no settings by itself; see `Allowlist`."""
 
     @staticmethod
     def parse(text: str) -> OverridePolicy | None:
-        """Return the policy with this name or with this class name in Kafka, or None."""
+        """Return the policy with this name or Kafka class name; None if there is no such policy."""
         package, _, simple_name = text.rpartition(".")
-        name = simple_name.removesuffix(_ENDING) if package in ("", _PACKAGE) else ""
+        name = simple_name.removesuffix(_CLASS_SUFFIX) if package in ("", _PACKAGE) else ""
         return next((policy for policy in OverridePolicy if policy.value == name), None)
 
     @staticmethod
     def parse_class(name: str) -> OverridePolicy | None:
-        """Return the policy of a Java class, by its full or simple name."""
+        """Return the policy with this full or simple Kafka class name; None if there is no such policy."""
         simple_name = name.rpartition(".")[2]
-        return OverridePolicy.parse(name) if simple_name.endswith(_ENDING) else None
+        return OverridePolicy.parse(name) if simple_name.endswith(_CLASS_SUFFIX) else None
 
     def rejection_reason(self, key: str) -> str | None:
-        """Return why a client setting may not be overridden; None if it may."""
+        """Return the reason why a client setting may not be overridden, or None if it may be."""
         if self is OverridePolicy.ALL or (self is OverridePolicy.PRINCIPAL and key in _PRINCIPAL_KEYS):
             return None
         return f"The '{self}' policy does not allow '{key}' to be overridden in the connector configuration."
@@ -54,7 +54,7 @@ class Allowlist:
     keys: frozenset[str]
 
     def rejection_reason(self, key: str) -> str | None:
-        """Return why a client setting may not be overridden; None if it may."""
+        """Return the reason why a client setting may not be overridden, or None if it may be."""
         return None if key in self.keys else OverridePolicy.ALLOWLIST.rejection_reason(key)
 
 
@@ -67,7 +67,7 @@ class OverrideRequest:
     type: str
     """`source` or `sink`."""
     class_name: str | None
-    """The connector's Java class; None if it is in Python."""
+    """The connector's Java class; None for a connector in Python."""
     version: str | None
     """The version that the connector's config requires."""
     client: Client

@@ -46,11 +46,13 @@ def open_pkcs12(data: bytes, password: str | None) -> Pkcs12:
         store = pkcs12.load_pkcs12(data, password.encode() if password is not None else None)
     except (ValueError, UnsupportedAlgorithm) as exc:
         raise UnreadableKey(str(exc)) from exc
-    additional = [entry.certificate for entry in store.additional_certs]
+    additional_certificates = [entry.certificate for entry in store.additional_certs]
     certificate = None if store.cert is None else store.cert.certificate
     return Pkcs12(
-        certificates=_to_pem(additional if certificate is None else [certificate, *additional]),
-        chain=None if certificate is None else _to_pem(_build_chain(certificate, additional)),
+        certificates=_to_pem(
+            additional_certificates if certificate is None else [certificate, *additional_certificates]
+        ),
+        chain=None if certificate is None else _to_pem(_build_chain(certificate, additional_certificates)),
         key=None
         if store.key is None
         else store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
@@ -58,7 +60,7 @@ def open_pkcs12(data: bytes, password: str | None) -> Pkcs12:
 
 
 def decrypt_matching_key(key: str, password: str | None, certificate: str) -> str | None:
-    """Return a private key in PEM as unencrypted PKCS8; None if it does not belong to the certificate.
+    """Return a private key in PEM as unencrypted PKCS8; None if the key does not match the certificate.
 
     Raises UnreadableKey if the key or the certificate cannot be read.
     """
@@ -80,11 +82,11 @@ def _to_pem(certificates: Sequence[Certificate]) -> str:
 
 
 def _build_chain(leaf: Certificate, candidates: Sequence[Certificate]) -> list[Certificate]:
-    """Return a chain in which each certificate is followed by that of its issuer; drop unrelated certificates."""
-    chain, remaining = [leaf], list(candidates)
+    """Return a chain in which each certificate precedes its issuer's certificate; drop unrelated certificates."""
+    chain, unused_certificates = [leaf], list(candidates)
     while issuer := next(
-        (candidate for candidate in remaining if candidate.subject == chain[-1].issuer), None
+        (candidate for candidate in unused_certificates if candidate.subject == chain[-1].issuer), None
     ):
-        remaining.remove(issuer)
+        unused_certificates.remove(issuer)
         chain.append(issuer)
     return chain

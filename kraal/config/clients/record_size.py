@@ -20,12 +20,12 @@ def too_large_for_producer(topic: str, size: int | None, limit: object, key: str
     """Return the error for a record that exceeds a producer's limit; `key` is the setting to raise."""
     return (
         f"{_describe_record(topic, size)} is larger than {MAX_REQUEST_SIZE}={limit} of the producer. Make records "
-        f"smaller, or raise {key}, and {TOPIC_LIMIT} of the topic with it"
+        f"smaller, or raise {key} and {TOPIC_LIMIT} of the topic"
     )
 
 
 def too_large_for_topic(topic: str, size: int | None, limit: int | None) -> str:
-    """Return the error for a record that exceeds a topic's limit; `limit` is None if it is unknown."""
+    """Return the error for a record that exceeds a topic's limit; `limit` is None if the topic's limit is unknown."""
     setting = TOPIC_LIMIT if limit is None else f"{TOPIC_LIMIT}={limit}"
     return (
         f"{_describe_record(topic, size)} is larger than {setting} of the topic. Make records smaller, or raise "

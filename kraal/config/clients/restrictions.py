@@ -1,8 +1,9 @@
-"""Restrictions on the client settings of connectors that only the operator of a worker can lift.
+"""Restrictions on connectors' client settings, which only the operator of a worker can lift.
 
-A token endpoint receives a secret from the worker's network, and an error may contain its response. Kafka therefore
-reads the allowed URLs from a system property, which is empty by default. Kraal reads them from the worker's config or
-from KAFKA_OPTS. Token URLs in the worker's config were set by the operator and are also allowed.
+A request to a token endpoint contains a secret, and an error may contain the endpoint's response.
+Kafka therefore reads the allowed URLs from a system property, which is empty by default. Kraal reads the allowed URLs
+from the worker's config or from KAFKA_OPTS. Token URLs in the worker's config were set by the operator and are also
+allowed.
 Source: ConfigurationUtils.throwIfURLIsNotAllowed, JaasContext.throwIfLoginModuleIsNotAllowed (Kafka 4.4.0).
 """
 
@@ -34,19 +35,23 @@ def check_urls(worker: Mapping[str, str], connector: Mapping[str, str]) -> None:
     requested_urls = {key: url for key, url in urls.items() if url}
     if not requested_urls:
         return
-    allowed = allowed_urls(worker)
-    errors = [invalid(key, url, _REFUSAL) for key, url in requested_urls.items() if url not in allowed]
+    urls_allowed_by_worker = allowed_urls(worker)
+    errors = [
+        invalid(key, url, _REFUSAL)
+        for key, url in requested_urls.items()
+        if url not in urls_allowed_by_worker
+    ]
     if errors:
         raise ConfigInvalid("\n".join(errors), errors)
 
 
 def allowed_urls(worker: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> frozenset[str]:
     """Return the URLs that clients may use: those that the operator allows, and those in the worker's config."""
-    allowed = worker.get(ALLOWED_URLS)
-    if allowed is None:
-        allowed = kafka_opts_property(ALLOWED_URLS, environment)
+    allowed_text = worker.get(ALLOWED_URLS)
+    if allowed_text is None:
+        allowed_text = kafka_opts_property(ALLOWED_URLS, environment)
     worker_urls = (trim(value) for key, value in worker.items() if key.endswith(_URLS) and value)
-    return frozenset((*split_list(allowed or ""), *worker_urls))
+    return frozenset((*split_list(allowed_text or ""), *worker_urls))
 
 
 def java_properties(worker: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:

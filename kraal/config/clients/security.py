@@ -31,9 +31,9 @@ _LOGIN_MODULES: Final = {
 _TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _OAUTH_HANDLER: Final = "OAuthBearerLoginCallbackHandler"
 _RETRIEVERS: Final = ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever")
-_OAUTH: Final = "sasl.oauthbearer."
-_TOKEN_URL: Final = f"{_OAUTH}token.endpoint.url"
-_ONLY_JAVA: Final = "it names a Java class, which only Java can use"
+_OAUTH_PREFIX: Final = "sasl.oauthbearer."
+_TOKEN_URL: Final = f"{_OAUTH_PREFIX}token.endpoint.url"
+_ONLY_JAVA: Final = "only Java clients can use a Java class"
 _STORE_KEY: Final = re.compile(r"(?<![\w./-])ssl\.(?:keystore|truststore|key)\.[a-z.]*[a-z]")
 
 
@@ -61,7 +61,7 @@ class Tls:
     """The TLS settings of a client: trusted certificates, identity and protocol options."""
 
     trusted: str | None
-    """Trusted certificates in PEM; None for the system's."""
+    """Trusted certificates in PEM; None for the system's certificates."""
     identity: Identity | None
     check_host: bool
     """Whether to verify the host name in the server's certificate."""
@@ -87,7 +87,7 @@ class OAuthLogin:
     scope: str | None
     extensions: Mapping[str, str] = field(repr=False)
     trusted: str | None
-    """Trusted certificates of the endpoint in PEM; None for the system's."""
+    """Trusted certificates of the endpoint in PEM; None for the system's certificates."""
     connect_timeout_s: float
     read_timeout_s: float
 
@@ -111,7 +111,7 @@ def read_security(settings: Mapping[str, str], format_key: KeyFormatter = str) -
 
 
 def read_tls(settings: Mapping[str, str], format_key: KeyFormatter = str) -> Tls:
-    """Read `ssl.*` settings and stores, also of HTTPS. Raises ConfigInvalid with all errors."""
+    """Read the `ssl.*` settings and stores of clients or HTTPS listeners. Raises ConfigInvalid with all errors."""
     reader = _Reader(settings, format_key)
     tls = reader.tls()
     if reader.errors:
@@ -157,15 +157,15 @@ class _Reader:
 
     def _add_error(self, key: str, reason: str) -> None:
         value = self._get(key)
-        declared = client_def("admin").get(key)
-        is_secret = declared is not None and declared.type is ConfigType.PASSWORD
+        declaration = client_def("admin").get(key)
+        is_secret = declaration is not None and declaration.type is ConfigType.PASSWORD
         shown_value = Password("") if value is not None and is_secret else value
         formatted_reason = _STORE_KEY.sub(lambda match: self._format_key(match[0]), reason)
         self.errors.append(invalid(self._format_key(key), shown_value, formatted_reason))
 
     def _read_protocol(self) -> SecurityProtocol:
         text = self._get("security.protocol") or SecurityProtocol.PLAINTEXT
-        protocol = next((each for each in SecurityProtocol if each == text.upper()), None)
+        protocol = next((candidate for candidate in SecurityProtocol if candidate == text.upper()), None)
         if protocol is None:
             allowed = ", ".join(SecurityProtocol)
             self._add_error("security.protocol", f"String must be one of (case insensitive): {allowed}")
@@ -178,12 +178,14 @@ class _Reader:
             )
         algorithm = self._settings.get("ssl.endpoint.identification.algorithm", "https").lower()
         if algorithm not in {"https", ""}:
-            reason = "it must be https, or empty: then the name in a server's certificate is not checked"
+            reason = "it must be https, or empty to disable host name verification"
             self._add_error("ssl.endpoint.identification.algorithm", reason)
-        enabled = split_list(self._get("ssl.enabled.protocols") or ",".join(_TLS_VERSIONS))
-        versions = tuple(each for each in _TLS_VERSIONS if each in enabled)
+        enabled_versions = split_list(self._get("ssl.enabled.protocols") or ",".join(_TLS_VERSIONS))
+        versions = tuple(version for version in _TLS_VERSIONS if version in enabled_versions)
         if not versions:
-            self._add_error("ssl.enabled.protocols", f"it must name one of: {', '.join(_TLS_VERSIONS)}")
+            self._add_error(
+                "ssl.enabled.protocols", f"it must contain at least one of: {', '.join(_TLS_VERSIONS)}"
+            )
         trusted, identity = self._read_trust(self._settings), None
         try:
             identity = read_identity(self._settings)
@@ -199,7 +201,7 @@ class _Reader:
             if containing_key is None:
                 self._add_error(exc.key, str(exc))
             else:
-                self._add_error(containing_key, f"its option {exc.key} is invalid: {exc}")
+                self._add_error(containing_key, f"option {exc.key} is invalid: {exc}")
             return None
 
     def _read_login(self) -> UserLogin | OAuthLogin | None:
@@ -231,11 +233,11 @@ class _Reader:
         if module is None:
             if mechanism != "OAUTHBEARER":
                 self._add_error(
-                    "sasl.jaas.config", f"{mechanism} needs it, with {required_name}, username and password"
+                    "sasl.jaas.config", f"{mechanism} requires {required_name} with username and password"
                 )
         elif module.name != required_name:
             self._add_error(
-                "sasl.jaas.config", f"sasl.mechanism={mechanism} needs the login module {required_name}"
+                "sasl.jaas.config", f"sasl.mechanism={mechanism} requires the login module {required_name}"
             )
             return None
         return module
@@ -243,7 +245,7 @@ class _Reader:
     def _read_user_login(self, mechanism: str, module: LoginModule) -> UserLogin | None:
         user, password = module.options.get("username"), module.options.get("password")
         if not user or password is None:
-            self._add_error("sasl.jaas.config", f"{module.name} needs the options username and password")
+            self._add_error("sasl.jaas.config", f"{module.name} requires the options username and password")
             return None
         if module.options.get("tokenauth", "false").lower() == "true":
             self._add_error("sasl.jaas.config", "delegation tokens (tokenauth) are not supported")
@@ -253,36 +255,37 @@ class _Reader:
         error_count = len(self.errors)
         handler = self._get("sasl.login.callback.handler.class")
         if handler and _simple_name(handler) != _OAUTH_HANDLER:
-            reason = f"{_ONLY_JAVA}; only Kafka's own {_OAUTH_HANDLER} is supported"
+            reason = f"{_ONLY_JAVA}; only Kafka's {_OAUTH_HANDLER} is supported"
             self._add_error("sasl.login.callback.handler.class", reason)
-        retriever = self._get(f"{_OAUTH}jwt.retriever.class")
+        retriever = self._get(f"{_OAUTH_PREFIX}jwt.retriever.class")
         if retriever and _simple_name(retriever) not in _RETRIEVERS:
             reason = f"only client credentials are supported: {' or '.join(_RETRIEVERS)}"
-            self._add_error(f"{_OAUTH}jwt.retriever.class", reason)
+            self._add_error(f"{_OAUTH_PREFIX}jwt.retriever.class", reason)
         url = self._get(_TOKEN_URL) or ""
         if urlsplit(url).scheme not in {"http", "https"}:
-            reason = "OAUTHBEARER needs the http or https address of a token endpoint; no other tokens are supported"
+            reason = "OAUTHBEARER requires the http or https URL of a token endpoint"
             self._add_error(_TOKEN_URL, reason)
-        client_prefix = f"{_OAUTH}client.credentials.client."
+        client_prefix = f"{_OAUTH_PREFIX}client.credentials.client."
         user = self._get(f"{client_prefix}id") or options.get("clientId")
         secret = self._get(f"{client_prefix}secret") or options.get("clientSecret")
         if not user or not secret:
             key = f"{client_prefix}secret" if user else f"{client_prefix}id"
             self._add_error(
-                key, "OAUTHBEARER needs it, or the options clientId and clientSecret of sasl.jaas.config"
+                key,
+                "OAUTHBEARER requires this key, or the options clientId and clientSecret of sasl.jaas.config",
             )
         if options.get("ssl.keystore.location"):
             self._add_error("sasl.jaas.config", "client certificates are not supported for token endpoints")
         trusted = self._read_trust(options, "sasl.jaas.config")
         if len(self.errors) > error_count:
             return None
-        if (self._get(f"{_OAUTH}header.urlencode") or "").lower() == "true":
+        if (self._get(f"{_OAUTH_PREFIX}header.urlencode") or "").lower() == "true":
             user, secret = quote(user or "", safe=""), quote(secret or "", safe="")
         return OAuthLogin(
             url=url,
             client_id=user or "",
             client_secret=Password(secret or ""),
-            scope=self._get(f"{_OAUTH}scope") or options.get("scope") or None,
+            scope=self._get(f"{_OAUTH_PREFIX}scope") or options.get("scope") or None,
             extensions={
                 name.removeprefix("extension_"): value
                 for name, value in options.items()
@@ -298,5 +301,5 @@ class _Reader:
         return (int(text) if text is not None and text.isdecimal() else default_ms) / 1000
 
 
-def _simple_name(name: str) -> str:
-    return name.rpartition(".")[2]
+def _simple_name(class_name: str) -> str:
+    return class_name.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""Descriptions of the settings of Kafka's clients, and the reasons why some have no effect.
+"""Descriptions of the settings of Kafka's clients, and the reasons why some settings have no effect.
 
 Producers are Java clients in Spark. A sink's records are read by Java consumers in Spark; its group member uses
 librdkafka. Admin clients use librdkafka; the members of a cluster's group use kafka-python.
@@ -14,7 +14,7 @@ _TEXTS: Final = """\
 acks Number of replicas that must store a record before the write succeeds: none (0), the leader (1), or all in \
 sync (all).
 allow.auto.create.topics Whether the broker may create a topic that the client requests.
-auto.commit.interval.ms Interval of the consumer's automatic commits, in milliseconds.
+auto.commit.interval.ms Interval between the consumer's automatic commits, in milliseconds.
 auto.offset.reset Where to start if a partition has no committed offset, or its offset no longer exists: earliest, \
 latest, by_duration:PT1H (the records of the last hour; any ISO-8601 duration), or none, which fails. With latest, \
 records that a new partition receives before the consumer discovers it are skipped; by_duration with more than \
@@ -30,7 +30,7 @@ as records are added (incremental).
 check.crcs Verify the checksum of every batch that is read.
 client.dns.lookup How to resolve a broker's host name: try all its addresses, or resolve its canonical names first.
 client.id Name of the client in the brokers' logs, metrics and quotas.
-client.rack Location of the client, which allows it to read from a replica nearby.
+client.rack Rack of the client; consumers in a rack can read from the nearest replica.
 compression.gzip.level Compression level of gzip; -1: gzip's default.
 compression.lz4.level Compression level of lz4.
 compression.type Compression of batches: none, gzip, snappy, lz4 or zstd.
@@ -47,10 +47,10 @@ fetch.max.bytes Maximum size of a fetch response over all partitions, in bytes.
 fetch.max.wait.ms Maximum time that a broker waits for fetch.min.bytes, in milliseconds.
 fetch.min.bytes Minimum size of a fetch response, in bytes; brokers wait until this much data is available.
 group.id Consumer group; default: connect- and the connector's name.
-group.instance.id Id of the member that survives restarts, so that it keeps its partitions (static membership).
+group.instance.id Static member id; a member that restarts with the same id keeps its partitions.
 group.protocol Protocol of the group: classic, or consumer (KIP-848).
 group.remote.assignor Assignor that the brokers use in a group of protocol consumer.
-heartbeat.interval.ms Interval of heartbeats to the group coordinator, in milliseconds.
+heartbeat.interval.ms Interval between heartbeats to the group coordinator, in milliseconds.
 interceptor.classes Java classes that intercept every record.
 isolation.level Whether to read records of uncommitted transactions: read_uncommitted or read_committed.
 key.deserializer Java class that deserializes keys.
@@ -61,10 +61,11 @@ max.in.flight.requests.per.connection Maximum number of unanswered requests to o
 failure can change the order of records.
 max.partition.fetch.bytes Maximum size of one partition's data in a fetch response, in bytes.
 max.poll.interval.ms Maximum time between two polls before the group removes the member, in milliseconds. \
-connections.max.idle.ms must not be less, or the connection to the coordinator may be closed in a rebalance.
+connections.max.idle.ms must be at least as large, or the connection to the coordinator may be closed in a \
+rebalance.
 max.poll.records Maximum number of records that a poll returns.
 max.request.size Maximum size of a request, and so of a record, in bytes.
-metadata.cluster.check.enable Whether brokers check that a connection is meant for them; needs brokers of 4.4 \
+metadata.cluster.check.enable Whether brokers check that a connection is meant for them; requires 4.4 brokers \
 and metadata.recovery.strategy=rebootstrap (KIP-1242).
 metadata.max.age.ms Milliseconds after which the client refreshes its metadata of topics and brokers.
 metadata.max.idle.ms Milliseconds after which the metadata of a topic without writes is discarded.
@@ -96,7 +97,7 @@ sasl.jaas.config Login module and its options, in the format of a JAAS file.
 sasl.kerberos.kinit.cmd Path of the command kinit.
 sasl.kerberos.min.time.before.relogin Minimum time between two Kerberos logins, in milliseconds.
 sasl.kerberos.service.name Name of the brokers' Kerberos principal.
-sasl.kerberos.ticket.renew.jitter Random part of the time until a ticket is renewed, as a fraction.
+sasl.kerberos.ticket.renew.jitter Random jitter added to the renewal time of a ticket, as a fraction.
 sasl.kerberos.ticket.renew.window.factor Fraction of its lifetime after which a Kerberos ticket is renewed.
 sasl.login.callback.handler.class Java class that obtains login credentials; Kraal also supports Kafka's own \
 classes for OAUTHBEARER.
@@ -106,24 +107,25 @@ sasl.login.read.timeout.ms Timeout for the token endpoint's response, in millise
 sasl.login.refresh.buffer.seconds Minimum time before its expiry at which a token is refreshed, in seconds.
 sasl.login.refresh.min.period.seconds Minimum time that a token is kept before it is refreshed, in seconds.
 sasl.login.refresh.window.factor Fraction of its lifetime after which a token is refreshed.
-sasl.login.refresh.window.jitter Random part of a token's lifetime that is added to the refresh time, as a fraction.
+sasl.login.refresh.window.jitter Random jitter added to the refresh time, as a fraction of a token's lifetime.
 sasl.login.retry.backoff.max.ms Maximum time between two login attempts, in milliseconds.
 sasl.login.retry.backoff.ms Milliseconds before a login is retried; doubled after each failure.
 sasl.mechanism Login mechanism if security.protocol requires a login: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or \
 OAUTHBEARER.
 sasl.oauthbearer.allow.unverified.audience Whether tokens are accepted without a check of their audience.
 sasl.oauthbearer.allow.unverified.issuer Whether tokens are accepted without a check of their issuer.
-sasl.oauthbearer.assertion.algorithm Algorithm that signs a JWT created by the client: RS256 or ES256.
-sasl.oauthbearer.assertion.claim.aud Claim aud (audience) of that JWT.
-sasl.oauthbearer.assertion.claim.exp.seconds Lifetime of that JWT, in seconds.
-sasl.oauthbearer.assertion.claim.iss Claim iss (issuer) of that JWT.
-sasl.oauthbearer.assertion.claim.jti.include Whether that JWT has a unique id, the claim jti.
-sasl.oauthbearer.assertion.claim.nbf.seconds Number of seconds in the past at which that JWT becomes valid.
-sasl.oauthbearer.assertion.claim.sub Claim sub (subject) of that JWT.
-sasl.oauthbearer.assertion.file File that contains a complete JWT.
-sasl.oauthbearer.assertion.private.key.file File with the private key, in PEM, that signs the JWT.
-sasl.oauthbearer.assertion.private.key.passphrase Passphrase of that private key.
-sasl.oauthbearer.assertion.template.file JSON file with additional headers and claims of that JWT.
+sasl.oauthbearer.assertion.algorithm Algorithm that signs the JWT that the client creates: RS256 or ES256.
+sasl.oauthbearer.assertion.claim.aud Claim aud (audience) of the JWT that the client creates.
+sasl.oauthbearer.assertion.claim.exp.seconds Lifetime of the JWT that the client creates, in seconds.
+sasl.oauthbearer.assertion.claim.iss Claim iss (issuer) of the JWT that the client creates.
+sasl.oauthbearer.assertion.claim.jti.include Whether the JWT that the client creates has a unique id (claim jti).
+sasl.oauthbearer.assertion.claim.nbf.seconds Number of seconds before its creation at which the client's JWT \
+becomes valid.
+sasl.oauthbearer.assertion.claim.sub Claim sub (subject) of the JWT that the client creates.
+sasl.oauthbearer.assertion.file File that contains a complete JWT to use instead of creating one.
+sasl.oauthbearer.assertion.private.key.file File with the private key, in PEM, that signs the client's JWT.
+sasl.oauthbearer.assertion.private.key.passphrase Passphrase of the private key that signs the client's JWT.
+sasl.oauthbearer.assertion.template.file JSON file with additional headers and claims of the client's JWT.
 sasl.oauthbearer.client.credentials.client.id Client id for the token endpoint (grant type client_credentials).
 sasl.oauthbearer.client.credentials.client.secret Client secret for the token endpoint.
 sasl.oauthbearer.clock.skew.seconds Allowed difference between the clocks of the client and the token issuer, in \
@@ -132,9 +134,10 @@ sasl.oauthbearer.expected.audience Audiences; a token must name one of them.
 sasl.oauthbearer.expected.issuer Required issuer of tokens.
 sasl.oauthbearer.header.urlencode Whether to URL-encode id and secret before they are sent, as RFC 6749 specifies.
 sasl.oauthbearer.jwks.endpoint.refresh.ms Interval for fetching the keys that verify tokens, in milliseconds.
-sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms Maximum time between two attempts to fetch those keys, in \
-milliseconds.
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms Milliseconds before fetching those keys is retried after a failure.
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms Maximum time between two attempts to fetch the keys that verify \
+tokens, in milliseconds.
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms Milliseconds before a failed attempt to fetch the keys that verify \
+tokens is retried.
 sasl.oauthbearer.jwks.endpoint.url URL of the keys that verify tokens.
 sasl.oauthbearer.jwt.retriever.class Java class that fetches tokens.
 sasl.oauthbearer.jwt.validator.class Java class that verifies tokens.
@@ -160,16 +163,16 @@ ssl.keymanager.algorithm Java algorithm that selects the client's key.
 ssl.keystore.certificate.chain Certificate chain of the client, in PEM.
 ssl.keystore.key Private key of the client, in PEM.
 ssl.keystore.location File with the client's certificate and private key.
-ssl.keystore.password Password of that file.
-ssl.keystore.type Format of that file: PKCS12, PEM, JKS or JCEKS; Java's keytool converts the last two.
+ssl.keystore.password Password of the key store file.
+ssl.keystore.type Format of the key store file: PKCS12, PEM, JKS or JCEKS; Java's keytool converts the last two.
 ssl.protocol TLS version of Java's SSL context.
 ssl.provider Java security provider of TLS.
 ssl.secure.random.implementation Random number generator of Java's TLS.
 ssl.trustmanager.algorithm Java algorithm that verifies certificates.
 ssl.truststore.certificates Trusted certificates, in PEM.
 ssl.truststore.location File with trusted certificates; default: the certificates that the system trusts.
-ssl.truststore.password Password of that file.
-ssl.truststore.type Format of that file: PKCS12, PEM, JKS or JCEKS; Java's keytool converts the last two.
+ssl.truststore.password Password of the trust store file.
+ssl.truststore.type Format of the trust store file: PKCS12, PEM, JKS or JCEKS; Java's keytool converts the last two.
 transaction.timeout.ms Milliseconds after which the broker aborts an open transaction.
 transaction.two.phase.commit.enable Whether transactions use two-phase commit with an external coordinator.
 transactional.id Id of the producer's transactions.
@@ -177,18 +180,18 @@ value.deserializer Java class that deserializes values.
 value.serializer Java class that serializes values.
 """
 
-_NOT_JAVA: Final = "these clients are not Java"
-_CHECKED_ELSEWHERE: Final = "brokers verify tokens, clients do not"
+_NOT_JAVA: Final = "these clients are not Java clients"
+_CHECKED_ELSEWHERE: Final = "brokers, not clients, verify tokens"
 _OLD_SPARK_CLIENTS: Final = "Spark uses the clients of Kafka 3.9, which do not support it"
 _MANAGED_TRANSACTIONS: Final = "exactly-once support manages transactions and transactional ids"
-_BYTES: Final = "records are bytes, which converters read and write"
+_RAW_BYTES: Final = "records are bytes, which converters read and write"
 _COMMITTED_PER_BATCH: Final = "offsets are committed after each batch"
-_RANGE: Final = "the group member uses the classic protocol and the range assignor"
-_RESOLVED: Final = "only a worker has config providers"
+_RANGE_ASSIGNOR: Final = "the group member uses the classic protocol and the range assignor"
+_NO_PROVIDERS: Final = "only a worker has config providers"
 
 # Clients (Producer, Consumer, Admin), a key or a prefix of keys, and the reason.
 _WITHOUT_EFFECT: Final = (
-    ("PCA", "config.providers", _RESOLVED),
+    ("PCA", "config.providers", _NO_PROVIDERS),
     ("P", "bootstrap.resolve.timeout.ms", _OLD_SPARK_CLIENTS),
     ("CA", "bootstrap.resolve.timeout.ms", _NOT_JAVA),
     ("P", "buffer.memory.allocation.strategy", _OLD_SPARK_CLIENTS),
@@ -218,18 +221,18 @@ _WITHOUT_EFFECT: Final = (
     ("A", "ssl.provider", _NOT_JAVA),
     ("A", "ssl.secure.random.implementation", _NOT_JAVA),
     ("A", "ssl.trustmanager.algorithm", _NOT_JAVA),
-    ("P", "key.serializer", _BYTES),
-    ("P", "value.serializer", _BYTES),
+    ("P", "key.serializer", _RAW_BYTES),
+    ("P", "value.serializer", _RAW_BYTES),
     ("P", "transactional.id", _MANAGED_TRANSACTIONS),
     ("P", "transaction.two.phase.commit.enable", _MANAGED_TRANSACTIONS),
     ("P", "metadata.recovery.rebootstrap.trigger.ms", _OLD_SPARK_CLIENTS),
-    ("C", "key.deserializer", _BYTES),
-    ("C", "value.deserializer", _BYTES),
+    ("C", "key.deserializer", _RAW_BYTES),
+    ("C", "value.deserializer", _RAW_BYTES),
     ("C", "auto.commit.interval.ms", _COMMITTED_PER_BATCH),
     ("C", "enable.auto.commit", _COMMITTED_PER_BATCH),
-    ("C", "group.protocol", _RANGE),
-    ("C", "group.remote.assignor", _RANGE),
-    ("C", "partition.assignment.strategy", _RANGE),
+    ("C", "group.protocol", _RANGE_ASSIGNOR),
+    ("C", "group.remote.assignor", _RANGE_ASSIGNOR),
+    ("C", "partition.assignment.strategy", _RANGE_ASSIGNOR),
     ("C", "interceptor.classes", "Spark reads the records and does not support interceptors"),
     ("C", "share.", "sinks are members of ordinary groups"),
 )
@@ -243,8 +246,8 @@ def client_texts() -> dict[str, str]:
 
 
 def no_effect_reason(owner: str, name: str) -> str:
-    """Return why a setting has no effect for a client (`P`, `C` or `A`); empty if it has an effect."""
-    rules = (
+    """Return the reason why a setting has no effect in a client (`P`, `C` or `A`), or an empty string."""
+    reasons = (
         reason for owners, prefix, reason in _WITHOUT_EFFECT if owner in owners and name.startswith(prefix)
     )
-    return next(rules, "")
+    return next(reasons, "")

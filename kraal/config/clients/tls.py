@@ -1,7 +1,7 @@
 """SSL contexts of clients and servers, created from `ssl.*` settings.
 
 A private key is written to a temporary file in a scratch directory, because `ssl` reads only files. The file has mode
-0600, is encrypted with a one-time password, and is deleted before the function returns.
+0600, is encrypted with a one-time password, and is deleted as soon as the context has loaded the key.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class AutoRestart:
     """The delay before the first restart within the window; doubled with each further restart."""
 
 
-_NONE: Final = AutoRestart()
+_DEFAULTS: Final = AutoRestart()
 
 _Declaration = tuple[str, ConfigType, Check, str, str, object]
 """Name, type, check, display name, description and default of a key."""
@@ -60,36 +60,36 @@ _DECLARATIONS: Final[tuple[_Declaration, ...]] = (
         AUTO_RESTART, ConfigType.STRING, one_of(*RestartScope), "Automatic Restart",
         ("What to restart automatically after a failure that may be temporary: nothing, as in Kafka Connect (none), "
          "failed tasks (task), or failed tasks and connectors (all)."),
-        _NONE.scope.value,
+        _DEFAULTS.scope.value,
     ),
     (
         AUTO_RESTART_MAX, ConfigType.INT, between(1, _MAX_RESTARTS), "Maximum Restarts",
         ("Maximum number of restarts of a task or connector within errors.auto.restart.window.ms; after the next "
          "failure it stays FAILED."),
-        _NONE.max_restarts,
+        _DEFAULTS.max_restarts,
     ),
     (
         AUTO_RESTART_WINDOW, ConfigType.LONG, between(1, _MAX_WINDOW_MS), "Restart Window",
         "Milliseconds for which a restart counts towards errors.auto.restart.max.",
-        int(_NONE.window_s * 1000),
+        int(_DEFAULTS.window_s * 1000),
     ),
     (
         AUTO_RESTART_BACKOFF, ConfigType.LONG, between(1, _MAX_BACKOFF_MS), "Restart Backoff",
         ("Milliseconds between a failure and the first restart. The delay doubles with each further restart within the "
          "window, up to five minutes, and is shortened by a random part of up to one half."),
-        int(_NONE.backoff_s * 1000),
+        int(_DEFAULTS.backoff_s * 1000),
     ),
 )  # fmt: skip
 
 SUPERVISION: Final = ConfigDef(
     Key(
         name=name, type=kind, default=None, validator=unless_null(check), importance=Importance.MEDIUM,
-        doc=f"{doc} {_DEFAULT_NOTE}", group=_GROUP, order=6 + at, width=Width.SHORT, display_name=title,
+        doc=f"{doc} {_DEFAULT_NOTE}", group=_GROUP, order=6 + index, width=Width.SHORT, display_name=title,
         source="Kraal",
     )
-    for at, (name, kind, check, title, doc, _) in enumerate(_DECLARATIONS)
+    for index, (name, kind, check, title, doc, _) in enumerate(_DECLARATIONS)
 )  # fmt: skip
-"""Keys of connectors. Connect does not have them, so responses contain only those that are in the config."""
+"""Keys of connectors. Connect does not have these keys, so responses contain only the keys that are in the config."""
 
 WORKER_SUPERVISION: Final = (
     *(
@@ -102,10 +102,10 @@ WORKER_SUPERVISION: Final = (
     Key(
         name=STALL_TIMEOUT, type=ConfigType.LONG, default=60_000, importance=Importance.LOW,
         validator=between(0, _MAX_STALL_MS), source="Kraal",
-        doc="Maximum time without progress, in milliseconds, of a step of a running task, such as a batch or a commit, "
-        "of a sink that reads no records while its backlog grows, of a sink without topics, and of the startup of a "
-        "task or connector. A task or connector without progress for longer is reported as stalled; its state does "
-        "not change. 0: no limit.",
+        doc="Milliseconds without progress after which a task or connector is reported as stalled; its state does not "
+        "change. Applies to each step of a running task, such as a batch or a commit; to the startup of a task or "
+        "connector; to a sink that reads no records while its backlog grows; and to a sink without topics. "
+        "0: no limit.",
     ),
 )  # fmt: skip
 """Keys of workers."""
@@ -118,11 +118,11 @@ def supervision_keys(config: Mapping[str, str | None]) -> list[Key]:
 
 def worker_policy(values: Mapping[str, object]) -> AutoRestart:
     """Return the policy of a worker's validated config."""
-    return _override_policy(_NONE, values)
+    return _override_policy(_DEFAULTS, values)
 
 
 def parse_policy(config: Mapping[str, str | None], worker: AutoRestart) -> AutoRestart:
-    """Return the effective policy of a connector; never raises.
+    """Return the effective policy of a connector. Never raises.
 
     Unresolved variables are ignored, and so are invalid values, which can only come from outside the REST API.
     """

@@ -28,19 +28,19 @@ _MAX_RECORDS: Final = 10_000_000
 _MAX_LINGER_MS: Final = 60_000
 _GROUP: Final = "Batches"
 _SAFE_PREFIXES: Final = ("spark.sql.avro.", "spark.sql.files.", "spark.sql.orc.", "spark.sql.parquet.")
-"""Prefixes of Spark session settings that a connector may override: they only affect how it reads and writes files."""
+"""Prefixes of the Spark session settings that a connector may override; these only affect reading and writing files."""
 _POLL_DOC: Final = "Interval at which an idle task polls for new data, in milliseconds."
 _LINGER_DOC: Final = (
-    "Maximum time from a source's small batch to its next poll, in milliseconds. The more small batches the worker "
-    "writes per second, the longer its tasks wait, up to this, so that batches become larger and cost less. "
+    "Maximum time that a source waits between a small batch and its next poll, in milliseconds. The more small batches "
+    "the worker writes per second, the longer its tasks wait, so that batches become larger and cheaper. "
     "0: poll immediately. "
-    f"Sources with exactly-once delivery wait up to {TRANSACTION_LINGER_MS} if it is not set: each small batch is a "
-    "transaction, unless the connector has transaction.boundary=interval."
+    f"If this setting is absent, sources with exactly-once delivery wait up to {TRANSACTION_LINGER_MS} ms, because "
+    "each small batch is a transaction unless the connector has transaction.boundary=interval."
 )
-_MAX_DOC: Final = (
-    "Maximum number of records in a batch. A failure repeats at most one batch, and a rebalance or a stop waits for at "
-    "most one. Applies to sinks, to MirrorSource in batches, and to plugins that read it from their context. Sources "
-    "of files limit batches by bytes, and the result of a table query is one batch."
+_MAX_RECORDS_DOC: Final = (
+    "Maximum number of records in a batch. After a failure, at most one batch is repeated; a rebalance or a stop waits "
+    "for at most one batch. Applies to sinks, to MirrorSource with batches, and to plugins that read this setting from "
+    "their context. File sources limit batches by bytes, and the result of a table query is one batch."
 )
 
 
@@ -74,28 +74,28 @@ _CHECKS: Final[Mapping[str, Rule]] = {
     MAX_RECORDS: between(1, _MAX_RECORDS),
 }
 
-_POLL: Final = Key(
+_POLL_KEY: Final = Key(
     name=POLL_INTERVAL, type=ConfigType.LONG, default=None, validator=unless_null(_CHECKS[POLL_INTERVAL]),
     importance=Importance.LOW, doc=f"{_POLL_DOC} A sink with this setting is polled even if it could wait for records. "
         "Default: the plugin's value, or else the worker's.",
     group=_GROUP, order=0, width=Width.SHORT, display_name="Poll Interval", source="Kraal",
 )  # fmt: skip
-_LINGER: Final = Key(
+_LINGER_KEY: Final = Key(
     name=LINGER, type=ConfigType.LONG, default=None, validator=unless_null(_CHECKS[LINGER]),
     importance=Importance.LOW, doc=f"{_LINGER_DOC} Default: the worker's value.",
     group=_GROUP, order=1, width=Width.SHORT, display_name="Batch Linger", source="Kraal",
 )  # fmt: skip
-_MAX: Final = Key(
+_MAX_RECORDS_KEY: Final = Key(
     name=MAX_RECORDS, type=ConfigType.INT, default=None, validator=unless_null(_CHECKS[MAX_RECORDS]),
-    importance=Importance.LOW, doc=f"{_MAX_DOC} Default: the worker's value.",
+    importance=Importance.LOW, doc=f"{_MAX_RECORDS_DOC} Default: the worker's value.",
     group=_GROUP, order=2, width=Width.SHORT, display_name="Maximum Batch Size", source="Kraal",
 )  # fmt: skip
-BATCHES: Final = ConfigDef([_POLL, _LINGER, _MAX])
-"""Keys of connectors. Connect does not have them, so responses contain only those that are in the config."""
+BATCHES: Final = ConfigDef([_POLL_KEY, _LINGER_KEY, _MAX_RECORDS_KEY])
+"""Keys of connectors. Connect does not have these keys, so responses contain only the keys that are in the config."""
 
 SQL_FAMILY: Final = Family(
     prefix=SPARK_SQL,
-    doc="Settings of Spark's session for this connector only; they override the worker's. Allowed are "
+    doc="Settings of Spark's session for this connector only; they override the worker's. Allowed settings: "
     + ", ".join(f"`{prefix}*`" for prefix in _SAFE_PREFIXES)
     + ", except those that name classes.",
 )
@@ -103,8 +103,8 @@ SQL_FAMILY: Final = Family(
 WORKER_BATCHES: Final = (
     Key(
         name=POLL_INTERVAL, type=ConfigType.LONG, default=DEFAULT_POLL_MS, validator=_CHECKS[POLL_INTERVAL],
-        importance=Importance.LOW, doc=f"{_POLL_DOC} It grows if idle tasks would poll over 1,000 times per second. "
-        "Connectors can override it.", source="Kraal",
+        importance=Importance.LOW, doc=f"{_POLL_DOC} The worker lengthens it if idle tasks would poll more than "
+        "1,000 times per second. Connectors can override it.", source="Kraal",
     ),
     Key(
         name=LINGER, type=ConfigType.LONG, default=DEFAULT_LINGER_MS, validator=_CHECKS[LINGER],
@@ -112,7 +112,7 @@ WORKER_BATCHES: Final = (
     ),
     Key(
         name=MAX_RECORDS, type=ConfigType.INT, default=DEFAULT_MAX_RECORDS, validator=_CHECKS[MAX_RECORDS],
-        importance=Importance.LOW, doc=f"{_MAX_DOC} Connectors can override it.", source="Kraal",
+        importance=Importance.LOW, doc=f"{_MAX_RECORDS_DOC} Connectors can override it.", source="Kraal",
     ),
 )  # fmt: skip
 """Keys of workers."""
@@ -136,13 +136,13 @@ def parse_batches(
 ) -> Batches:
     """Return the effective settings of a connector's tasks. Never raises; invalid values are ignored.
 
-    `transactional` is set for a source with exactly-once delivery.
+    `transactional` must be true for a source with exactly-once delivery.
     """
-    poll_ms = _parse_number(config, _POLL)
-    max_records = _parse_number(config, _MAX) or _parse_number(worker, _MAX)
-    linger_ms = _parse_number(config, _LINGER)
+    poll_ms = _parse_number(config, _POLL_KEY)
+    max_records = _parse_number(config, _MAX_RECORDS_KEY) or _parse_number(worker, _MAX_RECORDS_KEY)
+    linger_ms = _parse_number(config, _LINGER_KEY)
     if linger_ms is None:
-        linger_ms = _parse_number(worker, _LINGER)
+        linger_ms = _parse_number(worker, _LINGER_KEY)
     if linger_ms is None:
         linger_ms = TRANSACTION_LINGER_MS if transactional else DEFAULT_LINGER_MS
     return Batches(

@@ -21,9 +21,9 @@ DEFAULTS: Final = {
 class ConverterSettings(NamedTuple):
     """The class and settings of a connector's converter."""
 
-    name: str
+    class_name: str
     """The class or alias, trimmed."""
-    own: dict[str, str]
+    settings: dict[str, str]
     """The converter's settings, without the prefix of its role."""
 
 

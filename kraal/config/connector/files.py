@@ -1,6 +1,7 @@
-"""Reader for a standalone worker's connector files: flat JSON, a create request, or properties, detected by content.
+"""Reader for a standalone worker's connector files.
 
-The formats are tried in this order, regardless of the file's name.
+A file contains flat JSON, a create request or properties. These formats are tried in this order, regardless of the
+file's name.
 Source: KIP-980; ConnectStandalone.parseConnectorConfigurationFile (Kafka 4.4.0).
 """
 
@@ -38,7 +39,7 @@ class ConnectorFile:
 
 
 def parse_initial_state(text: str) -> TargetState:
-    """Parse `initial_state`, in any letter case. Raises BadRequest with the allowed states."""
+    """Parse the value of `initial_state`, ignoring case. Raises BadRequest with the allowed states."""
     state = _STATES.get(text.upper())
     if state is None:
         allowed = ", ".join(_STATES)
@@ -54,7 +55,7 @@ def read_connector_file(path: str | Path) -> ConnectorFile:
 
 
 def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
-    """Parse the text of a connector file; `path` is for error messages. Raises BadRequest."""
+    """Parse the text of a connector file; `path` appears in error messages. Raises BadRequest."""
     json_error = ""
     try:
         # As in Java, numbers keep their text: 1.50 stays 1.50.
@@ -64,7 +65,7 @@ def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
     except RecursionError:
         content, json_error = None, " (it looks like JSON, but is nested too deeply)"
     if isinstance(content, dict):
-        flat_config = _flatten_config(content)
+        flat_config = _parse_flat_config(content)
         if flat_config is not None:
             return _make_file(flat_config, path, "")
         if "config" in content:
@@ -77,7 +78,7 @@ def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
     return _make_file(config, path, json_error if text.lstrip().startswith("{") else "")
 
 
-def _flatten_config(content: Mapping[str, object]) -> dict[str, str | None] | None:
+def _parse_flat_config(content: Mapping[str, object]) -> dict[str, str | None] | None:
     """Return the values of an object as strings; None if any value is an object or an array."""
     if any(isinstance(value, (dict, list)) for value in content.values()):
         return None
@@ -103,7 +104,7 @@ def _make_file(config: Mapping[str, str | None], path: str | Path, remark: str) 
 def _parse_create_request(content: Mapping[str, object], path: str | Path) -> ConnectorFile:
     """Parse the body of `POST /connectors`; unknown fields are ignored."""
     config_object = content["config"]
-    config = _flatten_config(config_object) if isinstance(config_object, dict) else None
+    config = _parse_flat_config(config_object) if isinstance(config_object, dict) else None
     if config is None:
         reason = (
             _describe_nested(config_object)

@@ -1,4 +1,4 @@
-"""The keys of Java plugins: the keys of workers, and `plugins.jvm` of connectors, which overrides the worker's."""
+"""Config keys of workers for Java plugins, and `plugins.jvm` of connectors, which overrides the worker's value."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONNECTOR_JAVA: Final = ConfigDef([
         "worker in a separate JVM (own). Ignored by connectors in Python. Default: the worker's value.",
     ),
 ])  # fmt: skip
-"""Keys of connectors. Connect does not have them, so responses contain only those that are in the config."""
+"""Keys of connectors. Connect does not have these keys, so responses contain only the keys that are in the config."""
 
 
 def java_keys(config: Mapping[str, str | None]) -> list[Key]:

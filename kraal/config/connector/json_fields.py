@@ -19,8 +19,8 @@ _OFFSET_FIELDS: Final = ("partition", "offset")
 _MAX_DEPTH: Final = 100
 """Maximum nesting of partition and offset values; Python's own limit depends on the call stack."""
 _MAX_DIGITS: Final = 1000
-"""Maximum length of a number, because Python does not parse very long ones."""
-_HALF_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""Maximum length of a number, because Python does not parse integers with thousands of digits."""
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class Number(str):
@@ -43,9 +43,9 @@ def parse_offset_pairs(offsets: Any, field: str) -> list[Pair]:
     if not offsets:
         raise BadRequest(_NO_OFFSETS)
     pairs: list[Pair] = []
-    for number, each in enumerate(offsets):
-        description = f"{field}[{number}]"
-        fields = read_record(each, description, _OFFSET_FIELDS)
+    for index, pair in enumerate(offsets):
+        description = f"{field}[{index}]"
+        fields = read_record(pair, description, _OFFSET_FIELDS)
         pairs.append(
             (_read_fields(fields, "partition", description), _read_fields(fields, "offset", description))
         )
@@ -59,8 +59,8 @@ def _read_fields(record: dict[str, Any], name: str, description: str) -> dict[st
         return None
     fields = read_object(value, f"Field {name} of {description}")
     return {
-        check_surrogates(key, f"A key in {description}"): _convert_numbers(each, description)
-        for key, each in fields.items()
+        check_surrogates(key, f"A key in {description}"): _convert_numbers(member, description)
+        for key, member in fields.items()
     }
 
 
@@ -82,13 +82,13 @@ def _convert_numbers(value: Any, description: str, depth: int = 0) -> Json:
         case str():
             return check_surrogates(value, f"A string in {description}")
         case list():
-            return [_convert_numbers(each, description, depth + 1) for each in value]
+            return [_convert_numbers(element, description, depth + 1) for element in value]
         case dict():
             return {
                 check_surrogates(key, f"A key in {description}"): _convert_numbers(
-                    each, description, depth + 1
+                    member, description, depth + 1
                 )
-                for key, each in value.items()
+                for key, member in value.items()
             }
         case _:
             scalar: Json = value
@@ -115,18 +115,18 @@ def read_object(value: Any, description: str) -> dict[str, Any]:
 
 def check_surrogates(text: str, description: str) -> str:
     """Return `text` if it can be encoded as UTF-8. Raises BadRequest."""
-    if _HALF_SURROGATE.search(text):
+    if _SURROGATE.search(text):
         raise BadRequest(f"{description} contains an unpaired surrogate: {json.dumps(text)}")
     return text
 
 
 def json_type(value: Any) -> str:
     """Return the type of a JSON value, for error messages."""
-    kinds: list[tuple[type, str]] = [
+    type_names: list[tuple[type, str]] = [
         (dict, "an object"),
         (list, "an array"),
         (bool, "a boolean"),
         (Number, "a number"),
         (str, "a string"),
     ]
-    return next((name for kind, name in kinds if isinstance(value, kind)), "null")
+    return next((name for cls, name in type_names if isinstance(value, cls)), "null")

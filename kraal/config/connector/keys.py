@@ -1,4 +1,4 @@
-"""The keys of all connectors, in addition to the plugin's own. Source: ConnectorConfig (Kafka 4.4.0).
+"""The config keys that all connectors have, in addition to those of the plugin. Source: ConnectorConfig (Kafka 4.4.0).
 
 `CONNECTOR` contains the keys without a worker's defaults. `kraal.plugins.validation.validate` adds these defaults: the
 worker's converters, and the installed version for each `….plugin.version`.
@@ -131,7 +131,7 @@ ERROR_KEYS: Final = ConfigDef([
     _key(
         "errors.retry.timeout", _LONG, _MEDIUM, _M, "Retry Timeout for Errors", default=0, order=1,
         group=ERRORS,
-        doc="How long to retry a failed operation, in milliseconds; 0: no retries, -1: without a limit.",
+        doc="How long to retry a failed operation, in milliseconds. 0 disables retries; -1 retries without a limit.",
     ),
     _key(
         "errors.retry.delay.max.ms", _LONG, _MEDIUM, _M, "Maximum Delay Between Retries for Errors",
@@ -150,8 +150,8 @@ ERROR_KEYS: Final = ConfigDef([
     _key(
         "errors.log.include.messages", _BOOLEAN, _MEDIUM, _S, "Log Error Details", default=False, order=5,
         group=ERRORS,
-        doc="Whether to include the record in the log, which can expose its contents; otherwise only its topic, "
-        "partition and offset.",
+        doc="Whether to log the contents of the record, which may be confidential, in addition to its topic, partition "
+        "and offset.",
     ),
 ])  # fmt: skip
 """The keys for the handling of record errors."""

@@ -32,7 +32,7 @@ DEAD_LETTERS: Final = ConfigDef(
             name=DLQ_TOPIC,
             type=ConfigType.STRING,
             default="",
-            doc="Topic for records that could not be processed; empty: no topic.",
+            doc="Topic for records that could not be processed. If empty, there are no dead letters.",
             group=ERRORS,
             order=6,
             width=Width.MEDIUM,
@@ -54,7 +54,7 @@ DEAD_LETTERS: Final = ConfigDef(
             name="errors.deadletterqueue.context.headers.enable",
             type=ConfigType.BOOLEAN,
             default=False,
-            doc="Whether to add headers to dead letters that describe the error and the origin of the record.",
+            doc="Whether to add headers that describe the error and the record's origin to dead letters.",
             group=ERRORS,
             order=8,
             width=Width.MEDIUM,
@@ -105,7 +105,7 @@ SINK_FAMILIES: Final = (
         doc="Settings of the connector's admin client, which reads and changes the offsets of its consumer group.",
     ),
     Family(
-        prefix=PRODUCER_OVERRIDE, doc="Settings of the producer of dead letters.",
+        prefix=PRODUCER_OVERRIDE, doc="Settings of the producer that writes dead letters.",
     ),
 )  # fmt: skip
 """Families of keys of sink connectors, by prefix."""

@@ -54,7 +54,7 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.SHORT,
             display_name="Exactly once support",
             source="SourceConnectorConfig.EXACTLY_ONCE_SUPPORT_CONFIG",
-            no_effect=f"{_TRANSACTIONS_ONLY}, which reject required in a cluster",
+            no_effect=f"{_TRANSACTIONS_ONLY}; distributed workers reject the value required",
         ),
         Key(
             name=TRANSACTION_BOUNDARY,
@@ -68,7 +68,7 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.SHORT,
             display_name="Transaction Boundary",
             source="SourceConnectorConfig.TRANSACTION_BOUNDARY_CONFIG",
-            no_effect=f"{_TRANSACTIONS_ONLY}; a cluster rejects connector",
+            no_effect=f"{_TRANSACTIONS_ONLY}; distributed workers reject the value connector",
         ),
         Key(
             name=BOUNDARY_INTERVAL,
@@ -76,8 +76,8 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             default=None,
             validator=unless_null(at_least(0)),
             importance=Importance.LOW,
-            doc="Interval of transactions if transaction.boundary is interval, in milliseconds; default: the worker's "
-            "offset.flush.interval.ms.",
+            doc="Interval between commits of transactions if transaction.boundary is interval, in milliseconds; "
+            "default: the worker's offset.flush.interval.ms.",
             group=_EXACTLY_ONCE,
             order=4,
             width=Width.SHORT,
@@ -105,15 +105,15 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
 SOURCE_FAMILIES: Final = (
     Family(
         prefix="errors.deadletterqueue.",
-        doc="As for sinks. Kafka Connect has these keys only for sinks and ignores them in configs of sources.",
+        doc="The same keys as for sinks. Kafka Connect ignores them in configs of sources.",
     ),
     Family(
         prefix=TOPIC_CREATION, rest="GROUP.SETTING",
-        doc="Settings of new topics of the group GROUP: include and exclude are lists of regular expressions that "
-        "match the whole names of its topics; partitions and replication.factor, where -1 is the broker's "
-        "default; and any topic setting. The group default contains all other topics; it must set partitions and "
-        "replication.factor, which the other groups inherit. Without any topic.creation.* key, brokers create "
-        "topics if they are configured to do so.",
+        doc="Settings of the topic group GROUP. include and exclude are lists of regular expressions that match "
+        "whole topic names. partitions and replication.factor apply to new topics; -1 is the broker's default. Any "
+        "topic setting is also allowed. The group default contains all topics that match no other group; it must set "
+        "partitions and replication.factor, which the other groups inherit. Without any topic.creation.* key, brokers "
+        "create topics if they are configured to do so.",
     ),
     Family(prefix=PRODUCER_OVERRIDE, doc="Settings of the connector's producers; they override the worker's."),
     Family(

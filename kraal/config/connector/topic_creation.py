@@ -116,7 +116,10 @@ def read_rules(config: Mapping[str, str]) -> TopicRules | None:
 
 
 def read_enabled_rules(worker: Mapping[str, str], config: Mapping[str, str]) -> TopicRules | None:
-    """Read the rules; None if the worker disables them. Source: Worker.sourceConnectorTopicCreationEnabled."""
+    """Read the rules; None if the worker disables topic creation.
+
+    Source: Worker.sourceConnectorTopicCreationEnabled.
+    """
     enabled = parse_value(ENABLE, worker.get(ENABLE, "true"), ConfigType.BOOLEAN)
     return read_rules(config) if enabled else None
 
@@ -132,20 +135,20 @@ def _read_group(
     values = {value.name: value for value in _group_keys(prefix, default).validate(config)}
     errors += [error for value in values.values() for error in value.errors]
 
-    def number(key: str) -> int:
+    def read_number(key: str) -> int:
         value = values[prefix + key].value
         return value if isinstance(value, int) else BROKER_DEFAULT
 
-    def expression(key: str) -> Pattern:
+    def read_pattern(key: str) -> Pattern:
         value = values.get(prefix + key)
         return compile_pattern("" if value is None or value.errors else "|".join(as_strings(value.value)))
 
     return TopicGroup(
         name=name,
-        include=expression(_INCLUDE),
-        exclude=expression(_EXCLUDE),
-        partitions=number(_PARTITIONS),
-        replication_factor=number(_REPLICAS),
+        include=read_pattern(_INCLUDE),
+        exclude=read_pattern(_EXCLUDE),
+        partitions=read_number(_PARTITIONS),
+        replication_factor=read_number(_REPLICAS),
         settings={
             key.removeprefix(prefix): value
             for key, value in config.items()
@@ -198,9 +201,9 @@ def _check_positive(name: str, value: object, reason: str) -> str | None:
 
 @rule("regular expressions")
 def _check_expressions(name: str, value: object) -> str | None:
-    """Require regular expressions that are valid one by one and joined by `|`; the error detail is Python's."""
+    """Require expressions that are valid individually and when joined by `|`. The error detail is Python's."""
     entries = as_strings(value)
-    for each in (*entries, "|".join(entries)):
-        if (reason := find_pattern_error(each)) is not None:
+    for expression in (*entries, "|".join(entries)):
+        if (reason := find_pattern_error(expression)) is not None:
             return invalid(name, java_text(value), f"Syntax error in regular expression: {reason}")
     return None

@@ -12,7 +12,7 @@ from kraal.core.ids import Config
 
 
 def trim_config(config: Config) -> dict[str, str]:
-    """Return a resolved config without null values, with trimmed values of Connect's own keys.
+    """Return a resolved config without its null values. The values of Connect's own keys are trimmed.
 
     `name` and `connector.class` are not trimmed, as in Connect. Plugins trim their own values.
     Source: ConfigDef.parseType (Kafka 4.4.0).

@@ -23,7 +23,7 @@ class Characters:
 
     @classmethod
     def of(cls, *ranges: tuple[int, int]) -> Self:
-        """Return the set of these ranges, which may overlap and be in any order."""
+        """Return the set of characters in `ranges`, which may overlap and be in any order."""
         return cls(tuple(_merge(ranges)))
 
     def __or__(self, other: Self) -> Self:
@@ -51,7 +51,7 @@ class Characters:
 
     @override
     def __str__(self) -> str:
-        """Return the set in Python's syntax, as one unit that can be repeated."""
+        """Return the set in Python's syntax, as an expression that can be followed by a quantifier."""
         if len(self.ranges) == 1 and self.ranges[0][0] == self.ranges[0][1]:
             return re.escape(chr(self.ranges[0][0]))
         is_complement = bool(self.ranges) and self.ranges[-1][1] == sys.maxunicode and self.ranges[0][0] > 0

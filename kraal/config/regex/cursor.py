@@ -27,7 +27,7 @@ class Cursor:
     """A position in an expression, and the flags that apply there."""
 
     def __init__(self, text: str, flags: str = "") -> None:
-        r"""`text` is an expression whose quotes (`\Q…\E`) are expanded; `flags` are the initial flags."""
+        r"""Start at the first character of `text`, with the initial `flags`. Quotes (`\Q…\E`) must be expanded."""
         self.text = text
         self.at = 0
         self.flags = frozenset(flags)
@@ -37,7 +37,7 @@ class Cursor:
         return flag in self.flags
 
     def peek(self) -> str:
-        """Return the next character, or "" at the end; with COMMENTS, skip white space and comments before it."""
+        """Return the next character, or "" at the end. With COMMENTS, skip white space and comments first."""
         while self.has(COMMENTS) and (char := self.raw()) and char in _SPACES + "#":
             if char == "#":
                 self._skip_line()
@@ -55,11 +55,11 @@ class Cursor:
         return self.peek()
 
     def error(self, message: str, at: int | None = None) -> re.error:
-        """Return an error at this position or another."""
+        """Return an error at position `at`, or at the current position."""
         return re.error(message, self.text, self.at if at is None else at)
 
     def parse_set_escape(self) -> Characters | None:
-        r"""Parse an escape of a set, such as `\d` or `\p{Alpha}`; None for another escape. Raises re.error."""
+        r"""Parse an escape of a set, such as `\d` or `\p{Alpha}`; return None for another escape. Raises re.error."""
         kind = self.raw(1)
         if kind and kind in "pP":
             return self._parse_property(is_negated=kind == "P")

@@ -1,6 +1,6 @@
 r"""Java's predefined character classes, such as `\p{Alpha}` and `\d`.
 
-Unicode categories are limited to ASCII, because topic names are.
+Unicode categories are limited to ASCII, because topic names contain only ASCII characters.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class _Set:
         self._characters: Characters | None = None
         """The set before the position; None if no element has been parsed."""
         self._singles = Characters()
-        """Single characters. Java adds all of them at `&&` and at the end if there are new single characters."""
+        """All single characters so far. As in Java, new ones are added to the set only at `&&` and at the end."""
         self._has_new_singles = False
         self._last: Characters | None = None
         """The element before `&&`; also the right side if nothing follows `&&`."""
@@ -128,7 +128,7 @@ class _Set:
 
     def _add_single(self, code: int) -> None:
         characters = self._both_cases(one_character(code))
-        if code > _LAST_LATIN_1:  # Java adds these immediately
+        if code > _LAST_LATIN_1:  # Java adds characters above Latin-1 immediately
             self._add(characters)
             return
         self._singles |= characters

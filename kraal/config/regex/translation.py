@@ -18,10 +18,10 @@ _COUNT: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
 _QUOTE: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)|\\.|[^\\]+|\\", re.DOTALL)
 _FLAGS: Final = re.compile(r"([imsdux]*)(?:-([imsdux]*))?([:)])")
 _GROUP: Final = re.compile(r"\?(?:[:=!>]|<[=!])")
-_NAMED: Final = re.compile(r"\?<([a-zA-Z][a-zA-Z0-9]*)>")
+_NAMED_GROUP: Final = re.compile(r"\?<([a-zA-Z][a-zA-Z0-9]*)>")
 _REFERENCE: Final = re.compile(r"\\k<([a-zA-Z][a-zA-Z0-9]*)>")
 _ASSERTIONS: Final = {"A": r"\A", "z": r"\Z", "Z": r"(?=\n?\Z)", "b": r"\b", "B": r"\B"}
-_SCOPED: Final = {"^": "m", "$": "m", ".": "s"}
+_SCOPED_FLAGS: Final = {"^": "m", "$": "m", ".": "s"}
 """The flag of Python and Java that changes the meaning of each of these characters."""
 
 
@@ -38,7 +38,7 @@ class _Translation:
         self._out: list[str] = []
         self._outer_flags: list[frozenset[str]] = []
         """For each open group, the flags that apply after it."""
-        self._groups = 0
+        self._group_count = 0
         self._after_flags = False
         """Whether the position follows `(?i)`, which cannot be repeated."""
 
@@ -75,8 +75,8 @@ class _Translation:
             if self._outer_flags:
                 cursor.flags = self._outer_flags.pop()
             self._out.append(char)
-        elif char in _SCOPED:
-            flag = _SCOPED[char]
+        elif char in _SCOPED_FLAGS:
+            flag = _SCOPED_FLAGS[char]
             self._out.append(f"(?{flag}:{char})" if cursor.has(flag) else char)
         elif char == "|":
             self._out.append(char)
@@ -110,11 +110,15 @@ class _Translation:
             self._add_literal(cursor.parse_character_escape())
 
     def _translate_numbered_reference(self) -> None:
-        r"""Translate `\1`; further digits belong to it if such a group exists."""
+        r"""Translate a reference such as `\1`. Further digits belong to it if a group with that number exists."""
         cursor = self._cursor
         number = int(cursor.raw(1))
         cursor.at += 2
-        while (digit := cursor.peek()) and digit in "0123456789" and number * 10 + int(digit) <= self._groups:
+        while (
+            (digit := cursor.peek())
+            and digit in "0123456789"
+            and number * 10 + int(digit) <= self._group_count
+        ):
             number = number * 10 + int(digit)
             cursor.at += 1
         self._add_reference(f"\\{number}")
@@ -125,14 +129,14 @@ class _Translation:
     def _open_group(self) -> None:
         cursor, start = self._cursor, self._cursor.at
         if cursor.next() != "?":
-            self._groups += 1
+            self._group_count += 1
             self._push("(")
         elif group := _GROUP.match(cursor.text, cursor.at):
             cursor.at = group.end()
             self._push(f"({group[0]}")
-        elif named_group := _NAMED.match(cursor.text, cursor.at):
+        elif named_group := _NAMED_GROUP.match(cursor.text, cursor.at):
             cursor.at = named_group.end()
-            self._groups += 1
+            self._group_count += 1
             self._push(f"(?P<{named_group[1]}>")
         elif flags := _FLAGS.match(cursor.text, cursor.at + 1):
             cursor.at = flags.end()
@@ -153,10 +157,10 @@ class _Translation:
 
 
 def _expand_quotes(text: str) -> str:
-    r"""Replace `\Q…\E` in an expression by escapes of single characters."""
+    r"""Replace `\Q…\E` in an expression with escapes of single characters."""
     return _QUOTE.sub(lambda match: match[0] if match[1] is None else _quote_literally(match[1]), text)
 
 
 def _quote_literally(text: str) -> str:
-    # Digits are escaped too, because they would continue a number or reference before them.
+    # Digits are escaped too, because they would otherwise extend a preceding number or reference.
     return "".join(f"\\x{{{ord(char):x}}}" for char in text)

@@ -1,8 +1,8 @@
 """Basic authentication of the REST API, configured as in Kafka Connect: a REST extension, a JAAS file, a user file.
 
 `rest.extension.classes` names Connect's BasicAuthSecurityRestExtension. The path of the JAAS file is in `KAFKA_OPTS`,
-as for a JVM, or in `java.security.auth.login.config` in the worker's file. Its entry KafkaConnect has a
-PropertyFileLoginModule with the option `file`, the path of a properties file with a line `user=password` for each user.
+as for a JVM, or in `java.security.auth.login.config` in the worker's file. The entry KafkaConnect of the JAAS file must
+have a PropertyFileLoginModule. Its option `file` is the path of a properties file with a line `user=password` per user.
 All files are read once, at startup. Any error aborts startup, so that a worker never runs without the configured
 authentication.
 Source: BasicAuthSecurityRestExtension, JaasBasicAuthFilter, PropertyFileLoginModule (Kafka 4.3.0).
@@ -44,7 +44,7 @@ class BasicAuth:
     def authenticate(self, authorization: str | None) -> bool:
         """Return whether an `Authorization` header has valid credentials.
 
-        An unknown user takes the same time as a wrong password.
+        The check takes the same time for an unknown user as for a wrong password.
         """
         login = _parse_credentials(authorization)
         if login is None:
@@ -59,7 +59,7 @@ class BasicAuth:
 
 
 def parse_user(authorization: str | None) -> str | None:
-    """Return the user in an `Authorization` header, or None if there is none."""
+    """Return the user in an `Authorization` header, or None if the header has no credentials."""
     login = _parse_credentials(authorization)
     return None if login is None else login[0]
 
@@ -89,20 +89,22 @@ def _find_jaas_file(raw: Mapping[str, str], environment: Mapping[str, str]) -> t
         return JAAS_FILE, path
     jaas_file = kafka_opts_property(JAAS_FILE, environment)
     if not jaas_file:
-        reason = f"it needs a JAAS file: set {JAAS_FILE}, or KAFKA_OPTS=-D{JAAS_FILE}=FILE in the environment"
+        reason = (
+            f"it requires a JAAS file: set {JAAS_FILE}, or KAFKA_OPTS=-D{JAAS_FILE}=FILE in the environment"
+        )
         raise _config_invalid(EXTENSIONS, _NAMES[-1], reason)
     return f"{JAAS_FILE} in KAFKA_OPTS", jaas_file
 
 
 def _find_login_module(entries: Mapping[str, tuple[LoginModule, ...]], key: str, path: str) -> LoginModule:
-    entry = next((each for each in _ENTRIES if each in entries), None)
+    entry = next((name for name in _ENTRIES if name in entries), None)
     if entry is None:
-        raise _config_invalid(key, path, f"it has no entry {_ENTRIES[0]}")
+        raise _config_invalid(key, path, f"the file has no entry {_ENTRIES[0]}")
     modules = entries[entry]
     if [module.name for module in modules] != [_MODULE]:
         names = ", ".join(module.name for module in modules) or "none"
         raise _config_invalid(
-            key, path, f"its entry {entry} must have one login module, {_MODULE}, but has {names}"
+            key, path, f"entry {entry} must have exactly one login module, {_MODULE}, but has {names}"
         )
     return modules[0]
 
@@ -111,11 +113,11 @@ def _read_users(module: LoginModule, key: str, path: str) -> Mapping[str, Passwo
     file = trim(module.options.get("file", ""))
     if not file:
         raise _config_invalid(
-            key, path, f"its {_MODULE} needs the option file, the path of a file with lines user=password"
+            key, path, f"{_MODULE} requires the option file, the path of a file with lines user=password"
         )
     if "${" in file:
         raise _config_invalid(
-            key, path, f"the file of its {_MODULE} is '{file}', but only Java replaces ${{…}}"
+            key, path, f"the option file of {_MODULE} is '{file}', but variables ${{…}} are not supported"
         )
     description = "credentials file"
     try:
@@ -140,11 +142,12 @@ def _config_invalid(key: str, value: str, reason: str) -> ConfigInvalid:
 
 def _parse_credentials(header: str | None) -> tuple[str, str] | None:
     """Return the user and password in a header; None if one of them is missing. Source: BasicAuthCredentials."""
-    method, blank, encoded = (header or "").partition(" ")
-    if not blank or method.lower() != "basic":
+    method, space, encoded_credentials = (header or "").partition(" ")
+    if not space or method.lower() != "basic":
         return None
     try:
-        text = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode("utf-8", "replace")
+        padding = "=" * (-len(encoded_credentials) % 4)
+        text = base64.b64decode(encoded_credentials + padding, validate=True).decode("utf-8", "replace")
     except (binascii.Error, ValueError):
         return None
     user, colon, password = text.partition(":")

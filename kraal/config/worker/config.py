@@ -46,7 +46,7 @@ from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import WorkerId
 
 ResolveVariables = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""Replaces variables by the values of config providers."""
+"""Replaces variables with the values of config providers."""
 
 _MIN_SIMILARITY: Final = 0.75
 """The minimum similarity at which one key is assumed to be a misspelling of another."""
@@ -79,7 +79,7 @@ class WorkerConfig:
     topic_tracking_reset: bool
     topic_creation: bool
     override_policy: WorkerPolicy
-    """The override policy. If it is a class in `plugin.path`, the policy `None` until plugins are loaded."""
+    """The override policy; `OverridePolicy.NONE` for a class in `plugin.path` until plugins are loaded."""
     metrics_endpoint: bool
     """Whether `GET /metrics` is enabled."""
     tracing: bool
@@ -98,7 +98,7 @@ class WorkerConfig:
     waiting_max: int
     """Maximum number of REST requests that may wait for one component of the worker."""
     bodies_max_bytes: int
-    """Maximum total size of the bodies of unanswered requests."""
+    """Maximum total size of the bodies of pending requests."""
     history_max_bytes: int
     """Maximum memory for the history that the REST API returns; 0 if no history is recorded."""
     test_control_port: int | None
@@ -175,8 +175,8 @@ class ValidatedProperties:
     def raise_errors(self) -> None:
         """Raise ConfigInvalid if there are errors."""
         if self.errors:
-            unknown = [name for name in self.raw if name not in self.values]
-            errors = [_suggest_misspelled(error, unknown) for error in self.errors]
+            unknown_keys = [name for name in self.raw if name not in self.values]
+            errors = [_suggest_misspelled(error, unknown_keys) for error in self.errors]
             text = "\n".join(errors)
             raise ConfigInvalid(f"The worker's configuration is invalid:\n{text}", errors)
 
@@ -266,36 +266,36 @@ def worker_fields(properties: ValidatedProperties, warnings: Iterable[str]) -> d
 @cache
 def own_client_keys() -> frozenset[str]:
     """Return the keys that configure the worker's own clients; they have no prefix."""
-    shared = {key.name for key in WORKER} - {"client.dns.lookup"}
-    return frozenset(key.name for key in client_def("admin")) - shared
+    worker_keys = {key.name for key in WORKER} - {"client.dns.lookup"}
+    return frozenset(key.name for key in client_def("admin")) - worker_keys
 
 
-def _suggest_misspelled(error: str, unknown: Iterable[str]) -> str:
-    """Add the unknown key that is probably a misspelling of the missing key to an error about a missing key."""
+def _suggest_misspelled(error: str, unknown_keys: Iterable[str]) -> str:
+    """Extend an error about a missing key with the unknown key that is probably a misspelling of the missing key."""
     if (match := _MISSING_KEY_ERROR.match(error)) is None:
         return error
     key = match[1]
-    candidates = [name for name in unknown if not name.startswith(f"{key}.")]
+    candidates = [name for name in unknown_keys if not name.startswith(f"{key}.")]
     matches = difflib.get_close_matches(key, candidates, n=1, cutoff=_MIN_SIMILARITY)
     return f"{error} The unknown key {matches[0]} is ignored; did you mean {key}?" if matches else error
 
 
-def suggest_key(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown key, which suggests the most similar known key."""
-    matches = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_MIN_SIMILARITY)
+def suggest_key(name: str, known_keys: Iterable[str]) -> str:
+    """Return the end of a message about an unknown key: the most similar known key, or only a period."""
+    matches = difflib.get_close_matches(name, sorted(known_keys), n=1, cutoff=_MIN_SIMILARITY)
     return f"; did you mean {matches[0]}?" if matches else "."
 
 
 def worker_warnings(
     raw: Mapping[str, str],
     definition: ConfigDef,
-    ignored: Mapping[str, str],
+    ignore_reasons: Mapping[str, str],
     prefixes: tuple[str, ...] = (),
 ) -> list[str]:
     """Return warnings about ignored and unknown keys.
 
-    `ignored` maps keys, or prefixes that end with a period, to the reason why they are ignored. Keys that start with
-    one of `prefixes` cause no warning, because the caller handles these keys.
+    `ignore_reasons` maps keys, and prefixes that end with a period, to the reasons why these keys are ignored. Keys
+    that start with one of `prefixes` cause no warning, because the caller handles these keys.
     """
     known_keys = {key.name for key in definition} | own_client_keys()
     warnings = [
@@ -323,9 +323,12 @@ def worker_warnings(
     for name in raw:
         if name in known_keys:
             continue
-        reason = ignored.get(name)
+        reason = ignore_reasons.get(name)
         if reason is None and suggest_key(name, known_keys) == ".":
-            reason = next((ignored[key] for key in ignored if key[-1] == "." and name.startswith(key)), None)
+            reason = next(
+                (ignore_reasons[key] for key in ignore_reasons if key[-1] == "." and name.startswith(key)),
+                None,
+            )
         if reason is not None:
             warnings.append(f"{name} is ignored: {reason}.")
         elif name.startswith((*PREFIXES, *prefixes)):
@@ -338,7 +341,7 @@ def worker_warnings(
 
 
 def _parse_policy(name: str, allowlist: Iterable[str]) -> WorkerPolicy:
-    """Return the policy with this name; `None` for a class of `plugin.path`, which is not loaded yet."""
+    """Return the policy with this name; `OverridePolicy.NONE` for a class in `plugin.path`, which is not loaded yet."""
     policy = OverridePolicy.parse(name) or OverridePolicy.NONE
     return Allowlist(frozenset(allowlist)) if policy is OverridePolicy.ALLOWLIST else policy
 

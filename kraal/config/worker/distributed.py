@@ -71,7 +71,7 @@ class ExactlyOnce(StrEnum):
 
 
 class MissingPlugins(StrEnum):
-    """What a worker does if it lacks connector classes that its group uses."""
+    """The behavior of a worker that lacks connector classes of its group (`mixed.group.missing.plugins`)."""
 
     REFUSE = "refuse"
     """Do not join the group."""
@@ -129,7 +129,7 @@ class DistributedConfig(WorkerConfig):
     data_dir: Path | None
     """The directory for temporary files; None to use the system's temporary directory."""
     group_client: Mapping[str, str] = field(repr=False)
-    """Settings of the group's client, with Connect's names: `own_client` and this worker's defaults."""
+    """Settings of the group's client, with Connect's names: those of `own_client`, and Connect's defaults."""
 
     @property
     @override
@@ -148,7 +148,7 @@ class DistributedConfig(WorkerConfig):
 
     @property
     def transactional_id(self) -> str | None:
-        """The transactional id of the leader; None if it writes without transactions."""
+        """The transactional ID of the leader; None if the leader writes without transactions."""
         return f"connect-cluster-{self.group_id}" if self.exactly_once.transactional_leader else None
 
     @property
@@ -160,7 +160,7 @@ class DistributedConfig(WorkerConfig):
 def load_distributed(
     path: str | Path, *, resolve: Resolve | None = None, resolve_variables: ResolveVariables = dict
 ) -> DistributedConfig:
-    """Read a distributed worker's properties file. `resolve_variables` replaces variables by their values.
+    """Read a distributed worker's properties file. `resolve_variables` replaces variables with their values.
 
     Raises BadRequest if the file cannot be read, and ConfigInvalid with all errors if it is invalid.
     """
@@ -330,7 +330,7 @@ def _static_warnings(properties: ValidatedProperties) -> list[str]:
         return [f"{name} is ignored: {reason}." for name in lists]
     if lists and _static_assignments(properties) is None:
         return [
-            f"{' and '.join(lists)} without an entry: the leader assigns this worker's connectors and tasks."
+            f"No entries in {' and '.join(lists)}: the leader assigns this worker's connectors and tasks."
         ]
     return []
 

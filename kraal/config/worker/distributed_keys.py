@@ -18,7 +18,7 @@ _BOOLEAN, _INT, _LIST, _LONG = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.LI
 _SHORT, _STRING = ConfigType.SHORT, ConfigType.STRING
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _MAX_INT: Final = 2**31 - 1
-_DIGITS: Final = len(str(_MAX_INT))
+_MAX_DIGITS: Final = len(str(_MAX_INT))
 _SOURCE: Final = "DistributedConfig"
 
 EXACTLY_ONCE: Final = "exactly.once.source.support"
@@ -61,7 +61,7 @@ def _check_replication_factor(name: str, value: object) -> str | None:
     return None
 
 
-@rule(f"{', '.join(f'`{each}`' for each in ConnectProtocol)}, in any letter case")
+@rule(f"{', '.join(f'`{protocol}`' for protocol in ConnectProtocol)}, in any letter case")
 def _check_protocol(name: str, value: object) -> str | None:
     text = str(value).lower()
     if text in set(ConnectProtocol):
@@ -70,13 +70,13 @@ def _check_protocol(name: str, value: object) -> str | None:
     return invalid(name, value, reason)
 
 
-_TASK: Final = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
+_TASK_ID: Final = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
 
 
 def parse_static_task(text: str) -> tuple[str, int] | None:
     """Split a task id at its last hyphen; return None if it is invalid. Task numbers are 32-bit integers."""
-    match = _TASK.fullmatch(text)
-    if match is None or len(match[2]) > _DIGITS or not match[1].strip() or int(match[2]) > _MAX_INT:
+    match = _TASK_ID.fullmatch(text)
+    if match is None or len(match[2]) > _MAX_DIGITS or not match[1].strip() or int(match[2]) > _MAX_INT:
         return None
     return match[1], int(match[2])
 
@@ -105,23 +105,28 @@ def _unsupported_error(name: str, value: object, supported: object) -> str:
     return invalid(name, value, reason)
 
 
-@rule(", ".join(f"`{each}`" for each in KEY_BYTES))
+@rule(", ".join(f"`{algorithm}`" for algorithm in KEY_BYTES))
 def _check_key_algorithm(name: str, value: object) -> str | None:
     return None if value in KEY_BYTES else _unsupported_error(name, value, ", ".join(KEY_BYTES))
 
 
-@rule(", ".join(f"`{each}`" for each in DIGESTS))
+@rule(", ".join(f"`{algorithm}`" for algorithm in DIGESTS))
 def _check_signature_algorithm(name: str, value: object) -> str | None:
     return None if value in DIGESTS else _unsupported_error(name, value, ", ".join(DIGESTS))
 
 
-@rule("one or more of " + ", ".join(f"`{each}`" for each in DIGESTS))
+@rule("one or more of " + ", ".join(f"`{algorithm}`" for algorithm in DIGESTS))
 def _check_signature_algorithms(name: str, value: object) -> str | None:
     algorithms = as_strings(value)
     if not algorithms:
         return invalid(name, value, "At least one signature verification algorithm must be provided")
     return next(
-        (error for each in algorithms if (error := _check_signature_algorithm(name, each)) is not None), None
+        (
+            error
+            for algorithm in algorithms
+            if (error := _check_signature_algorithm(name, algorithm)) is not None
+        ),
+        None,
     )
 
 
@@ -134,11 +139,12 @@ _GROUP = [
          "Milliseconds without a heartbeat after which the group removes a worker.",
          default=10_000, check=at_least(1), source=_SOURCE),
     worker_key("heartbeat.interval.ms", _INT, _HIGH,
-         "Interval of heartbeats in milliseconds; at most a third of session.timeout.ms.",
+         "Interval between heartbeats, in milliseconds; at most a third of session.timeout.ms.",
          default=3_000, check=at_least(1), source=_SOURCE),
     worker_key("rebalance.timeout.ms", _INT, _HIGH,
          "Maximum time for each worker to join after a rebalance has started, in milliseconds. "
-         "connections.max.idle.ms must not be less, or the connection to the coordinator may be closed meanwhile.",
+         "connections.max.idle.ms must be at least as large, or the connection to the coordinator may be closed "
+         "during the rebalance.",
          default=60_000, check=at_least(1), source=_SOURCE),
     worker_key("worker.sync.timeout.ms", _INT, _MEDIUM,
          "Maximum time for a worker to read the configs up to the leader's offset, in milliseconds.",
@@ -206,7 +212,7 @@ _SIGNING = [
 
 
 def _topic_keys(prefix: str, content: str, partitions: int | None) -> list[Key]:
-    """Declare the keys of an internal topic; `partitions` is None if it always has one partition."""
+    """Declare the keys of an internal topic; `partitions` is None for a topic that always has one partition."""
     keys = [
         worker_key(f"{prefix}topic", _STRING, _HIGH, f"Topic that stores {content}.",
              default=REQUIRED, check=non_empty, source=_SOURCE),
@@ -258,7 +264,7 @@ _CLIENT = [
          default=True, source=f"{_SOURCE}, KIP-1242"),
     worker_key(RESOLVE_TIMEOUT, _LONG, _LOW,
          "Time for resolving bootstrap.servers in the background, in milliseconds. Not supported by Connect: "
-         "another value than 0 is ignored with a warning.",
+         "values other than 0 are ignored with a warning.",
          default=0, check=at_least(0), source=f"{_SOURCE}, KIP-909"),
     worker_key("metadata.recovery.strategy", _STRING, _LOW,
          "What to do if no known broker can be reached: connect to bootstrap.servers again "

@@ -94,8 +94,8 @@ def _policy_error(name: str, value: object) -> str:
 def policy_errors(raw: Mapping[str, str]) -> list[str]:
     """Return an error if the policy is not built in and `plugin.path` is not set."""
     text = raw.get(POLICY, "")
-    is_wrong = text and OverridePolicy.parse(text) is None and not trim(raw.get("plugin.path", ""))
-    return [_policy_error(POLICY, text)] if is_wrong else []
+    is_unknown = text and OverridePolicy.parse(text) is None and not trim(raw.get("plugin.path", ""))
+    return [_policy_error(POLICY, text)] if is_unknown else []
 
 
 @rule("a list of at least one entry, without empty or duplicate entries")
@@ -119,8 +119,8 @@ def allowed_origins(text: str) -> tuple[Pattern, ...]:
 
     Source: RestServer, CrossOriginHandler (Jetty 12).
     """
-    entries = [entry for each in text.split(",") if (entry := trim(each))]
-    return tuple(compile_pattern(".*" if each == "*" else each, ignore_case=True) for each in entries)
+    origins = [origin for entry in text.split(",") if (origin := trim(entry))]
+    return tuple(compile_pattern(".*" if origin == "*" else origin, ignore_case=True) for origin in origins)
 
 
 _STORED_PER_BATCH: Final = "offsets are stored after each batch"
@@ -140,7 +140,7 @@ _WORK = [
     worker_key("header.converter", _CLASS, _LOW, "Class that converts each header's value to bytes and back.",
          default=SIMPLE_HEADERS),
     worker_key("task.shutdown.graceful.timeout.ms", _LONG, _LOW,
-         "Maximum time for all tasks of a connector together to stop, in milliseconds.",
+         "Maximum total time for the tasks of a connector to stop, in milliseconds.",
          default=5_000, check=at_least(0)),
     worker_key("offset.flush.interval.ms", _LONG, _LOW, "Interval at which offsets are written, in milliseconds.",
          default=60_000, check=at_least(0), no_effect=_STORED_PER_BATCH),
@@ -148,15 +148,15 @@ _WORK = [
          "Maximum time to write offsets, in milliseconds.",
          default=5_000, check=at_least(0), no_effect=_STORED_PER_BATCH),
     worker_key(PATH, _LIST, _LOW,
-         "Jars of Java plugins, or directories, separated by commas. Each jar in such a directory, and each directory "
-         "in it with jars at any depth, is one plugin with its own class loader. Workers run these plugins in a "
+         "Jars of Java plugins, or plugin directories, separated by commas. In a plugin directory, each jar, and each "
+         "subdirectory with jars at any depth, is one plugin with its own class loader. Workers run these plugins in a "
          "separate JVM.", check=unless_null(distinct_entries)),
     worker_key(DISCOVERY, _STRING, _LOW, "How the plugins in `plugin.path` are found.", default=DEFAULT_DISCOVERY,
          check=one_of_ignoring_case("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL")),
     worker_key(OPTIONS, _STRING, _LOW,
          "Options of each JVM that runs plugins in `plugin.path`. With the default options, the JVM uses the parallel "
-         "garbage collector; with others G1, as in Connect's script, unless they select one. Every user of the machine "
-         "can read them.",
+         "garbage collector. With other options, the JVM uses G1, as in Connect's script, unless the options select a "
+         "collector. Every user of the machine can read the options.",
          default=DEFAULT_OPTIONS, source="Kraal"),
     worker_key(JVM, _STRING, _LOW, f"{JVM_DOC} Connectors can override it.",
          default=PluginsJvm.SHARED.value, check=one_of(*PluginsJvm), source="Kraal"),
@@ -186,7 +186,7 @@ _WORK = [
          check=one_of("INFO", "DEBUG"), no_effect="all metrics have the level INFO"),
     worker_key("metric.reporters", _LIST, _LOW, "Java classes that receive the worker's metrics.",
          default=("org.apache.kafka.common.metrics.JmxReporter",), check=distinct_entries,
-         no_effect="its values are Java classes; GET /metrics returns the metrics, and JMX those of Java plugins"),
+         no_effect="reporters are Java classes; use GET /metrics, or JMX for the metrics of Java plugins"),
 ]  # fmt: skip
 
 _REST = [
@@ -214,7 +214,7 @@ _REST = [
          "commas.",
          default="", check=_check_origins, source="RestServerConfig"),
     worker_key("access.control.allow.methods", _STRING, _LOW,
-         "HTTP methods that pages of these origins can use, separated by commas; empty: GET, POST and HEAD.",
+         "HTTP methods that pages of the allowed origins can use, separated by commas; empty: GET, POST and HEAD.",
          default="",
          source="RestServerConfig"),
     worker_key("response.http.headers.config", _STRING, _LOW,
@@ -235,7 +235,7 @@ _KRAAL = [
          "Requires the packages of kraal[otel].",
          default=False, source="Kraal"),
     worker_key(UI, _BOOLEAN, _LOW,
-         "Whether to serve the dashboard at /ui: on the REST listeners, or with admin.listeners on these only.",
+         "Whether to serve the dashboard at /ui: on the REST listeners or, if admin.listeners is set, only on those.",
          default=True, source="Kraal"),
     worker_key(UI_READ_ONLY, _BOOLEAN, _LOW,
          "Whether the dashboard hides and refuses all actions. It does not restrict the REST API.",
@@ -331,13 +331,13 @@ WORKER_FAMILIES: Final = (
     *CLIENT_FAMILIES,
     Family(
         prefix="listeners.https.",
-        doc="Settings ssl.* of HTTPS listeners. If one is set, settings ssl.* without this prefix do not apply to "
-        "them.",
+        doc="Settings ssl.* of HTTPS listeners. If any setting has this prefix, settings ssl.* without the prefix do "
+        "not apply to HTTPS listeners.",
     ),
     Family(
         prefix="admin.listeners.https.",
-        doc="Settings ssl.* of HTTPS listeners in admin.listeners. If one is set, settings ssl.* without this prefix "
-        "do not apply to them.",
+        doc="Settings ssl.* of HTTPS listeners in admin.listeners. If any setting has this prefix, settings ssl.* "
+        "without the prefix do not apply to these listeners.",
     ),
     Family(
         prefix="metrics.context.", doc="Labels for Java's metrics reporters.",

@@ -67,22 +67,24 @@ def advertise(
     Source: RestServer.advertisedUrl.
     """
     bound_listeners = [
-        replace(each, port=port) if each.port == 0 else each
-        for each, port in zip(listeners, bound_ports or [each.port for each in listeners], strict=True)
+        replace(listener, port=port) if listener.port == 0 else listener
+        for listener, port in zip(
+            listeners, bound_ports or [listener.port for listener in listeners], strict=True
+        )
     ]
-    requested = str(advertised.get("rest.advertised.listener") or "").lower()
-    scheme = requested or (
-        "http" if not bound_listeners or any(each.scheme == "http" for each in bound_listeners) else "https"
+    requested_scheme = str(advertised.get("rest.advertised.listener") or "").lower()
+    scheme = requested_scheme or (
+        "http" if not bound_listeners or any(item.scheme == "http" for item in bound_listeners) else "https"
     )
     first_listener = bound_listeners[0] if bound_listeners else Listener(scheme, "", 0)
-    listener = next((each for each in bound_listeners if each.scheme == scheme), first_listener)
+    listener = next((item for item in bound_listeners if item.scheme == scheme), first_listener)
     host = str(advertised.get("rest.advertised.host.name") or "") or listener.host or _resolve_host_name()
     port = advertised.get("rest.advertised.port") or listener.port
     return f"{Listener(scheme, host, int(str(port)))}/"
 
 
 def _resolve_host_name() -> str:
-    """Return the address of this machine's host name, as in Java; loopback if it cannot be resolved."""
+    """Return the address of this machine's host name, as Java does; 127.0.0.1 if the name cannot be resolved."""
     try:
         return socket.gethostbyname(socket.gethostname())
     except OSError:

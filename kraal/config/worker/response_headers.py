@@ -36,7 +36,7 @@ class HeaderRule:
 
 @rule("`ACTION NAME:VALUE` separated by commas, where ACTION is `set`, `add`, `setDate` or `addDate`")
 def check_header_rules(name: str, value: object) -> str | None:
-    """Require valid rules or null. Error messages are Connect's where Connect has one."""
+    """Require valid rules or null. Errors that Connect also reports have Connect's messages."""
     del name
     try:
         parse_header_rules(str(value or ""))
@@ -63,11 +63,11 @@ def _split_rules(text: str) -> list[str]:
         match = _RULE.match(text, position)
         if match is None:  # pragma: no cover - the alternatives match any text
             break
-        quoted, unquoted = match["quoted"], match["plain"]
-        if quoted is not None:
-            fields.append(re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL))
-        elif unquoted.strip() or match[0].endswith(","):
-            fields.append(unquoted.strip())
+        quoted_text, plain_text = match["quoted"], match["plain"]
+        if quoted_text is not None:
+            fields.append(re.sub(r"\\(.)", r"\1", quoted_text, flags=re.DOTALL))
+        elif plain_text.strip() or match[0].endswith(","):
+            fields.append(plain_text.strip())
         position = match.end()
     return fields
 
@@ -78,7 +78,7 @@ def _parse_rule(text: str) -> HeaderRule:
         raise ValueError(
             f"Invalid format of header config '{text}'. Expected: '[action] [header name]:[header value]'"
         )
-    action = next((each for each in _ACTIONS if each.lower() == parts[0].lower()), None)
+    action = next((name for name in _ACTIONS if name.lower() == parts[0].lower()), None)
     if action is None:
         raise ValueError(
             f"Invalid header config action: '{parts[0]}'. Expected one of [{', '.join(_ACTIONS)}]"
@@ -106,7 +106,7 @@ def _parse_offset_ms(name: str, value: str) -> int:
 
 
 def _check_sendable(name: str, value: str) -> None:
-    """Raise ValueError for headers with which every response would fail."""
+    """Raise ValueError for a header that the HTTP server cannot send, because every response would fail."""
     if not _TOKEN.fullmatch(name):
         raise ValueError(f"Invalid header name '{name}'. It has a character that HTTP does not allow")
     if name.lower() in _FRAMING:

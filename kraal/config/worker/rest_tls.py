@@ -1,8 +1,8 @@
 """HTTPS of the REST API: certificates and client authentication of listeners, and requests between workers.
 
-Listeners use `listeners.https.ssl.*`, and admin listeners use `admin.listeners.https.ssl.*`. If any key has the prefix,
-only keys with the prefix apply. Otherwise `ssl.*` apply, which the worker's Kafka clients also use. Requests to other
-workers use the listeners' keys.
+Listeners use `listeners.https.ssl.*`, and admin listeners use `admin.listeners.https.ssl.*`. If any key has such a
+prefix, only keys with this prefix apply. Otherwise `ssl.*` apply, which the worker's Kafka clients also use. Requests
+to other workers use the listeners' keys.
 Source: SSLUtils, AbstractConfig.valuesWithPrefixAllOrNothing (Kafka 4.4.0).
 """
 
@@ -28,7 +28,7 @@ LISTENERS: Final = "listeners.https."
 ADMIN_LISTENERS: Final = "admin.listeners.https."
 
 _CLIENT_AUTH: Final = "ssl.client.auth"
-_CLIENTS: Final = {
+_CLIENT_AUTH_MODES: Final = {
     "none": ssl.CERT_NONE,
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
@@ -61,21 +61,25 @@ def read_listener_tls(raw: Mapping[str, str], prefix: str = LISTENERS) -> Listen
     except ConfigInvalid as exc:
         errors += exc.errors
     client_auth = trim(settings.get(_CLIENT_AUTH) or "") or "none"
-    if client_auth not in _CLIENTS:
+    if client_auth not in _CLIENT_AUTH_MODES:
         errors.append(
-            invalid(format_key(_CLIENT_AUTH), client_auth, f"String must be one of: {', '.join(_CLIENTS)}")
+            invalid(
+                format_key(_CLIENT_AUTH),
+                client_auth,
+                f"String must be one of: {', '.join(_CLIENT_AUTH_MODES)}",
+            )
         )
     if tls is not None and tls.identity is None:
-        hint = f"; ssl.* has no effect next to keys that start with {prefix}" if format_key("") else ""
+        hint = f"; ssl.* has no effect if any key starts with {prefix}" if format_key("") else ""
         errors.append(
             invalid(format_key("ssl.keystore.location"), None, f"HTTPS listeners need a key store{hint}")
         )
-    if tls is not None and tls.trusted is None and _CLIENTS.get(client_auth):
-        reason = f"{format_key(_CLIENT_AUTH)}={client_auth} needs the CA certificates of clients"
+    if tls is not None and tls.trusted is None and _CLIENT_AUTH_MODES.get(client_auth):
+        reason = f"{format_key(_CLIENT_AUTH)}={client_auth} requires the CA certificates of clients"
         errors.append(invalid(format_key("ssl.truststore.location"), None, reason))
     if errors or tls is None:
         raise ConfigInvalid("\n".join(errors), errors)
-    return ListenerTls(tls, _CLIENTS[client_auth])
+    return ListenerTls(tls, _CLIENT_AUTH_MODES[client_auth])
 
 
 def listener_context(raw: Mapping[str, str], prefix: str, scratch: Path) -> ssl.SSLContext:
@@ -103,10 +107,10 @@ def peer_context(raw: Mapping[str, str], scratch: Path) -> ssl.SSLContext:
 def https_errors(
     raw: Mapping[str, str], listeners: Sequence[Listener], admin: Sequence[Listener] | None
 ) -> list[str]:
-    """Return the errors in the settings of HTTPS listeners; reads their stores."""
+    """Return the errors in the settings of HTTPS listeners. Reads their stores."""
     errors: list[str] = []
     for prefix, checked_listeners in ((LISTENERS, listeners), (ADMIN_LISTENERS, admin or ())):
-        if any(each.scheme == "https" for each in checked_listeners):
+        if any(listener.scheme == "https" for listener in checked_listeners):
             try:
                 read_listener_tls(raw, prefix)
             except ConfigInvalid as exc:
@@ -118,12 +122,12 @@ def https_warnings(raw: Mapping[str, str]) -> list[str]:
     """Return warnings about keys of HTTPS listeners that have no effect."""
     warnings: list[str] = []
     ssl_keys = {key.name for key in client_def("admin") if key.name.startswith("ssl.")}
-    effective = {*_FURTHER_SETTINGS, *(name for name in ssl_keys if name.startswith(_STORES))}
+    effective_keys = {*_FURTHER_SETTINGS, *(name for name in ssl_keys if name.startswith(_STORES))}
     for name in raw:
-        prefix = next((each for each in (LISTENERS, ADMIN_LISTENERS) if name.startswith(each)), None)
-        if prefix is None or (key := name.removeprefix(prefix)) in effective:
+        prefix = next((item for item in (LISTENERS, ADMIN_LISTENERS) if name.startswith(item)), None)
+        if prefix is None or (key := name.removeprefix(prefix)) in effective_keys:
             continue
-        reason = "HTTPS listeners are not Java" if key in ssl_keys else "unknown configuration"
+        reason = "HTTPS listeners do not use Java" if key in ssl_keys else "unknown configuration"
         warnings.append(f"{name} is ignored: {reason}.")
     return warnings
 

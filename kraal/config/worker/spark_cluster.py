@@ -20,12 +20,11 @@ def cluster_errors(raw: Mapping[str, str]) -> list[str]:
     authenticates = raw.get("spark.authenticate", "true").strip().lower() != "false"
     if is_standalone(raw) and authenticates and not raw.get(_SECRET):
         errors.append(
-            f"{_SECRET} is missing: with {get_master(raw)} it must be the secret of the Spark master and workers; if "
-            "they require none, which allows any client that can reach them to run code there, set "
-            "spark.authenticate=false"
+            f"{_SECRET} is missing: {get_master(raw)} requires the secret of the Spark master and workers. If they "
+            "have no secret, set spark.authenticate=false; any client that can reach them can then run code there"
         )
     if raw.get(_MODE, "client") != "client":
-        errors.append(f"{_MODE} must be client: the worker's own machine runs Spark's driver")
+        errors.append(f"{_MODE} must be client: Spark's driver runs on the worker's machine")
     errors += [
         f"{SHARED_PATHS} has {path}, which is not an absolute path"
         for path in shared_paths(raw)
@@ -45,12 +44,13 @@ _COMMAND_LINE_SETTINGS: Final = (
 )
 """Settings on JVM command lines; other settings are passed in files (kraal/engine/session/gateway.py).
 
-Settings of executors are included, because a cluster starts them. Source: SparkSubmitCommandBuilder (Spark 4.2.0).
+Settings of executors are included, because a cluster also starts executors with a command line.
+Source: SparkSubmitCommandBuilder (Spark 4.2.0).
 """
 
 
 def launch_warnings(raw: Mapping[str, str]) -> list[str]:
-    """Return a warning for each command-line setting that contains a secret. `raw` has variables resolved."""
+    """Return a warning for each command-line setting that contains a secret. Variables in `raw` are resolved."""
     return [
         f"{key} contains a secret or the value of a variable, and is passed on the command line of a JVM, where every "
         "user of the machine can read it; move the secret to another setting"

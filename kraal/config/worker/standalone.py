@@ -41,7 +41,7 @@ class StandaloneConfig(WorkerConfig):
 def load_standalone(
     path: str | Path, *, resolve: Resolve | None = None, resolve_variables: ResolveVariables = dict
 ) -> StandaloneConfig:
-    """Read a standalone worker's properties file. `resolve_variables` replaces variables by their values.
+    """Read a standalone worker's properties file. `resolve_variables` replaces variables with their values.
 
     Raises BadRequest if the file cannot be read, and ConfigInvalid with all errors if it is invalid.
     """

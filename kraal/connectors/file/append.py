@@ -14,8 +14,8 @@ an interrupted append is kept and terminated with a newline.
 
 There is no fsync: the journal protects against process crashes, not against machine crashes.
 
-All tasks that write to the target, on any worker, lock both the journal and the target (flock). Earlier versions lock
-only the journal. Waiting for a lock has a timeout because a frozen process keeps its locks.
+All tasks that write to the target, on any worker, lock both the journal and the target (flock). Earlier versions of
+Kraal lock only the journal. Waiting for a lock has a timeout because a frozen process keeps its locks.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ _LOCK_POLL_INTERVAL_S: Final = 0.02
 class AppendTarget:
     """The file of a sink, identified by its path. Not thread-safe; other instances are excluded by the lock."""
 
-    def __init__(self, path: str, spare: str) -> None:
-        """Open or create the file. `spare`: directory for temporary files if the file's own directory is not writable.
+    def __init__(self, path: str, fallback_directory: str) -> None:
+        """Open or create the file.
 
-        Raises OSError with the path and the reason, and RetriableError if another process keeps the file locked.
+        `fallback_directory`: directory for temporary files if the file's own directory is not writable. Raises OSError
+        with the path and the reason, and RetriableError if another process keeps the file locked.
         """
         self._path = Path(path).absolute()
         self._journal: Journal | None = None
@@ -65,7 +66,7 @@ class AppendTarget:
                 with self._hold_lock():
                     pass
             has_no_journal_file = self._journal is None or self._journal.fd is None
-            self.staging_parent = Path(spare) if has_no_journal_file else self._path.parent
+            self.staging_parent = Path(fallback_directory) if has_no_journal_file else self._path.parent
         except BaseException:
             self.close()
             raise
@@ -86,7 +87,7 @@ class AppendTarget:
     def append_bytes(
         self, chunks: Iterator[memoryview], total: int, check_owned: Callable[[], None] = lambda: None
     ) -> None:
-        """Append chunks of whole lines, at most `total` bytes in all. `check_owned`: see `append_files`."""
+        """Append chunks of whole lines with a size of up to `total` bytes. `check_owned`: see `append_files`."""
         with self._journaled_append(total, check_owned):
             for chunk in chunks:
                 self._write(chunk)
@@ -122,30 +123,30 @@ class AppendTarget:
                 yield
                 return
             status = os.fstat(self._fd)
-            before = Entry(status.st_ino, status.st_size, total, is_shared=self._is_shared)
-            self._journal.write(self._fd, before)
+            pending_entry = Entry(status.st_ino, status.st_size, total, is_shared=self._is_shared)
+            self._journal.write(self._fd, pending_entry)
             self._written_bytes = 0
             try:
                 yield
             except BaseException:
-                self._undo(before, self._written_bytes)
+                self._undo(pending_entry, self._written_bytes)
                 raise
             size = os.fstat(self._fd).st_size
-            is_shared = before.is_shared or size != before.length + self._written_bytes
-            self._journal.write(self._fd, Entry(before.inode, size, is_shared=is_shared))
+            is_shared = pending_entry.is_shared or size != pending_entry.length + self._written_bytes
+            self._journal.write(self._fd, Entry(pending_entry.inode, size, is_shared=is_shared))
 
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
-        """Lock the journal, then the target (the order of all processes), and undo an interrupted append."""
-        until_s = time.monotonic() + LOCK_TIMEOUT_S
+        """Lock the journal, then the target (all processes lock in this order), and undo an interrupted append."""
+        deadline_s = time.monotonic() + LOCK_TIMEOUT_S
         journal = None if self._journal is None else self._journal.fd
         try:
             if journal is not None:
-                self._lock(journal, until_s)
-            self._lock(self._fd, until_s)
+                self._lock(journal, deadline_s)
+            self._lock(self._fd, deadline_s)
             self._repair()
             while self._reopen_if_replaced():
-                self._lock(self._fd, until_s)
+                self._lock(self._fd, deadline_s)
                 self._repair()
             yield
         finally:
@@ -153,13 +154,13 @@ class AppendTarget:
                 if fd is not None:
                     fcntl.flock(fd, fcntl.LOCK_UN)
 
-    def _lock(self, fd: int, until_s: float) -> None:
-        """Lock a file. Raises RetriableError, which names the process that holds the lock."""
+    def _lock(self, fd: int, deadline_s: float) -> None:
+        """Lock a file. Raises RetriableError on a timeout; the message names the process that holds the lock."""
         while True:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if time.monotonic() >= until_s:
+                if time.monotonic() >= deadline_s:
                     reason = f"{_describe_lock_holder(fd)} has kept it locked for {LOCK_TIMEOUT_S:g} s"
                     raise RetriableError(f"cannot write to {self._path}: {reason}") from None
                 time.sleep(_LOCK_POLL_INTERVAL_S)
@@ -178,13 +179,13 @@ class AppendTarget:
                 self._undo(entry, entry.append_size)
 
     def _undo(self, entry: Entry, max_appended: int) -> None:
-        """Truncate an incomplete append, or terminate its last line. `max_appended`: limit of the bytes written."""
+        """Truncate an incomplete append, or terminate its last line. `max_appended`: maximum size of the append."""
         assert self._journal is not None  # noqa: S101 - entries come from the journal
         size = os.fstat(self._fd).st_size
         self._is_shared = entry.is_shared or size > entry.length + max_appended
         if size > entry.length and not self._is_shared:
             log.warning(
-                "%s: Incomplete append; truncating %d bytes after byte %d, which will be written again",
+                "%s: Truncating an incomplete append of %d bytes after byte %d; the batch will be written again",
                 self._path, size - entry.length, entry.length,
             )  # fmt: skip
             os.ftruncate(self._fd, entry.length)
@@ -206,13 +207,16 @@ class AppendTarget:
         return True
 
     def _reopen_if_replaced(self) -> bool:
-        """Reopen the path if its file was renamed or removed, as in a log rotation; return whether it was."""
-        open_file = os.fstat(self._fd)
+        """Reopen the path if its file was renamed or removed, as in a log rotation; return whether it was reopened."""
+        open_status = os.fstat(self._fd)
         try:
-            current = self._path.stat()
+            path_status = self._path.stat()
         except FileNotFoundError:
-            current = None
-        if current is not None and (current.st_ino, current.st_dev) == (open_file.st_ino, open_file.st_dev):
+            path_status = None
+        if path_status is not None and (path_status.st_ino, path_status.st_dev) == (
+            open_status.st_ino,
+            open_status.st_dev,
+        ):
             return False
         log.info("%s was renamed or removed; creating a new file", self._path)
         new_fd = os.open(self._path, _OPEN_FLAGS, 0o666)

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 _ENTRY_BYTES: Final = 128
 _ATTRIBUTE: Final = "user.kraal.journal"
-_NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NOT_WRITABLE_ERRNOS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class Entry:
     append_size: int | None = None
     """Maximum number of bytes of the append in progress; None if there is none."""
     is_shared: bool = False
-    """Whether programs that do not take the lock have appended."""
+    """Whether programs that do not acquire the lock have appended to the target."""
 
 
 class Journal:
     """The journal of one target. Not thread-safe; callers must hold the target's lock."""
 
     def __init__(self, target: Path, target_fd: int) -> None:
-        """Open or create the journal. Raises OSError with the reason if neither form is possible."""
+        """Open or create the journal. Raises OSError with the reason if neither a file nor an attribute is possible."""
         self._path = target.parent / f".{target.name}.kraal"
         self.fd = self._open(target_fd)
         """The open file; None if the journal is an extended attribute of the target."""
@@ -50,7 +50,7 @@ class Journal:
         try:
             return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as exc:
-            if exc.errno not in _NOT_WRITABLE:
+            if exc.errno not in _NOT_WRITABLE_ERRNOS:
                 raise
             error = exc
         if self._path.exists():
@@ -64,7 +64,7 @@ class Journal:
         return None
 
     def read(self, target_fd: int) -> Iterator[Entry]:
-        """Yield the entries for this target; other workers may have written to the file, the attribute, or both."""
+        """Yield the entries for this target; workers may have written to the file, the attribute, or both."""
         inode = os.fstat(target_fd).st_ino
         for raw in (
             _read_attribute(target_fd),

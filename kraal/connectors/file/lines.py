@@ -44,13 +44,13 @@ class LineTooLongError(ValueError):
 
 
 def count_complete_bytes(data: bytes) -> int:
-    """Return the number of bytes of the whole lines in `data`."""
+    """Return the number of bytes of the complete lines in `data`."""
     newline = data.rfind(b"\n")
     return max(newline, data.rfind(b"\r", newline + 1, len(data) - 1)) + 1
 
 
 def split_lines(data: bytes) -> tuple[pa.StringArray, int]:
-    """Return the whole lines in `data`, and their number of bytes including line ends.
+    """Return the complete lines in `data`, and their size in bytes including line ends.
 
     `data` must not exceed 2 GiB.
     """
@@ -78,16 +78,16 @@ def _split_at_newlines(data: bytes, octets: np.ndarray) -> pa.StringArray:
 
 def _split_at_any_line_end(octets: np.ndarray) -> pa.StringArray:
     r"""Split at any of the three line ends, and remove every \n and \r, which are never part of a line."""
-    newline = octets == ord("\n")
-    drop = newline | (octets == ord("\r"))
-    positions = np.flatnonzero(drop)
-    kept_before = positions - np.arange(len(positions))
+    is_newline = octets == ord("\n")
+    is_line_end = is_newline | (octets == ord("\r"))
+    positions = np.flatnonzero(is_line_end)
+    kept_counts = positions - np.arange(len(positions))
     # The \r of a \r\n does not end a line by itself.
-    pair = ~newline[positions] & newline[np.minimum(positions + 1, len(octets) - 1)]
-    ends = kept_before[~pair]
+    is_crlf = ~is_newline[positions] & is_newline[np.minimum(positions + 1, len(octets) - 1)]
+    ends = kept_counts[~is_crlf]
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = ends
-    return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(octets[~drop]))
+    return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(octets[~is_line_end]))
 
 
 def read_lines(
@@ -108,15 +108,15 @@ def read_lines(
             )
         # The end of the range is a line end, so a \r there ends a line.
         is_last = position + length == end
-        lines, used = split_lines(data + b"\n" if is_last and data.endswith(b"\r") else data)
-        if used:
+        lines, line_bytes = split_lines(data + b"\n" if is_last and data.endswith(b"\r") else data)
+        if line_bytes:
             yield lines
-            position, size = position + used, chunk_bytes
+            position, size = position + line_bytes, chunk_bytes
         elif is_last:
             raise ValueError(f"byte {end} of {path} is not the start of a line")
         elif size > MAX_LINE_BYTES:
             raise LineTooLongError(path, position)
-        else:  # double the size, so that a long line takes linear time; its end may be two bytes
+        else:  # double the size, so that a long line takes linear time; a line end may have two bytes
             size = min(size * 2, MAX_LINE_BYTES + 2)
 
 

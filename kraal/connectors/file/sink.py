@@ -1,8 +1,8 @@
 """A sink that appends records to a text file, one line each. Source: FileStreamSinkConnector and …Task (Kafka 4.3.0).
 
 A line is the text that Java's `println` prints for the value, with the exceptions listed in `make_text`. Spark writes a
-batch as text files to a hidden directory next to the target, one for each Kafka partition, and the worker appends
-them to the target inside the kernel: the order within a partition is kept, and no record passes through Python.
+batch to a hidden directory next to the target, as one text file per Kafka partition. The worker then appends these
+files to the target inside the kernel. The order within a partition is kept, and no record passes through Python.
 Small batches, which are collected or arrive as a table, are appended directly.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_WORKER_RECORDS: Final = 500
-"""Maximum number of records to collect in the worker; by default Kafka brokers accept records of up to 1 MiB."""
+"""Maximum number of records that are collected in the worker. By default, brokers limit a record to 1 MiB."""
 
 
 class FileStreamSinkTask(SinkTask):
@@ -68,9 +68,9 @@ class FileStreamSinkTask(SinkTask):
                 [memoryview(join_lines(texts)) for texts in list_texts(batch.table) if len(texts)], batch
             )
             return
-        records = sum(end - start for start, end in batch.ranges.values())
+        max_records = sum(end - start for start, end in batch.ranges.values())
         frame = make_text(batch.frame)
-        if records <= MAX_WORKER_RECORDS:
+        if max_records <= MAX_WORKER_RECORDS:
             chunks = [chunk for column in frame.toArrow().columns for chunk in column.chunks]
             self._append([memoryview(join_lines(chunk)) for chunk in chunks if len(chunk)], batch)
         elif self._target is not None and self._staging is not None and self._executors_see_files:
@@ -107,7 +107,7 @@ class FileStreamSinkTask(SinkTask):
             target.append_files(sorted(directory.glob("part-*")), batch.check_owned)
 
     def _append_collected(self, frame: DataFrame, batch: SinkBatch) -> None:
-        """Fetch the text in chunks of a few megabytes, for standard output or from remote executors."""
+        """Fetch and append the text in chunks of a few megabytes, for standard output or remote executors."""
         from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
 
         pieces = map_in_arrow(frame, join_batches, "text binary").toLocalIterator(prefetchPartitions=False)
@@ -152,10 +152,12 @@ def list_texts(table: pa.Table) -> Sequence[pa.Array]:
 def join_lines(texts: pa.Array) -> pa.Buffer:
     """Return the texts as lines, in one contiguous buffer."""
     newline, empty = pa.scalar(b"\n", pa.large_binary()), pa.scalar(b"", pa.large_binary())
-    terminated = pc.binary_join_element_wise(texts.cast(pa.large_binary()), newline, empty)
-    _, offsets, data = terminated.buffers()
-    bounds = pa.Array.from_buffers(pa.int64(), len(terminated) + 1, [None, offsets], offset=terminated.offset)
-    start, stop = bounds[0].as_py(), bounds[len(terminated)].as_py()
+    terminated_texts = pc.binary_join_element_wise(texts.cast(pa.large_binary()), newline, empty)
+    _, offsets, data = terminated_texts.buffers()
+    bounds = pa.Array.from_buffers(
+        pa.int64(), len(terminated_texts) + 1, [None, offsets], offset=terminated_texts.offset
+    )
+    start, stop = bounds[0].as_py(), bounds[len(terminated_texts)].as_py()
     return data.slice(start, stop - start)
 
 

@@ -1,16 +1,15 @@
 """A source that tails one text file. Source: FileStreamSourceConnector and FileStreamSourceTask (Kafka 4.3.0).
 
-The offset is `{"filename": path} -> {"position": n}`, n bytes from the start of the file and always directly after a
-line end. Java stores the number of characters and skips the same number of bytes when it starts; these are equal for
-ASCII.
+The offset is `{"filename": path} -> {"position": n}`, where n is the position in bytes of the next line. Java
+stores the number of characters, but skips as many bytes when it starts; the two numbers are equal for ASCII text.
 
 A poll reads the size of the open file, and checks once a second whether the file was replaced. Small amounts of new
-text are read in the worker; larger ones become a byte range, which one Spark task reads in order while the next
-stages process its output. `batch.size` is accepted without effect: batches are limited in bytes.
+text are read in the worker. A larger amount becomes a byte range, which one Spark task reads in order while the next
+stages process the lines. `batch.size` is accepted without effect: batches are limited in bytes.
 
 If the file becomes shorter than the position, or is replaced before it was read to the end, the task fails: data may
-be lost, and the user must decide where to resume. (Rejected: silently starting from 0, which repeats a truncated log
-and skips the head of a rotated one.)
+be lost, and the user must decide where to resume. (Rejected: silently starting from 0, which delivers lines again
+if the log was truncated, and skips unread lines if it was rotated.)
 """
 
 from __future__ import annotations
@@ -53,13 +52,13 @@ SMALL_BYTES: Final = 256 * 1024
 """Maximum number of bytes of new text to read in the worker."""
 
 BATCH_BYTES: Final = 128 * 1024 * 1024
-"""Maximum number of bytes that one Spark job reads (one to two seconds)."""
+"""Maximum number of bytes that one Spark job reads; this takes one to two seconds."""
 
 WORKER_BATCH_BYTES: Final = 2 * 1024 * 1024
 """Maximum number of bytes that the worker reads at once if Spark's executors cannot see its files."""
 
 CHECK_INTERVAL_S: Final = 1.0
-"""Interval of the check whether the file was replaced."""
+"""Interval between checks for a replaced file."""
 
 MAX_LONG: Final = 2**63 - 1
 
@@ -81,9 +80,9 @@ class FileStreamSourceTask(SourceTask):
         self._size = -1
         """The file size up to which all complete lines were read; -1 if unknown."""
         self._next_check_s = 0.0
-        """Monotonic time of the next check whether the file was replaced."""
-        self._scanned = 0
-        """The position up to which the current line was searched for its end."""
+        """Monotonic time of the next check for a replaced file."""
+        self._scanned_position = 0
+        """The position up to which the task has searched for the end of the current line."""
         self._is_missing = False
 
     @override
@@ -97,7 +96,7 @@ class FileStreamSourceTask(SourceTask):
         position = offsets.get(SourcePartition.of({FILENAME: self._path}), {}).get(POSITION)
         if position is not None and (isinstance(position, bool) or not isinstance(position, int)):
             raise ValueError("Offset position is the incorrect type")
-        self._position = self._scanned = position or 0
+        self._position = self._scanned_position = position or 0
 
     @override
     def poll(self) -> SourceBatch | None:
@@ -120,7 +119,7 @@ class FileStreamSourceTask(SourceTask):
             self._size = size
             return None
         batch = self._make_batch(self._position, end)
-        self._position = self._scanned = end
+        self._position = self._scanned_position = end
         return batch
 
     @override
@@ -170,11 +169,12 @@ class FileStreamSourceTask(SourceTask):
     def _close_replaced(self) -> None:
         """Close a file that was replaced. Raises ValueError if part of the file was already read."""
         self.stop()
-        self._size, self._scanned = -1, self._position
+        self._size, self._scanned_position = -1, self._position
         if self._position > 0:
             raise ValueError(
-                f"{self._path} was replaced by another file after {self._position} bytes of it were read. Restart the"
-                " task to resume at that byte of the new file, or reset the connector's offsets to read all of it"
+                f"{self._path} was replaced by another file after {self._position} bytes had been read. Restart the"
+                " task to resume at that byte of the new file, or reset the connector's offsets to read the new file"
+                " from its start"
             )
 
     def _read_small_batch(self, size: int) -> SourceBatch | None:
@@ -183,24 +183,25 @@ class FileStreamSourceTask(SourceTask):
         if len(data) < size - self._position:
             raise EOFError(f"{self._path} became shorter while it was being read: it had {size} bytes before")
         self._size = size
-        column, used = lines.split_lines(data)
-        if not used:
+        column, line_bytes = lines.split_lines(data)
+        if not line_bytes:
             return None
-        start, self._position = self._position, self._position + used
-        self._scanned = self._position
+        start, self._position = self._position, self._position + line_bytes
+        self._scanned_position = self._position
         return self._make_source_batch(start, self._position, table=_make_table([column]))
 
     def _find_batch_end(self, size: int) -> int | None:
-        """Return the end of the next batch, a position after a line end; None while the next line is unterminated."""
-        cut = min(size, self._position + self._batch_bytes)
-        end = lines.find_last_line_end(self._fd, max(self._scanned, self._position), cut)
-        if end is None and cut < size:
-            end = lines.find_first_line_end(self._fd, max(self._scanned, cut - 1), size)
+        """Return the end of the next batch, which follows a line end; None if the next line is unterminated."""
+        max_end = min(size, self._position + self._batch_bytes)
+        end = lines.find_last_line_end(self._fd, max(self._scanned_position, self._position), max_end)
+        if end is None and max_end < size:
+            end = lines.find_first_line_end(self._fd, max(self._scanned_position, max_end - 1), size)
         limit = self._position + lines.MAX_LINE_BYTES + 2
-        if (end is None and size > limit) or (end is not None and cut < end and end > limit):
+        if (end is None and size > limit) or (end is not None and max_end < end and end > limit):
             raise lines.LineTooLongError(self._path, self._position)
         if end is None:
-            self._scanned = max(self._position, size - 1)  # a \n may still follow a \r in the last byte
+            # A \n may still follow a \r in the last byte.
+            self._scanned_position = max(self._position, size - 1)
         return end
 
     def _make_batch(self, start: int, end: int) -> SourceBatch:

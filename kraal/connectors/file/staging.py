@@ -1,9 +1,9 @@
 """Staging directories, in which Spark writes the files of a batch before they are moved into place.
 
-Each run of a task has its own directory and never removes the directory of an active run: a run that was abandoned, or
-whose worker was frozen, may still be writing. Directories of killed runs are removed by age. A batch counts as written
-only if Spark marked it complete (`_SUCCESS`) and its part files have as many bytes as Spark's tasks report. Neither
-check needs to count records.
+Each run of a task has a separate directory, and never removes the directory of an active run: a run that was abandoned,
+or whose worker was frozen, may still be writing. Directories of killed runs are removed by age. A batch counts as
+written only if Spark marked it complete (`_SUCCESS`) and its part files have as many bytes as Spark's tasks report.
+Neither check needs to count records.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ STALE_AFTER_S: Final = 24 * 3600.0
 _REPORT_TIMEOUT_S: Final = 2.0
 """Maximum time between the end of a job and Spark's report of it."""
 _POLL_INTERVAL_S: Final = 0.002
-_SUCCESS: Final = "_SUCCESS"
-_MARK: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
+_SUCCESS_FILE: Final = "_SUCCESS"
+_WRITE_SUCCESS_FILE: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Staging:
     def __init__(self, parent: Path, prefix: str = "") -> None:
         """Choose a new directory in `parent` with this name prefix; remove stale directories with the same prefix."""
         self.directory = parent / f"{prefix}{uuid.uuid4().hex}"
-        for other in parent.glob(f"{glob.escape(prefix)}*"):
-            _remove_if_stale(other)
+        for directory in parent.glob(f"{glob.escape(prefix)}*"):
+            _remove_if_stale(directory)
 
     @contextmanager
     def make_batch_directory(self) -> Iterator[Path]:
@@ -85,36 +85,36 @@ def save(
     context.addJobTag(tag)
     try:
         # No URL encoding: Hadoop does not decode %20.
-        writer.option(_MARK, "true").save(f"file://{directory}")
+        writer.option(_WRITE_SUCCESS_FILE, "true").save(f"file://{directory}")
     finally:
         context.removeJobTag(tag)
     check_complete(directory, partial(_read_report, context, tag), max_rows=max_rows, records=records)
 
 
 def check_complete(
-    directory: Path, report: Callable[[], WriteReport | None], *, max_rows: int, records: int | None
+    directory: Path, read_report: Callable[[], WriteReport | None], *, max_rows: int, records: int | None
 ) -> None:
     """Raise RetriableError unless a job's files are complete.
 
-    `report` returns the current report of the job, or None. It is called until the report matches the files or the
-    timeout expires.
+    `read_report` returns the current report of the job, or None if Spark does not have it. It is called until the
+    report matches the files or the timeout expires.
     """
-    if not (directory / _SUCCESS).is_file():
+    if not (directory / _SUCCESS_FILE).is_file():
         raise RetriableError(
-            f"{directory} has no {_SUCCESS}: another process removed the files that Spark wrote"
+            f"{directory} has no {_SUCCESS_FILE}: another process removed the files that Spark wrote"
         )
     size = sum(part.stat().st_size for part in directory.rglob("part-*"))
-    until_s = time.monotonic() + _REPORT_TIMEOUT_S
-    while (current := report()) is None or current.bytes != size:
-        if time.monotonic() >= until_s:
-            if current is None:
+    deadline_s = time.monotonic() + _REPORT_TIMEOUT_S
+    while (report := read_report()) is None or report.bytes != size:
+        if time.monotonic() >= deadline_s:
+            if report is None:
                 log.debug("Spark has no report of the job that wrote %s", directory)
                 return
-            raise RetriableError(f"{directory} has {size} bytes, but Spark wrote {current.bytes}")
+            raise RetriableError(f"{directory} has {size} bytes, but Spark wrote {report.bytes}")
         time.sleep(_POLL_INTERVAL_S)
-    if current.rows > max_rows or (records is not None and current.rows != records):
+    if report.rows > max_rows or (records is not None and report.rows != records):
         expected = f"at most {max_rows}" if records is None else str(records)
-        raise RetriableError(f"Spark wrote {current.rows} rows to {directory}; expected {expected}")
+        raise RetriableError(f"Spark wrote {report.rows} rows to {directory}; expected {expected}")
 
 
 def _read_report(context: SparkContext, tag: str) -> WriteReport | None:
@@ -144,7 +144,7 @@ def _remove_if_stale(directory: Path) -> None:
     try:
         changed_s = max(path.lstat().st_mtime for path in (directory, *directory.rglob("*")))
     except OSError:
-        return  # a running task still changes it
+        return  # a running task is still changing the directory
     if time.time() - changed_s >= STALE_AFTER_S:
-        log.info("Removing %s, a stale staging directory of a killed run", directory)
+        log.info("Removing the stale staging directory %s of a killed run", directory)
         shutil.rmtree(directory, ignore_errors=True)

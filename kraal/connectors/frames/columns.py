@@ -80,8 +80,8 @@ class Layout:
         """Return the column with the topic; a record without a topic fails the job."""
         column = self.topic_column or ""
         topic = select_column(column).cast("string")
-        missing = F.raise_error(F.lit(f"the column {column} of a row is null, so the record has no topic"))
-        return F.coalesce(topic, missing.cast("string"))
+        error = F.raise_error(F.lit(f"the column {column} of a row is null, so the record has no topic"))
+        return F.coalesce(topic, error.cast("string"))
 
 
 def make_schemaless_batch(
@@ -94,7 +94,7 @@ def make_schemaless_batch(
 def _select_part(
     types: Mapping[str, T.StructField], names: Sequence[str], *, is_single: bool
 ) -> tuple[Column, Schema]:
-    """Return the columns and their schema: a single column unchanged, several columns as a struct."""
+    """Return a column and its schema: a single column unchanged, or several columns combined in a struct."""
     if is_single:
         field = types[names[0]]
         schema = to_schema(field.dataType, field.name, optional=field.nullable)

@@ -3,15 +3,16 @@
 A batch that is delivered again after a crash may have different bounds. Before the offsets `[start, end)` of a
 partition are published, `find_conflicts` returns the files that already contain some of them. Files wholly within the
 range are replaced (removed once the new file has its name); records in a file that extends beyond the range are omitted
-(`find_missing_span`). So each offset ends up in one file, whenever a crash occurs: uncommitted records are delivered
-again, and a file whose offsets are all in another file is then removed (`find_redundant`).
+(`find_missing_span`). So each offset ends up in one file, no matter when a crash occurs: uncommitted records are
+delivered again, and a file whose offsets are all in another file is then removed (`find_redundant`).
 
-A previous owner of a partition that was frozen or disconnected may publish one more file while its successor writes.
-The offsets of that file were not committed when the successor took over. Therefore, the successor lists the files again
-immediately before each publication, until it is past all offsets that the previous owner's batch can contain. No file
-is removed before its replacement exists, so a late owner can remove only files whose offsets are also in another file.
+If the previous owner of a partition was frozen or disconnected, it may publish one more file while its successor
+writes. The offsets of that file were not committed when the successor took over. Therefore, the successor lists the
+files again immediately before each publication, until it is past all offsets that the previous owner's batch can
+contain. No file is removed before its replacement exists, so a late owner can remove only files whose offsets are also
+in another file.
 
-Free of side effects except for the two classes at the end.
+Only `LocalFiles` and `RangeFolder` have side effects.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from typing import Final, Protocol
 from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
 from kraal.plugins.api import RetriableError, TopicPartition
 
-_NAME: Final = re.compile(
+_NAME_PATTERN: Final = re.compile(
     r"(?P<topic>[\w.-]+)\+(?P<partition>\d+)\+(?P<first>\d+)\+(?P<last>\d+)(?P<suffix>\..*)?"
 )
 _OFFSET_DIGITS: Final = 20
 """Number of digits of offsets in names, so that names sort by offset."""
 
 RANGE: Final = "__kraal_range"
-"""The column with the index of the batch's range that a record belongs to."""
+"""The column with the index of a record's range within the batch."""
 
 OFFSET: Final = "__kraal_offset"
 """The column with a record's offset, for rows that are staged before duplicates are removed."""
@@ -58,8 +59,8 @@ def format_file_name(partition: TopicPartition, span: Span, suffix: str) -> str:
 
 
 def parse_file_name(name: str) -> RangeFile | None:
-    """Parse a file name; return None if it is not the name of such a file."""
-    match = _NAME.fullmatch(name)
+    """Parse a file name; return None if it is not the name of a range file."""
+    match = _NAME_PATTERN.fullmatch(name)
     if match is None:
         return None
     span = (int(match["first"]), int(match["last"]) + 1)
@@ -67,7 +68,7 @@ def parse_file_name(name: str) -> RangeFile | None:
 
 
 def find_missing_span(span: Span, files: Iterable[RangeFile]) -> Span | None:
-    """Return `span` without the offsets in files that extend beyond it; None if no offsets remain."""
+    """Return `span` without the offsets in files that extend beyond `span`; None if no offsets remain."""
     start, end = span
     for file in files:
         first, stop = file.span
@@ -129,7 +130,7 @@ class LocalFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedFile:
     """A complete file that is not published yet; `suffix` is, for example, `.snappy.parquet`."""
 
     path: Path
@@ -155,21 +156,22 @@ class RangeFolder:
 
     def find_conflicts(self, ranges: Mapping[TopicPartition, Span]) -> dict[TopicPartition, list[RangeFile]]:
         """Return the files that contain some of these offsets. Lists all names unless all offsets are new."""
-        unchecked = {tp for tp, (start, _) in ranges.items() if self._ends.get(tp) != start}
-        return self._list_conflicts(ranges, unchecked)
+        unchecked_partitions = {tp for tp, (start, _) in ranges.items() if self._ends.get(tp) != start}
+        return self._list_conflicts(ranges, unchecked_partitions)
 
     def publish(
         self,
-        staged: Mapping[TopicPartition, Staged],
+        staged: Mapping[TopicPartition, StagedFile],
         ranges: Mapping[TopicPartition, Span],
         conflicts: Mapping[TopicPartition, Sequence[RangeFile]],
         check_owned: Callable[[], None] = lambda: None,
     ) -> None:
         """Move the files of a batch to their final names, and remove the files that they replace.
 
-        `conflicts` is the result of `find_conflicts` for these ranges. `staged` contains the files with the offsets of
-        `find_missing_span`, for ranges with records. `check_owned` is called before each step; its exceptions prevent
-        the step. Raises RetriableError if other files appeared in the meantime; the batch must then be staged again.
+        `conflicts` is the result of `find_conflicts` for these ranges. `staged` contains a file for each range with
+        records; the file has the offsets of `find_missing_span`. `check_owned` is called before each partition is
+        published; its exceptions prevent that. Raises RetriableError if other files appeared in the meantime; the batch
+        must then be staged again.
         """
         for tp, (start, _) in ranges.items():
             self._first_offsets.setdefault(tp, start)
@@ -194,30 +196,30 @@ class RangeFolder:
                 self._ends[tp] = span[1]
 
     def _publish(
-        self, staged: Staged | None, tp: TopicPartition, span: Span, existing: Sequence[RangeFile]
+        self, staged: StagedFile | None, tp: TopicPartition, span: Span, existing_files: Sequence[RangeFile]
     ) -> None:
         """Move a file to its name, then remove the files that it replaces if they still exist."""
-        span_to_write = find_missing_span(span, existing)
-        obsolete = {
-            file.name for file in existing if span_to_write is not None and _is_within(file.span, span)
+        span_to_write = find_missing_span(span, existing_files)
+        obsolete_names = {
+            file.name for file in existing_files if span_to_write is not None and _is_within(file.span, span)
         }
         if staged is not None and span_to_write is not None:
-            new = RangeFile(format_file_name(tp, span_to_write, staged.suffix), tp, span_to_write)
-            self._files.put(staged.path, new.name)
-            obsolete -= {new.name}
-            existing = [new, *(file for file in existing if file.name != new.name)]
-        for name in sorted(obsolete | {file.name for file in find_redundant(existing)}):
+            new_file = RangeFile(format_file_name(tp, span_to_write, staged.suffix), tp, span_to_write)
+            self._files.put(staged.path, new_file.name)
+            obsolete_names -= {new_file.name}
+            existing_files = [new_file, *(file for file in existing_files if file.name != new_file.name)]
+        for name in sorted(obsolete_names | {file.name for file in find_redundant(existing_files)}):
             self._files.remove(name)
 
     def _list_conflicts(
-        self, ranges: Mapping[TopicPartition, Span], unchecked: Collection[TopicPartition]
+        self, ranges: Mapping[TopicPartition, Span], unchecked_partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, list[RangeFile]]:
         files: dict[TopicPartition, list[RangeFile]] = {tp: [] for tp in ranges}
-        if not unchecked:
+        if not unchecked_partitions:
             return files
         for name in self._files.list_names():
             file = parse_file_name(name)
-            if file is not None and file.partition in unchecked:
+            if file is not None and file.partition in unchecked_partitions:
                 start, end = ranges[file.partition]
                 if file.span[0] < end and start < file.span[1]:
                     files[file.partition].append(file)

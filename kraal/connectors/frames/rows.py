@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CORRUPT_COLUMN: Final = "__kraal_bad"
 _TEXT_FORMATS: Final = frozenset({"text", "csv"})
-"""Formats with text columns only."""
+"""Formats in which all columns are text."""
 
 
 def make_rows(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
@@ -47,8 +47,8 @@ def make_rows(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
     if duplicates:
         raise ValueError(f"the column {min(duplicates)} is both in the value and in metadata.columns")
     values = [F.col("value").getField(name).alias(name) for name in names]
-    positions = [select_column(name) for name in (RANGE, OFFSET) if name in frame.columns]
-    return frame.select(*values, *(column.alias(name) for name, column in metadata), *positions)
+    position_columns = [select_column(name) for name in (RANGE, OFFSET) if name in frame.columns]
+    return frame.select(*values, *(column.alias(name) for name, column in metadata), *position_columns)
 
 
 def make_json_lines(rows: DataFrame, values: SinkValues | None) -> DataFrame | None:
@@ -63,28 +63,31 @@ def make_json_lines(rows: DataFrame, values: SinkValues | None) -> DataFrame | N
 
 
 def add_range(frame: DataFrame, partitions: Sequence[TopicPartition]) -> DataFrame:
-    """Add `RANGE`. With several ranges, sort by range and offset, so that each range is written in order."""
+    """Add the column `RANGE`. With several ranges, sort by range and offset, so that each range is written in order."""
     rows = add_partition_range(frame, partitions)
     return rows if len(partitions) == 1 else rows.sortWithinPartitions(RANGE, "offset")
 
 
 def add_partition_range(frame: DataFrame, partitions: Sequence[TopicPartition]) -> DataFrame:
-    """Add `RANGE`. With several ranges, a record whose topic was changed by a transform fails the job."""
+    """Add the column `RANGE`. With several ranges, a record whose topic was changed by a transform fails the job."""
     if len(partitions) == 1:
         return frame.withColumn(RANGE, F.lit(0))
-    number: Column | None = None
+    range_index: Column | None = None
     for position, partition in enumerate(partitions):
         is_match = (F.col("topic") == F.lit(partition.topic)) & (
             F.col("partition") == F.lit(partition.partition)
         )
-        number = (
-            F.when(is_match, F.lit(position)) if number is None else number.when(is_match, F.lit(position))
+        range_index = (
+            F.when(is_match, F.lit(position))
+            if range_index is None
+            else range_index.when(is_match, F.lit(position))
         )
     unknown_topic = F.raise_error(
         F.concat(F.lit("a record's topic was changed to "), "topic", F.lit(", which is not in the batch"))
     )
     return frame.withColumn(
-        RANGE, F.coalesce(number if number is not None else F.lit(None), unknown_topic.cast("int"))
+        RANGE,
+        F.coalesce(range_index if range_index is not None else F.lit(None), unknown_topic.cast("int")),
     )
 
 

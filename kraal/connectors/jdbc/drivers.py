@@ -1,7 +1,7 @@
 """JDBC driver classes by URL prefix.
 
-Java's DriverManager sees only classes on the class path of the JVM at startup, without the jars of `spark.jars`; Spark
-loads drivers from those jars by the class name in its option `driver`.
+Java's DriverManager sees only classes that were on the JVM's class path at startup, and not those in `spark.jars`.
+Spark loads a driver from these jars if its option `driver` contains the class name.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def add_driver(options: Mapping[str, str]) -> dict[str, str]:
 
     Raises ValueError without a URL, and for a URL with which Spark would read or write incorrect data.
     """
-    lowered = {key.lower(): value for key, value in options.items()}
-    url = lowered.get("url", "")
+    lowercase_options = {key.lower(): value for key, value in options.items()}
+    url = lowercase_options.get("url", "")
     if not url.startswith("jdbc:"):
         raise ValueError(
             f"spark.format=jdbc requires spark.option.url to start with jdbc:, but it is {url or 'not set'}"
@@ -41,4 +41,4 @@ def add_driver(options: Mapping[str, str]) -> dict[str, str]:
             "jdbc:mysql:…?permitMysqlScheme and set spark.option.driver=org.mariadb.jdbc.Driver"
         )
     driver = DRIVERS.get(url.split(":")[1])
-    return dict(options) if driver is None or "driver" in lowered else {**options, "driver": driver}
+    return dict(options) if driver is None or "driver" in lowercase_options else {**options, "driver": driver}

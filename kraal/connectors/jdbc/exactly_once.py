@@ -3,10 +3,10 @@
 Spark commits each of its partitions separately, so it writes a batch only to a *staging table* that is private to one
 run of the task. Then one transaction on one connection locks the batch's rows in the *offsets table* of the same
 database, inserts the records after these offsets into the target, and advances the offsets. After a crash at any time,
-either both the rows and the offsets exist, so that a retry skips the records, or neither. A slow previous owner does no
-harm: the lock serializes the two, and the second one sees which records are already written. (Rejected: compare the
-offsets with those in the task's memory and fail if another owner was faster; the result is the same, with an additional
-failure.)
+either both the rows and the offsets exist, so that a retry skips the records, or neither does. A slow previous owner
+does no harm: the lock serializes the transactions of both owners, and the second transaction sees which records are
+already written. (Rejected: comparing the offsets with those in the task's memory, and failing if another owner was
+faster. The result is the same, with an additional failure.)
 
 All statements use SQL that is common to the supported databases. Free of side effects except through `Database`.
 """
@@ -53,7 +53,7 @@ class SqlFailed(Exception):
 
     @property
     def is_retriable(self) -> bool:
-        """Whether a retry may succeed: the transaction was rolled back in favor of another one, or timed out."""
+        """Whether a retry may succeed, because the transaction timed out or was rolled back in favor of another."""
         return self.state.startswith("40") or self.state in _TIMEOUT_STATES
 
 
@@ -73,7 +73,7 @@ class Database(Protocol):
         """Execute a query and return its rows, with values as strings."""
 
     def list_tables(self, prefix: str) -> Sequence[str]:
-        """Return the names, as stored, of the tables that start with `prefix`, ignoring case."""
+        """Return the stored names of the tables whose name starts with `prefix`, ignoring case."""
 
     def commit(self) -> None:
         """Commit the transaction."""
@@ -108,7 +108,7 @@ class Tables:
 
 
 def table_exists(database: Database, table: str) -> bool:
-    """Return whether a table can be read."""
+    """Return whether a table exists and can be read."""
     try:
         database.query(f"SELECT 1 FROM {table} WHERE 1 = 0")  # noqa: S608 - names are validated
     except SqlFailed:
@@ -202,7 +202,7 @@ def commit_batch(
 def alter_offsets(
     database: Database, connector: str, table: str, offsets: Mapping[TopicPartition, int | None]
 ) -> None:
-    """Atomically set the offsets of partitions; None deletes an offset. Raises SqlFailed."""
+    """Atomically set the offsets of partitions; a None value deletes the partition's offset. Raises SqlFailed."""
     ensure_offsets_table(database, table)
     for partition in sorted(offsets):
         key, offset = (connector, partition.topic, partition.partition), offsets[partition]
@@ -242,27 +242,30 @@ def _advance_offsets(
         database.execute(lock, *key, wait_s=LOCK_TIMEOUT_S)
     for partition, key in keys.items():
         start, end = ranges[partition]
-        stored = _read_offset(database, table, key)
-        next_offsets[partition] = start if stored is None else stored
-        if stored is None:
+        stored_offset = _read_offset(database, table, key)
+        next_offsets[partition] = start if stored_offset is None else stored_offset
+        if stored_offset is None:
             _insert_offset(database, table, (*key, end))
-        elif stored < end:
+        elif stored_offset < end:
             update = f"UPDATE {table} SET next_offset = ? WHERE {_KEY_CONDITION}"  # noqa: S608 - as above
             database.execute(update, end, *key)
         if next_offsets[partition] > start:
             name = f"{partition.topic}-{partition.partition}"
-            skipped = (tables.connector, start, min(next_offsets[partition], end) - 1, name, tables.target)
-            log.info("%s: Skipping offsets %d to %d of %s, which are already in %s", *skipped)
+            log_args = (tables.connector, start, min(next_offsets[partition], end) - 1, name, tables.target)
+            log.info("%s: Skipping offsets %d to %d of %s, which are already in %s", *log_args)
     return next_offsets
 
 
 def _read_offset(database: Database, table: str, key: tuple[str, str, int]) -> int | None:
-    """Return a partition's offset or None. Raises ValueError if the database compares strings inexactly."""
+    """Return a partition's offset; None if no offset is stored.
+
+    Raises ValueError if the database compares strings inexactly.
+    """
     sql = f"SELECT next_offset, connector, kafka_topic FROM {table} WHERE {_KEY_CONDITION}"  # noqa: S608 - as above
     for offset, *names in database.query(sql, *key):
         if names != [*key[:2]]:
             raise ValueError(
-                f"{table} returns {names} for {[*key[:2]]}: its string columns need an exact collation"
+                f"{table} returns {names} for {[*key[:2]]}: its string columns require a case-sensitive collation"
             )
         return int(str(offset))
     return None
@@ -279,7 +282,7 @@ def _insert_offset(database: Database, table: str, row: tuple[object, ...]) -> N
 
 
 def _reject_duplicates(database: Database, tables: Tables) -> None:
-    """Raise RetriableError if Spark staged a record twice, which can happen when it retries a part of a job."""
+    """Raise RetriableError if Spark staged a record twice, which can happen when Spark retries part of a job."""
     key_columns = f"{database.quote(RANGE)}, {database.quote(OFFSET)}"
     duplicates = f"SELECT COUNT(*) AS times FROM {tables.staging} GROUP BY {key_columns} HAVING COUNT(*) > 1"  # noqa: S608 - as above
     ((count,),) = database.query(f"SELECT COUNT(*) FROM ({duplicates}) duplicates")  # noqa: S608 - as above

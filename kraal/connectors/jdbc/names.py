@@ -15,9 +15,9 @@ from typing import Final
 _PART: Final = re.compile(
     r'"(?P<double>[^"]*)"|`(?P<back>[^`]*)`|\[(?P<bracket>[^\]]*)\]|(?P<bare>[^."`\[\]]+)'
 )
-_BACKTICKS: Final = frozenset({"mysql", "mariadb", "databricks", "hive2", "clickhouse"})
-_BRACKETS: Final = frozenset({"sqlserver", "sqlite"})
-_LITERAL: Final = frozenset(
+_BACKTICK_KINDS: Final = frozenset({"mysql", "mariadb", "databricks", "hive2", "clickhouse"})
+_BRACKET_KINDS: Final = frozenset({"sqlserver", "sqlite"})
+_LITERAL_BACKSLASH_KINDS: Final = frozenset(
     {"postgresql", "mysql", "mariadb", "sqlserver", "oracle", "db2", "h2", "sqlite", "derby", "snowflake"}
 )
 """Databases in which a backslash has no special meaning in quoted names."""
@@ -29,13 +29,13 @@ def parse_kind(url: str) -> str:
 
 
 def get_database_kind(options: Mapping[str, str]) -> str:
-    """Return the kind of database for the options of Spark's JDBC reader or writer, whose names ignore case."""
+    """Return the kind of database for the options of Spark's JDBC reader or writer; option names ignore case."""
     return parse_kind(next(value for key, value in options.items() if key.lower() == "url"))
 
 
 def check_name(kind: str, name: str) -> None:
     """Raise ValueError for a name that cannot be quoted safely in this database."""
-    if "\x00" in name or ("\\" in name and kind not in _LITERAL):
+    if "\x00" in name or ("\\" in name and kind not in _LITERAL_BACKSLASH_KINDS):
         raise ValueError(
             f"the name {name!r} cannot be quoted safely: in jdbc:{kind}: a backslash may escape the next quote, and a "
             "NUL may end the name. Rename it, for example with the transform ReplaceField"
@@ -45,7 +45,7 @@ def check_name(kind: str, name: str) -> None:
 def quote(kind: str, name: str) -> str:
     """Quote a name, doubling quotes within it. Raises the errors of `check_name`."""
     check_name(kind, name)
-    mark = "`" if kind in _BACKTICKS else '"'
+    mark = "`" if kind in _BACKTICK_KINDS else '"'
     return f"{mark}{name.replace(mark, mark * 2)}{mark}"
 
 
@@ -57,7 +57,7 @@ def to_sql(kind: str, name: str) -> str:
 def _quote_part(kind: str, part: re.Match[str]) -> str:
     if part["bare"] is not None:
         return part[0]
-    if part["bracket"] is not None and kind in _BRACKETS:
+    if part["bracket"] is not None and kind in _BRACKET_KINDS:
         check_name(kind, part["bracket"])
         return part[0]
     return quote(kind, next(name for name in part.groups() if name is not None))

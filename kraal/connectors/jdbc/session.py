@@ -1,4 +1,4 @@
-"""Database connections in Spark's JVM, which has the drivers, including those in `spark.jars`."""
+"""Database connections from Spark's JVM, which can load all drivers, including those in `spark.jars`."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class JdbcSession:
         """See Database."""
         with _explain_errors():
             meta = self._connection.getMetaData()
-            stored = prefix.upper() if meta.storesUpperCaseIdentifiers() else prefix
-            rows = _fetch_rows(meta.getTables(self._connection.getCatalog(), None, f"{stored}%", None))
+            stored_prefix = prefix.upper() if meta.storesUpperCaseIdentifiers() else prefix
+            rows = _fetch_rows(meta.getTables(self._connection.getCatalog(), None, f"{stored_prefix}%", None))
         names = [str(row[2]) for row in rows]  # TABLE_NAME is the third column
-        return [name for name in names if name.startswith(stored)]
+        return [name for name in names if name.startswith(stored_prefix)]
 
     def commit(self) -> None:
         """See Database."""
@@ -103,7 +103,7 @@ def _fetch_rows(results: Any) -> list[tuple[str | None, ...]]:
 
 @contextmanager
 def _explain_errors() -> Iterator[None]:
-    """Translate SQLExceptions to SqlFailed; other errors pass unchanged."""
+    """Translate SQLExceptions to SqlFailed; other exceptions propagate unchanged."""
     try:
         yield
     except Exception as exc:

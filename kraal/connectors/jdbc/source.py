@@ -1,9 +1,9 @@
 """A source that detects new rows of database tables and reads them with Spark.
 
 A batch contains all new rows of one table, from the stored mark (exclusive) to the current maximum (inclusive). One
-connection reads them with a cursor, and Spark sorts them and spills to disk; so memory is bounded and rows are in the
-order of their marks. The offset is `{"table": T} -> {"incrementing": n, "timestamp": "2026-01-31 12:00:00.5"}`, with
-the fields that the mode uses; times are local times as stored in the database, or UTC for types with a time zone.
+connection reads the rows with a cursor. Spark sorts them and spills to disk, so memory is bounded and the rows are in
+the order of their marks. The offset is `{"table": T} -> {"incrementing": n, "timestamp": "2026-01-31 12:00:00.5"}`,
+with the fields that the mode uses; times are local times as stored in the database, or UTC for types with a time zone.
 
 Table and column names come from the config and are validated; all other parts of queries are fixed.
 The modes are those of Confluent's JDBC source.
@@ -27,11 +27,11 @@ from kraal.plugins.api import Offset, SourceBatch, SourcePartition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_DEFAULTS: Final = {"fetchsize": "10000", "preferTimestampNTZ": "true"}
-"""Read with a cursor instead of all rows at once, and return times independently of the JVM's time zone."""
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,9})?")
+_DEFAULT_OPTIONS: Final = {"fetchsize": "10000", "preferTimestampNTZ": "true"}
+"""Options that read with a cursor, not all rows at once, and return times independently of the JVM's time zone."""
+_TIME_PATTERN: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,9})?")
 
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_DATE_PATTERN: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ class Mark:
 
     @staticmethod
     def of(offset: Offset) -> Mark:
-        """Parse a stored offset. Raises ValueError for an invalid one."""
-        number, stamp = offset.get("incrementing"), offset.get("timestamp")
+        """Parse a stored offset. Raises ValueError for an invalid offset."""
+        number, timestamp = offset.get("incrementing"), offset.get("timestamp")
         if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
             raise ValueError(f"the field incrementing of the stored offset is {number!r}, not an integer")
-        if stamp is not None and not (isinstance(stamp, str) and _TIME.fullmatch(stamp)):
+        if timestamp is not None and not (isinstance(timestamp, str) and _TIME_PATTERN.fullmatch(timestamp)):
             raise ValueError(
-                f"the field timestamp of the stored offset is {stamp!r}, not a time like 2026-01-31 12:00:00.5"
+                f"the field timestamp of the stored offset is {timestamp!r}, not a time like 2026-01-31 12:00:00.5"
             )
-        return Mark(number, stamp)
+        return Mark(number, timestamp)
 
     def offset(self) -> Offset:
         """Return the offset to store."""
@@ -70,17 +70,17 @@ class Columns:
     def of(parsed: Mapping[str, Any]) -> Columns:
         """Return the columns of the config's mode, as written in the config."""
         kinds = str(parsed["jdbc.mode"]).split("+")
-        number, stamp = (
+        number, timestamp = (
             parsed[f"jdbc.{kind}.column"] if kind in kinds else None for kind in ("incrementing", "timestamp")
         )
-        return Columns(number, stamp)
+        return Columns(number, timestamp)
 
     def quote_for(self, database: str) -> Columns:
         """Return the columns, quoted for this kind of database."""
-        number, stamp = (
+        number, timestamp = (
             None if name is None else to_sql(database, name) for name in (self.incrementing, self.timestamp)
         )
-        return Columns(number, stamp)
+        return Columns(number, timestamp)
 
     def after(self, mark: Mark) -> str | None:
         """Return the condition for rows after `mark`; None if nothing was read yet."""
@@ -89,23 +89,23 @@ class Columns:
             return number
         if mark.timestamp is None:
             return None
-        stamp = _make_timestamp_literal(mark.timestamp)
+        timestamp = _make_timestamp_literal(mark.timestamp)
         if self.incrementing is None or number is None:
-            return f"{self.timestamp} > {stamp}"
-        return f"({self.timestamp} > {stamp} OR ({self.timestamp} = {stamp} AND {number}))"
+            return f"{self.timestamp} > {timestamp}"
+        return f"({self.timestamp} > {timestamp} OR ({self.timestamp} = {timestamp} AND {number}))"
 
     def until(self, mark: Mark) -> str:
         """Return the condition for rows up to `mark`."""
         number = f"{self.incrementing} <= {mark.incrementing}"
         if self.timestamp is None or mark.timestamp is None:
             return number
-        stamp = _make_timestamp_literal(mark.timestamp)
+        timestamp = _make_timestamp_literal(mark.timestamp)
         if self.incrementing is None:
-            return f"{self.timestamp} <= {stamp}"
-        return f"({self.timestamp} < {stamp} OR ({self.timestamp} = {stamp} AND {number}))"
+            return f"{self.timestamp} <= {timestamp}"
+        return f"({self.timestamp} < {timestamp} OR ({self.timestamp} = {timestamp} AND {number}))"
 
     def get_sort_columns(self) -> list[str]:
-        """Return the names of the sort columns in Spark; requires columns as written in the config."""
+        """Return the names of the sort columns in Spark. Must be called before the columns are quoted."""
         return [_unquote_last_part(name) for name in (self.timestamp, self.incrementing) if name is not None]
 
 
@@ -121,9 +121,9 @@ class JdbcReader:
     ) -> None:
         number, count = share
         self._tables = deque(sorted(parsed["jdbc.tables"])[number::count])
-        self._options = add_timeouts(add_driver({**_DEFAULTS, **options}), parsed)
+        self._options = add_timeouts(add_driver({**_DEFAULT_OPTIONS, **options}), parsed)
         self._kind = get_database_kind(self._options)
-        self._order = Columns.of(parsed).get_sort_columns()
+        self._sort_columns = Columns.of(parsed).get_sort_columns()
         self._columns = Columns.of(parsed).quote_for(self._kind)
         self._bulk_interval_s = (
             int(parsed["jdbc.poll.interval.ms"]) / 1000 if parsed["jdbc.mode"] == "bulk" else None
@@ -143,13 +143,13 @@ class JdbcReader:
         return self._bulk_interval_s is None or any(self._is_due(table) for table in self._tables)
 
     def advance(self) -> None:
-        """Advance past the last batch, which is in Kafka."""
+        """Advance past the last batch. Must not be called before the batch is in Kafka."""
         if self.next_position is not None:
             table, mark = self.next_position
             self._marks[table] = mark
             self._due_s_by_table[table] = time.monotonic() + (self._bulk_interval_s or 0.0)
             self._tables.remove(table)
-            self._tables.append(table)  # the other tables take precedence now
+            self._tables.append(table)  # the other tables are queried first from now on
         self.next_position = None
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
@@ -181,7 +181,9 @@ class JdbcReader:
             spark, "*", table, [*([lower_bound] if lower_bound else []), self._columns.until(max_mark)]
         )
         actual_names = {name.lower(): name for name in frame.columns}
-        sort_columns = [actual_names[name.lower()] for name in self._order if name.lower() in actual_names]
+        sort_columns = [
+            actual_names[name.lower()] for name in self._sort_columns if name.lower() in actual_names
+        ]
         return self._make_batch(table, frame.sortWithinPartitions(*sort_columns), max_mark)
 
     def _make_batch(self, table: str, frame: DataFrame, mark: Mark) -> SourceBatch:
@@ -192,19 +194,21 @@ class JdbcReader:
 
     def _read_max_mark(self, spark: SparkSession, table: str, where: Sequence[str]) -> Mark:
         """Return the maximum mark of the rows; an empty mark if there are no rows."""
-        stamp = self._columns.timestamp
-        max_stamp: str | None = None
-        if stamp is not None:
-            max_stamp = self._read_max(spark, table, stamp, where)
-            if max_stamp is None:
+        timestamp = self._columns.timestamp
+        max_timestamp: str | None = None
+        if timestamp is not None:
+            max_timestamp = self._read_max(spark, table, timestamp, where)
+            if max_timestamp is None:
                 return Mark()
-            max_stamp = f"{max_stamp} 00:00:00" if _DATE.fullmatch(max_stamp) else max_stamp
-            where = [*where, f"{stamp} = {_make_timestamp_literal(max_stamp)}"]
+            max_timestamp = (
+                f"{max_timestamp} 00:00:00" if _DATE_PATTERN.fullmatch(max_timestamp) else max_timestamp
+            )
+            where = [*where, f"{timestamp} = {_make_timestamp_literal(max_timestamp)}"]
         number = self._columns.incrementing
         max_number = None if number is None else self._read_max(spark, table, number, where)
-        if number is not None and max_number is None and stamp is None:
+        if number is not None and max_number is None and timestamp is None:
             return Mark()
-        return Mark(None if max_number is None else _parse_integer(max_number, table, number), max_stamp)
+        return Mark(None if max_number is None else _parse_integer(max_number, table, number), max_timestamp)
 
     def _read_max(self, spark: SparkSession, table: str, column: str, where: Sequence[str]) -> str | None:
         frame = self._select(spark, f"MAX({column}) AS kraal_max", table, where)
@@ -219,8 +223,11 @@ class JdbcReader:
 
 
 def _make_timestamp_literal(text: str) -> str:
-    """Return a timestamp literal for all JDBC drivers, since queries have no parameters. Raises ValueError."""
-    if not _TIME.fullmatch(text):
+    """Return a timestamp literal that all JDBC drivers support, since queries have no parameters.
+
+    Raises ValueError if `text` is not a time.
+    """
+    if not _TIME_PATTERN.fullmatch(text):
         raise ValueError(
             f"the column of jdbc.timestamp.column contains {text!r}, not a time like 2026-01-31 12:00:00.5"
         )

@@ -1,4 +1,4 @@
-"""Exactly-once writes to a table: Spark stages rows, and `exactly_once` moves them over a connection of Spark's JVM."""
+"""Exactly-once writes to a table: Spark stages rows, and `exactly_once` inserts them from the staging table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ExactlyOnceTable:
 
     def write(self, batch: SinkBatch, parsed: Mapping[str, Any]) -> None:
         """Insert a batch's rows. Raises RetriableError, SqlFailed, and Spark's errors."""
-        from kraal.connectors.frames import rows as spark_rows  # noqa: PLC0415 - loaded when Spark is
+        from kraal.connectors.frames import rows as spark_rows  # noqa: PLC0415 - imports Spark
 
         frame = spark_rows.add_partition_range(batch.frame, list(batch.ranges))
         rows = spark_rows.make_rows(frame.withColumn(OFFSET, frame["offset"]), parsed)
@@ -60,9 +60,9 @@ class ExactlyOnceTable:
             for name in columns:
                 database.quote(name)  # raises ValueError before Spark uses the name in a statement
             exactly_once.ensure_offsets_table(database, tables.offsets)
-            bare = rows.drop(RANGE, OFFSET).limit(0)
+            empty_frame = rows.drop(RANGE, OFFSET).limit(0)
             exactly_once.ensure_table(
-                database, tables.target, lambda: self._save(bare, tables.target, "append")
+                database, tables.target, lambda: self._save(empty_frame, tables.target, "append")
             )
             if self._columns is None:
                 exactly_once.drop_orphaned_tables(database, tables)
@@ -79,16 +79,17 @@ class ExactlyOnceTable:
 def alter_offsets(
     connector: str, table: str, options: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
 ) -> None:
-    """Set the offsets of a connector in its database table, before they are set for its consumer group.
+    """Set the offsets of a connector in its database table.
 
-    Thread-safe. Raises ValueError with the reason if that is impossible.
+    Must be called before the offsets of the consumer group are set. Thread-safe. Raises ValueError with the reason if
+    the table cannot be changed.
     """
-    from pyspark import SparkContext  # noqa: PLC0415 - loaded when Spark is
+    from pyspark import SparkContext  # noqa: PLC0415 - imports Spark
 
     context = SparkContext._active_spark_context
     if context is None:
         raise ValueError(
-            f"the offsets are also stored in the table {table}, and Spark, which accesses it, is not running yet"
+            f"the offsets are also stored in the table {table}, which cannot be accessed before Spark is running"
         )
     try:
         with connect_session(context, options, table) as database:

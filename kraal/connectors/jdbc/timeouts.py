@@ -15,8 +15,8 @@ from typing import Any, Final
 from kraal.config.checks import at_least
 from kraal.config.key import ConfigType, Importance, Key
 
-CONNECT: Final = "jdbc.connect.timeout.ms"
-SOCKET: Final = "jdbc.socket.timeout.ms"
+CONNECT_TIMEOUT: Final = "jdbc.connect.timeout.ms"
+SOCKET_TIMEOUT: Final = "jdbc.socket.timeout.ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +40,35 @@ class _Property:
 
 _PROPERTIES: Final[Mapping[str, Mapping[str, tuple[_Property, ...]]]] = {
     "postgresql": {
-        CONNECT: (_Property("connectTimeout", in_seconds=True), _Property("loginTimeout", in_seconds=True)),
-        SOCKET: (_Property("socketTimeout", in_seconds=True),),
+        CONNECT_TIMEOUT: (
+            _Property("connectTimeout", in_seconds=True),
+            _Property("loginTimeout", in_seconds=True),
+        ),
+        SOCKET_TIMEOUT: (_Property("socketTimeout", in_seconds=True),),
     },
-    "mysql": {CONNECT: (_Property("connectTimeout"),), SOCKET: (_Property("socketTimeout"),)},
-    "mariadb": {CONNECT: (_Property("connectTimeout"),), SOCKET: (_Property("socketTimeout"),)},
+    "mysql": {CONNECT_TIMEOUT: (_Property("connectTimeout"),), SOCKET_TIMEOUT: (_Property("socketTimeout"),)},
+    "mariadb": {
+        CONNECT_TIMEOUT: (_Property("connectTimeout"),),
+        SOCKET_TIMEOUT: (_Property("socketTimeout"),),
+    },
     "sqlserver": {
-        CONNECT: (_Property("loginTimeout", in_seconds=True),),
-        SOCKET: (_Property("socketTimeout"),),
+        CONNECT_TIMEOUT: (_Property("loginTimeout", in_seconds=True),),
+        SOCKET_TIMEOUT: (_Property("socketTimeout"),),
     },
     "oracle": {
-        CONNECT: (_Property("oracle.net.CONNECT_TIMEOUT"),),
-        SOCKET: (_Property("oracle.jdbc.ReadTimeout"),),
+        CONNECT_TIMEOUT: (_Property("oracle.net.CONNECT_TIMEOUT"),),
+        SOCKET_TIMEOUT: (_Property("oracle.jdbc.ReadTimeout"),),
     },
     "db2": {
-        CONNECT: (_Property("loginTimeout", in_seconds=True),),
-        SOCKET: (_Property("blockingReadConnectionTimeout", in_seconds=True),),
+        CONNECT_TIMEOUT: (_Property("loginTimeout", in_seconds=True),),
+        SOCKET_TIMEOUT: (_Property("blockingReadConnectionTimeout", in_seconds=True),),
     },
 }
 """Properties by the part of the URL after `jdbc:`. Drivers of other databases keep their defaults."""
 
 TIMEOUTS: Final = (
     Key(
-        name=CONNECT,
+        name=CONNECT_TIMEOUT,
         type=ConfigType.INT,
         default=30_000,
         validator=at_least(0),
@@ -71,7 +77,7 @@ TIMEOUTS: Final = (
         "`spark.option.url` or in an option of the driver takes precedence.",
     ),
     Key(
-        name=SOCKET,
+        name=SOCKET_TIMEOUT,
         type=ConfigType.INT,
         default=1_800_000,
         validator=at_least(0),
@@ -89,12 +95,12 @@ def add_timeouts(options: Mapping[str, str], parsed: Mapping[str, Any]) -> dict[
 
     Supports PostgreSQL, MySQL, MariaDB, SQL Server, Oracle and Db2; options of other drivers stay unchanged.
     """
-    lowered = {key.lower(): value for key, value in options.items()}
-    url = lowered.get("url", "")
+    lowercase_options = {key.lower(): value for key, value in options.items()}
+    url = lowercase_options.get("url", "")
     kind = url.partition(":")[2].partition(":")[0]
     result = dict(options)
     for key, properties in _PROPERTIES.get(kind, {}).items():
         for driver_property in properties:
-            if int(parsed[key]) and not driver_property.is_set_in(lowered, url):
+            if int(parsed[key]) and not driver_property.is_set_in(lowercase_options, url):
                 result[driver_property.name] = driver_property.format_value(int(parsed[key]))
     return result

@@ -1,4 +1,4 @@
-"""Clients of a mirror's two clusters, based on librdkafka: list and create topics, and get the offsets of partitions.
+"""Clients of a mirror's two clusters. They use librdkafka to manage topics and to get the offsets of partitions.
 
 Spark reads the records. `SourceClient` uses a consumer only to detect new records: its fetch requests wait at the
 broker, so an idle task uses almost no resources and still detects new records immediately.
@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 import confluent_kafka as ck
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are documented there
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # documented there
     AdminClient,
     ConfigResource,
     ConfigSource,
@@ -31,12 +31,12 @@ from kraal.plugins.api import RetriableError, TopicPartition
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S: Final = 10.0
-_SPECS: Final[Any] = OffsetSpec  # has no type hints
+_SPECS: Final[Any] = OffsetSpec  # OffsetSpec has no type hints
 _EARLIEST: Final = _SPECS.earliest()
 _LATEST: Final = _SPECS.latest()
-_CODE: Final = ck.KafkaError
-_REJECTED: Final = NOT_AUTHORIZED | NOT_AUTHENTICATED
-_NOT_FOUND: Final = UNKNOWN_TOPIC | {ck.KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - librdkafka's local errors have this prefix
+_ERROR_CODES: Final = ck.KafkaError
+_REJECTED_CODES: Final = NOT_AUTHORIZED | NOT_AUTHENTICATED
+_NOT_FOUND_CODES: Final = UNKNOWN_TOPIC | {ck.KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - librdkafka's local errors have this prefix
 _TOPIC_LEVEL: Final = ConfigSource.DYNAMIC_TOPIC_CONFIG.name
 
 
@@ -65,7 +65,7 @@ class SourceClient:
         return {tp: Bounds(low, highs[tp]) for tp, low in lows.items() if tp in highs}
 
     def find_offset_since(self, partition: TopicPartition, age_ms: int) -> int | None:
-        """Return the offset of the first record that is not older than `age_ms`; None if there is none.
+        """Return the offset of the first record that is not older than `age_ms`; None if all records are older.
 
         Raises RetriableError, MirrorRequestFailed.
         """
@@ -87,7 +87,7 @@ class SourceClient:
         )
 
     def has_new_records(self) -> bool | None:
-        """Return, within microseconds, whether there are new records; None on a temporary error of the consumer."""
+        """Return whether there are new records, without blocking; None on a temporary error of the consumer."""
         if self._consumer is None:
             return False
         message = self._consumer.poll(0)
@@ -97,7 +97,7 @@ class SourceClient:
         if error is None:
             return True
         log.debug("Error of a mirror's consumer: %s", error.str())
-        return None if error.code() != _CODE.GROUP_AUTHORIZATION_FAILED else False
+        return None if error.code() != _ERROR_CODES.GROUP_AUTHORIZATION_FAILED else False
 
     def close(self) -> None:
         """Disconnect from the cluster."""
@@ -136,9 +136,9 @@ class SourceClient:
             try:
                 offset = _wait_for_result(future, _TIMEOUT_S)
             except ck.KafkaException as exc:
-                if _get_error_code(exc) in _NOT_FOUND:
+                if _get_error_code(exc) in _NOT_FOUND_CODES:
                     continue
-                self._admin = None  # it may never reconnect
+                self._admin = None  # the client may never reconnect
                 raise _translate_error(exc) from exc
             if offset.offset < 0:  # librdkafka returns this if no broker responded
                 self._admin = None
@@ -187,32 +187,34 @@ class ClusterTopics:
         self, counts: Mapping[str, int], factor: int, settings: Mapping[str, Mapping[str, str]]
     ) -> dict[str, str]:
         """Create topics; return the errors by topic. A topic that already exists is not an error."""
-        new = [
+        new_topics = [
             NewTopic(
                 name, num_partitions=count, replication_factor=factor, config=dict(settings.get(name, {}))
             )
             for name, count in counts.items()
         ]
         admin: Any = AdminClient(self._options)  # referenced until the futures complete
-        limit_s = self._timeout_s
-        futures = admin.create_topics(new, operation_timeout=limit_s, request_timeout=limit_s)
-        return self._collect_errors(futures, _CODE.TOPIC_ALREADY_EXISTS)
+        timeout_s = self._timeout_s
+        futures = admin.create_topics(new_topics, operation_timeout=timeout_s, request_timeout=timeout_s)
+        return self._collect_errors(futures, _ERROR_CODES.TOPIC_ALREADY_EXISTS)
 
     def add_partitions(self, counts: Mapping[str, int]) -> dict[str, str]:
-        """Increase topics to these numbers of partitions; return the errors by topic."""
-        new = [NewPartitions(name, count) for name, count in counts.items()]
+        """Increase the partition counts of topics; return the errors by topic."""
+        new_partitions = [NewPartitions(name, count) for name, count in counts.items()]
         admin: Any = AdminClient(self._options)  # referenced until the futures complete
-        limit_s = self._timeout_s
-        futures = admin.create_partitions(new, operation_timeout=limit_s, request_timeout=limit_s)
-        return self._collect_errors(futures, _CODE.INVALID_PARTITIONS)
+        timeout_s = self._timeout_s
+        futures = admin.create_partitions(
+            new_partitions, operation_timeout=timeout_s, request_timeout=timeout_s
+        )
+        return self._collect_errors(futures, _ERROR_CODES.INVALID_PARTITIONS)
 
-    def _collect_errors(self, futures: Mapping[str, Future[Any]], tolerated: int) -> dict[str, str]:
+    def _collect_errors(self, futures: Mapping[str, Future[Any]], tolerated_code: int) -> dict[str, str]:
         errors: dict[str, str] = {}
         for name, future in futures.items():
             try:
                 _wait_for_result(future, self._timeout_s)
             except ck.KafkaException as exc:
-                if _get_error_code(exc) != tolerated:
+                if _get_error_code(exc) != tolerated_code:
                     errors[name] = exc.args[0].str()
             except RetriableError as exc:
                 errors[name] = str(exc)
@@ -221,7 +223,7 @@ class ClusterTopics:
 
 def _select_admin_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a client's options without consumer options, for which an admin client logs warnings."""
-    consumers = (
+    consumer_prefixes = (
         "group.",
         "fetch.",
         "queued.",
@@ -232,7 +234,7 @@ def _select_admin_options(options: Mapping[str, Any]) -> dict[str, Any]:
         "heartbeat.",
         "max.poll",
     )
-    return {key: value for key, value in options.items() if not key.startswith(consumers)}
+    return {key: value for key, value in options.items() if not key.startswith(consumer_prefixes)}
 
 
 def _wait_for_result(future: Future[Any], timeout_s: float) -> Any:
@@ -249,4 +251,4 @@ def _get_error_code(error: ck.KafkaException) -> int:
 
 def _translate_error(error: ck.KafkaException) -> Exception:
     text = error.args[0].str()
-    return MirrorRequestFailed(text) if _get_error_code(error) in _REJECTED else RetriableError(text)
+    return MirrorRequestFailed(text) if _get_error_code(error) in _REJECTED_CODES else RetriableError(text)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from kraal.config.values import as_strings
 from kraal.connectors.mirror.clients import ClusterTopics
 from kraal.connectors.mirror.config import make_source_admin_settings, make_target_admin_settings
-from kraal.connectors.mirror.offset_syncs import SETTINGS, get_topic_name, is_in_source, writes_syncs
+from kraal.connectors.mirror.offset_syncs import TOPIC_SETTINGS, get_topic_name, is_in_source, writes_syncs
 from kraal.connectors.mirror.topics import (
     TopicFilter,
     compile_patterns,
@@ -31,9 +31,9 @@ class Clusters:
         self._filter: TopicFilter = make_topic_filter(parsed)
         self._source = ClusterTopics(make_source_admin_settings(config), timeout_s)
         self._target = ClusterTopics(make_target_admin_settings(config), timeout_s)
-        self._factor = int(str(parsed["replication.factor"]))
+        self._replication_factor = int(str(parsed["replication.factor"]))
         self._excluded_settings = compile_patterns(as_strings(parsed["config.properties.exclude"]))
-        self._syncs = get_topic_name(parsed, self._filter.policy) if writes_syncs(parsed) else None
+        self._syncs_topic = get_topic_name(parsed, self._filter.policy) if writes_syncs(parsed) else None
         """The name of the offset-syncs topic; None once the topic exists, or if syncs are disabled."""
         self._syncs_are_in_source = is_in_source(parsed)
         self._syncs_factor = int(str(parsed["offset-syncs.topic.replication.factor"]))
@@ -44,7 +44,7 @@ class Clusters:
         Raises RetriableError, MirrorRequestFailed, PatternTooSlow.
         """
         counts = self._source.count_partitions()
-        source = {topic: n for topic, n in counts.items() if self._filter.includes(topic)}
+        source = {topic: count for topic, count in counts.items() if self._filter.includes(topic)}
         target = self._target.count_partitions() if source else {}
         if source:
             self._create_syncs(counts if self._syncs_are_in_source else target)
@@ -52,12 +52,12 @@ class Clusters:
         missing = find_missing(source, target, policy)
         if missing.create:
             configs = self._source.describe_settings(
-                [t for t in source if policy.remote_topic(t) in missing.create]
+                [topic for topic in source if policy.remote_topic(topic) in missing.create]
             )
             settings = {
                 policy.remote_topic(topic): self._select_settings(config) for topic, config in configs.items()
             }
-            errors = self._target.create_topics(missing.create, self._factor, settings)
+            errors = self._target.create_topics(missing.create, self._replication_factor, settings)
             _log_changes("created with", missing.create, errors)
             target |= {name: count for name, count in missing.create.items() if name not in errors}
         if missing.grow:
@@ -72,20 +72,22 @@ class Clusters:
         return list_partitions(counts_to_copy)
 
     def _create_syncs(self, topics: Collection[str]) -> None:
-        """Create the offset-syncs topic if it is missing. Failures are only logged: records are copied without it."""
-        name = self._syncs
+        """Create the offset-syncs topic if it is missing. Only log failures: copying does not require the topic."""
+        name = self._syncs_topic
         if name is None:
             return
         errors: Mapping[str, str] = {}
         if name not in topics:
             cluster = self._source if self._syncs_are_in_source else self._target
-            errors = cluster.create_topics({name: 1}, self._syncs_factor, {name: SETTINGS})
+            errors = cluster.create_topics({name: 1}, self._syncs_factor, {name: TOPIC_SETTINGS})
             _log_changes("created with", {name: 1}, errors)
         if not errors:
-            self._syncs = None
+            self._syncs_topic = None
 
     def _select_settings(self, settings: Mapping[str, str]) -> dict[str, str]:
-        return {k: v for k, v in settings.items() if not matches_any(self._excluded_settings, k)}
+        return {
+            name: value for name, value in settings.items() if not matches_any(self._excluded_settings, name)
+        }
 
 
 def _log_changes(change: str, counts: Mapping[str, int], errors: Mapping[str, str]) -> None:

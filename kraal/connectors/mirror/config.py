@@ -19,14 +19,14 @@ IDENTITY_POLICY: Final = f"{_PACKAGE}.IdentityReplicationPolicy"
 ALL_TOPICS: Final = (".*",)
 SOURCE_SERVERS: Final = "source.cluster.bootstrap.servers"
 TARGET_SERVERS: Final = "target.cluster.bootstrap.servers"
-ASSIGNED: Final = "task.assigned.partitions"
-"""The key in a task's config for its partitions, comma-separated as `TOPIC-NUMBER`. Source: MirrorSourceConfig."""
+ASSIGNED_PARTITIONS: Final = "task.assigned.partitions"
+"""The task config key for the assigned partitions, in the form `TOPIC-NUMBER,…`. Source: MirrorSourceConfig."""
 INDEX: Final = "task.index"
 TRIGGER: Final = "trigger"
 REALTIME: Final = "realtime"
 BATCH_MS: Final = "realtime.batch.ms"
-_NO_CONFIGS: Final = "settings are copied only when a topic is created"
-_NO_ACLS: Final = "ACLs are not copied"
+_CONFIGS_NOT_SYNCED: Final = "settings are copied only when a topic is created"
+_ACLS_NOT_SYNCED: Final = "ACLs are not copied"
 
 
 @rule("names and Java regular expressions")
@@ -45,13 +45,13 @@ def _check_mutually_exclusive(name: str, values: Mapping[str, object]) -> Recomm
 
 
 def _make_key(name: str, kind: ConfigType, default: object, doc: str, no_effect: str = "") -> Key:
-    """Declare a key of low importance, as most of MirrorMaker's keys are."""
-    checked = at_least(0) if kind in {ConfigType.INT, ConfigType.LONG, ConfigType.SHORT} else None
+    """Declare a config key of low importance."""
+    validator = at_least(0) if kind in {ConfigType.INT, ConfigType.LONG, ConfigType.SHORT} else None
     return Key(
         name=name,
         type=kind,
         default=default,
-        validator=checked,
+        validator=validator,
         importance=Importance.LOW,
         doc=doc,
         no_effect=no_effect,
@@ -273,22 +273,28 @@ _WITHOUT_EFFECT: Final = in_group(
         ConfigType.BOOLEAN,
         True,  # noqa: FBT003 - as above
         "Whether to synchronize topic settings.",
-        _NO_CONFIGS,
+        _CONFIGS_NOT_SYNCED,
     ),
     _make_key(
         "sync.topic.configs.interval.seconds",
         ConfigType.LONG,
         600,
         "Synchronization interval, in seconds.",
-        _NO_CONFIGS,
+        _CONFIGS_NOT_SYNCED,
     ),
-    _make_key("sync.topic.acls.enabled", ConfigType.BOOLEAN, True, "Whether to synchronize ACLs.", _NO_ACLS),  # noqa: FBT003
+    _make_key(
+        "sync.topic.acls.enabled",
+        ConfigType.BOOLEAN,
+        True,  # noqa: FBT003 - as above
+        "Whether to synchronize ACLs.",
+        _ACLS_NOT_SYNCED,
+    ),
     _make_key(
         "sync.topic.acls.interval.seconds",
         ConfigType.LONG,
         600,
         "Synchronization interval, in seconds.",
-        _NO_ACLS,
+        _ACLS_NOT_SYNCED,
     ),
 )
 
@@ -324,13 +330,13 @@ def make_sync_producer_settings(config: Mapping[str, str], location: str) -> dic
 
 
 def _merge_prefixed_settings(config: Mapping[str, str], cluster: str, client: str) -> dict[str, str]:
-    own_keys = frozenset(key.name for key in MIRROR)
+    connector_keys = frozenset(key.name for key in MIRROR)
     settings: dict[str, str] = {}
     for prefix in (f"{cluster}.cluster.", f"{client}.", f"{cluster}.{client}."):
         for key, value in config.items():
             if not key.startswith(prefix) or key.startswith(f"{client}.override."):
                 continue
-            is_ours = key in own_keys and key not in {SOURCE_SERVERS, TARGET_SERVERS}
-            if not is_ours:
+            is_connector_key = key in connector_keys and key not in {SOURCE_SERVERS, TARGET_SERVERS}
+            if not is_connector_key:
                 settings[key.removeprefix(prefix)] = value
     return settings

@@ -1,8 +1,8 @@
 """Writes the offset-syncs topic, which maps the offsets of source records to the offsets of their copies.
 
-MirrorCheckpointConnector reads it to translate the offsets of consumer groups. A consumer that has read up to a synced
-record resumes after its copy; one that has read further resumes after the copy of the last synced record before its
-position, and reads some records again. So with fewer syncs the translation is less precise, but no record is lost.
+MirrorCheckpointConnector reads this topic to translate the offsets of consumer groups. A consumer that has read up to a
+synced record resumes after its copy; one that has read further resumes after the copy of the last synced record before
+its position, and reads some records again. So with fewer syncs the translation is less precise, but no record is lost.
 Source: OffsetSync, OffsetSyncWriter, MirrorSourceConfig.offsetSyncsTopic (Kafka 4.3.0).
 """
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 PARTITION: Final = 0
 """The only partition of the topic."""
-SETTINGS: Final = {"cleanup.policy": "compact"}
+TOPIC_SETTINGS: Final = {"cleanup.policy": "compact"}
 _FLUSH_TIMEOUT_S: Final = 1.0
 """Timeout of `close` for unwritten syncs."""
 _WARN_INTERVAL_S: Final = 60.0
@@ -78,10 +78,10 @@ class OffsetSyncs:
         self._producer: Any = None
         self._is_closed = False
         self._last_warning_s: float | None = None
-        self._reason = ""
+        self._last_reason = ""
 
     def write(self, pairs: Mapping[TopicPartition, Sequence[OffsetPair]]) -> None:
-        """Send a sync for each pair; `pairs` are by partition of the target."""
+        """Send a sync for each pair. `pairs` maps partitions of the target to offset pairs."""
         producer = self._connect()
         if producer is None:
             return
@@ -95,9 +95,9 @@ class OffsetSyncs:
             self._warn(exc)
 
     def report_unknown(self, reason: str) -> None:
-        """Log a warning that the offsets of written records are unknown, unless the reason is the previous one."""
-        if reason != self._reason:
-            self._reason = reason
+        """Log a warning that the offsets of written records are unknown, unless `reason` equals the previous one."""
+        if reason != self._last_reason:
+            self._last_reason = reason
             log.warning("%s: Not writing offset syncs: %s", self._client_id, reason)
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ def make_syncs(
     partitions: Collection[TopicPartition],
     name: str,
 ) -> OffsetSyncs | None:
-    """Return the sync writer of a task with these partitions; None if the config disables syncs."""
+    """Return the offset sync writer of a task with these partitions; None if the config disables syncs."""
     if not writes_syncs(parsed):
         return None
     location = "source" if is_in_source(parsed) else "target"

@@ -1,8 +1,8 @@
 """A source that mirrors topics from another Kafka cluster.
 
 The connector periodically lists the source's topics, creates those missing in the target, and distributes partitions
-to tasks. A pending fetch request notifies a task of new records; a job then gets the end offsets and copies the range
-with Spark, with unchanged bytes. Positions are in Connect's offset store, in the format of Java's
+to tasks. A pending fetch request notifies a task of new records. A job then gets the end offsets and copies the records
+up to these offsets with Spark, byte for byte. Positions are in Connect's offset store, in the format of Java's
 MirrorSourceConnector, so each implementation can take over from the other.
 Source: MirrorSourceConnector, MirrorSourceTask (Kafka 4.3.0).
 """
@@ -23,7 +23,7 @@ from kraal.config.clients.offset_reset import read_offset_reset
 from kraal.connectors.mirror.clients import MirrorRequestFailed, SourceClient
 from kraal.connectors.mirror.clusters import Clusters
 from kraal.connectors.mirror.config import (
-    ASSIGNED,
+    ASSIGNED_PARTITIONS,
     BATCH_MS,
     INDEX,
     MIRROR,
@@ -69,7 +69,7 @@ log = logging.getLogger(__name__)
 _MAX_CHECK_INTERVAL_S: Final = 30.0
 """Interval at which an idle task checks offsets without a notification, in case a topic was recreated."""
 _ERROR_DELAY_S: Final = 1.0
-_VALUE: Final = Schema(type=Type.BYTES)
+_VALUE_SCHEMA: Final = Schema(type=Type.BYTES)
 
 
 class MirrorSourceTask(SourceTask):
@@ -83,8 +83,8 @@ class MirrorSourceTask(SourceTask):
         self._tracking: OffsetTracking | None = None
         self._partitions: list[TopicPartition] = []
         self._positions: dict[TopicPartition, int] = {}
-        self._stored: dict[TopicPartition, int | None] = {}
-        self._missing: set[TopicPartition] = set()
+        self._stored_offsets: dict[TopicPartition, int | None] = {}
+        self._missing_partitions: set[TopicPartition] = set()
         self._ranges: Ranges = {}
         self._next_check_s = 0.0
 
@@ -111,11 +111,13 @@ class MirrorSourceTask(SourceTask):
         self._offset_reset = read_offset_reset(
             "source.consumer.auto.offset.reset", self._settings["auto.offset.reset"]
         )
-        self._partitions = parse_partitions(config.get(ASSIGNED, ""))
+        self._partitions = parse_partitions(config.get(ASSIGNED_PARTITIONS, ""))
         alias = self._policy.alias
-        self._stored = {tp: next_offset(offsets.get(source_partition(alias, tp))) for tp in self._partitions}
-        role = f"{alias}->{self._policy.target}|{self._name}|replication-consumer"
-        self._client = SourceClient(self._settings, role)
+        self._stored_offsets = {
+            tp: next_offset(offsets.get(source_partition(alias, tp))) for tp in self._partitions
+        }
+        client_id = f"{alias}->{self._policy.target}|{self._name}|replication-consumer"
+        self._client = SourceClient(self._settings, client_id)
         self._syncs = make_syncs(config, parsed, self._policy, self._partitions, self._name)
         self._tracking = make_tracking(self._syncs, parsed)
 
@@ -138,27 +140,29 @@ class MirrorSourceTask(SourceTask):
         alias, client = self._policy.alias, self._client
         if client is None:
             raise RetriableError("the task has not been started")
-        self._stored = {tp: next_offset(offsets.get(source_partition(alias, tp))) for tp in self._partitions}
-        self._positions = {p: at for p, at in self._positions.items() if self._stored[p] is None}
+        self._stored_offsets = {
+            tp: next_offset(offsets.get(source_partition(alias, tp))) for tp in self._partitions
+        }
+        self._positions = {p: at for p, at in self._positions.items() if self._stored_offsets[p] is None}
         self._determine_positions(client, client.fetch_bounds(self._partitions))
         starts = dict(self._positions)
         if not starts:
             raise RetriableError("none of the task's partitions exist in the source")
-        origins = {self._policy.remote_topic(tp.topic): tp.topic for tp in starts}
+        source_topics = {self._policy.remote_topic(tp.topic): tp.topic for tp in starts}
 
         def to_stored(target: TopicPartition, offset: int) -> tuple[SourcePartition, Offset]:
-            tp = TopicPartition(origins[target.topic], target.partition)
+            tp = TopicPartition(source_topics[target.topic], target.partition)
             return source_partition(alias, tp), {"offset": offset}
 
         return SourceStream(
             read=partial(self._read_stream, starts),
             stored=to_stored,
-            topics=frozenset(origins),
-            topic=next(iter(origins)) if len(origins) == 1 else None,
+            topics=frozenset(source_topics),
+            topic=next(iter(source_topics)) if len(source_topics) == 1 else None,
             slots=len(starts),
             batch_ms=self._batch_ms,
             key_schema=OPTIONAL_BYTES,
-            value_schema=_VALUE,
+            value_schema=_VALUE_SCHEMA,
             tracking=self._tracking,
         )
 
@@ -198,7 +202,7 @@ class MirrorSourceTask(SourceTask):
             read=partial(self._read, self._ranges),
             topic=self._policy.remote_topic(next(iter(topics))) if len(topics) == 1 else None,
             key_schema=OPTIONAL_BYTES,
-            value_schema=_VALUE,
+            value_schema=_VALUE_SCHEMA,
             tracking=self._tracking,
         )
 
@@ -206,24 +210,24 @@ class MirrorSourceTask(SourceTask):
         """Determine the position in each existing partition. Raises OffsetOutOfRange."""
         self._warn_missing({tp for tp in self._partitions if tp not in bounds})
         for tp, bound in bounds.items():
-            position = self._positions.get(tp, self._stored[tp])
+            position = self._positions.get(tp, self._stored_offsets[tp])
             start = choose_start(tp, position, bound, self._offset_reset, client.find_offset_since)
             if start.gap is not None:
                 log.warning("%s: %s", self._name, start.gap)
             self._positions[tp] = start.offset
 
     def _warn_missing(self, missing: set[TopicPartition]) -> None:
-        for tp in sorted(missing - self._missing):
+        for tp in sorted(missing - self._missing_partitions):
             log.warning("%s: the source has no partition %s-%d", self._name, tp.topic, tp.partition)
-        self._missing = missing
+        self._missing_partitions = missing
 
     def _read(self, ranges: Ranges, spark: SparkSession) -> DataFrame:
         reader = spark.read.format("kafka").options(
             **self._make_reader_options({p: at for p, (at, _) in ranges.items()}, range_options)
         )
         ends = offsets_json({tp: end for tp, (_, end) in ranges.items()})
-        offset = () if self._tracking is None else ("offset",)
-        return self._select_columns(reader.option("endingOffsets", ends).load(), ranges, *offset)
+        offset_columns = () if self._tracking is None else ("offset",)
+        return self._select_columns(reader.option("endingOffsets", ends).load(), ranges, *offset_columns)
 
     def _read_stream(self, starts: Mapping[TopicPartition, int], spark: SparkSession) -> DataFrame:
         reader = spark.readStream.format("kafka").options(**self._make_reader_options(starts, reader_options))
@@ -243,8 +247,10 @@ class MirrorSourceTask(SourceTask):
             "failOnDataLoss": str(fail_on_data_loss).lower(),
         }
 
-    def _select_columns(self, raw: DataFrame, partitions: Iterable[TopicPartition], *more: str) -> DataFrame:
-        columns = ("partition", "timestamp", "headers", "key", "value", *more)
+    def _select_columns(
+        self, raw: DataFrame, partitions: Iterable[TopicPartition], *extra_columns: str
+    ) -> DataFrame:
+        columns = ("partition", "timestamp", "headers", "key", "value", *extra_columns)
         names = {tp.topic: self._policy.remote_topic(tp.topic) for tp in partitions}
         if len(names) == 1:
             return raw.select(*columns)
@@ -297,14 +303,14 @@ class MirrorSourceConnector(Connector):
         if self._current_partitions is None:
             self._current_partitions = self._clusters.refresh()
         return [
-            {**self._config, ASSIGNED: format_partitions(share), INDEX: str(number)}
+            {**self._config, ASSIGNED_PARTITIONS: format_partitions(share), INDEX: str(number)}
             for number, share in enumerate(distribute(self._current_partitions, max_tasks))
         ]
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
-        committed = make_source_consumer_settings(config).get("isolation.level") == "read_committed"
-        return committed and not MirrorSourceTask.is_stream(config)
+        reads_committed = make_source_consumer_settings(config).get("isolation.level") == "read_committed"
+        return reads_committed and not MirrorSourceTask.is_stream(config)
 
     @override
     def alter_offsets(
@@ -327,15 +333,15 @@ class MirrorSourceConnector(Connector):
                 log.warning("mirror %s: Failed to list topics: %s", self._config.get("name"), exc)
                 continue
             if partitions != self._current_partitions and not stopped.is_set():
-                new, removed = (
+                new_partitions, removed_partitions = (
                     set(partitions) - set(self._current_partitions),
                     set(self._current_partitions) - set(partitions),
                 )
                 log.info(
                     "mirror %s: %d new partitions, %d removed",
                     self._config.get("name"),
-                    len(new),
-                    len(removed),
+                    len(new_partitions),
+                    len(removed_partitions),
                 )
                 self._current_partitions = partitions
                 context.request_task_reconfiguration()

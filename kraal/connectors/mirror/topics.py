@@ -27,7 +27,7 @@ class ReplicationPolicy:
     target: str
     separator: str = "."
     internal_separator: str = "."
-    identity: bool = False
+    keeps_names: bool = False
     """Whether topics keep their names, except for heartbeats."""
 
     def remote_topic(self, topic: str) -> str:
@@ -71,7 +71,7 @@ class ReplicationPolicy:
         return topic == _HEARTBEATS
 
     def _keeps_name(self, topic: str) -> bool:
-        return self.identity and not topic.endswith(_HEARTBEATS)
+        return self.keeps_names and not topic.endswith(_HEARTBEATS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +81,12 @@ class TopicFilter:
     policy: ReplicationPolicy
     include: tuple[Pattern, ...]
     exclude: tuple[Pattern, ...]
-    heartbeats: bool
+    includes_heartbeats: bool
 
     def includes(self, topic: str) -> bool:
         """Return whether a source topic is copied. Raises PatternTooSlow."""
         is_included = matches_any(self.include, topic) and not matches_any(self.exclude, topic)
-        is_included = is_included or (self.heartbeats and self.policy.is_heartbeats(topic))
+        is_included = is_included or (self.includes_heartbeats and self.policy.is_heartbeats(topic))
         return (
             is_included and not self.policy.is_internal(topic) and not self.policy.originates_in_target(topic)
         )
@@ -102,15 +102,15 @@ def make_topic_filter(parsed: Mapping[str, object]) -> TopicFilter:
         internal_separator=separator
         if parsed["replication.policy.internal.topic.separator.enabled"]
         else ".",
-        identity=parsed["replication.policy.class"] != DEFAULT_POLICY,
+        keeps_names=parsed["replication.policy.class"] != DEFAULT_POLICY,
     )
-    single = parsed["topics.regex"]
-    include = as_strings(parsed["topics"]) if single is None else (str(single),)
+    regex = parsed["topics.regex"]
+    include = as_strings(parsed["topics"]) if regex is None else (str(regex),)
     return TopicFilter(
         policy=policy,
         include=compile_patterns(include),
         exclude=compile_patterns(as_strings(parsed["topics.exclude"])),
-        heartbeats=bool(parsed["heartbeats.replication.enabled"]),
+        includes_heartbeats=bool(parsed["heartbeats.replication.enabled"]),
     )
 
 
@@ -125,7 +125,7 @@ def matches_any(patterns: tuple[Pattern, ...], text: str) -> bool:
 
 
 def list_partitions(counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
-    """Return all partitions of the topics, in order; `counts` are the numbers of partitions."""
+    """Return all partitions of the topics, in order. `counts` maps each topic to its number of partitions."""
     return tuple(TopicPartition(topic, number) for topic in sorted(counts) for number in range(counts[topic]))
 
 
@@ -158,7 +158,7 @@ def parse_partitions(text: str) -> list[TopicPartition]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingTopics:
-    """The topics and partitions missing in the target: numbers of partitions by topic name in the target."""
+    """The topics and partitions missing in the target, as expected partition counts by target topic."""
 
     create: Mapping[str, int]
     grow: Mapping[str, int]
@@ -175,22 +175,25 @@ def find_missing(
     )
 
 
-# --- offsets: {cluster, partition, topic} -> {offset: of the last copied record} ---------------------------------
+# --- offsets: {cluster, partition, topic} -> {offset: offset of the last copied record} --------------------------
 
 
 def source_partition(alias: str, partition: TopicPartition) -> SourcePartition:
-    """Return the source partition of a topic partition, with fields in Java's order because the bytes are the key."""
+    """Return the source partition of a topic partition.
+
+    The fields are in Java's order, because their JSON is a record key.
+    """
     return SourcePartition.of({"cluster": alias, "partition": partition.partition, "topic": partition.topic})
 
 
 def next_offset(offset: Offset | None) -> int | None:
-    """Return the next offset to copy; None without a stored offset. Raises ValueError."""
+    """Return the next offset to copy; None without a stored offset. Raises ValueError for an invalid offset."""
     if offset is None or offset.get("offset") is None:
         return None
-    last = offset["offset"]
-    if not _is_integer(last):
+    last_offset = offset["offset"]
+    if not _is_integer(last_offset):
         raise ValueError(f"the stored offset {dict(offset)} has no integer for 'offset'")
-    return int(str(last)) + 1 if int(str(last)) >= 0 else None
+    return int(str(last_offset)) + 1 if int(str(last_offset)) >= 0 else None
 
 
 def check_offset(partition: SourcePartition, offset: Offset | None) -> None:

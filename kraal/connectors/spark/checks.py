@@ -32,8 +32,8 @@ _UNSUPPORTED_STREAMS: Final = {
     "socket": "it cannot replay records, so a restart would lose some",
 }
 OPTION: Final = "spark.option."
-_PATHS: Final = "a path of a mounted file system, file: or s3a: is allowed"
-_LOCAL_PATHS: Final = "a path of a mounted file system, or file:, is allowed"
+_ALLOWED_PATHS: Final = "use a path of a mounted file system, or a file: or s3a: URL"
+_ALLOWED_LOCAL_PATHS: Final = "use a path of a mounted file system, or a file: URL"
 
 _IDENTIFIER: Final = r'(?:[A-Za-z_][\w$#]*|"[^"\x00-\x1f;]+"|`[^`\x00-\x1f;]+`|\[[^\]\x00-\x1f;]+\])'
 _TABLE: Final = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER}){{0,2}}")
@@ -73,7 +73,7 @@ def check_stream_checkpoint(name: str, values: Mapping[str, object]) -> Recommen
     if value and spark_format in _FORMATS:
         raise ValueError(f"it is only valid with stream-only formats, not with {spark_format}")
     if is_required:
-        _check_writable(Path(parse_local_path(str(value), allowed=_LOCAL_PATHS)))
+        _check_writable(Path(parse_local_path(str(value), allowed=_ALLOWED_LOCAL_PATHS)))
     return Recommendation(visible=is_required)
 
 
@@ -89,7 +89,9 @@ def validate_ddl(name: str, value: object) -> str | None:
     return None
 
 
-@rule("names of tables or columns, `schema.table` or in the quotes of the database; no expressions")
+@rule(
+    "names of tables or columns, such as `schema.table`, optionally in the quotes of the database; no expressions"
+)
 def validate_identifiers(name: str, value: object) -> str | None:
     """Require one or more SQL identifiers, since they become part of queries; null is valid."""
     for identifier in as_strings(value) if not isinstance(value, str) else (value,):
@@ -131,7 +133,7 @@ def distinct_subset_of(*allowed: str) -> Rule:
     return check
 
 
-def parse_local_path(text: str, *, allowed: str = _PATHS) -> str:
+def parse_local_path(text: str, *, allowed: str = _ALLOWED_PATHS) -> str:
     """Convert a path or a `file:` URL to a path. Raises ValueError for other schemes and relative paths.
 
     `allowed` describes the allowed forms in the error.
@@ -167,8 +169,10 @@ def check_readable_folder(text: str) -> None:
     path = parse_local_path(text)
     if not Path(path).is_dir():
         parts = path.split("/")
-        first_pattern = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
-        path = "/".join(parts[:first_pattern]) or "/"
+        first_pattern_index = next(
+            (i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1
+        )
+        path = "/".join(parts[:first_pattern_index]) or "/"
     _check_access(path, os.R_OK | os.X_OK, "read")
 
 
@@ -208,7 +212,7 @@ def name_key_in_errors(check: Recommender) -> Recommender:
 
 
 def require_with_formats(formats: tuple[str, ...], *, optional: tuple[str, ...] = ()) -> Recommender:
-    """Require a value for these formats, and no value for others except those in `optional`."""
+    """Require a value for `formats`; reject a value for all other formats except `optional`."""
 
     def check(name: str, values: Mapping[str, object]) -> Recommendation:
         spark_format, is_set = str(values.get("spark.format")), bool(values.get(name))
@@ -262,13 +266,13 @@ def parse_options(config: Mapping[str, str]) -> dict[str, str]:
     return options
 
 
-_SQL: Final = "configs must not contain SQL"
+_SQL_REASON: Final = "configs must not contain SQL"
 _REJECTED_OPTIONS: Final = {
     "path": "use the key path",
     "paths": "use the key path",
-    "query": _SQL,
-    "preparequery": _SQL,
-    "sessioninitstatement": _SQL,
+    "query": _SQL_REASON,
+    "preparequery": _SQL_REASON,
+    "sessioninitstatement": _SQL_REASON,
     "dbtable": "use jdbc.tables for a source, jdbc.table for a sink",
-    "createtableoptions": _SQL,
+    "createtableoptions": _SQL_REASON,
 }

@@ -55,14 +55,14 @@ class _TokenStream:
     """A sequence of tokens, as pairs of kind and text, with a read position."""
 
     tokens: list[tuple[str, str]] = field(default_factory=list)
-    at: int = 0
+    position: int = 0
 
     def peek(self) -> tuple[str, str]:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "")
+        return self.tokens[self.position] if self.position < len(self.tokens) else ("end", "")
 
     def take(self) -> tuple[str, str]:
         token = self.peek()
-        self.at += 1
+        self.position += 1
         return token
 
     def consume_if(self, kind: str, *texts: str) -> bool:
@@ -70,7 +70,7 @@ class _TokenStream:
         token = self.peek()
         if token[0] != kind or token[1].lower() not in texts:
             return False
-        self.at += 1
+        self.position += 1
         return True
 
     def expect(self, symbol: str, where: str) -> None:
@@ -79,7 +79,7 @@ class _TokenStream:
 
 
 def parse_columns(ddl: str) -> Mapping[str, str]:
-    """Return the column names and the main words of their types. Raises ValueError with the syntax error."""
+    """Return the type name of each column, without parameters. Raises ValueError with the syntax error."""
     stream = _TokenStream(_tokenize(ddl))
     if stream.peek()[0] == "end":
         raise ValueError("it has no columns")
@@ -91,15 +91,15 @@ def parse_columns(ddl: str) -> Mapping[str, str]:
 
 def _tokenize(ddl: str) -> list[tuple[str, str]]:
     tokens: list[tuple[str, str]] = []
-    at, end = 0, len(ddl.rstrip())
-    while at < end:
-        match = _TOKEN.match(ddl, at)
+    position, end = 0, len(ddl.rstrip())
+    while position < end:
+        match = _TOKEN.match(ddl, position)
         if match is None:
-            raise ValueError(f"unexpected text {ddl[at:].strip()[:20]!r}")
+            raise ValueError(f"unexpected text {ddl[position:].strip()[:20]!r}")
         kind = match.lastgroup or ""
         value = match[kind]
         tokens.append(("name", value.replace("``", "`")) if kind == "quoted" else (kind, value))
-        at = match.end()
+        position = match.end()
     return tokens
 
 
@@ -165,8 +165,8 @@ def _parse_sizes(stream: _TokenStream, name: str, column: str) -> None:
     while stream.consume_if("symbol", ","):
         sizes.append(_parse_number(stream, column))
     stream.expect(")", f"in the type of {column}")
-    allowed = 2 if name in _DECIMAL_TYPES else int(name in _TYPES_WITH_LENGTH)
-    if len(sizes) > allowed:
+    max_sizes = 2 if name in _DECIMAL_TYPES else int(name in _TYPES_WITH_LENGTH)
+    if len(sizes) > max_sizes:
         raise ValueError(f"the type {name} of the column {column} does not accept {len(sizes)} numbers")
     if name in _DECIMAL_TYPES and not (
         max(sizes) <= _MAX_DIGITS and sizes[0] >= sizes[-1] * (len(sizes) - 1)

@@ -6,8 +6,8 @@ is read once: it must be complete when it appears under its name.
 
 Text with one record per line (text, json, csv; uncompressed, without multi-line records) is read in byte ranges of
 whole lines, in order, by one Spark task; a restart resumes at the end of the last batch, even within a file. Other
-files, and all objects in a store, are read as a whole by Spark's own reader, with one Spark task per batch and so also
-in order.
+files, and all objects in a store, are read as a whole by Spark's own reader. These batches are also read in order,
+because each batch has only one Spark task.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _UNSPLITTABLE_OPTIONS: Final = frozenset(
 _MAX_FILES: Final = 1000
 """Maximum number of files in a batch."""
 _MTIME_RESOLUTION_S: Final = 2.0
-"""A directory modified less than this time before its listing may change again with the same modification time."""
+"""If a directory was modified less than this time before its listing, later changes may not change its mtime."""
 _CORRUPT_COLUMN: Final = "__kraal_bad"
 
 
@@ -66,11 +66,11 @@ class FileRange:
 
     def offset(self) -> tuple[SourcePartition, Offset]:
         """Return the source partition and the offset to store once the range is written."""
-        done = self.end >= self.size
+        is_done = self.end >= self.size
         return SourcePartition.of({"path": self.path}), {
             "position": self.end,
             "size": self.size,
-            "done": done,
+            "done": is_done,
         }
 
 
@@ -98,24 +98,26 @@ class FileReader:
         self._pending: deque[tuple[str, int]] = deque()
         self._last_listing: tuple[float, int] | None = None
         self.next_position: Sequence[FileRange] | None = None
-        lowered = {key.lower() for key in options}
+        lowercase_keys = {key.lower() for key in options}
         self._reads_by_lines = (
-            self._format in _LINE_FORMATS and not lowered & _UNSPLITTABLE_OPTIONS and not self._in_store
+            self._format in _LINE_FORMATS
+            and not lowercase_keys & _UNSPLITTABLE_OPTIONS
+            and not self._in_store
         )
 
     def may_have_more(self) -> bool:
-        """Return, within microseconds, whether files are pending or the directory may have changed."""
+        """Return whether files are pending or the directory may have changed, without listing the directory."""
         if self._pending or self._last_listing is None or glob.has_magic(self._path):
             return True
-        listed_s, changed_ns = self._last_listing
+        listed_s, listed_mtime_ns = self._last_listing
         try:
-            now_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a Path costs more than the call
+            mtime_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a Path costs more than the call
         except OSError:
             return True
-        return now_ns != changed_ns or listed_s - changed_ns / 1e9 < _MTIME_RESOLUTION_S
+        return mtime_ns != listed_mtime_ns or listed_s - listed_mtime_ns / 1e9 < _MTIME_RESOLUTION_S
 
     def advance(self) -> None:
-        """Advance past the last batch, which is in Kafka."""
+        """Advance past the last batch. Must not be called before the batch is in Kafka."""
         for file_range in self.next_position or ():
             self._offsets_by_path[file_range.path] = (file_range.end, file_range.end >= file_range.size)
             if file_range.end >= file_range.size and self._pending and self._pending[0][0] == file_range.path:
@@ -123,7 +125,7 @@ class FileReader:
         self.next_position = None
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Return the next batch: whole files, or the next range of one; None if there are no new files."""
+        """Return the next batch: whole files, or the next range of a file; None if there are no new files."""
         self.next_position = None
         if not self._pending:
             self._pending = self._list_objects(spark) if self._in_store else self._list_files()
@@ -144,7 +146,7 @@ class FileReader:
         listed_s = time.time()
         is_folder = Path(self._path).is_dir()
         try:
-            changed_ns = Path(self._path).stat().st_mtime_ns if is_folder else 0
+            mtime_ns = Path(self._path).stat().st_mtime_ns if is_folder else 0
             if is_folder:
                 with os.scandir(self._path) as entries:
                     paths = [entry.path for entry in entries]
@@ -157,7 +159,7 @@ class FileReader:
             ]
         except OSError as exc:
             raise OSError(exc.errno, f"cannot list {self._path}: {exc.strerror}") from exc
-        self._last_listing = (listed_s, changed_ns)
+        self._last_listing = (listed_s, mtime_ns)
         key = (
             (lambda file: (file[1].st_mtime_ns, file[0])) if self._orders_by_time else (lambda file: file[0])
         )
@@ -167,8 +169,8 @@ class FileReader:
         """Return this task's unread objects, like `_list_files`; in a store, only a listing can detect changes."""
         objects = list_objects(spark, self._path, self._is_unread_in_share)
         by_time = self._orders_by_time
-        objects.sort(key=lambda stored: (stored.modified_ms if by_time else 0, stored.path))
-        return deque((stored.path, stored.size) for stored in objects)
+        objects.sort(key=lambda obj: (obj.modified_ms if by_time else 0, obj.path))
+        return deque((obj.path, obj.size) for obj in objects)
 
     def _is_unread_in_share(self, path: str) -> bool:
         name = path.rpartition("/")[2]
@@ -203,7 +205,7 @@ class FileReader:
         return self._reads_by_lines and not path.lower().endswith(_COMPRESSED_SUFFIXES)
 
     def _can_share_batch(self, file_range: FileRange, path: str) -> bool:
-        """Return whether a batch can contain both files: they are read in the same way and with one schema."""
+        """Return whether a batch can contain both files, that is, one reader with one schema can read them."""
         is_same_reader = self._is_read_by_lines(file_range.path) == self._is_read_by_lines(path)
         return is_same_reader and (self._ddl is not None or self._format in {"text", "json"})
 
@@ -287,13 +289,13 @@ def _parse_offsets(offsets: Mapping[SourcePartition, Offset]) -> Iterator[tuple[
         path = partition.as_dict().get("path")
         if isinstance(path, str) and offset:
             position = offset.get("position")
-            done = offset.get("done") is True
+            is_done = offset.get("done") is True
             if isinstance(position, int) and not isinstance(position, bool):
-                yield path, (position, done)
+                yield path, (position, is_done)
 
 
 def _stat_file(path: str) -> tuple[str, os.stat_result] | None:
-    """Return the path and status of a non-empty regular file; None for any other path, such as a file just removed."""
+    """Return the path and status of a non-empty regular file; None for other paths and for paths that do not exist."""
     try:
         status = os.stat(path)  # noqa: PTH116 - a Path costs more than the call
     except FileNotFoundError:
@@ -302,7 +304,7 @@ def _stat_file(path: str) -> tuple[str, os.stat_result] | None:
 
 
 def _find_range_end(path: str, start: int, target: int, size: int) -> int:
-    """Return the end, near `target`, of the range that begins at `start`; the end follows a line end."""
+    """Return the end of the range that begins at `start`. The end is near `target` and follows a line end."""
     if target >= size:
         return size
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,4 +1,6 @@
-"""Lists, uploads and removes objects with Hadoop's client in Spark's JVM, on a job thread, with the worker's settings.
+"""Lists, uploads and removes objects with Hadoop's client in Spark's JVM, which has the worker's settings.
+
+The functions must run on a job thread.
 
 Objects appear atomically: each is uploaded from a local file with a single PUT. Objects are never renamed, because a
 rename in an object store is a copy.
@@ -60,14 +62,23 @@ class ObjectFolder:
         target = _make_path(spark, f"{self._address}/{name}")
         jvm: Any = spark._jvm
         source = f"file://{staged}"
-        local, store = _get_file_system(spark, source), _get_file_system(spark, self._address)
+        local_system, store_system = (
+            _get_file_system(spark, source),
+            _get_file_system(spark, self._address),
+        )
         # Not copyFromLocalFile: it requires a LocalFileSystem, and Spark's is raw (`kraal.engine.session.settings`).
         delete, overwrite = False, True
-        files = jvm.org.apache.hadoop.fs.FileUtil
-        copied = files.copy(
-            local, _make_path(spark, source), store, target, delete, overwrite, store.getConf()
+        file_util = jvm.org.apache.hadoop.fs.FileUtil
+        is_copied = file_util.copy(
+            local_system,
+            _make_path(spark, source),
+            store_system,
+            target,
+            delete,
+            overwrite,
+            store_system.getConf(),
         )
-        if not copied:
+        if not is_copied:
             raise OSError(f"{staged} could not be uploaded as {self._address}/{name}")
 
     def remove(self, name: str) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-HADOOP: Final = "3.5.0"
+HADOOP_VERSION: Final = "3.5.0"
 """The version of Hadoop that PySpark ships; hadoop-aws must have the same version."""
 _MODULE: Final = "hadoop-aws"
 _SCHEME: Final = "s3a:"
@@ -21,7 +21,7 @@ _registered_schemes: set[str] = set()
 
 
 def register_jars(jars: Iterable[str]) -> None:
-    """Register Spark's jars, given as files, URLs or coordinates. Called once, before any validation."""
+    """Register Spark's jars: files, URLs or Maven coordinates. Must be called once, before any validation."""
     if any(re.search(rf"(?:^|/|__|:){_MODULE}(?:__|-|:)\d[^/]*$", jar) for jar in jars):
         _registered_schemes.add(_SCHEME)
 
@@ -37,7 +37,7 @@ def normalize_object_url(text: str) -> str:
         raise ValueError("it must be s3a://BUCKET/…")
     if _SCHEME not in _registered_schemes:
         raise ValueError(
-            f"this worker's Spark has no {_MODULE}: run kraal plugins add org.apache.hadoop:{_MODULE}:{HADOOP}, and "
-            "start the worker with that lock"
+            f"this worker's Spark has no {_MODULE}: run kraal plugins add org.apache.hadoop:{_MODULE}:{HADOOP_VERSION}"
+            ", and start the worker with that lock"
         )
     return text.rstrip("/")

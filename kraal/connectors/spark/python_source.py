@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
 
 _MAX_ROWS: Final = 4096
-"""Number of rows in an Arrow batch."""
+"""Maximum number of rows in an Arrow batch."""
 
 
 def load_data_source_class(name: str) -> type[DataSource]:
-    """Import `package.module:Class`. Raises ValueError if it is not a Python Data Source."""
+    """Import `package.module:Class`. Raises ValueError if the class is not a Python Data Source."""
     from pyspark.sql.datasource import DataSource  # noqa: PLC0415 - not in Spark's Python processes
 
     module, _, attribute = name.partition(":")
@@ -68,16 +68,16 @@ class PythonReader:
         self._reader: Any = None
         self._schema = T.StructType()
         self._start = self._parse_stored_offset(offsets)
-        self._committed: Any = None
+        self._offset_to_commit: Any = None
         self.next_position: Any = None
 
     def may_have_more(self) -> bool:
-        """Return True, since only the reader can detect rows."""
+        """Return True, since only the reader can detect new rows."""
         return True
 
     def advance(self) -> None:
-        """Advance past the last batch, which is in Kafka."""
-        self._start = self._committed = self.next_position
+        """Advance past the last batch. Must not be called before the batch is in Kafka."""
+        self._start = self._offset_to_commit = self.next_position
         self.next_position = None
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
@@ -85,9 +85,9 @@ class PythonReader:
         self.next_position = None
         if self._reader is None:
             self._open_reader()
-        if self._committed is not None:
-            self._reader.commit(self._committed)
-            self._committed = None
+        if self._offset_to_commit is not None:
+            self._reader.commit(self._offset_to_commit)
+            self._offset_to_commit = None
         if self._start is None:
             self._start = self._reader.initialOffset()
         is_simple = not hasattr(self._reader, "latestOffset")
@@ -127,7 +127,7 @@ class PythonReader:
         raise ValueError(f"the Python Data Source {self._name} has no stream reader")
 
     def _read_latest_offset(self) -> Any:
-        """Return the reader's latest offset; in readers for Spark before 4.2, the method has no parameters."""
+        """Return the reader's latest offset. Before Spark 4.2, `latestOffset` had no parameters."""
         latest = self._reader.latestOffset
         if not inspect.signature(latest).parameters:
             return latest()
@@ -139,9 +139,9 @@ class PythonReader:
 
         parts = list(self._reader.partitions(self._start, end))
         count = max(1, len(parts))
-        numbers = spark.range(0, count, 1, count)
+        indexes = spark.range(0, count, 1, count)
         read = partial(read_partitions, self._reader, parts, _to_arrow_schema(self._schema))
-        return map_in_arrow(numbers, read, _format_ddl(self._schema))
+        return map_in_arrow(indexes, read, _format_ddl(self._schema))
 
     def _make_rows_frame(self, spark: SparkSession, rows: Iterable[Any]) -> DataFrame:
         batches = list(_to_arrow_batches(rows, _to_arrow_schema(self._schema)))
@@ -151,13 +151,13 @@ class PythonReader:
 
 
 def read_partitions(
-    reader: Any, parts: list[Any], schema: pa.Schema, numbers: Iterator[pa.RecordBatch]
+    reader: Any, parts: list[Any], schema: pa.Schema, indexes: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the partitions with these indexes; runs in Spark's Python processes."""
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            if number < len(parts):
-                yield from _to_arrow_batches(reader.read(parts[number]), schema)
+    for batch in indexes:
+        for index in batch.column(0).to_pylist():
+            if index < len(parts):
+                yield from _to_arrow_batches(reader.read(parts[index]), schema)
 
 
 def _to_arrow_batches(rows: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -169,8 +169,8 @@ def _to_arrow_batches(rows: Iterable[Any], schema: pa.Schema) -> Iterator[pa.Rec
             continue
         chunk = [first, *islice((row for row in source), _MAX_ROWS - 1)]
         columns = [
-            pa.array([_to_arrow_value(row[at]) for row in chunk], field.type)
-            for at, field in enumerate(schema)
+            pa.array([_to_arrow_value(row[index]) for row in chunk], field.type)
+            for index, field in enumerate(schema)
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from kraal import __version__
 from kraal.connectors.file.staging import Staging, save
-from kraal.connectors.frames.range_files import RANGE, LocalFiles, RangeFolder, Staged, find_missing_span
+from kraal.connectors.frames.range_files import RANGE, LocalFiles, RangeFolder, StagedFile, find_missing_span
 from kraal.connectors.jdbc.drivers import add_driver
 from kraal.connectors.jdbc.exactly_once import Tables
 from kraal.connectors.jdbc.names import check_name, get_database_kind, to_sql
@@ -86,7 +86,7 @@ class SparkSinkTask(SinkTask):
 
     @override
     def write(self, batch: SinkBatch) -> None:
-        from kraal.connectors.frames import rows as spark_rows  # noqa: PLC0415 - loaded when Spark is
+        from kraal.connectors.frames import rows as spark_rows  # noqa: PLC0415 - imports Spark
 
         if self._table is not None:
             self._table.write(batch, self._parsed)
@@ -105,7 +105,7 @@ class SparkSinkTask(SinkTask):
         if self._table is not None:
             self._table.close()
 
-    # --- a table, a Python Data Source ----------------------------------------------------------------------
+    # --- tables and Python Data Sources ----------------------------------------------------------------------
 
     def _append(self, rows: DataFrame) -> None:
         writer = rows.write.mode("append").options(**self._options)
@@ -150,7 +150,7 @@ class SparkSinkTask(SinkTask):
         conflicts = folder.find_conflicts(batch.ranges)
         spans = {tp: find_missing_span(span, conflicts[tp]) for tp, span in batch.ranges.items()}
         with self._staging.make_batch_directory() as directory:
-            staged: Mapping[TopicPartition, Staged] = {}
+            staged_files: Mapping[TopicPartition, StagedFile] = {}
             if any(spans.values()):
                 frame, records = spark_rows.add_range(batch.frame, list(spans)), batch.records
                 if any(conflicts.values()):
@@ -163,8 +163,8 @@ class SparkSinkTask(SinkTask):
                 if json_rows is not None:
                     rows, spark_format = json_rows, "text"
                 max_rows = sum(span[1] - span[0] for span in spans.values() if span is not None)
-                staged = self._stage(rows, spark_format, directory, list(spans), max_rows, records)
-            folder.publish(staged, batch.ranges, conflicts, batch.check_owned)
+                staged_files = self._stage(rows, spark_format, directory, list(spans), max_rows, records)
+            folder.publish(staged_files, batch.ranges, conflicts, batch.check_owned)
 
     def _stage(
         self,
@@ -174,7 +174,7 @@ class SparkSinkTask(SinkTask):
         partitions: Sequence[TopicPartition],
         max_rows: int,
         records: int | None,
-    ) -> Mapping[TopicPartition, Staged]:
+    ) -> Mapping[TopicPartition, StagedFile]:
         """Write rows in a format with Spark; return the file of each range that has rows."""
         is_single = len(partitions) == 1
         if is_single:
@@ -188,7 +188,9 @@ class SparkSinkTask(SinkTask):
             tp: _find_part_file(directory, tp, None if is_single else number)
             for number, tp in enumerate(partitions)
         }
-        return {tp: Staged(part, self._get_suffix(part)) for tp, part in parts.items() if part is not None}
+        return {
+            tp: StagedFile(part, self._get_suffix(part)) for tp, part in parts.items() if part is not None
+        }
 
     def _get_suffix(self, part: Path) -> str:
         suffix = part.name.partition(".")[2]
@@ -252,7 +254,7 @@ def _needs_json_text(parsed: Mapping[str, Any]) -> bool:
 
 
 def _concatenate(parts: Sequence[Path]) -> None:
-    """Append the content of all files to the first one, and remove the others."""
+    """Append the contents of all other files to the first file, and remove the other files."""
     for other in parts[1:]:
         with parts[0].open("r+b") as target, other.open("rb") as source:
             target.seek(0, os.SEEK_END)
@@ -261,7 +263,7 @@ def _concatenate(parts: Sequence[Path]) -> None:
 
 
 def _send_file(target: int, source: int) -> None:
-    """Copy a whole file inside the kernel to the current position of `target`, which is open without O_APPEND."""
+    """Copy a file inside the kernel to the current position of `target`, which must not be open with O_APPEND."""
     offset = 0
     while sent := os.sendfile(target, source, offset, 2**30):
         offset += sent

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHARE: Final = "kraal.share"
-"""The key in a task's config for its index and the number of tasks, such as `0/4`."""
+"""The task config key for the task's index and the number of tasks, such as `0/4`."""
 
 
 class Reader(Protocol):
@@ -49,13 +49,13 @@ class Reader(Protocol):
     """The position after the batch of the last `discover`; None if there was no batch."""
 
     def may_have_more(self) -> bool:
-        """Return, within microseconds, whether `discover` may return a batch."""
+        """Return whether `discover` may return a batch; must be fast, because every poll calls it."""
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
         """Return the next batch; returns the same batch until `advance` is called. Runs on the job thread."""
 
     def advance(self) -> None:
-        """Advance past the last batch, which is in Kafka and has its offsets stored."""
+        """Advance past the last batch. Must not be called before the batch and its offsets are written."""
 
     def close(self) -> None:
         """Release all resources."""
@@ -189,7 +189,7 @@ class SparkSourceConnector(PassThroughConnector):
 def _check_stream_reset(
     spark_format: str, checkpoint: str, offsets: Mapping[SourcePartition, Offset | None]
 ) -> bool:
-    """Accept a reset of a stream without a checkpoint. Raises ValueError otherwise."""
+    """Return True if the offsets are reset and the checkpoint is deleted. Raises ValueError otherwise."""
     if any(offset is not None for offset in offsets.values()):
         raise ValueError(
             f"The position of a stream of spark.format={spark_format} is stored in its checkpoint, {checkpoint}: "

@@ -123,7 +123,7 @@ _SOURCE: Final = in_group(
         default=None,
         importance=Importance.HIGH,
         doc="Directory in which Spark stores the progress of a stream, on a file system that all workers and Spark's "
-        "executors share. Each connector needs its own. Required for streaming formats.",
+        "executors share. Each connector needs a separate directory. Required for streaming formats.",
         recommender=name_key_in_errors(check_stream_checkpoint),
     ),
 )
@@ -154,7 +154,7 @@ _RECORDS: Final = in_group(
         default=None,
         validator=non_empty,
         importance=Importance.MEDIUM,
-        doc="Prefix of the topics; the rest of a topic's name is the table's name.",
+        doc="Prefix of the topic names; the table name follows it.",
         recommender=require_with_formats((), optional=(JDBC,)),
     ),
     Key(

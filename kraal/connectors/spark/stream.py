@@ -1,8 +1,8 @@
 """A source for formats that Spark supports only as streams: runs one streaming query and fetches its batches in turn.
 
 The query's checkpoint, in `checkpoint.location`, records the position in the source; the stored offset records the last
-batch written (`stream_checkpoint`). Both are consistent after any crash: the query continues only after the offset of a
-batch is stored, and stored batches are not written again.
+batch written (`stream_checkpoint`). Position and offset are consistent after any crash: the query continues only after
+the offset of a batch is stored, and stored batches are not written again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kraal.connectors.spark.stream_checkpoint import (
     make_partition,
     read_last_batch,
 )
-from kraal.engine.session.own_session import sibling
+from kraal.engine.session.own_session import clone_session
 from kraal.engine.streaming.polled_query import BatchQuery
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CHECK_INTERVAL_S: Final = 1.0
-"""Interval of the check whether a query without batches is still active."""
+"""Interval between checks that a query without batches is still active."""
 _SETTINGS: Final = {
     # Avoids a `chmod` process for every file of a checkpoint.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
@@ -36,7 +36,7 @@ _SETTINGS: Final = {
     # A blocked source must not prevent its query from stopping.
     "spark.sql.streaming.stopTimeout": "20s",
 }
-"""Default settings, which the worker's config can override."""
+"""Default settings of the query's session, which the worker's config can override."""
 
 
 class StreamReader:
@@ -57,7 +57,7 @@ class StreamReader:
         self._checkpoint = parse_local_path(str(parsed["checkpoint.location"]))
         self._layout = Layout.of(parsed)
         self._partition = make_partition(self._format, self._checkpoint)
-        self._written = StreamPosition.of(offsets.get(self._partition))
+        self._written_position = StreamPosition.of(offsets.get(self._partition))
         self._query: BatchQuery | None = None
         self._check_due_s = 0.0
         self.next_position: StreamPosition | None = None
@@ -88,9 +88,9 @@ class StreamReader:
 
     def advance(self) -> None:
         """Let the query continue after the last batch."""
-        self._written, self.next_position = self.next_position, None
-        if self._query is not None and self._written is not None:
-            self._query.record_written(self._written.batch)
+        self._written_position, self.next_position = self.next_position, None
+        if self._query is not None and self._written_position is not None:
+            self._query.record_written(self._written_position.batch)
 
     def rest(self) -> None:
         """Stop the query; the next `discover` starts a new one at the same position."""
@@ -103,8 +103,8 @@ class StreamReader:
         self.rest()
 
     def _start_query(self, spark: SparkSession) -> BatchQuery:
-        check_checkpoint(self._checkpoint, self._written)
-        session = sibling(spark)
+        check_checkpoint(self._checkpoint, self._written_position)
+        session = clone_session(spark)
         for key, value in _SETTINGS.items():
             if session.conf.get(key, None) is None:
                 session.conf.set(key, value)
@@ -115,6 +115,6 @@ class StreamReader:
             reader.load(),
             checkpoint=f"file://{self._checkpoint}",  # the local path, regardless of Spark's default file system
             interval_ms=self._interval_ms,
-            written=-1 if self._written is None else self._written.batch,
+            written=-1 if self._written_position is None else self._written_position.batch,
             planned=partial(read_last_batch, self._checkpoint),
         )

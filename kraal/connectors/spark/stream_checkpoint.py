@@ -42,7 +42,7 @@ class StreamPosition:
 
     @property
     def offset(self) -> Offset:
-        """Return the offset to store."""
+        """The offset to store."""
         return {"batch": self.batch, "query": self.query}
 
 
@@ -52,7 +52,10 @@ def make_partition(spark_format: str, checkpoint: str) -> SourcePartition:
 
 
 def read_query_id(checkpoint: str) -> str | None:
-    """Return the query id in a checkpoint; None if there is no checkpoint. Raises OSError if it is unreadable."""
+    """Return the query id in a checkpoint; None without a checkpoint, an empty string if the id is invalid.
+
+    Raises OSError if the checkpoint cannot be read.
+    """
     try:
         text = Path(checkpoint, "metadata").read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
@@ -64,7 +67,7 @@ def read_query_id(checkpoint: str) -> str | None:
 
 
 def read_last_batch(checkpoint: str) -> int:
-    """Return the number of the last planned batch, or -1."""
+    """Return the number of the last planned batch; -1 if there is none."""
     folder = Path(checkpoint, "offsets")
     numbers = (
         [int(path.name) for path in folder.iterdir() if path.name.isdecimal()] if folder.is_dir() else []
@@ -72,14 +75,17 @@ def read_last_batch(checkpoint: str) -> int:
     return max(numbers, default=-1)
 
 
-def check_checkpoint(checkpoint: str, stored: StreamPosition | None) -> None:
-    """Raise CheckpointLost if the stored batch is not from this checkpoint, or is ahead of it."""
-    if stored is None:
+def check_checkpoint(checkpoint: str, stored_position: StreamPosition | None) -> None:
+    """Raise CheckpointLost unless the stored batch is from the checkpoint's query and in the checkpoint."""
+    if stored_position is None:
         return
-    if read_query_id(checkpoint) == stored.query and read_last_batch(checkpoint) >= stored.batch:
+    if (
+        read_query_id(checkpoint) == stored_position.query
+        and read_last_batch(checkpoint) >= stored_position.batch
+    ):
         return
     raise CheckpointLost(
-        f"checkpoint.location={checkpoint} does not contain batch {stored.batch} of the query {stored.query}, the last "
-        "one that this connector has written. Is the directory on storage shared by all workers? To start over, stop "
-        "the connector, delete the directory, and reset the connector's offsets"
+        f"checkpoint.location={checkpoint} does not contain batch {stored_position.batch} of the query "
+        f"{stored_position.query}, the last batch that this connector wrote. Is the directory on storage shared by all "
+        "workers? To start over, stop the connector, delete the directory, and reset the connector's offsets"
     )

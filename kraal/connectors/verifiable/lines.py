@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 def format_source_lines(
     numbers: range, *, name: str, task: int, topic: str, time_ms: int, committed: bool
 ) -> pa.Buffer:
-    """Return the lines that a source prints when it creates records, or once they are `committed`."""
+    """Return the lines that a source prints for created records, or, with `committed`, for committed records."""
     head = '{"committed":true,' if committed else "{"
     tail = f',"time_ms":{time_ms},"name":{_quote_json(name)},"topic":{_quote_json(topic)}}}\n'
     texts = pc.cast(pa.array(numbers, pa.int64()), pa.large_string())
@@ -27,8 +27,8 @@ def format_source_lines(
 
 def add_flushed(lines: pa.Array) -> pa.Array:
     """Add the field `flushed` to a sink's lines, which have no line ends."""
-    open_ended = pc.utf8_slice_codeunits(pc.cast(lines, pa.large_string()), 0, -1)
-    return pc.binary_join_element_wise(open_ended, pa.scalar(',"flushed":true}', pa.large_string()), _EMPTY)
+    unterminated = pc.utf8_slice_codeunits(pc.cast(lines, pa.large_string()), 0, -1)
+    return pc.binary_join_element_wise(unterminated, pa.scalar(',"flushed":true}', pa.large_string()), _EMPTY)
 
 
 def generate_sink_output(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -64,10 +64,12 @@ def _quote_json(text: str) -> str:
 def _concat(head: str, texts: pa.Array, tail: str) -> pa.Buffer:
     """Return a buffer of all texts, each between `head` and `tail`."""
     first, last = pa.scalar(head, pa.large_string()), pa.scalar(tail, pa.large_string())
-    glued = pc.binary_join_element_wise(first, texts, last, _EMPTY)
-    if not len(glued):
+    joined_texts = pc.binary_join_element_wise(first, texts, last, _EMPTY)
+    if not len(joined_texts):
         return pa.py_buffer(b"")
-    _, offsets, data = glued.buffers()
-    bounds = pa.Array.from_buffers(pa.int64(), len(glued) + 1, [None, offsets], offset=glued.offset)
-    start, stop = bounds[0].as_py(), bounds[len(glued)].as_py()
+    _, offsets, data = joined_texts.buffers()
+    bounds = pa.Array.from_buffers(
+        pa.int64(), len(joined_texts) + 1, [None, offsets], offset=joined_texts.offset
+    )
+    start, stop = bounds[0].as_py(), bounds[len(joined_texts)].as_py()
     return data.slice(start, stop - start)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ID: Final = "id"
 
 MAX_WORKER_RECORDS: Final = 500
-"""Maximum number of records to fetch at once."""
+"""Maximum number of records that are fetched at once."""
 
 
 class VerifiableSinkTask(SinkTask):

@@ -1,12 +1,12 @@
 """A source that prints numbered records, for tests that count records. Source: VerifiableSourceTask (Kafka 4.3.0).
 
-Each task counts separately: the key is the task id (INT32), the value the sequence number (INT64), and the offset
-`{"id": task} -> {"seqno": n}`, where n is the last record in Kafka. The task prints a line for each record when it is
-created, and again, with `"committed":true`, when the record and its offset are stored.
+Each task counts separately: the key is the task id (INT32), the value is the sequence number (INT64), and the
+offset is `{"id": task} -> {"seqno": n}`, where n is the last record in Kafka. The task prints a line for each record
+when it is created, and again, with `"committed":true`, when the record and its offset are stored.
 
-A poll returns as many records as `throughput` allows so far. Small batches are created and printed in the poll; large
-ones become a range that Spark generates in order, and their lines are printed on the job thread, which may block on
-standard output.
+A poll returns as many records as `throughput` allows so far. The records of a small batch are created and printed in
+the poll. A large batch becomes a range that Spark generates in order. Its lines are printed on the job thread, which
+may block on standard output.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MAX_RECORDS: Final = 100_000
 
 INT32: Final = Schema(type=Type.INT32)
 INT64: Final = Schema(type=Type.INT64)
-COMPLETE: Final = Schema(
+COMPLETE_SCHEMA: Final = Schema(
     type=Type.STRUCT,
     fields=(
         Field(name="name", schema=STRING),
@@ -65,7 +65,7 @@ COMPLETE: Final = Schema(
 
 
 class VerifiableSourceTask(SourceTask):
-    """Generates numbered records. `clock` returns monotonic seconds, `now_ms` the wall-clock time."""
+    """Generates numbered records. `clock` returns the monotonic time in seconds, `now_ms` the wall-clock time."""
 
     class_name = "org.apache.kafka.connect.tools.VerifiableSourceTask"
 
@@ -80,14 +80,14 @@ class VerifiableSourceTask(SourceTask):
         self._name = self._topic = ""
         self._task = 0
         self._throughput = 0
-        self._complete = False
+        self._is_complete = False
         self._start_s = 0.0
-        self._first_seqno = self._next = 0
-        """The first sequence number of this run, and the next one."""
+        self._first_seqno = self._next_seqno = 0
+        """The first sequence number of this run, and the next sequence number to generate."""
         self._last_polled_range = range(0)
         """The records of the last poll, which are committed when the next poll is called."""
-        self._unprinted: tuple[range, range, int] | None = None
-        """The output of the next job: the committed range, the created range, and the creation time."""
+        self._pending_output: tuple[range, range, int] | None = None
+        """The output that the next job prints: the committed range, the created range, and the creation time."""
 
     @override
     def start(
@@ -98,33 +98,33 @@ class VerifiableSourceTask(SourceTask):
             self._task, self._throughput = int(config[ID]), int(config["throughput"])
         except (KeyError, ValueError) as exc:
             raise ValueError("Invalid VerifiableSourceTask configuration") from exc
-        self._complete = config.get("complete.record.data", "").lower() == "true"
+        self._is_complete = config.get("complete.record.data", "").lower() == "true"
         stored = offsets.get(SourcePartition.of({ID: self._task}))
         seqno = -1 if not stored else stored.get(SEQNO)
         if isinstance(seqno, bool) or not isinstance(seqno, int):
             raise ValueError(f"the field {SEQNO} of the stored offset is {seqno!r}, not an integer")
-        self._first_seqno = self._next = seqno + 1
+        self._first_seqno = self._next_seqno = seqno + 1
         self._start_s = self._clock()
         log.info(
             "%s-%s produces to topic %s, beginning with seqno %s",
             self._name,
             self._task,
             self._topic,
-            self._next,
+            self._next_seqno,
         )
 
     @override
     def poll(self) -> SourceBatch | None:
-        stored, self._last_polled_range = self._last_polled_range, range(0)
-        sequence = range(self._next, self._next + self._count_due())
+        committed, self._last_polled_range = self._last_polled_range, range(0)
+        sequence = range(self._next_seqno, self._next_seqno + self._count_due())
         time_ms = self._now_ms()
         if len(sequence) <= MAX_WORKER_RECORDS:
-            self._print_lines(stored, sequence, time_ms)
+            self._print_lines(committed, sequence, time_ms)
         else:
-            self._unprinted = (stored, sequence, time_ms)
+            self._pending_output = (committed, sequence, time_ms)
         if not sequence:
             return None
-        self._last_polled_range, self._next = sequence, sequence.stop
+        self._last_polled_range, self._next_seqno = sequence, sequence.stop
         return SourceBatch(
             offsets={SourcePartition.of({ID: self._task}): {SEQNO: sequence[-1]}},
             table=self._make_table(sequence, time_ms) if len(sequence) <= MAX_WORKER_RECORDS else None,
@@ -133,7 +133,7 @@ class VerifiableSourceTask(SourceTask):
             else None,
             topic=self._topic,
             key_schema=INT32,
-            value_schema=COMPLETE if self._complete else INT64,
+            value_schema=COMPLETE_SCHEMA if self._is_complete else INT64,
             timestamp_ms=time_ms,
         )
 
@@ -141,17 +141,17 @@ class VerifiableSourceTask(SourceTask):
         """Return the number of records allowed by `throughput`, at least one in total. Source: ThroughputThrottler."""
         if self._throughput < 0:
             return MAX_RECORDS
-        so_far = 1 + int((self._clock() - self._start_s) * self._throughput)
-        return max(0, min(so_far - (self._next - self._first_seqno), MAX_RECORDS))
+        max_count = 1 + int((self._clock() - self._start_s) * self._throughput)
+        return max(0, min(max_count - (self._next_seqno - self._first_seqno), MAX_RECORDS))
 
-    def _print_lines(self, stored: range, sequence: range, time_ms: int) -> None:
-        """Print the lines of the committed and of the created records."""
+    def _print_lines(self, committed: range, sequence: range, time_ms: int) -> None:
+        """Print the lines of the committed records and of the created records (`sequence`)."""
         line = functools.partial(
             format_source_lines, name=self._name, task=self._task, topic=self._topic, time_ms=time_ms
         )
         texts = [
-            line(numbers, committed=committed)
-            for numbers, committed in ((stored, True), (sequence, False))
+            line(numbers, committed=is_committed)
+            for numbers, is_committed in ((committed, True), (sequence, False))
             if numbers
         ]
         if texts:
@@ -160,7 +160,7 @@ class VerifiableSourceTask(SourceTask):
     def _make_table(self, sequence: range, time_ms: int) -> pa.Table:
         numbers = pa.array(sequence, pa.int64())
         key = pa.repeat(pa.scalar(self._task, pa.int32()), len(sequence))
-        if not self._complete:
+        if not self._is_complete:
             return pa.table({"key": key, "value": numbers})
         constants = (
             pa.scalar(self._name),
@@ -169,19 +169,19 @@ class VerifiableSourceTask(SourceTask):
             pa.scalar(time_ms, pa.int64()),
         )
         columns = [*(pa.repeat(constant, len(sequence)) for constant in constants), numbers]
-        value = pa.StructArray.from_arrays(columns, [field.name for field in COMPLETE.fields])
+        value = pa.StructArray.from_arrays(columns, [field.name for field in COMPLETE_SCHEMA.fields])
         return pa.table({"key": key, "value": value})
 
     def _read(self, sequence: range, time_ms: int, spark: SparkSession) -> DataFrame:
-        """Print the pending lines, once even if the job is retried, and return the records in order."""
-        unprinted, self._unprinted = self._unprinted, None
-        if unprinted is not None:
-            self._print_lines(*unprinted)
+        """Return the records in order. Prints the pending lines, but only once if the job is retried."""
+        pending_output, self._pending_output = self._pending_output, None
+        if pending_output is not None:
+            self._print_lines(*pending_output)
         task, number = F.lit(self._task).cast("int"), F.col("id")
         value = number
-        if self._complete:
+        if self._is_complete:
             constants = (F.lit(self._name), task, F.lit(self._topic), F.lit(time_ms).cast("long"), number)
-            names = (field.name for field in COMPLETE.fields)
+            names = (field.name for field in COMPLETE_SCHEMA.fields)
             value = F.struct(*(part.alias(name) for part, name in zip(constants, names, strict=True)))
         return spark.range(sequence.start, sequence.stop, 1, 1).select(
             task.alias("key"), value.alias("value")

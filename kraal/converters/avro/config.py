@@ -17,7 +17,7 @@ AVRO_CONVERTER: Final = ConfigDef(
         ),
         make_flag_key(
             "scrub.invalid.names",
-            "Whether to replace characters in names that Avro does not allow.",
+            "Whether to replace characters that Avro does not allow in names.",
             "AvroDataConfig.SCRUB_INVALID_NAMES_CONFIG",
         ),
         make_flag_key(

@@ -12,7 +12,7 @@ from kraal.config.key import ConfigDef
 from kraal.converters.avro.config import AVRO_CONVERTER
 from kraal.converters.avro.encode import put_long
 from kraal.converters.avro.from_connect import make_avro_text
-from kraal.converters.avro.model import ANYTHING, NAMED, Node, SchemaInvalid, parse_schema
+from kraal.converters.avro.model import ANYTHING, NAMED_TYPES, Node, SchemaInvalid, parse_schema
 from kraal.converters.avro.names import PROP_VERSION, AvroOptions
 from kraal.converters.avro.read import AvroReader, Cursor, MalformedValue
 from kraal.converters.avro.to_connect import connect_schema
@@ -41,7 +41,7 @@ class AvroFormat:
     title: str = "Avro"
 
     def writes_null(self, schema: Schema | None) -> bool:
-        """Return False if the schema is optional; otherwise raise DataException."""
+        """Return False if null can be a tombstone. Raises DataException if the schema is not optional."""
         if schema is None or schema.optional:
             return False
         raise DataException(NULL_NOT_ALLOWED)
@@ -74,7 +74,8 @@ class AvroFormat:
     ) -> Decode:
         """Return a function that decodes data to schema and value.
 
-        Unless the schema is a union or contains `connect.version`, its version is the registry's.
+        The version of the Connect schema is the registry's version, unless the Avro schema is a union or contains
+        `connect.version`.
         """
         node = _parse(registered_schema.text, references)
         schema = None
@@ -99,13 +100,13 @@ class AvroFormat:
 
 
 def _get_record_name(node: Node) -> str | None:
-    return node.name if node.kind in NAMED else None
+    return node.name if node.kind in NAMED_TYPES else None
 
 
 def _make_cursor(data: bytes, length: int) -> Cursor:
-    head = bytearray()
-    put_long(length, head)
-    return Cursor(bytes(head) + data, 0)
+    prefix = bytearray()
+    put_long(length, prefix)
+    return Cursor(bytes(prefix) + data, 0)
 
 
 def _encode_bytes(write: Any, value: Any) -> bytes:
@@ -120,8 +121,8 @@ def _parse(text: str, references: Mapping[str, SchemaText]) -> Node:
     """Parse a schema. Raises SerializationException if it is invalid."""
     nodes: list[Node] = []
     try:
-        for each in references.values():
-            nodes.append(parse_schema(each.text, nodes))
+        for reference in references.values():
+            nodes.append(parse_schema(reference.text, nodes))
         return parse_schema(text, nodes)
     except SchemaInvalid as exc:
         raise SerializationException(f"Invalid Avro schema: {exc}") from exc

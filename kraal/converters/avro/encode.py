@@ -18,8 +18,8 @@ Write = Callable[[Any, bytearray], None]
 
 FLOAT: Final = struct.Struct("<f")
 DOUBLE: Final = struct.Struct("<d")
-_INT: Final = (-(1 << 31), (1 << 31) - 1)
-_LONG: Final = (-(1 << 63), (1 << 63) - 1)
+_INT_RANGE: Final = (-(1 << 31), (1 << 31) - 1)
+_LONG_RANGE: Final = (-(1 << 63), (1 << 63) - 1)
 
 
 def put_long(value: int, out: bytearray) -> None:
@@ -72,9 +72,9 @@ def _put_string(value: Any, out: bytearray) -> None:
     put_bytes(value if isinstance(value, bytes) else utf8(value), out)
 
 
-PUTS: Final[dict[str, Write]] = {
-    "int": _make_integer_writer(_INT),
-    "long": _make_integer_writer(_LONG),
+PRIMITIVE_WRITERS: Final[dict[str, Write]] = {
+    "int": _make_integer_writer(_INT_RANGE),
+    "long": _make_integer_writer(_LONG_RANGE),
     "float": _put_float,
     "double": _put_double,
     "boolean": _put_boolean,
@@ -104,12 +104,12 @@ def make_default_writer(field: AvroField) -> Write:
 
 
 def _put_default(node: Node, value: Any, out: bytearray) -> None:
-    """Append a default, given in Avro's JSON encoding."""
+    """Append a default. `value` must be in Avro's JSON encoding."""
     match node.kind:
         case "null":
             pass
         case "union":
-            put_long(0, out)  # the default of a union has its first type
+            put_long(0, out)  # the default of a union has the type of its first branch
             _put_default(node.branches[0], value, out)
         case "record":
             for field in node.fields:
@@ -129,7 +129,7 @@ def _put_default(node: Node, value: Any, out: bytearray) -> None:
         case "bytes":
             put_bytes(value.encode("latin-1"), out)
         case kind:
-            PUTS[kind](value, out)
+            PRIMITIVE_WRITERS[kind](value, out)
 
 
 _FIELDS: Final = ("boolean", "bytes", "double", "float", "int", "long", "string", "array", "map")
@@ -154,7 +154,7 @@ def _infer_field(value: Any) -> tuple[str, Write]:
         case bool():
             return "boolean", _put_boolean
         case int():
-            return "long", PUTS["long"]
+            return "long", PRIMITIVE_WRITERS["long"]
         case Float32():
             return "float", _put_float
         case float():
@@ -175,15 +175,15 @@ def _infer_field(value: Any) -> tuple[str, Write]:
 def _put_anything_array(value: Any, out: bytearray) -> None:
     if value:
         put_long(len(value), out)
-        for each in value:
-            put_anything(each, out)
+        for item in value:
+            put_anything(item, out)
     out.append(0)
 
 
 def _put_anything_map(value: Any, out: bytearray) -> None:
     if value:
         put_long(len(value), out)
-        for key, each in value.items():
+        for key, item in value.items():
             put_anything(key, out)
-            put_anything(each, out)
+            put_anything(item, out)
     out.append(0)

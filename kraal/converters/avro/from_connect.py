@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kraal.converters.avro.model import (
     ANYTHING,
-    NAMED,
+    NAMED_TYPES,
     NAMESPACE,
     NO_DEFAULT,
     NULL,
@@ -57,14 +57,14 @@ from kraal.plugins.values.conformance import has_class
 from kraal.plugins.values.java_values import float_text
 from kraal.plugins.values.logical import date_days, decimal_bytes, get_scale, time_ms
 
-_LOGICAL: Final = {DECIMAL: "decimal", TIME: "time-millis", TIMESTAMP: "timestamp-millis", DATE: "date"}
-_NARROW: Final = {Type.INT8: "int8", Type.INT16: "int16"}
+_LOGICAL_TYPES: Final = {DECIMAL: "decimal", TIME: "time-millis", TIMESTAMP: "timestamp-millis", DATE: "date"}
+_NARROW_TYPES: Final = {Type.INT8: "int8", Type.INT16: "int16"}
 
 
 def make_avro_text(schema: Schema | None, options: AvroOptions) -> str:
-    """Return the JSON of the Avro schema for a Connect schema, which is None for schemaless values.
+    """Return the JSON of the Avro schema for a Connect schema. Raises DataException.
 
-    Raises DataException.
+    `schema` is None for schemaless values.
     """
     try:
         return schema_text(_Translator(options).translate(schema))
@@ -73,18 +73,18 @@ def make_avro_text(schema: Schema | None, options: AvroOptions) -> str:
 
 
 class _Translator:
-    """Translates one schema; equal structs become one type."""
+    """Translates one Connect schema. Equal structs become the same Avro type."""
 
     def __init__(self, options: AvroOptions) -> None:
         self._options = options
         self._nodes: dict[str, Node] = {}
         self._named_structs: dict[str, Node] = {}
-        """Structs by their Connect name."""
+        """Avro records by the Connect name of the struct."""
         self._defined_names: set[str] = set()
         self._unnamed_count = 0
 
     def translate(self, schema: Schema | None, *, omit_null: bool = False) -> Node:
-        """Return the type of a schema. `omit_null` leaves out null even if the schema is optional."""
+        """Return the Avro type of a schema. With `omit_null`, it excludes null even if the schema is optional."""
         if schema is None:
             return ANYTHING
         key = repr(schema)
@@ -109,7 +109,7 @@ class _Translator:
         return node
 
     def _reference_or_translate(self, schema: Schema | None, *, omit_null: bool = False) -> Node:
-        """Return the type of a part; a struct that has already been translated is referenced by name."""
+        """Return the Avro type of a nested schema. The type of a struct that is already translated is reused."""
         node = None if schema is None or schema.name is None else self._named_structs.get(schema.name)
         if node is None or schema is None:
             return self.translate(schema, omit_null=omit_null)
@@ -227,10 +227,10 @@ class _Translator:
                 props[PROP_DEFAULT] = make_default_json(schema, schema.default, self._options)
             if name is not None:
                 props[PROP_NAME] = name
-            if schema.type in _NARROW:
-                props[PROP_TYPE] = _NARROW[schema.type]
-        if name in _LOGICAL:
-            props["logicalType"] = _LOGICAL[name]
+            if schema.type in _NARROW_TYPES:
+                props[PROP_TYPE] = _NARROW_TYPES[schema.type]
+        if name in _LOGICAL_TYPES:
+            props["logicalType"] = _LOGICAL_TYPES[name]
         for key, value in schema.parameters.items():
             if key.startswith("avro"):
                 props[key] = value
@@ -249,16 +249,16 @@ def make_default_json(schema: Schema, value: Any, options: AvroOptions) -> Any:
         case Type.BYTES:
             return underlying.decode("latin-1")
         case Type.ARRAY:
-            return [_make_part_default(schema.value, each, options) for each in underlying]
+            return [_make_part_default(schema.value, item, options) for item in underlying]
         case Type.MAP if is_string_map(schema, options):
-            return {key: _make_part_default(schema.value, each, options) for key, each in underlying.items()}
+            return {key: _make_part_default(schema.value, item, options) for key, item in underlying.items()}
         case Type.MAP:
             return [
                 [
                     _make_part_default(schema.key, key, options),
-                    _make_part_default(schema.value, each, options),
+                    _make_part_default(schema.value, item, options),
                 ]
-                for key, each in underlying.items()
+                for key, item in underlying.items()
             ]
         case Type.STRUCT:
             return _make_struct_default(schema, underlying, options)
@@ -281,7 +281,10 @@ def _make_part_default(schema: Schema | None, value: Any, options: AvroOptions) 
 
 
 def to_underlying(schema: Schema, value: Any) -> Any:
-    """Convert a value of a logical type to its underlying type; others stay unchanged. Raises DataException."""
+    """Convert a value of a logical type to the underlying type; return other values unchanged.
+
+    Raises DataException.
+    """
     match schema.name:
         case str() as name if name == DECIMAL:
             return decimal_bytes(schema, value)
@@ -314,4 +317,4 @@ def _parse_number(schema: Schema, name: str, text: str) -> int:
 
 
 def _has_name(node: Node) -> bool:
-    return node.kind in NAMED or any(branch.kind in NAMED for branch in node.branches)
+    return node.kind in NAMED_TYPES or any(branch.kind in NAMED_TYPES for branch in node.branches)

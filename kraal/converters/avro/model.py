@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-NAMED: Final = frozenset({"record", "enum", "fixed"})
+NAMED_TYPES: Final = frozenset({"record", "enum", "fixed"})
 
-_RESERVED: Final = frozenset(
+_RESERVED_MEMBERS: Final = frozenset(
     {"type", "name", "namespace", "doc", "fields", "items", "values", "symbols", "size", "aliases"}
 )
 _FIELD_MEMBERS: Final = frozenset({"name", "type", "doc", "default", "order", "aliases"})
@@ -30,12 +30,12 @@ class _NoDefault:
 
 
 NO_DEFAULT: Final = _NoDefault()
-"""Marks a field without a default, since None is the default null."""
+"""Marks a field without a default, because None represents the default null."""
 
 
 @dataclass(slots=True, eq=False)
 class AvroField:
-    """A field of a record."""
+    """A field of an Avro record."""
 
     name: str
     node: Node
@@ -47,7 +47,7 @@ class AvroField:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A schema or a part of a schema. Compared by identity, because a record can contain itself."""
+    """An Avro schema or a part of one. Compared by identity, because a record can contain itself."""
 
     kind: str
     """`union` or the name of the type; `error` is treated as `record`."""
@@ -82,7 +82,7 @@ class Node:
 
     def field(self, name: str) -> AvroField | None:
         """Return a record's field by name, or None."""
-        return next((each for each in self.fields if each.name == name), None)
+        return next((member for member in self.fields if member.name == name), None)
 
 
 def parse_schema(text: str, schemas: Iterable[Node] = ()) -> Node:
@@ -107,7 +107,7 @@ class _Parser:
             if node.name in self._names:
                 return
             self._names[node.name] = node
-        parts = [each.node for each in node.fields]
+        parts = [member.node for member in node.fields]
         for part in (*parts, *node.branches, *([node.items] if node.items else ())):
             self.register_types(part)
 
@@ -120,7 +120,7 @@ class _Parser:
             )
         if isinstance(node_json, list):
             return Node(
-                "union", branches=tuple(self.parse_node(each, enclosing_namespace) for each in node_json)
+                "union", branches=tuple(self.parse_node(branch, enclosing_namespace) for branch in node_json)
             )
         if not isinstance(node_json, dict):
             raise SchemaInvalid(f"{node_json!r} is not an Avro type; expected a string, a list or an object")
@@ -129,7 +129,7 @@ class _Parser:
             return self.parse_node(kind, enclosing_namespace)
         if not isinstance(kind, str):
             raise SchemaInvalid(f"missing 'type' in {node_json!r}")
-        props = {key: value for key, value in node_json.items() if key not in _RESERVED}
+        props = {key: value for key, value in node_json.items() if key not in _RESERVED_MEMBERS}
         if kind in PRIMITIVES:
             return Node(kind, props=props)
         if kind == "array":
@@ -144,7 +144,7 @@ class _Parser:
                 props=props,
                 items=self.parse_node(_require_member(node_json, "values"), enclosing_namespace),
             )
-        if kind in NAMED or kind == "error":
+        if kind in NAMED_TYPES or kind == "error":
             return self._make_node(kind, node_json, props, enclosing_namespace)
         return self._look_up_type(kind, enclosing_namespace)
 
@@ -171,7 +171,7 @@ class _Parser:
         inner_namespace = full_name.rpartition(".")[0]
         if node.kind == "record":
             node.fields = [
-                self._parse_field(each, inner_namespace) for each in _require_member(node_json, "fields")
+                self._parse_field(member, inner_namespace) for member in _require_member(node_json, "fields")
             ]
         elif kind == "enum":
             node.symbols = tuple(_require_member(node_json, "symbols"))
@@ -180,13 +180,13 @@ class _Parser:
             node.size = int(_require_member(node_json, "size"))
         return node
 
-    def _parse_field(self, node_json: Mapping[str, Any], enclosing_namespace: str) -> AvroField:
+    def _parse_field(self, field_json: Mapping[str, Any], enclosing_namespace: str) -> AvroField:
         return AvroField(
-            name=_require_member(node_json, "name"),
-            node=self.parse_node(_require_member(node_json, "type"), enclosing_namespace),
-            doc=node_json.get("doc"),
-            default=node_json.get("default", NO_DEFAULT),
-            props={key: value for key, value in node_json.items() if key not in _FIELD_MEMBERS},
+            name=_require_member(field_json, "name"),
+            node=self.parse_node(_require_member(field_json, "type"), enclosing_namespace),
+            doc=field_json.get("doc"),
+            default=field_json.get("default", NO_DEFAULT),
+            props={key: value for key, value in field_json.items() if key not in _FIELD_MEMBERS},
         )
 
 
@@ -218,7 +218,7 @@ class _Writer:
                 return {"type": "array", "items": self.to_json(node.inner, enclosing_namespace), **node.props}
             case "map":
                 return {"type": "map", "values": self.to_json(node.inner, enclosing_namespace), **node.props}
-            case kind if kind in NAMED:
+            case kind if kind in NAMED_TYPES:
                 return self._named_type_to_json(node, enclosing_namespace)
             case _:
                 return {"type": node.kind, **node.props} if node.props else node.kind
@@ -240,7 +240,7 @@ class _Writer:
         if node.doc is not None:
             node_json["doc"] = node.doc
         if node.kind == "record":
-            node_json["fields"] = [self._field_to_json(each, namespace) for each in node.fields]
+            node_json["fields"] = [self._field_to_json(member, namespace) for member in node.fields]
         elif node.kind == "enum":
             node_json["symbols"] = list(node.symbols)
             if node.default is not None:
@@ -250,29 +250,34 @@ class _Writer:
         return {**node_json, **node.props}
 
     def _field_to_json(self, field: AvroField, enclosing_namespace: str) -> Any:
-        node_json: dict[str, Any] = {
+        field_json: dict[str, Any] = {
             "name": field.name,
             "type": self.to_json(field.node, enclosing_namespace),
         }
         if field.doc is not None:
-            node_json["doc"] = field.doc
+            field_json["doc"] = field.doc
         if field.default is not NO_DEFAULT:
-            node_json["default"] = field.default
-        return {**node_json, **field.props}
+            field_json["default"] = field.default
+        return {**field_json, **field.props}
 
 
 def _get_content_without_named_types(node: Node) -> str:
-    """Return the content of a named type, without named types inside it, for comparison with another type."""
+    """Return the content of a named type as text for comparison. Nested named types appear only as names."""
 
     def get_content(part: Node) -> Any:
-        if part.kind in NAMED:
+        if part.kind in NAMED_TYPES:
             return part.name
         inner = None if part.items is None else get_content(part.items)
         return [part.kind, part.props, inner, [get_content(branch) for branch in part.branches]]
 
     fields = [
-        (each.name, get_content(each.node), each.doc, None if each.default is NO_DEFAULT else [each.default])
-        for each in node.fields
+        (
+            member.name,
+            get_content(member.node),
+            member.doc,
+            None if member.default is NO_DEFAULT else [member.default],
+        )
+        for member in node.fields
     ]
     return _to_json([node.kind, node.doc, node.props, fields, node.symbols, node.default, node.size])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote_plus
 
-from kraal.converters.avro.model import NAMED, NAMESPACE, Node
+from kraal.converters.avro.model import NAMED_TYPES, NAMESPACE, Node
 from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import Schema, Type
 
@@ -70,7 +70,7 @@ class AvroOptions:
 
 
 def is_union(schema: Schema) -> bool:
-    """Return whether a struct represents a union, with one field for each type."""
+    """Return whether a struct represents a union. The struct then has one field for each type of the union."""
     return schema.name == UNION
 
 
@@ -80,7 +80,7 @@ def is_enum(schema: Schema) -> bool:
 
 
 def is_fixed(schema: Schema) -> bool:
-    """Return whether a bytes schema represents a fixed."""
+    """Return whether a bytes schema represents an Avro fixed type."""
     return schema.type is Type.BYTES and schema.name is not None and FIXED_SIZE in schema.parameters
 
 
@@ -98,7 +98,7 @@ def is_map_entry(node: Node) -> bool:
 
 
 def scrub_name(name: str, options: AvroOptions) -> str:
-    """Return the last part of a name, with characters that Avro does not allow replaced."""
+    """Return a name without dots after replacing the characters that Avro does not allow."""
     if not options.scrub_names or not name or _NAME.match(name):
         return name
     encoded = quote_plus(name, safe="*")
@@ -106,7 +106,7 @@ def scrub_name(name: str, options: AvroOptions) -> str:
 
 
 def scrub_full_name(name: str, options: AvroOptions) -> str:
-    """Return a full name, with characters that Avro does not allow replaced."""
+    """Return a full name after replacing the characters that Avro does not allow."""
     return ".".join(scrub_name(part, options) for part in name.split("."))
 
 
@@ -123,7 +123,7 @@ def check_name(name: str) -> str:
 
 def get_node_member(node: Node, options: AvroOptions) -> str:
     """Return the name of the struct field for a member of a union."""
-    if node.kind in NAMED and node.name is not None:
+    if node.kind in NAMED_TYPES and node.name is not None:
         return node.name if options.enhanced else node.name.rpartition(".")[2]
     return node.kind
 

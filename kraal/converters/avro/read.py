@@ -1,6 +1,6 @@
 """Decodes Avro bytes to Connect values.
 
-As in `write`, a type and its Connect schema are compiled to functions once.
+As in `write`, an Avro type and a Connect schema are compiled once to functions.
 Source: Avro 1.12 specification, "Binary encoding". Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
@@ -76,13 +76,13 @@ Read = Callable[[Cursor], Any]
 
 
 class AvroReader:
-    """Compiles types to decoding functions, with the options of a converter."""
+    """Compiles Avro types to decoding functions, with the options of a converter."""
 
     def __init__(self, options: AvroOptions) -> None:
         self._options = options
 
     def compile_reader(self, node: Node, schema: Schema | None) -> Read:
-        """Return a function that decodes the values of a type to Connect values."""
+        """Return a function that decodes the values of an Avro type to Connect values."""
         if schema is None:
             return _read_anything
         match node.kind:
@@ -147,13 +147,13 @@ class AvroReader:
             "key": self.compile_reader(types["key"], schema.key),
             "value": self.compile_reader(types["value"], schema.value),
         }
-        order = [(field.name, readers[field.name]) for field in node.inner.fields]
+        ordered_readers = [(field.name, readers[field.name]) for field in node.inner.fields]
 
         def read(cursor: Cursor) -> dict[Any, Any]:
             entries = {}
             while count := _read_count(cursor):
                 for _ in range(count):
-                    entry = {name: read_part(cursor) for name, read_part in order}
+                    entry = {name: read_part(cursor) for name, read_part in ordered_readers}
                     entries[as_key(entry["key"])] = entry["value"]
             return entries
 
@@ -288,7 +288,7 @@ _READERS: Final[dict[str, Read]] = {
 
 
 def _read_anything(cursor: Cursor) -> Any:
-    """Read a schemaless value: the only field that is set."""
+    """Read a schemaless value from the only field that is set."""
     result = None
     for field in ANYTHING.fields:
         if _read_branch([_read_null, _ANYTHING_READERS[field.name]], cursor) is not _read_null:

@@ -40,7 +40,7 @@ from kraal.plugins.values.logical import narrow, to_date, to_decimal, to_time
 
 log = logging.getLogger(__name__)
 
-_PLAIN: Final = {
+_PLAIN_TYPES: Final = {
     "boolean": Type.BOOLEAN,
     "int": Type.INT32,
     "long": Type.INT64,
@@ -51,8 +51,8 @@ _PLAIN: Final = {
     "bytes": Type.BYTES,
     "fixed": Type.BYTES,
 }
-_NARROW: Final = {"int8": Type.INT8, "int16": Type.INT16}
-_LOGICAL: Final = {
+_NARROW_TYPES: Final = {"int8": Type.INT8, "int16": Type.INT16}
+_LOGICAL_TYPES: Final = {
     ("int", "date"): DATE,
     ("int", "time-millis"): TIME,
     ("long", "timestamp-millis"): TIMESTAMP,
@@ -61,12 +61,15 @@ _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 
 def connect_schema(node: Node, options: AvroOptions, version: int | None = None) -> Schema:
-    """Return the Connect schema for an Avro schema; `version` is its version in the registry. Raises DataException."""
+    """Return the Connect schema for an Avro schema. Raises DataException.
+
+    `version` is the registry's version of the Avro schema.
+    """
     return _Translator(options).translate(node, version=version)
 
 
 def get_only_branch(node: Node, options: AvroOptions) -> Node | None:
-    """Return the only type of a union other than null; None if the union becomes a struct."""
+    """Return the single non-null type of a union; None if the union becomes a struct."""
     if len(node.branches) == 1 and options.flatten_singletons:
         return node.branches[0]
     types = [branch for branch in node.branches if branch.kind != "null"]
@@ -74,7 +77,7 @@ def get_only_branch(node: Node, options: AvroOptions) -> Node | None:
 
 
 class _Translator:
-    """Translates one schema."""
+    """Translates one Avro schema."""
 
     def __init__(self, options: AvroOptions) -> None:
         self._options = options
@@ -89,7 +92,7 @@ class _Translator:
         default: Any = NO_DEFAULT,
         version: int | None = None,
     ) -> Schema:
-        """Return the schema of a type. `default` is the default of the field that has this type."""
+        """Return the Connect schema of an Avro type. `default` is the default of the field that has this type."""
         if node.kind == "union":
             only_branch = get_only_branch(node, self._options)
             if only_branch is not None:
@@ -119,7 +122,7 @@ class _Translator:
             case "union":
                 return self._translate_union(node)
             case _:
-                return Schema(type=_PLAIN[node.kind])
+                return Schema(type=_PLAIN_TYPES[node.kind])
 
     def _translate_array(self, node: Node) -> Schema:
         inner = node.inner
@@ -133,7 +136,7 @@ class _Translator:
         return Schema(type=Type.MAP, key=self.translate(key.node), value=self.translate(value.node))
 
     def _translate_record(self, node: Node) -> Schema:
-        if any(each is node for each in self._open_nodes):
+        if any(record is node for record in self._open_nodes):
             raise DataException(
                 f"The Avro record {node.name} contains itself; recursive schemas are not supported"
             )
@@ -176,16 +179,16 @@ class _Translator:
 
     def _translate_union(self, node: Node) -> Schema:
         fields: dict[str, Field] = {}
-        for each in node.branches:
-            if each.kind == "null":
+        for branch in node.branches:
+            if branch.kind == "null":
                 continue
-            name = get_node_member(each, self._options)
+            name = get_node_member(branch, self._options)
             if name in fields:
                 raise DataException(
                     f"Two types of an Avro union map to the field {name}; if their namespaces differ, set "
                     "enhanced.avro.schema.support=true"
                 )
-            fields[name] = Field(name=name, schema=self.translate(each, optional=True))
+            fields[name] = Field(name=name, schema=self.translate(branch, optional=True))
         optional = any(branch.kind == "null" for branch in node.branches)
         return Schema(type=Type.STRUCT, name=UNION, fields=tuple(fields.values()), optional=optional)
 
@@ -227,7 +230,7 @@ class _Translator:
                 validate(schema, value)
         except (DataException, ValueError, TypeError, AttributeError, OverflowError) as exc:
             log.warning(
-                "Dropped the default of the Avro type %s, which does not fit the type: %s",
+                "Ignoring the invalid default of the Avro type %s: %s",
                 node.branch_name,
                 exc,
             )
@@ -245,11 +248,11 @@ class _Translator:
                 only_branch = get_only_branch(node, self._options)
                 return None if only_branch is None else self._translate_default(schema, only_branch, value)
             case "array" if schema.type is Type.ARRAY:
-                return [self._translate_default(schema.value, node.inner, each) for each in value]
+                return [self._translate_default(schema.value, node.inner, item) for item in value]
             case "map":
                 return {
-                    key: self._translate_default(schema.value, node.inner, each)
-                    for key, each in value.items()
+                    key: self._translate_default(schema.value, node.inner, item)
+                    for key, item in value.items()
                 }
             case "record":
                 values = {}
@@ -312,14 +315,14 @@ def _translate_bytes(node: Node) -> Schema:
 
 def _make_integer_schema(node: Node) -> Schema:
     kind, logical = node.text_prop(PROP_TYPE), node.text_prop("logicalType")
-    name = _LOGICAL.get((node.kind, logical or ""))
+    name = _LOGICAL_TYPES.get((node.kind, logical or ""))
     if name is not None:
-        return Schema(type=_PLAIN[node.kind], name=name, version=1)
+        return Schema(type=_PLAIN_TYPES[node.kind], name=name, version=1)
     if node.kind == "int" and kind is not None and logical is None:
-        if kind not in _NARROW:
+        if kind not in _NARROW_TYPES:
             raise DataException(f"Invalid {PROP_TYPE} {kind!r} of an Avro int; expected int8 or int16")
-        return Schema(type=_NARROW[kind])
-    return Schema(type=_PLAIN[node.kind])
+        return Schema(type=_NARROW_TYPES[kind])
+    return Schema(type=_PLAIN_TYPES[node.kind])
 
 
 def _add_version(schema: Schema, node: Node, version: int | None) -> Schema:
@@ -332,8 +335,8 @@ def _add_version(schema: Schema, node: Node, version: int | None) -> Schema:
         return schema
     if schema.version is not None:
         raise DataException(
-            f"Conflicting versions of the schema {schema.name}: its type has {schema.version}, the Avro schema "
-            f"{declared_version}"
+            f"Conflicting versions of the schema {schema.name}: {schema.version} for its logical type, "
+            f"{declared_version} in the Avro schema"
         )
     return replace(schema, version=declared_version)
 
@@ -350,6 +353,6 @@ def _add_name(schema: Schema, node: Node) -> Schema:
         return schema
     if schema.name is not None:
         raise DataException(
-            f"Conflicting names of a schema: its type is called {schema.name}, the Avro schema {name}"
+            f"Conflicting names of a schema: {schema.name} for its logical type, {name} in the Avro schema"
         )
     return replace(schema, name=name)

@@ -1,8 +1,8 @@
 """Encodes Connect values to Avro bytes.
 
 A Connect schema and an Avro type are compiled once to functions, which encode values without an intermediate form.
-The Avro type can differ from the translated Connect schema: it can be the latest schema of a subject. Fields are then
-matched by name, and missing fields get the Avro schema's defaults.
+The Avro type can differ from the translated Connect schema, because it can be the latest schema of a subject. Fields
+are then matched by name, and missing fields get the Avro schema's defaults.
 Source: Avro 1.12 specification, "Binary encoding". Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kraal.converters.avro.encode import (
-    PUTS,
+    PRIMITIVE_WRITERS,
     Write,
     make_default_writer,
     put_anything,
@@ -45,7 +45,7 @@ _COMPATIBLE_TYPES: Final = {
     "string": ("string", "bytes"),
     "bytes": ("bytes", "string"),
 }
-"""Avro types that can hold the values of a type, by that type."""
+"""Avro types that can hold the values of each Avro type."""
 
 NULL_NOT_ALLOWED: Final = "Null is not allowed: the schema is not optional"
 
@@ -57,7 +57,7 @@ class AvroWriter:
         self._options = options
 
     def compile_writer(self, schema: Schema | None, node: Node) -> Write:
-        """Return a function that encodes values as a type. Raises DataException if the types are incompatible."""
+        """Return a function that encodes values as an Avro type. Raises DataException for incompatible types."""
         if schema is None:
             return put_anything
         if node.kind == "union":
@@ -87,7 +87,10 @@ class AvroWriter:
         return write
 
     def _find_branch(self, schema: Schema, node: Node) -> int:
-        """Return the index of the first type of a union that has the schema's name, else its type, else can hold it."""
+        """Return the index of the union branch for a schema.
+
+        Branches with the schema's name are preferred, then branches with its type, then other compatible branches.
+        """
         name = None if schema.name is None else scrub_full_name(schema.name, self._options)
         branch_name = schema.parameters.get(ENUM, name) if is_enum(schema) else name
         compatible = [index for index, branch in enumerate(node.branches) if self._fits(schema, branch)]
@@ -98,7 +101,7 @@ class AvroWriter:
         ]
         if not compatible:
             raise DataException(
-                f"No type of the Avro union holds {schema.type.name} {schema.name or ''}".rstrip()
+                f"No type of the Avro union can hold {schema.type.name} {schema.name or ''}".rstrip()
             )
         same_type = [index for index in compatible if node.branches[index].kind == AVRO_TYPES[schema.type]]
         return (same_name or same_type or compatible)[0]
@@ -123,11 +126,11 @@ class AvroWriter:
             get_node_member(branch, self._options): index for index, branch in enumerate(node.branches)
         }
         members = []
-        for each in schema.fields:
-            index = indexes.get(get_schema_member(each.schema, self._options), indexes.get(each.name))
+        for member in schema.fields:
+            index = indexes.get(get_schema_member(member.schema, self._options), indexes.get(member.name))
             if index is None:
-                raise DataException(f"No type of the Avro union has the name {each.name}")
-            members.append((each, index, self._compile_non_null(each.schema, node.branches[index])))
+                raise DataException(f"No type of the Avro union has the name {member.name}")
+            members.append((member, index, self._compile_non_null(member.schema, node.branches[index])))
         null_index, optional, ignores_defaults = (
             indexes.get("null"),
             schema.optional,
@@ -167,7 +170,7 @@ class AvroWriter:
                 return _compile_plain(schema, node)
 
     def _compile_struct(self, schema: Schema, node: Node) -> Write:
-        fields = {scrub_name(each.name, self._options): each for each in schema.fields}
+        fields = {scrub_name(field.name, self._options): field for field in schema.fields}
         ignores_defaults = self._options.ignore_defaults
         parts: list[tuple[str | None, Any, Write]] = []
         for field in node.fields:
@@ -225,15 +228,15 @@ def _compile_array(schema: Schema, write_item: Write) -> Write:
             raise _make_type_error(schema, value)
         if value:
             put_long(len(value), out)
-            for each in value:
-                write_item(each, out)
+            for item in value:
+                write_item(item, out)
         out.append(0)
 
     return write
 
 
 def _compile_plain(schema: Schema, node: Node) -> Write:
-    put = PUTS.get(node.kind)
+    put = PRIMITIVE_WRITERS.get(node.kind)
     if node.kind == "enum":
         put = _compile_enum(node)
     elif node.kind == "fixed":
@@ -285,9 +288,9 @@ def _compile_pairs(schema: Schema, put_key: Write, put_value: Write) -> Write:
             raise _make_type_error(schema, value)
         if value:
             put_long(len(value), out)
-            for key, each in value.items():
+            for key, item in value.items():
                 put_key(key, out)
-                put_value(each, out)
+                put_value(item, out)
         out.append(0)
 
     return write

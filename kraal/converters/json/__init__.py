@@ -1,1 +1,1 @@
-"""JSON with and without schemas."""
+"""JsonConverter: JSON with and without schemas."""

@@ -1,7 +1,7 @@
 """Unwraps the envelope `{"schema":…,"payload":…}`: converts a VARIANT to its payload or an error text.
 
-Each record has its own schema, so the payload stays a VARIANT. Only the top level of the schema is used: whether null
-is allowed, and the default. Source: JsonConverter.toConnectData (Kafka 4.4.0).
+Each record has its own schema, so the payload stays a VARIANT. Only the top level of the schema is evaluated: the type,
+whether null is allowed, and the default. Source: JsonConverter.toConnectData (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NO_TYPE: Final = "Schema must contain 'type' field"
 
 _NODE_TYPES: Final = {"BIGINT": "NUMBER", "DOUBLE": "NUMBER", "STRING": "STRING", "BOOLEAN": "BOOLEAN"}
-"""Jackson's node types by Spark's type names of VARIANT values."""
+"""Jackson's node type for each type name that Spark reports for a VARIANT."""
 
 
 def unwrap(
@@ -28,7 +28,7 @@ def unwrap(
 ) -> tuple[Column, Column]:
     """Return the payload and the error text (null if there is no error) of the bytes `value`, parsed as `parsed`.
 
-    With `content`, the text of a schema, there is no envelope, and the whole value is the payload.
+    If `content` contains the text of a schema, there is no envelope, and the whole value is the payload.
 
     Each step is bound to a Spark variable (`_bind`), so that the text is parsed once instead of about forty times.
     """
@@ -129,6 +129,6 @@ def _make_node_type(variant: Column) -> Column:
 
 
 def _look_up(name: Column, names: dict[str, str]) -> Column:
-    """Look up a name in a small table; null if it is missing."""
+    """Return the value for a name in a small table; null if the name is missing."""
     pairs = [F.lit(text) for pair in names.items() for text in pair]
     return F.create_map(*pairs)[name]

@@ -26,7 +26,7 @@ ASTRAL: Final = r"[\x{10000}-\x{10FFFF}]"
 
 _BASE: Final = Decimal(2**32)
 _PLAIN_SCALE: Final = 6
-"""Number of leading decimal places up to which BigDecimal prints no exponent."""
+"""BigDecimal prints an exponent if the adjusted exponent is less than the negative of this number."""
 _REDUNDANT_SIGN_BYTES: Final = "^(?:(?:00)+(?=[0-7][0-9A-F])|(?:FF)+(?=[89A-F][0-9A-F]))"
 """Redundant leading sign bytes, in hexadecimal."""
 
@@ -100,8 +100,8 @@ class JsonText:
         key, element = _require_schema(schema.key, "map"), _require_schema(schema.value, "map")
         is_object = key.type is Type.STRING
 
-        def make_entry(each: Column) -> Column:
-            name, item = self.text(each.getField("key"), key), self.text(each.getField("value"), element)
+        def make_entry(entry: Column) -> Column:
+            name, item = self.text(entry.getField("key"), key), self.text(entry.getField("value"), element)
             if is_object:
                 return F.concat(name, F.lit(":"), item)
             return F.concat(F.lit("["), name, F.lit(","), item, F.lit("]"))
@@ -175,5 +175,5 @@ _QUOTER_CLASS: Final = "kraal.JsonQuote"
 
 
 def quote_column(value: Column) -> Column:
-    """Return strings as JSON strings; null stays null. Call on the job thread."""
+    """Return strings as JSON strings; null stays null. Must be called on the job thread."""
     return call_function(_QUOTER_CLASS, lambda quoter: quoter.function(), value)

@@ -8,7 +8,7 @@ from kraal.config.checks import one_of_ignoring_case
 from kraal.config.converter import CONVERTER_TYPE_KEY
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
 
-_SCHEMAS, _SERIALIZATION = "Schemas", "Serialization"
+_SCHEMAS_GROUP, _SERIALIZATION_GROUP = "Schemas", "Serialization"
 
 JSON_CONVERTER: Final = ConfigDef(
     [
@@ -19,7 +19,7 @@ JSON_CONVERTER: Final = ConfigDef(
             default=True,
             importance=Importance.HIGH,
             doc="Whether each value is wrapped in an object that also contains its schema.",
-            group=_SCHEMAS,
+            group=_SCHEMAS_GROUP,
             order=0,
             width=Width.MEDIUM,
             display_name="Enable Schemas",
@@ -31,7 +31,7 @@ JSON_CONVERTER: Final = ConfigDef(
             default=1000,
             importance=Importance.HIGH,
             doc="Maximum number of cached schemas.",
-            group=_SCHEMAS,
+            group=_SCHEMAS_GROUP,
             order=1,
             width=Width.MEDIUM,
             display_name="Schema Cache Size",
@@ -42,8 +42,8 @@ JSON_CONVERTER: Final = ConfigDef(
             type=ConfigType.STRING,
             default=None,
             importance=Importance.HIGH,
-            doc="Schema of all values, which then do not contain a schema.",
-            group=_SCHEMAS,
+            doc="Schema of all values. If set, values do not contain a schema.",
+            group=_SCHEMAS_GROUP,
             order=2,
             width=Width.MEDIUM,
             display_name="Schema Content",
@@ -56,7 +56,7 @@ JSON_CONVERTER: Final = ConfigDef(
             validator=one_of_ignoring_case("NUMERIC", "BASE64"),
             importance=Importance.LOW,
             doc="How decimals are written: as base64 of their bytes, or as numbers.",
-            group=_SERIALIZATION,
+            group=_SERIALIZATION_GROUP,
             order=0,
             width=Width.MEDIUM,
             display_name="Decimal Format",
@@ -68,7 +68,7 @@ JSON_CONVERTER: Final = ConfigDef(
             default=True,
             importance=Importance.LOW,
             doc="Whether to write the default of a field instead of null.",
-            group=_SERIALIZATION,
+            group=_SERIALIZATION_GROUP,
             order=1,
             width=Width.MEDIUM,
             display_name="Replace null with default",

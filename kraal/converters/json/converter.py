@@ -2,7 +2,7 @@
 
 **Reading** returns a VARIANT, Spark's type for values without a schema, and None as the schema. A VARIANT cast to
 string is the text that a text sink prints: strings have no quotes, objects and lists are JSON text, and null stays
-null. `to_json` returns the JSON of a VARIANT. JSON `null` and null bytes become null.
+null. `to_json` returns the JSON of a VARIANT. JSON `null` and tombstones become null.
 
 **Writing** with a schema returns the same bytes as Java (`tests/golden/converters`). Without a schema, the value is a
 VARIANT or a column of a plain type, and is written as JSON.
@@ -47,29 +47,29 @@ class JsonConverter(Converter):
     config_def: ClassVar[ConfigDef] = JSON_CONVERTER
 
     def __init__(self) -> None:
-        self._schemas = True
+        self._schemas_enabled = True
         self._replace_null = True
         self._content: str | None = None
         self._writer = JsonText(numeric_decimals=False, replace_null=True)
-        self._described = JsonWriter(numeric_decimals=False, replace_null=True)
+        self._schema_writer = JsonWriter(numeric_decimals=False, replace_null=True)
         self._records = JsonRecords()
 
     @override
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
         parsed = parse(self.config_def, config, is_key=is_key)
-        self._schemas = parsed["schemas.enable"] is True
+        self._schemas_enabled = parsed["schemas.enable"] is True
         self._replace_null = parsed["replace.null.with.default"] is True
         is_numeric = str(parsed["decimal.format"]).upper() == "NUMERIC"
         self._writer = JsonText(numeric_decimals=is_numeric, replace_null=self._replace_null)
-        self._described = JsonWriter(numeric_decimals=is_numeric, replace_null=self._replace_null)
+        self._schema_writer = JsonWriter(numeric_decimals=is_numeric, replace_null=self._replace_null)
         content = str(parsed[CONTENT] or "").strip()
         self._content = None if content in ("", "null") else content
         try:
             self._records = JsonRecords(
-                schemas=self._schemas,
+                schemas=self._schemas_enabled,
                 replace_null=self._replace_null,
                 numeric_decimals=is_numeric,
-                size=max(int(str(parsed["schemas.cache.size"])), 1),
+                cache_size=max(int(str(parsed["schemas.cache.size"])), 1),
                 content=content or None,
             )
         except DataException as exc:
@@ -81,7 +81,7 @@ class JsonConverter(Converter):
     def column_format(self) -> ColumnFormat | None:
         if self._content is not None:
             return None
-        return ColumnFormat.JSON_ENVELOPE if self._schemas else ColumnFormat.JSON
+        return ColumnFormat.JSON_ENVELOPE if self._schemas_enabled else ColumnFormat.JSON
 
     @override
     def writes_columns_exactly(self, schema: Schema) -> bool:
@@ -90,7 +90,7 @@ class JsonConverter(Converter):
         if schema.name is not None and schema.name.startswith("org.apache.kafka.connect.data."):
             return False
         inner_schemas = [field.schema for field in schema.fields]
-        inner_schemas += [each for each in (schema.key, schema.value) if each is not None]
+        inner_schemas += [inner for inner in (schema.key, schema.value) if inner is not None]
         return all(map(self.writes_columns_exactly, inner_schemas))
 
     @override
@@ -116,11 +116,11 @@ class JsonConverter(Converter):
                 text = escape_astral(F.to_json(value.cast("variant")))
             else:
                 text = self._writer.text(value, schema)
-            described = self._described.describe(schema)
+            schema_json = self._schema_writer.describe(schema)
         except DataException as exc:
             raise ValueError(str(exc)) from exc
-        if self._schemas:
-            text = F.concat(F.lit(f'{{"schema":{described},"payload":'), text, F.lit("}"))
+        if self._schemas_enabled:
+            text = F.concat(F.lit(f'{{"schema":{schema_json},"payload":'), text, F.lit("}"))
         return text.cast("binary")
 
     @override
@@ -129,7 +129,7 @@ class JsonConverter(Converter):
         # Spark would replace malformed UTF-8, which Jackson rejects.
         text = F.when(F.is_valid_utf8(value.cast("string")), value.cast("string"))
         parsed = F.try_parse_json(text)
-        if self._schemas:
+        if self._schemas_enabled:
             payload, error = unwrap(value, parsed, replace_null=self._replace_null, content=self._content)
         else:
             # Blank text has no value, as in Jackson; the bytes are checked only if parsing fails.

@@ -40,7 +40,7 @@ class Fraction(str):
 
 
 class Missing:
-    """Type of `MISSING`, the result for blank text, which is not null."""
+    """Type of `MISSING`, which represents blank text. JSON null is represented by None."""
 
 
 MISSING: Final = Missing()
@@ -55,7 +55,7 @@ FAST_DECODER: Final = json.JSONDecoder(parse_constant=_reject_constant)
 
 
 def decode_text(data: bytes) -> str:
-    """Decode JSON bytes in UTF-8, UTF-16 or UTF-32; zero bytes reveal the encoding. Raises DataException."""
+    """Decode JSON bytes in UTF-8, UTF-16 or UTF-32, which zero bytes distinguish. Raises DataException."""
     try:
         if data[:1] < b"\x80" and b"\0" not in data[:4]:
             return data.decode("utf-8")
@@ -101,13 +101,13 @@ def _parse_first(text: str, start: int, decoder: json.JSONDecoder) -> Any:
 
 
 def _blank_leading_zeros(match: re.Match[str]) -> str:
-    """Replace leading zeros by blanks, so that positions in the text stay valid."""
+    """Replace leading zeros with blanks, so that positions in the text stay valid."""
     return match[0] if match[0].startswith('"') else " " * len(match[2]) + match[1]
 
 
 def _add_position(error: Exception, text: str) -> Exception:
-    """Add the position to Python's error for NaN and Infinity, which lacks it."""
+    """Return `error` with a position in the text. Python's error for NaN and Infinity has none."""
     if type(error) is not ValueError or not str(error).endswith(_NOT_A_NUMBER):
         return error
-    position = next((each.start(1) for each in _NAN_OR_INFINITY.finditer(text) if each[1]), 0)
+    position = next((match.start(1) for match in _NAN_OR_INFINITY.finditer(text) if match[1]), 0)
     return json.JSONDecodeError(str(error), text, position)

@@ -74,7 +74,7 @@ def to_schemaless(node: Any) -> Any:
 
 
 def to_double(node: Any) -> float:
-    """Convert a node to a double; 0 if it is not a number."""
+    """Convert a node to a double; 0 if the node is not a number."""
     if isinstance(node, Fraction):
         number = float(node)
         return abs(number) if number == 0 and not Decimal(node) else number  # a BigDecimal has no -0
@@ -115,7 +115,7 @@ def _read_text(node: Any) -> str | None:
 
 
 def decode_base64(text: str) -> bytes:
-    """Decode base64 like Jackson, accepting blanks between groups of four. Raises ValueError."""
+    """Decode base64 like Jackson, which accepts whitespace between groups of four characters. Raises ValueError."""
     try:
         return a2b_base64(text, strict_mode=True)
     except ValueError:
@@ -167,7 +167,7 @@ def _read_timestamp(node: Any) -> Instant:
 
 
 def compile_leaf(schema: Schema) -> Read | None:
-    """Return a function that reads primitive and logical values other than null; None for other schemas."""
+    """Return a function that reads non-null values of a primitive or logical schema; None for other schemas."""
     match schema.name:
         case str() as name if name == DECIMAL:
             return lambda node: _read_decimal(schema, node)
@@ -209,7 +209,7 @@ class JsonReader:
             return to_schemaless
         read_non_null = self._compile_non_null(schema)
         default = schema.default if self._replace_null else None
-        null_not_allowed = f"Invalid null value for required {schema.type.name} field"
+        null_error = f"Invalid null value for required {schema.type.name} field"
         optional = schema.optional
 
         def read(node: Any) -> Any:
@@ -217,7 +217,7 @@ class JsonReader:
                 return read_non_null(node)
             if default is not None or optional:
                 return default
-            raise DataException(null_not_allowed)
+            raise DataException(null_error)
 
         return read
 
@@ -294,7 +294,7 @@ class JsonReader:
 
 
 def _may_return_null(schema: Schema) -> bool:
-    """Return whether the reader can return null for a required value, as for a string schema and a number node."""
+    """Return whether the reader may return null for a required value, such as for a number node and a string schema."""
     if schema.name == DECIMAL:
         return False
     match schema.type:

@@ -30,13 +30,13 @@ from kraal.plugins.model.schema import Schema
 _ENVELOPE_START: Final = '{"schema":'
 _PAYLOAD_START: Final = ',"payload":'
 _UNSAFE_NUMBERS: Final = re.compile(r"(?:\A|[\s:,\[])-0|\d{19}")
-"""Numbers for which the fast path could differ from Java; also matches such digits in strings."""
+"""Numbers that the fast path may decode differently from Java. Also matches such numbers inside strings."""
 
 ENCODING_FAILED: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
 
 
 class JsonRecords:
-    """Encodes and decodes with the settings of a converter. Not thread-safe; pickled without its caches."""
+    """Encodes and decodes values with the settings of a converter. Not thread-safe; pickled without caches."""
 
     def __init__(
         self,
@@ -44,14 +44,16 @@ class JsonRecords:
         schemas: bool = True,
         replace_null: bool = True,
         numeric_decimals: bool = False,
-        size: int = 1000,
+        cache_size: int = 1000,
         content: str | None = None,
     ) -> None:
-        self._schemas = schemas
-        self._size = size
-        self._writer = JsonWriter(numeric_decimals=numeric_decimals, replace_null=replace_null, size=size)
+        self._schemas_enabled = schemas
+        self._cache_size = cache_size
+        self._writer = JsonWriter(
+            numeric_decimals=numeric_decimals, replace_null=replace_null, cache_size=cache_size
+        )
         self._reader = JsonReader(replace_null=replace_null)
-        self._fixed = None if content is None else self._read_schema(parse(content, EXACT_DECODER))
+        self._fixed_schema = None if content is None else self._read_schema(parse(content, EXACT_DECODER))
         self._reset_caches()
 
     def _reset_caches(self) -> None:
@@ -65,12 +67,12 @@ class JsonRecords:
         return {**self.__dict__, **empty_caches}
 
     def encode(self, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the bytes of a value; None for a schemaless None. Raises DataException."""
+        """Return the bytes of a value, or None if both schema and value are None. Raises DataException."""
         if schema is None and value is None:
             return None
-        if self._schemas:
-            described = self._writer.describe(schema)
-            text = f'{{"schema":{described},"payload":{self._writer.text(schema, value)}}}'
+        if self._schemas_enabled:
+            schema_json = self._writer.describe(schema)
+            text = f'{{"schema":{schema_json},"payload":{self._writer.text(schema, value)}}}'
         else:
             text = self._writer.text(schema, value)
         try:
@@ -79,22 +81,22 @@ class JsonRecords:
             raise DataException(ENCODING_FAILED) from exc
 
     def decode(self, data: bytes | None) -> tuple[Schema | None, Any]:
-        """Return schema and value. Raises DataException."""
+        """Return the schema and the value that `data` contains. Raises DataException."""
         if data is None:
             return None, None
         text = decode_text(data)
-        if not self._schemas:
+        if not self._schemas_enabled:
             is_safe = _UNSAFE_NUMBERS.search(text) is None
             node = parse(text, FAST_DECODER if is_safe else EXACT_DECODER)
             return None, node if is_safe and node is not MISSING else to_schemaless(node)
-        if self._fixed is not None:
+        if self._fixed_schema is not None:
             if self._fixed_reader is None:
-                self._fixed_reader = self._reader.compile_reader(self._fixed)
-            return self._fixed, self._fixed_reader(parse(text, EXACT_DECODER))
+                self._fixed_reader = self._reader.compile_reader(self._fixed_schema)
+            return self._fixed_schema, self._fixed_reader(parse(text, EXACT_DECODER))
         return self._decode_fast(text) or self._decode_envelope(text)
 
     def _decode_fast(self, text: str) -> tuple[Schema, Any] | None:
-        """Decode a record with the same prefix as the last one; None if the prefix differs or parsing fails."""
+        """Decode a record with the same prefix as the last record; None if the prefix differs or parsing fails."""
         if self._last_prefix is None or not text.startswith(self._last_prefix[0]):
             return None
         prefix, schema, read = self._last_prefix
@@ -126,7 +128,7 @@ class JsonRecords:
             schema = self._read_schema(node)
             if schema is None:  # pragma: no cover - callers handle null
                 raise DataException("Schema must contain 'type' field")
-            if len(self._readers) >= self._size:
+            if len(self._readers) >= self._cache_size:
                 self._readers.clear()
             cached = self._readers[key] = (schema, self._reader.compile_reader(schema))
         return cached

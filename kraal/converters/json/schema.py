@@ -30,9 +30,9 @@ def parse_schema(node: Any, convert_default: ConvertDefault) -> Schema | None:
     schema = replace(
         _parse_type(_TYPES[kind], node, convert_default),
         optional=node.get("optional") is True,
-        name=_text(node.get("name")),
+        name=_text_or_none(node.get("name")),
         version=narrow(node["version"], 32) if type(node.get("version")) is int else None,
-        doc=_text(node.get("doc")),
+        doc=_text_or_none(node.get("doc")),
         parameters=_parse_parameters(node.get("parameters")),
     )
     if "default" not in node:
@@ -70,8 +70,8 @@ def _parse_type(kind: Type, node: dict[str, Any], convert_default: ConvertDefaul
             if not isinstance(node.get("fields"), list):
                 raise DataException('Struct schema\'s "fields" argument is not an array.')
             fields: dict[str, Field] = {}
-            for each in node["fields"]:
-                field = _parse_field(each, convert_default)
+            for field_node in node["fields"]:
+                field = _parse_field(field_node, convert_default)
                 if field.name in fields:
                     raise DataException(f"Cannot create field because of field name duplication {field.name}")
                 fields[field.name] = field
@@ -102,5 +102,5 @@ def _is_text(node: Any) -> bool:
     return isinstance(node, str) and not isinstance(node, Fraction)
 
 
-def _text(node: Any) -> str | None:
+def _text_or_none(node: Any) -> str | None:
     return node if _is_text(node) else None

@@ -15,7 +15,7 @@ from kraal.plugins.model.records import DataException
 
 
 def to_strict_json(data: bytes) -> bytes:
-    """Return strict JSON of the same value; `data` itself if it is blank or Jackson rejects it."""
+    """Return strict JSON with the same value. Blank data and data that Jackson rejects are returned unchanged."""
     try:
         node = parse(decode_text(data), EXACT_DECODER)
         return data if node is MISSING else _to_json(node).encode()

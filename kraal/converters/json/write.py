@@ -58,13 +58,13 @@ def _escape_surrogate_pair(char: str) -> str:
 
 
 def format_double(value: float) -> str:
-    """Return `Double.toString`, quoted if it is not a JSON number."""
+    """Return a double in the format of `Double.toString`, in quotes if it is NaN or infinite."""
     text = double_text(value)
     return f'"{text}"' if text[-1] in "Ny" else text
 
 
 def format_float(value: float) -> str:
-    """Return `Float.toString`, quoted if it is not a JSON number."""
+    """Return a float in the format of `Float.toString`, in quotes if it is NaN or infinite."""
     text = float_text(value)
     return f'"{text}"' if text[-1] in "Ny" else text
 
@@ -79,7 +79,7 @@ def format_bytes(value: bytes) -> str:
     return f'"{b64encode(value).decode("ascii")}"'
 
 
-_PLAIN: Final[dict[type, Write]] = {
+_PLAIN_WRITERS: Final[dict[type, Write]] = {
     str: quote,
     int: str,
     bool: format_bool,
@@ -87,7 +87,7 @@ _PLAIN: Final[dict[type, Write]] = {
     Float32: format_float,
     bytes: format_bytes,
 }
-_SCALARS: Final[dict[Type, tuple[type, Write]]] = {
+_SCALAR_WRITERS: Final[dict[Type, tuple[type, Write]]] = {
     Type.INT8: (int, str),
     Type.INT16: (int, str),
     Type.INT32: (int, str),
@@ -102,7 +102,7 @@ _SCALARS: Final[dict[Type, tuple[type, Write]]] = {
 
 def format_schemaless(value: Any) -> str:
     """Return the JSON text of a schemaless value. Raises DataException."""
-    write = _PLAIN.get(type(value))
+    write = _PLAIN_WRITERS.get(type(value))
     if write is not None:
         return write(value)
     match value:
@@ -127,39 +127,39 @@ def format_schemaless(value: Any) -> str:
 
 
 class JsonWriter:
-    """Writes values with the settings of a converter. Not thread-safe; pickled without its caches."""
+    """Writes values with the settings of a converter. Not thread-safe; pickled without caches."""
 
-    def __init__(self, *, numeric_decimals: bool, replace_null: bool, size: int = 1000) -> None:
+    def __init__(self, *, numeric_decimals: bool, replace_null: bool, cache_size: int = 1000) -> None:
         self._numeric_decimals = numeric_decimals
         self._replace_null = replace_null
-        self._size = size
-        self._writes: dict[int, tuple[Schema, Write]] = {}
-        self._texts: dict[int, tuple[Schema, str]] = {}
+        self._cache_size = cache_size
+        self._writers: dict[int, tuple[Schema, Write]] = {}
+        self._schema_texts: dict[int, tuple[Schema, str]] = {}
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_writes": {}, "_texts": {}}
+        return {**self.__dict__, "_writers": {}, "_schema_texts": {}}
 
     def text(self, schema: Schema | None, value: Any) -> str:
         """Return the JSON text of a value. Raises DataException."""
         if schema is None:
             return format_schemaless(value)
-        cached = self._writes.get(id(schema))
+        cached = self._writers.get(id(schema))
         if cached is None:
-            if len(self._writes) >= self._size:
-                self._writes.clear()
-            cached = self._writes[id(schema)] = (schema, self._compile_writer(schema))
+            if len(self._writers) >= self._cache_size:
+                self._writers.clear()
+            cached = self._writers[id(schema)] = (schema, self._compile_writer(schema))
         return cached[1](value)
 
     def describe(self, schema: Schema | None) -> str:
         """Return the JSON text of a schema. Cached. Raises DataException for an invalid default."""
         if schema is None:
             return "null"
-        cached = self._texts.get(id(schema))
+        cached = self._schema_texts.get(id(schema))
         if cached is None:
-            if len(self._texts) >= self._size:
-                self._texts.clear()
-            cached = self._texts[id(schema)] = (schema, self.schema_text(schema))
+            if len(self._schema_texts) >= self._cache_size:
+                self._schema_texts.clear()
+            cached = self._schema_texts[id(schema)] = (schema, self.schema_text(schema))
         return cached[1]
 
     def _compile_writer(self, schema: Schema | None) -> Write:
@@ -184,8 +184,8 @@ class JsonWriter:
         write_logical = self._compile_logical(schema)
         if write_logical is not None:
             return write_logical
-        if schema.type in _SCALARS:
-            return _check_exact_type(schema, *_SCALARS[schema.type])
+        if schema.type in _SCALAR_WRITERS:
+            return _check_exact_type(schema, *_SCALAR_WRITERS[schema.type])
         match schema.type:
             case Type.ARRAY:
                 return self._compile_array(schema)
@@ -231,11 +231,11 @@ class JsonWriter:
             if not isinstance(value, dict):
                 raise _make_type_error(schema, value)
             if is_object:
-                parts = {_quote_member_name(write_key(key)): write_value(each) for key, each in value.items()}
-                return "{" + ",".join([f"{key}:{each}" for key, each in parts.items()]) + "}"
+                parts = {_quote_member_name(write_key(key)): write_value(item) for key, item in value.items()}
+                return "{" + ",".join([f"{name}:{text}" for name, text in parts.items()]) + "}"
             return (
                 "["
-                + ",".join([f"[{write_key(key)},{write_value(each)}]" for key, each in value.items()])
+                + ",".join([f"[{write_key(key)},{write_value(item)}]" for key, item in value.items()])
                 + "]"
             )
 
@@ -273,7 +273,7 @@ class JsonWriter:
                 parts.append(("keys", self.schema_text(schema.key)))
                 parts.append(("values", self.schema_text(schema.value)))
             case Type.STRUCT:
-                fields = [self.schema_text(each.schema, each.name) for each in schema.fields]
+                fields = [self.schema_text(member.schema, member.name) for member in schema.fields]
                 parts.append(("fields", f"[{','.join(fields)}]"))
             case _:
                 pass
@@ -322,5 +322,5 @@ def _make_type_error(schema: Schema, value: Any) -> DataException:
 
 
 def _quote_member_name(name: str) -> str:
-    """Return a quoted member name; a null key becomes `null`."""
+    """Return the JSON text of a map key as a member name; `null` becomes `"null"`."""
     return name if name.startswith('"') else f'"{name}"'

@@ -25,7 +25,7 @@ from kraal.config.patterns import Pattern, compile_pattern
 from kraal.converters.json.parse import FAST_DECODER, parse
 from kraal.converters.json_schema.loaded import References, UnsupportedSchema
 
-_MAX_MESSAGE: Final = 300
+_MAX_MESSAGE_LENGTH: Final = 300
 """Maximum length of a message, which contains a part of the value."""
 
 _DATA_KEYWORDS: Final = frozenset({"const", "default", "enum", "examples"})
@@ -34,10 +34,11 @@ _DEPENDENT_KEYWORDS: Final = ("additionalProperties", "unevaluatedProperties")
 
 
 def make_validator(parsed: Any, references_by_name: Mapping[str, Any]) -> Callable[[str], str | None]:
-    """Return a function that validates JSON texts and returns the location and error of a mismatch, or None.
+    """Return a function that validates a JSON text and returns the error, with its location, or None for a valid text.
 
-    Thread-safe. The keys of `references_by_name` are the registry's names. Both functions raise UnsupportedSchema
-    for an invalid schema, and RecursionError for a schema that is nested too deeply.
+    The returned function is thread-safe. The keys of `references_by_name` are the registry's names. This function and
+    the returned function raise UnsupportedSchema for an invalid schema, and RecursionError for a schema that is nested
+    too deeply.
     """
     references = References(references_by_name)
 
@@ -52,7 +53,7 @@ def make_validator(parsed: Any, references_by_name: Mapping[str, Any]) -> Callab
     try:
         validator_class.check_schema(parsed)
     except SchemaError as exc:
-        raise UnsupportedSchema(f"{exc.json_path}: {exc.message[:_MAX_MESSAGE]}") from exc
+        raise UnsupportedSchema(f"{exc.json_path}: {exc.message[:_MAX_MESSAGE_LENGTH]}") from exc
     keywords = {"pattern": _check_pattern, "patternProperties": _reject_pattern_properties}
     limited_class = extend(validator_class, {**keywords, **_limit_keywords(validator_class)})
     validator = limited_class(_remove_dialects(parsed), registry=Registry(retrieve=retrieve))
@@ -62,15 +63,15 @@ def make_validator(parsed: Any, references_by_name: Mapping[str, Any]) -> Callab
             error = best_match(validator.iter_errors(parse(text, FAST_DECODER)))
         except Unresolvable as exc:
             raise UnsupportedSchema(f"unresolved reference {exc.ref}") from exc
-        return None if error is None else f"{error.json_path}: {error.message[:_MAX_MESSAGE]}"
+        return None if error is None else f"{error.json_path}: {error.message[:_MAX_MESSAGE_LENGTH]}"
 
     return validate
 
 
 def _remove_dialects(node: Any) -> Any:
-    """Return a schema without `$schema`, for which `jsonschema` would switch to a validator without our limits."""
+    """Return a schema without `$schema`, for which `jsonschema` would switch to a validator without time limits."""
     if isinstance(node, list):
-        return [_remove_dialects(each) for each in node]
+        return [_remove_dialects(item) for item in node]
     if not isinstance(node, dict):
         return node
     return {
@@ -92,15 +93,15 @@ def _compile(pattern: str) -> Pattern:
     try:
         return compile_pattern(pattern, pattern)
     except ValueError as exc:
-        raise UnsupportedSchema(f"pattern {pattern[:_MAX_MESSAGE]!r}: {exc}") from exc
+        raise UnsupportedSchema(f"pattern {pattern[:_MAX_MESSAGE_LENGTH]!r}: {exc}") from exc
 
 
 def _reject_pattern_properties(*_: Any) -> Iterator[ValidationError]:
     raise UnsupportedSchema("patternProperties is not supported with json.fail.invalid.schema=true")
 
 
-def _limit_keywords(kind: Any) -> Mapping[str, Any]:
-    """Return checked versions of the keywords that also match the patterns of `patternProperties`, without a limit."""
+def _limit_keywords(validator_class: Any) -> Mapping[str, Any]:
+    """Return wrappers of the keywords that match the patterns of `patternProperties` without a time limit."""
 
     def with_limit(keyword: Any) -> Any:
         def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
@@ -111,7 +112,9 @@ def _limit_keywords(kind: Any) -> Mapping[str, Any]:
         return check
 
     return {
-        name: with_limit(kind.VALIDATORS[name]) for name in _DEPENDENT_KEYWORDS if name in kind.VALIDATORS
+        name: with_limit(validator_class.VALIDATORS[name])
+        for name in _DEPENDENT_KEYWORDS
+        if name in validator_class.VALIDATORS
     }
 
 

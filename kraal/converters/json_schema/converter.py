@@ -124,7 +124,7 @@ def _explain_schema_errors() -> Iterator[None]:
 
 
 def _parse_all(references: Mapping[str, SchemaText]) -> dict[str, Any]:
-    return {name: _parse(each.text) for name, each in references.items()}
+    return {name: _parse(reference.text) for name, reference in references.items()}
 
 
 def _get_title(parsed: Any) -> str | None:

@@ -54,7 +54,7 @@ class _Translator:
     def to_json(
         self, schema: Schema | None, index: int | None = None, *, omit_null: bool = False
     ) -> JsonObject:
-        """Return the JSON of a schema; `index` is the position in a struct, `omit_null` leaves out null."""
+        """Return the JSON of a schema at position `index` in a struct. With `omit_null`, the schema excludes null."""
         if schema is None:
             raise DataException("An array or map requires a schema for its items")
         index_member = {} if index is None else {CONNECT_INDEX: index}
@@ -72,7 +72,7 @@ class _Translator:
         return self._translate_non_null(schema, index_member)
 
     def _translate_non_null(self, schema: Schema, index_member: JsonObject) -> JsonObject:
-        """Return the JSON of a schema without null, with members in Java's order around Connect's metadata."""
+        """Return the JSON of a schema that excludes null, with its members in Java's order."""
         metadata = dict(index_member)
         if schema.type in NAMES_BY_TYPE:
             metadata[CONNECT_TYPE] = NAMES_BY_TYPE[schema.type]
@@ -136,7 +136,7 @@ class _Translator:
 
 
 def _parse_number(text: str) -> float | int:
-    """Parse a number for the format of Java's library: an integer if it has no fraction."""
+    """Parse a number so that it is printed as by Java's library: without a fraction if it is an integer."""
     number = float(text)
     return int(number) if number.is_integer() and "E" not in text else number
 
@@ -144,10 +144,10 @@ def _parse_number(text: str) -> float | int:
 def _translate_enum(schema: Schema) -> JsonObject:
     prefix = f"{ENUM}."
     symbols = [key.removeprefix(prefix) for key in schema.parameters if key.startswith(prefix)]
-    return {"enum": [None if each == NULL_MARKER else each for each in _order_symbols(symbols)]}
+    return {"enum": [None if symbol == NULL_MARKER else symbol for symbol in _order_symbols(symbols)]}
 
 
 def _order_symbols(symbols: list[str]) -> list[str]:
     """Return symbols in the iteration order of java.util.HashSet, with null first."""
     ordered = order_by_hash(symbols)
-    return sorted(ordered, key=lambda each: each != NULL_MARKER)
+    return sorted(ordered, key=lambda symbol: symbol != NULL_MARKER)

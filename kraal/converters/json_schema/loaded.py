@@ -43,10 +43,10 @@ class UnsupportedSchema(ValueError):
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A loaded schema."""
+    """A loaded JSON Schema."""
 
     kind: str
-    """The name of a type, `enum`, `const`, `ref`, `empty`, `not`, `if`, or `allOf`, `anyOf`, `oneOf`."""
+    """The name of a type, or one of `enum`, `const`, `ref`, `empty`, `not`, `if`, `allOf`, `anyOf` and `oneOf`."""
     parsed: Mapping[str, Any]
     """Keywords of this kind, as parsed JSON."""
     document: Any
@@ -84,7 +84,7 @@ def _take_combined(remaining: dict[str, Any], document: Any) -> list[Node]:
     for keyword in _COMBINATORS:
         if keyword in remaining:
             parts = tuple(
-                load_schema(each, document) for each in _require_list(remaining.pop(keyword), keyword)
+                load_schema(part, document) for part in _require_list(remaining.pop(keyword), keyword)
             )
             nodes.append(Node(keyword, {}, document, {}, parts))
     single_nodes = [
@@ -132,7 +132,7 @@ def _require_list(parsed: Any, keyword: str) -> list[Any]:
 
 
 class References:
-    """Resolves references within a schema's document and to the schemas that the registry returned with it."""
+    """Resolves references within a document and to the schemas that the registry returned with the document."""
 
     def __init__(self, documents: Mapping[str, Any]) -> None:
         self._documents = documents
@@ -157,10 +157,10 @@ class References:
         for name in (address, relative_address):
             if name in self._documents:
                 return self._documents[name]
-        for name, each in self._documents.items():
-            document_id = each.get("$id") if isinstance(each, dict) else None
+        for name, document in self._documents.items():
+            document_id = document.get("$id") if isinstance(document, dict) else None
             if document_id == address or name.rpartition("/")[2] == relative_address.rpartition("/")[2]:
-                return each
+                return document
         raise UnsupportedSchema(
             f"unresolved reference {address}; the registry returned {', '.join(self._documents) or 'no references'}"
         )
@@ -183,14 +183,14 @@ class References:
 
 
 def _find_anchor(parsed: Any, anchor: str) -> Any:
-    """Return the schema with an `$id` or `$anchor`, or None."""
+    """Return the schema whose `$id` or `$anchor` is `anchor`; None if there is none."""
     if isinstance(parsed, dict):
         if parsed.get("$id") == f"#{anchor}" or parsed.get("$anchor") == anchor:
             return parsed
         parsed = list(parsed.values())
     if isinstance(parsed, list):
-        for each in parsed:
-            target = _find_anchor(each, anchor)
+        for member in parsed:
+            target = _find_anchor(member, anchor)
             if target is not None:
                 return target
     return None

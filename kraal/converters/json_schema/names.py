@@ -47,7 +47,7 @@ class JsonSchemaOptions:
 
 
 def is_union(schema: Schema) -> bool:
-    """Return whether a struct represents a oneOf, with one field for each schema."""
+    """Return whether a struct represents a oneOf. The struct then has one field for each schema."""
     return schema.name == ONE_OF
 
 

@@ -42,7 +42,7 @@ def compile_reader(schema: Schema) -> Read:
 
 
 def compile_root_reader(schema: Schema) -> Read:
-    """Return a function that reads top-level values. A missing value is not read as null, but as any other node."""
+    """Return a function that reads top-level values. Unlike a missing member, MISSING does not become the default."""
     read, read_non_null = compile_reader(schema), _compile_non_null(schema)
     return lambda node: read_non_null(node) if node is MISSING else read(node)
 
@@ -61,7 +61,7 @@ def _compile_non_null(schema: Schema) -> Read:
     match schema.type:
         case Type.ARRAY:
             read_item = compile_reader(_make_required(schema.value))
-            return lambda node: [read_item(each) for each in _list_members(node)]
+            return lambda node: [read_item(item) for item in _list_members(node)]
         case Type.MAP:
             return _compile_object(schema) if is_string_map(schema) else _compile_pairs(schema)
         case _:
@@ -172,4 +172,4 @@ def _count_matching_fields(schema: Schema, node: Any) -> int:
     if schema.type is not Type.STRUCT or not isinstance(node, dict):
         return 0
     common = [field for field in schema.fields if field.name in node]
-    return len(common) + sum(_count_matching_fields(each.schema, node[each.name]) for each in common)
+    return len(common) + sum(_count_matching_fields(field.schema, node[field.name]) for field in common)

@@ -37,7 +37,7 @@ _MAX_LEVELS = 64
 def connect_schema(
     parsed: Any, references_by_name: Mapping[str, Any], options: JsonSchemaOptions, version: int | None
 ) -> Schema:
-    """Return the Connect schema for a JSON Schema. Raises DataException, and UnsupportedSchema if it is invalid."""
+    """Return the Connect schema for a JSON Schema. Raises DataException; UnsupportedSchema for an invalid schema."""
     return _Translator(References(references_by_name), options).translate(
         load_schema(parsed, parsed), version
     )
@@ -84,7 +84,7 @@ class _Translator:
             return self.translate(node.parts[0])
         choices = [part for part in node.parts if part.kind != "null"]
         has_null = len(choices) < len(node.parts)
-        if has_null and len(node.parts) == 2:  # noqa: PLR2004 - null and one more
+        if has_null and len(node.parts) == 2:  # noqa: PLR2004 - null and one other schema
             if not choices:
                 raise UnsupportedSchema("oneOf and anyOf require a schema other than null")
             return self.translate(choices[0], version, optional=True)
@@ -155,7 +155,7 @@ class _Translator:
             if not isinstance(properties, dict) or not {"key", "value"} <= set(properties):
                 raise UnsupportedSchema("the entries of a map require the properties key and value")
             key, value = (
-                self.translate(load_schema(properties[each], node.document)) for each in ("key", "value")
+                self.translate(load_schema(properties[name], node.document)) for name in ("key", "value")
             )
             return Schema(type=Type.MAP, key=key, value=value)
         return Schema(type=Type.ARRAY, value=self.translate(inner))
@@ -173,7 +173,10 @@ class _Translator:
     def _load_properties(
         self, node: Node, nodes: dict[str, tuple[Node, bool]]
     ) -> dict[str, tuple[Node, bool]]:
-        """Add an object's properties to `nodes`, and whether each is required, in the order of Java's maps."""
+        """Add the properties of an object to `nodes` in the iteration order of a HashMap, and return `nodes`.
+
+        Each entry contains the schema of a property and whether the property is required.
+        """
         properties = node.parsed.get("properties", {})
         if not isinstance(properties, dict):
             raise UnsupportedSchema("expected an object as properties")
@@ -201,7 +204,10 @@ class _Translator:
         return Schema(type=Type.STRUCT, fields=tuple(fields))
 
     def _translate_all_of(self, node: Node, version: int | None, *, optional: bool) -> Schema:
-        """Return the schema of an allOf: a struct with all properties, else the schema of the dominant part."""
+        """Return the schema of an allOf: a struct with the properties of all parts, if they have properties.
+
+        Otherwise, it is the schema of the dominant part.
+        """
         properties: dict[str, tuple[Node, bool]] = {}
         for part in node.parts:
             self._collect_properties(part, properties, 0)

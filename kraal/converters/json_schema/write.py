@@ -22,7 +22,7 @@ from kraal.plugins.values.logical import date_days, decimal_bytes, time_ms
 Write = Callable[[Any], str | None]
 """Returns the JSON of a value, or None to omit it. Raises DataException."""
 
-_PLAIN: Final[dict[Type, Callable[[Any], str]]] = {
+_PLAIN_WRITERS: Final[dict[Type, Callable[[Any], str]]] = {
     Type.INT8: str,
     Type.INT16: str,
     Type.INT32: str,
@@ -56,7 +56,7 @@ class JsonSchemaWriter:
         return lambda value: text_of_null if value is None else write_non_null(value)
 
     def _compile_non_null(self, schema: Schema) -> Write:
-        write_plain = self._compile_logical(schema) or _PLAIN.get(schema.type)
+        write_plain = self._compile_logical(schema) or _PLAIN_WRITERS.get(schema.type)
         if write_plain is not None:
             return _check_type(schema, write_plain)
         match schema.type:
@@ -102,10 +102,10 @@ class JsonSchemaWriter:
         def write(value: Any) -> str:
             if not isinstance(value, dict):
                 raise _make_type_error(schema, value)
-            pairs = [(write_key(name) or "null", write_value(each) or "null") for name, each in value.items()]
+            pairs = [(write_key(key) or "null", write_value(item) or "null") for key, item in value.items()]
             if is_object:
-                return "{" + ",".join([f"{name}:{each}" for name, each in pairs]) + "}"
-            return "[" + ",".join([f'{{"key":{name},"value":{each}}}' for name, each in pairs]) + "]"
+                return "{" + ",".join([f"{key}:{item}" for key, item in pairs]) + "}"
+            return "[" + ",".join([f'{{"key":{key},"value":{item}}}' for key, item in pairs]) + "]"
 
         return write
 

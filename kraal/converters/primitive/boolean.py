@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 INVALID_TYPE: Final = "Invalid schema type for BooleanConverter: "
 DESERIALIZATION_FAILED: Final = "Failed to deserialize boolean: "
 
-_OPTIONAL: Final = Schema(type=Type.BOOLEAN, optional=True)
-_READ: Final = {b"\x00": False, b"\x01": True}
+_OPTIONAL_BOOLEAN: Final = Schema(type=Type.BOOLEAN, optional=True)
+_VALUES_BY_BYTE: Final = {b"\x00": False, b"\x01": True}
 
 
 class BooleanConverter(Converter):
-    """Converter between booleans and one byte."""
+    """Converter between booleans and single bytes."""
 
     version: ClassVar[str] = __version__
     config_def: ClassVar[ConfigDef] = BOOLEAN_CONVERTER
@@ -51,10 +51,10 @@ class BooleanConverter(Converter):
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         del topic
         if data is None:
-            return _OPTIONAL, None
-        if data not in _READ:
+            return _OPTIONAL_BOOLEAN, None
+        if data not in _VALUES_BY_BYTE:
             raise DataException(DESERIALIZATION_FAILED)
-        return _OPTIONAL, _READ[data]
+        return _OPTIONAL_BOOLEAN, _VALUES_BY_BYTE[data]
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
@@ -72,5 +72,5 @@ class BooleanConverter(Converter):
         return (
             F.when(~is_invalid, digits == F.lit("01")),
             F.when(is_invalid, F.lit(DESERIALIZATION_FAILED)),
-            _OPTIONAL,
+            _OPTIONAL_BOOLEAN,
         )

@@ -26,7 +26,7 @@ _BYTE_ORDER_MARKS: Final = {
 """Byte order marks at the start of a text, big endian first, and their codecs."""
 
 _SURROGATES: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
-"""Encoded unpaired surrogates; Java replaces each of them by one character."""
+"""Encoded unpaired surrogates; Java replaces each of them with one character."""
 
 
 def encode_text(text: str, charset: str) -> bytes:

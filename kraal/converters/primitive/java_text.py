@@ -34,7 +34,7 @@ def _replace_null(text: Column) -> Column:
 
 
 def _make_struct_text(value: Column, schema: Schema) -> Column:
-    """Return the text of a struct's fields other than null."""
+    """Return the text of a struct, which omits null fields."""
     fields = [
         F.concat(F.lit(f"{field.name}="), make_java_text(value.getField(field.name), field.schema))
         for field in schema.fields

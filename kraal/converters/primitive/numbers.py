@@ -85,7 +85,7 @@ class NumberConverter(Converter):
         return self._unpack(value), F.when(is_invalid, F.lit(self._deserialization_error)), self.schema
 
     def _pack(self, number: Column) -> Column:
-        """Return the bytes of an integer, from the last of its sixteen hexadecimal digits."""
+        """Return the lowest bytes of an integer, taken from the end of its 16 hexadecimal digits."""
         digits = F.lpad(F.hex(number.cast("bigint")), 16, "0")
         return F.unhex(F.right(digits, F.lit(2 * self.layout.size)))
 
@@ -128,7 +128,7 @@ class LongConverter(NumberConverter):
 
 
 class _FractionConverter(NumberConverter):
-    """Base class for floats. Converts floats to bits with Java methods, because Spark has no such function."""
+    """Base class of the float converters. Uses Java methods, because Spark cannot convert floats to their bits."""
 
     to_bits_method: ClassVar[str]
     from_bits_method: ClassVar[str]
@@ -136,8 +136,8 @@ class _FractionConverter(NumberConverter):
 
     @override
     def _pack(self, number: Column) -> Column:
-        not_null = F.coalesce(number, F.lit(0).cast(self.sql_type))
-        bits = F.reflect(F.lit(self.java_name), F.lit(self.to_bits_method), not_null)
+        non_null_number = F.coalesce(number, F.lit(0).cast(self.sql_type))
+        bits = F.reflect(F.lit(self.java_name), F.lit(self.to_bits_method), non_null_number)
         return super()._pack(F.when(number.isNotNull(), bits))
 
     @override

@@ -1,7 +1,7 @@
 """StringConverter: text in any charset that Spark supports. Source: StringConverter (Kafka 4.4.0).
 
 For UTF-8, the default, a conversion only changes the column's type, which takes no time. Invalid UTF-8 therefore
-passes unchanged (Java replaces it by U+FFFD). In other charsets, `?` replaces unencodable characters, as in Java.
+passes unchanged (Java replaces it with U+FFFD). In other charsets, `?` replaces unencodable characters, as in Java.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-_EXACT: Final = frozenset(
+_EXACT_TYPES: Final = frozenset(
     {Type.STRING, Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN, Type.BYTES}
 )
 """Types that Spark prints like Java."""
@@ -63,7 +63,7 @@ class StringConverter(Converter):
 
     @override
     def writes_columns_exactly(self, schema: Schema) -> bool:
-        return schema.name is None and schema.type in _EXACT
+        return schema.name is None and schema.type in _EXACT_TYPES
 
     @override
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:

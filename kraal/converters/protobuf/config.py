@@ -27,7 +27,7 @@ PROTOBUF_CONVERTER: Final = ConfigDef(
         ),
         make_flag_key(
             "optional.for.nullables",
-            "Whether optional fields are declared optional; others are then required.",
+            "Whether optional fields are declared optional. If so, all other fields are required.",
             "ProtobufDataConfig.OPTIONAL_FOR_NULLABLES_CONFIG",
         ),
         make_flag_key(
@@ -38,8 +38,8 @@ PROTOBUF_CONVERTER: Final = ConfigDef(
         ),
         make_flag_key(
             "wrapper.for.nullables",
-            "Whether optional fields use Google's wrapper types, such as StringValue; others are then "
-            "required.",
+            "Whether optional fields use Google's wrapper types, such as StringValue. If so, all "
+            "other fields are required.",
             "ProtobufDataConfig.WRAPPER_FOR_NULLABLES_CONFIG",
         ),
         make_flag_key(
@@ -55,7 +55,7 @@ PROTOBUF_CONVERTER: Final = ConfigDef(
         ),
         make_flag_key(
             "generate.index.for.unions",
-            "Whether names of fields that represent a oneof end with its index, such as kind_0.",
+            "Whether names of fields that represent a oneof end with the index of the oneof, such as kind_0.",
             "ProtobufDataConfig.GENERATE_INDEX_FOR_UNIONS_CONFIG",
             default=True,
         ),

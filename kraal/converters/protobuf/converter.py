@@ -57,7 +57,7 @@ class ProtobufFormat:
     ) -> Encode:
         """Return a function that encodes values as message indexes and fields.
 
-        Uses the first message if none has the name of the schema, which is possible in the latest schema of a subject.
+        Uses the first message if no message has the schema's name, as is possible in the latest schema of a subject.
         """
         linked = _link(registered_schema, references)
         _, name = to_proto(schema, self.options)
@@ -103,7 +103,7 @@ class ProtobufFormat:
 def _link(registered_schema: SchemaText, references: Mapping[str, SchemaText]) -> LinkedFile:
     """Parse and link a schema. Raises SerializationException if it is invalid."""
     try:
-        files = {name: parse_proto(each.text) for name, each in references.items()}
+        files = {name: parse_proto(reference.text) for name, reference in references.items()}
         return link(parse_proto(registered_schema.text), files)
     except ProtoInvalid as exc:
         raise SerializationException(f"Invalid Protobuf schema: {exc}") from exc

@@ -20,10 +20,10 @@ from kraal.plugins.values.logical import date_days, decimal_parts, signed_bytes,
 
 Put = Callable[[Any, bytearray], None]
 """Appends the bytes of a value. Raises DataException."""
-Numbers = Callable[[Any], dict[str, Any]]
+GetFields = Callable[[Any], dict[str, Any]]
 """Returns the fields of the message for a value of a logical type."""
 
-_SECONDS: Final = (-62_135_596_800, 253_402_300_799)
+_TIMESTAMP_SECONDS_RANGE: Final = (-62_135_596_800, 253_402_300_799)
 _NANOS_PER_MS: Final = 1_000_000
 
 _LIMITS: Final = {
@@ -91,7 +91,7 @@ def _put_enum_number(value: Any, out: bytearray) -> None:
     put_varint(value & ((1 << 64) - 1), out)
 
 
-PUTS: Final[dict[str, Put]] = {
+SCALAR_ENCODERS: Final[dict[str, Put]] = {
     "float": _put_float,
     "double": _put_double,
     "bool": _put_bool,
@@ -118,12 +118,12 @@ def _time_fields(value: Instant) -> dict[str, Any]:
 
 def _timestamp_fields(value: Instant) -> dict[str, Any]:
     seconds, ms = divmod(value.ms, 1000)
-    if not _SECONDS[0] <= seconds <= _SECONDS[1]:
+    if not _TIMESTAMP_SECONDS_RANGE[0] <= seconds <= _TIMESTAMP_SECONDS_RANGE[1]:
         raise DataException(f"The timestamp {value.ms} ms is out of range; expected the years 1 to 9999")
     return {"seconds": seconds, "nanos": ms * _NANOS_PER_MS}
 
 
-LOGICAL: Final[dict[str | None, tuple[str, Numbers]]] = {
+LOGICAL_TYPES: Final[dict[str | None, tuple[str, GetFields]]] = {
     DECIMAL: (DECIMAL_TYPE, _decimal_fields),
     DATE: (DATE_TYPE, _date_fields),
     TIME: (TIME_TYPE, _time_fields),

@@ -43,8 +43,8 @@ from kraal.converters.protobuf.well_known import (
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
 from kraal.plugins.model.schema import Schema, Type
 
-_LOGICAL: Final = {DECIMAL: DECIMAL_TYPE, DATE: DATE_TYPE, TIME: TIME_TYPE, TIMESTAMP: TIMESTAMP_TYPE}
-_PLAIN: Final = {
+_LOGICAL_TYPES: Final = {DECIMAL: DECIMAL_TYPE, DATE: DATE_TYPE, TIME: TIME_TYPE, TIMESTAMP: TIMESTAMP_TYPE}
+_PLAIN_TYPES: Final = {
     Type.INT8: "int32",
     Type.INT16: "int32",
     Type.INT32: "int32",
@@ -55,7 +55,7 @@ _PLAIN: Final = {
     Type.STRING: "string",
     Type.BYTES: "bytes",
 }
-_WRAPPER: Final = {
+_WRAPPER_TYPES: Final = {
     "int32": "Int32Value",
     "int64": "Int64Value",
     "uint32": "UInt32Value",
@@ -68,7 +68,7 @@ _WRAPPER: Final = {
     "string": "StringValue",
     "bytes": "BytesValue",
 }
-_NARROW: Final = {Type.INT8: "int8", Type.INT16: "int16"}
+_NARROW_TYPES: Final = {Type.INT8: "int8", Type.INT16: "int16"}
 
 
 def to_proto(schema: Schema | None, options: ProtobufOptions) -> tuple[str, str]:
@@ -83,15 +83,15 @@ def to_proto(schema: Schema | None, options: ProtobufOptions) -> tuple[str, str]
             translator.unnamed_count = 1
         file.messages.append(translator.message(name, schema))
         return render_file(file), full_name(schema, options)
-    if schema.type not in _PLAIN:
+    if schema.type not in _PLAIN_TYPES:
         raise DataException(
             f"A schema of type {schema.type.name} has no Protobuf message; expected a struct or a primitive type"
         )
-    if schema.name in _LOGICAL:
+    if schema.name in _LOGICAL_TYPES:
         raise DataException(
             f"{schema.name} cannot be a top-level value in Protobuf; use it as a field of a struct"
         )
-    return WRAPPERS_TEXT, f"google.protobuf.{_WRAPPER[_PLAIN[schema.type]]}"
+    return WRAPPERS_TEXT, f"google.protobuf.{_WRAPPER_TYPES[_PLAIN_TYPES[schema.type]]}"
 
 
 class _Translator:
@@ -151,7 +151,7 @@ class _Translator:
         return "optional" if self._options.optional_for_nullables and schema.optional else ""
 
     def _add_declaration(self, owner: ProtoMessage, schema: Schema, kind: str) -> None:
-        names = {each.name for each in owner.messages} | {owner.name}
+        names = {message.name for message in owner.messages} | {owner.name}
         if schema.type is Type.STRUCT:
             if kind not in names:
                 message = self.message(kind, schema)
@@ -166,9 +166,9 @@ class _Translator:
             if name not in {enum.name for enum in owner.enums}:
                 prefix = f"{ENUM}."
                 values = [
-                    (each.removeprefix(prefix), int(number))
-                    for each, number in schema.parameters.items()
-                    if each.startswith(prefix)
+                    (key.removeprefix(prefix), int(number))
+                    for key, number in schema.parameters.items()
+                    if key.startswith(prefix)
                 ]
                 owner.enums.append(ProtoEnum(check_name(name), values))
         elif kind in FILES_BY_TYPE and FILES_BY_TYPE[kind] not in self._file.imports:
@@ -178,14 +178,14 @@ class _Translator:
         self, schema: Schema, name: str, params: dict[str, str], *, is_member: bool
     ) -> str:
         """Return the type of a field; add metadata that Protobuf cannot express to `params`."""
-        if schema.name in _LOGICAL:
+        if schema.name in _LOGICAL_TYPES:
             if schema.name == DECIMAL:
                 decimal_params = {
                     "precision": schema.parameters.get(PRECISION),
                     "scale": schema.parameters.get("scale"),
                 }
                 params |= {key: text for key, text in decimal_params.items() if text is not None}
-            return _LOGICAL[schema.name]
+            return _LOGICAL_TYPES[schema.name]
         match schema.type:
             case Type.ARRAY:
                 raise DataException(
@@ -199,16 +199,16 @@ class _Translator:
             case Type.STRING | Type.INT32 if ENUM in schema.parameters:
                 return schema.parameters[ENUM]
             case kind:
-                if kind in _NARROW:
-                    params[CONNECT_TYPE] = _NARROW[kind]
-                scalar = _PLAIN[kind]
+                if kind in _NARROW_TYPES:
+                    params[CONNECT_TYPE] = _NARROW_TYPES[kind]
+                scalar = _PLAIN_TYPES[kind]
                 if kind in {Type.INT32, Type.INT64}:
                     scalar = schema.parameters.get(TYPE, scalar)
                 if not (self._options.wrapper_for_nullables and schema.optional):
                     return scalar
                 if is_member and schema.parameters.get(WRAPPER) != "true":
                     return scalar
-                return f"google.protobuf.{_WRAPPER.get(scalar, _WRAPPER[_PLAIN[kind]])}"
+                return f"google.protobuf.{_WRAPPER_TYPES.get(scalar, _WRAPPER_TYPES[_PLAIN_TYPES[kind]])}"
 
     def _make_unqualified_name(self, name: str | None) -> str:
         """Return a name without its package; missing names become numbered default names."""

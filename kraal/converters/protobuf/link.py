@@ -40,11 +40,11 @@ class EnumType:
         return self.full_name.rpartition(".")[2]
 
     def number(self, symbol: str) -> int | None:
-        """Return the number of a name, or None."""
+        """Return the number that has this name, or None."""
         return next((number for name, number in self.values if name == symbol), None)
 
     def symbol(self, number: int) -> str | None:
-        """Return the first name of a number, or None."""
+        """Return the first name that has this number, or None."""
         return next((name for name, value in self.values if value == number), None)
 
 
@@ -94,15 +94,15 @@ class MessageType:
 
     def field(self, name: str) -> FieldType | None:
         """Return a field by name, or None."""
-        return next((each for each in self.fields if each.name == name), None)
+        return next((member for member in self.fields if member.name == name), None)
 
     @property
     def is_map_entry(self) -> bool:
         """Whether repeated fields of this message type are maps."""
         return (
             self.name.endswith("Entry")
-            and [each.name for each in self.fields] == ["key", "value"]
-            and not any(each.repeated for each in self.fields)
+            and [member.name for member in self.fields] == ["key", "value"]
+            and not any(member.repeated for member in self.fields)
         )
 
 
@@ -111,20 +111,20 @@ class LinkedFile:
     """A file with its linked types."""
 
     file: ProtoFile
-    """The file with the messages: the imported file if the schema consists of a public import only."""
+    """The file with the messages: the imported file if the schema consists only of a public import."""
     messages: dict[str, MessageType]
-    """Messages by full name, including those of imported files."""
+    """Messages of this file and of imported files, by full name."""
 
     def message_at(self, path: Iterable[int]) -> MessageType:
         """Return the message at a path of indexes. Raises ProtoInvalid."""
         messages, name = self.file.messages, self.file.package
         for index in path:
-            if not 0 <= index < len(indexed := _index_messages(messages)):
+            if not 0 <= index < len(indexed_messages := _index_messages(messages)):
                 raise ProtoInvalid(
                     f"the message indexes {list(path)} do not refer to a message of the schema"
                 )
-            name = f"{name}.{indexed[index].name}" if name else indexed[index].name
-            messages = indexed[index].messages
+            name = f"{name}.{indexed_messages[index].name}" if name else indexed_messages[index].name
+            messages = indexed_messages[index].messages
         return self.messages[name]
 
     def find_path(self, full_name: str) -> list[int] | None:
@@ -134,12 +134,12 @@ class LinkedFile:
             return None
         messages, path = self.file.messages, []
         for part in full_name.removeprefix(f"{package}." if package else "").split("."):
-            indexed = _index_messages(messages)
-            at = next((at for at, each in enumerate(indexed) if each.name == part), None)
-            if at is None:
+            indexed_messages = _index_messages(messages)
+            index = next((i for i, message in enumerate(indexed_messages) if message.name == part), None)
+            if index is None:
                 return None
-            path.append(at)
-            messages = indexed[at].messages
+            path.append(index)
+            messages = indexed_messages[index].messages
         return path
 
 
@@ -152,8 +152,8 @@ def link(file: ProtoFile, imported_files: Mapping[str, ProtoFile]) -> LinkedFile
     """Link a file. `imported_files` are the files that it can import, by name. Raises ProtoInvalid."""
     files = {**load_known_files(), **imported_files}
     linker = _Linker()
-    for each in (*load_known_files().values(), *imported_files.values(), file):
-        linker.declare(each)
+    for declared_file in (*load_known_files().values(), *imported_files.values(), file):
+        linker.declare(declared_file)
     linker.link_fields()
     return LinkedFile(_resolve_public_import(file, files), linker.messages)
 
@@ -188,42 +188,44 @@ class _Linker:
 
     def link_fields(self) -> None:
         for message, declaration, syntax in self._unlinked:
-            message.fields = [self._link_field(message, each, syntax) for each in declaration.fields]
-            numbers = [each.number for each in message.fields]
-            if len(set(numbers)) != len(numbers) or len({each.name for each in message.fields}) != len(
+            message.fields = [self._link_field(message, field, syntax) for field in declaration.fields]
+            numbers = [field.number for field in message.fields]
+            if len(set(numbers)) != len(numbers) or len({field.name for field in message.fields}) != len(
                 numbers
             ):
                 raise ProtoInvalid(f"two fields of {message.full_name} have the same number or name")
 
-    def _link_field(self, owner: MessageType, written: ProtoField, syntax: str) -> FieldType:
-        kind, message, enum = written.type, None, None
+    def _link_field(self, owner: MessageType, declaration: ProtoField, syntax: str) -> FieldType:
+        kind, message, enum = declaration.type, None, None
         if kind not in SCALARS:
-            field_type = self._resolve(written.type, owner.full_name)
+            field_type = self._resolve(declaration.type, owner.full_name)
             if isinstance(field_type, MessageType):
                 kind, message = "message", field_type
             else:
                 kind, enum = "enum", field_type
-        is_repeated = written.label == "repeated"
-        is_optional = written.label == "optional"
+        is_repeated = declaration.label == "repeated"
+        is_optional = declaration.label == "optional"
         is_single = not is_repeated
         is_proto3 = syntax == "proto3"
         has_presence = is_single and (
-            kind == "message" or written.oneof is not None or is_optional or not is_proto3
+            kind == "message" or declaration.oneof is not None or is_optional or not is_proto3
         )
-        is_packed = written.options.get("packed", is_proto3) is True
+        is_packed = declaration.options.get("packed", is_proto3) is True
         return FieldType(
-            name=written.name,
-            number=written.number,
+            name=declaration.name,
+            number=declaration.number,
             kind=kind,
             repeated=is_repeated,
-            required=written.label == "required",
+            required=declaration.label == "required",
             has_optional_label=is_optional,
             proto3=is_proto3,
             has_presence=has_presence,
             packed=is_repeated and is_packed and kind not in _NEVER_PACKED,
-            oneof=None if written.oneof is None else owner.oneofs[written.oneof],
-            default=None if is_repeated else _get_absent_value(kind, enum, written.options.get("default")),
-            meta=written.meta,
+            oneof=None if declaration.oneof is None else owner.oneofs[declaration.oneof],
+            default=None
+            if is_repeated
+            else _get_absent_value(kind, enum, declaration.options.get("default")),
+            meta=declaration.meta,
             message=message,
             enum=enum,
         )
@@ -231,17 +233,17 @@ class _Linker:
     def _resolve(self, name: str, scope: str) -> MessageType | EnumType:
         """Resolve a type name from the innermost scope outwards."""
         if name.startswith("."):
-            declared = self._look_up(name[1:])
+            declared_type = self._look_up(name[1:])
         else:
-            declared = None
-            while declared is None:
-                declared = self._look_up(f"{scope}.{name}" if scope else name)
+            declared_type = None
+            while declared_type is None:
+                declared_type = self._look_up(f"{scope}.{name}" if scope else name)
                 if not scope:
                     break
                 scope = scope.rpartition(".")[0]
-        if declared is None:
+        if declared_type is None:
             raise ProtoInvalid(f"unknown type {name!r}")
-        return declared
+        return declared_type
 
     def _look_up(self, full_name: str) -> MessageType | EnumType | None:
         return self.messages.get(full_name) or self._enums.get(full_name)

@@ -36,7 +36,7 @@ class ProtoInvalid(ValueError):
 
 @dataclass(slots=True)
 class ProtoField:
-    """A field of a message."""
+    """The declaration of a field."""
 
     name: str
     number: int
@@ -58,13 +58,13 @@ class ProtoField:
         more_params = self.options.get(f"{FIELD_META}.params")
         pairs = [*pairs, *(more_params if isinstance(more_params, list) else [more_params])]
         return {
-            str(each.get("key", "")): str(each.get("value", "")) for each in pairs if isinstance(each, dict)
+            str(pair.get("key", "")): str(pair.get("value", "")) for pair in pairs if isinstance(pair, dict)
         }
 
 
 @dataclass(slots=True)
 class ProtoEnum:
-    """An enum: names and numbers in the order of declaration."""
+    """The declaration of an enum. `values` has names and numbers in the order of declaration."""
 
     name: str
     values: list[tuple[str, int]] = field(default_factory=list)
@@ -72,7 +72,7 @@ class ProtoEnum:
 
 @dataclass(slots=True)
 class ProtoMessage:
-    """A message."""
+    """The declaration of a message."""
 
     name: str
     fields: list[ProtoField] = field(default_factory=list)
@@ -87,7 +87,7 @@ class ProtoMessage:
 
 @dataclass(slots=True)
 class ProtoFile:
-    """A file."""
+    """A parsed .proto file."""
 
     syntax: str = "proto2"
     package: str = ""

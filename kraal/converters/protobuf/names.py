@@ -23,7 +23,7 @@ PRECISION: Final = "connect.decimal.precision"
 CONNECT_TYPE: Final = "connect.type"
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 _INVALID_CHARACTER: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -51,13 +51,13 @@ class ProtobufOptions:
 
 
 def is_union(schema: Schema) -> bool:
-    """Return whether a struct represents a oneof, with one field for each member."""
+    """Return whether a struct represents a oneof. The struct then has one field for each member of the oneof."""
     return schema.type is Type.STRUCT and schema.name is not None and schema.name.startswith(UNION)
 
 
 def scrub_name(name: str, options: ProtobufOptions) -> str:
-    """Return a name, with characters that Protobuf does not allow replaced."""
-    if not options.scrub_names or not name or _PLAIN.match(name):
+    """Return a name after replacing the characters that Protobuf does not allow."""
+    if not options.scrub_names or not name or _PLAIN_NAME.match(name):
         return name
     encoded = quote_plus(name, safe="*")
     return _INVALID_CHARACTER.sub(

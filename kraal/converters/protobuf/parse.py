@@ -68,12 +68,12 @@ class _Parser:
         return file
 
     def _parse_import(self, file: ProtoFile) -> None:
-        public = self._tokens.skip("public")
-        if not public:
+        is_public = self._tokens.skip("public")
+        if not is_public:
             self._tokens.skip("weak")
         name = self._tokens.text()
         file.imports.append(name)
-        if public:
+        if is_public:
             file.public.append(name)
         self._tokens.expect(";")
 
@@ -119,7 +119,7 @@ class _Parser:
     def _parse_oneof(self, message: ProtoMessage) -> None:
         tokens = self._tokens
         message.oneofs.append(tokens.name())
-        at = len(message.oneofs) - 1
+        index = len(message.oneofs) - 1
         tokens.expect("{")
         while not tokens.skip("}"):
             if tokens.skip(";"):
@@ -128,7 +128,7 @@ class _Parser:
                 tokens.take()
                 self._parse_option({}, ";")
             else:
-                self._parse_field(message, at)
+                self._parse_field(message, index)
 
     def _parse_field(self, message: ProtoMessage, oneof: int | None) -> None:
         tokens, label = self._tokens, ""
@@ -227,7 +227,7 @@ class _Parser:
             name += "."
 
     def _parse_value(self) -> Any:
-        """Parse a string, a bool, another word, a number (kept as written), a list or an object."""
+        """Parse a string, a bool, another identifier, a number (kept as text), a list or an object."""
         tokens = self._tokens
         if tokens.kind == "text":
             return tokens.text()
@@ -291,13 +291,13 @@ class _Parser:
 
     def _skip_to(self, end: str) -> None:
         """Skip up to and including a symbol, ignoring nested braces and brackets."""
-        tokens, open_ = self._tokens, 0
+        tokens, depth = self._tokens, 0
         while True:
             is_symbol = tokens.kind == "symbol"
             word = tokens.take()
-            if is_symbol and word == end and not open_:
+            if is_symbol and word == end and not depth:
                 return
             if is_symbol and word in "{[":
-                open_ += 1
+                depth += 1
             elif is_symbol and word in "}]":
-                open_ -= 1
+                depth -= 1

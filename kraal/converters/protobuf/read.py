@@ -2,7 +2,7 @@
 
 A message type and its Connect schema are compiled to functions once.
 Implements https://docs.confluent.io/platform/current/schema-registry/connect.html. Dates, times and decimals behave as
-in java.time.LocalTime and java.math.BigDecimal.
+in java.time and java.math.BigDecimal.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kraal.plugins.values.logical import narrow, unscaled_decimal
 from kraal.plugins.values.map_keys import as_key
 
 Convert = Callable[[Any], Any]
-"""Returns the Connect value of a value that was read. Raises MalformedMessage and DataException."""
+"""Converts a raw value to a Connect value. Raises MalformedMessage and DataException."""
 
-_SECONDS: Final = (-62_135_596_800, 253_402_300_799)
+_TIMESTAMP_SECONDS_RANGE: Final = (-62_135_596_800, 253_402_300_799)
 _NANOS_PER_MS: Final = 1_000_000
-_NANOS: Final = 1_000_000_000
-_NARROW: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32}
+_NANOS_PER_SECOND: Final = 1_000_000_000
+_BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32}
 
 
 class ProtobufReader:
@@ -45,7 +45,7 @@ class ProtobufReader:
 
     def _compile_struct(self, message: MessageType, schema: Schema) -> Convert:
         schemas = {field.name: field.schema for field in schema.fields}
-        required = [field.name for field in message.fields if field.required]
+        required_names = [field.name for field in message.fields if field.required]
         fields: list[tuple[str, str, Convert, Any, bool]] = []
         unions: list[tuple[str, Schema, list[tuple[str, Convert]]]] = []
         for oneof in message.oneofs:
@@ -58,20 +58,26 @@ class ProtobufReader:
                         name,
                         schemas[name],
                         [
-                            (each.name, self._compile_field(each, member_schemas[each.name]))
-                            for each in members
+                            (member.name, self._compile_field(member, member_schemas[member.name]))
+                            for member in members
                         ],
                     )
                 )
-        for each in message.fields:
-            if each.oneof is None or self._options.flatten_unions:
-                default, is_null = self._get_absent_value(each)
+        for field in message.fields:
+            if field.oneof is None or self._options.flatten_unions:
+                default, is_null = self._get_absent_value(field)
                 fields.append(
-                    (each.name, each.name, self._compile_field(each, schemas[each.name]), default, is_null)
+                    (
+                        field.name,
+                        field.name,
+                        self._compile_field(field, schemas[field.name]),
+                        default,
+                        is_null,
+                    )
                 )
 
         def convert(raw: Raw) -> Struct:
-            for name in required:
+            for name in required_names:
                 if name not in raw:
                     raise MalformedMessage(f"the required field {name} is missing")
             values: dict[str, Any] = {}
@@ -115,12 +121,12 @@ class ProtobufReader:
             unknown_prefix = f"UNKNOWN_ENUM_VALUE_{field.enum.name}_"
             return lambda number: names.get(number) or f"{unknown_prefix}{number}"
         if field.message is not None:
-            if schema.name in _LOGICAL and schema.type is not Type.STRUCT:
-                return _LOGICAL[schema.name]
+            if schema.name in _LOGICAL_READERS and schema.type is not Type.STRUCT:
+                return _LOGICAL_READERS[schema.name]
             if schema.type is not Type.STRUCT:
                 return self._compile_wrapper(field.message, schema)
             return self._compile_struct(field.message, schema)
-        bits = _NARROW.get(schema.type)
+        bits = _BITS.get(schema.type)
         return _identity if bits is None else lambda value: narrow(value, bits)
 
     def _compile_wrapper(self, message: MessageType, schema: Schema) -> Convert:
@@ -168,7 +174,7 @@ def _read_decimal(raw: Raw) -> Decimal:
 
 
 def _read_date(raw: Raw) -> Instant:
-    year, month, day = (int(raw.get(each, 0)) for each in ("year", "month", "day"))
+    year, month, day = (int(raw.get(name, 0)) for name in ("year", "month", "day"))
     days = to_epoch_day(year, month, day)
     if year < 1 or from_epoch_day(days) != (year, month, day):
         raise DataException(
@@ -179,9 +185,9 @@ def _read_date(raw: Raw) -> Instant:
 
 def _read_time(raw: Raw) -> Instant:
     hours, minutes, seconds, nanos = (
-        int(raw.get(each, 0)) for each in ("hours", "minutes", "seconds", "nanos")
+        int(raw.get(name, 0)) for name in ("hours", "minutes", "seconds", "nanos")
     )
-    if not (0 <= hours < 24 and 0 <= minutes < 60 and 0 <= seconds < 60 and 0 <= nanos < _NANOS):  # noqa: PLR2004
+    if not (0 <= hours < 24 and 0 <= minutes < 60 and 0 <= seconds < 60 and 0 <= nanos < _NANOS_PER_SECOND):  # noqa: PLR2004
         raise DataException(
             f"Invalid google.type.TimeOfDay: hours {hours}, minutes {minutes}, seconds {seconds}, nanos {nanos}"
         )
@@ -190,15 +196,18 @@ def _read_time(raw: Raw) -> Instant:
 
 def _read_timestamp(raw: Raw) -> Instant:
     seconds, nanos = int(raw.get("seconds", 0)), int(raw.get("nanos", 0))
-    if not (_SECONDS[0] <= seconds <= _SECONDS[1] and 0 <= nanos < _NANOS):
+    if not (
+        _TIMESTAMP_SECONDS_RANGE[0] <= seconds <= _TIMESTAMP_SECONDS_RANGE[1]
+        and 0 <= nanos < _NANOS_PER_SECOND
+    ):
         raise DataException(
             f"The timestamp of {seconds} s and {nanos} ns is out of range; expected the years 1 to 9999 and 0 to "
-            f"{_NANOS - 1} ns"
+            f"{_NANOS_PER_SECOND - 1} ns"
         )
     return Instant(seconds * 1000 + nanos // _NANOS_PER_MS)
 
 
-_LOGICAL: Final[dict[str | None, Convert]] = {
+_LOGICAL_READERS: Final[dict[str | None, Convert]] = {
     DECIMAL: _read_decimal,
     DATE: _read_date,
     TIME: _read_time,

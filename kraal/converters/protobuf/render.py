@@ -39,7 +39,7 @@ def render_file(file: ProtoFile) -> str:
     if file.package:
         text += f"package {file.package};\n"
     if file.imports:
-        text += "\n" + "".join(f'import "{each}";\n' for each in file.imports)
+        text += "\n" + "".join(f'import "{name}";\n' for name in file.imports)
     return text + "\n" + "".join(map(_render_message, file.messages)) + "".join(map(_render_enum, file.enums))
 
 

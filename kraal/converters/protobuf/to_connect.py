@@ -27,15 +27,15 @@ from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataExce
 from kraal.plugins.model.schema import Field, Schema, Type
 
 _INT32: Final = frozenset({"int32", "sint32", "sfixed32"})
-_PLAIN: Final = {
+_PLAIN_TYPES: Final = {
     "float": Type.FLOAT32,
     "double": Type.FLOAT64,
     "bool": Type.BOOLEAN,
     "string": Type.STRING,
     "bytes": Type.BYTES,
 }
-_NARROW: Final = {"int8": Type.INT8, "int16": Type.INT16}
-_TIMES: Final = {
+_NARROW_TYPES: Final = {"int8": Type.INT8, "int16": Type.INT16}
+_TIME_TYPES: Final = {
     DATE_TYPE: (Type.INT32, DATE),
     TIME_TYPE: (Type.INT32, TIME),
     TIMESTAMP_TYPE: (Type.INT64, TIMESTAMP),
@@ -53,7 +53,7 @@ def connect_schema(message: MessageType, options: ProtobufOptions, version: int 
 def get_wrapped_schema(message: MessageType) -> Schema:
     """Return the schema of the value in a wrapper message."""
     kind = WRAPPERS[message.full_name]
-    return Schema(type=_PLAIN.get(kind, Type.INT32 if kind in _INT32 else Type.INT64))
+    return Schema(type=_PLAIN_TYPES.get(kind, Type.INT32 if kind in _INT32 else Type.INT64))
 
 
 def make_union_field(message: MessageType, oneof: str, options: ProtobufOptions) -> str:
@@ -136,11 +136,11 @@ class _Translator:
             )
         if field.message is not None:
             return replace(self._translate_message(field, field.message), optional=True)
-        plain_type = _PLAIN.get(field.kind)
+        plain_type = _PLAIN_TYPES.get(field.kind)
         if plain_type is None:
             integer_type = Type.INT32 if field.kind in _INT32 else Type.INT64
             narrow_type = (
-                _NARROW.get(field.meta.get(CONNECT_TYPE, "")) if integer_type is Type.INT32 else None
+                _NARROW_TYPES.get(field.meta.get(CONNECT_TYPE, "")) if integer_type is Type.INT32 else None
             )
             if narrow_type is not None:
                 return Schema(type=narrow_type)
@@ -157,20 +157,22 @@ class _Translator:
             if precision is not None:
                 params[PRECISION] = precision
             return Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters=params)
-        if full_name in _TIMES:
-            kind, name = _TIMES[full_name]
+        if full_name in _TIME_TYPES:
+            kind, name = _TIME_TYPES[full_name]
             return Schema(type=kind, name=name, version=1)
         if full_name in WRAPPERS and (self._options.wrapper_for_nullables or self._options.wrapper_for_raw):
             return get_wrapped_schema(message)
         if field.repeated and message.is_map_entry:
-            key, value = (self._translate_field(each, is_member=False) for each in message.fields)
+            key, value = (
+                self._translate_field(entry_field, is_member=False) for entry_field in message.fields
+            )
             name = map_field_name(self._make_schema_name(full_name))
             return Schema(type=Type.MAP, name=name, key=key, value=value)
         return self.translate(message)
 
 
 def _parse_integer(text: str | None) -> str | None:
-    """Return an integer parameter in Java's format; None if it is not an integer."""
+    """Return an integer parameter in Java's format; None if `text` is not an integer."""
     with contextlib.suppress(ValueError):
         return None if text is None else str(int(text))
     return None

@@ -66,7 +66,7 @@ class Tokens:
         return self._tokens[self._index - 1][1]
 
     def skip(self, word: str) -> bool:
-        """Consume the next token if it is `word`, and return whether it was."""
+        """Consume the next token if it is `word`. Return whether a token was consumed."""
         if self.next == word and self.kind != "text":
             self._index += 1
             return True
@@ -110,17 +110,17 @@ class Tokens:
 
     def integer(self) -> int:
         """Consume and return an integer. Raises ProtoInvalid."""
-        negative = self.skip("-")
+        is_negative = self.skip("-")
         if self.kind != "number":
             raise self.unexpected("an integer")
         text = self.next
         try:
-            octal = len(text) > 1 and text[0] == "0" and text[1] not in "xX"
-            number = int(text, 8 if octal else 0)
+            is_octal = len(text) > 1 and text[0] == "0" and text[1] not in "xX"
+            number = int(text, 8 if is_octal else 0)
         except ValueError:
             raise self.unexpected("an integer") from None
         self.take()
-        return -number if negative else number
+        return -number if is_negative else number
 
 
 def _unescape(match: re.Match[str]) -> str:

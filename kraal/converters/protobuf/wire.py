@@ -29,7 +29,7 @@ FIXED: Final = {
     "fixed64": struct.Struct("<q"),  # a Java long is signed
     "sfixed64": struct.Struct("<q"),
 }
-_MASK: Final = (1 << 64) - 1
+_UINT64_MASK: Final = (1 << 64) - 1
 _MAX_LEVELS: Final = 100
 
 
@@ -53,14 +53,14 @@ def put_varint(value: int, out: bytearray) -> None:
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Read a varint at a position; return it and the position after it. Raises MalformedMessage."""
+    """Read the varint at a position; return the number and the position after the varint. Raises MalformedMessage."""
     number = shift = 0
     while at < end:
         byte = data[at]
         at += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:  # noqa: PLR2004 - the last byte
-            return number & _MASK, at
+            return number & _UINT64_MASK, at
         shift += 7
         if shift > 63:  # noqa: PLR2004 - ten bytes
             raise MalformedMessage("a number has more than ten bytes")
@@ -82,13 +82,13 @@ def encode_indexes(path: list[int]) -> bytes:
     if path == [0]:
         return b"\x00"
     out = bytearray()
-    for each in (len(path), *path):
-        put_varint(encode_zigzag(each), out)
+    for number in (len(path), *path):
+        put_varint(encode_zigzag(number), out)
     return bytes(out)
 
 
 def read_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    """Read the indexes at a position; return them and the position after them. Raises MalformedMessage."""
+    """Read the indexes at a position; return the path and the position after the indexes. Raises MalformedMessage."""
     raw, at = read_varint(data, at, len(data))
     count = decode_zigzag(raw)
     if count == 0:
@@ -103,7 +103,7 @@ def read_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
 
 
 Raw = dict[str, Any]
-"""The present fields of a message by name. Enums are numbers, messages are nested dicts."""
+"""The present fields of a message by name. Enums are numbers, and messages are nested dicts."""
 _Step = Callable[[bytes, int, int, Raw], int]
 """Reads the value after a tag into a message, and returns the position after the value."""
 
@@ -114,16 +114,19 @@ class MessageReader:
     def __init__(self) -> None:
         self._tables: dict[MessageType, dict[int, _Step]] = {}
 
-    def read(self, message: MessageType, data: bytes, at: int, end: int, into: Raw) -> Raw:
-        """Read fields into `into` and return it; the last value of a field wins. Raises MalformedMessage."""
+    def read(self, message: MessageType, data: bytes, at: int, end: int, fields: Raw) -> Raw:
+        """Add the fields of a message to `fields`, and return `fields`. The last value of a field wins.
+
+        Raises MalformedMessage.
+        """
         table = self._tables.get(message)
         if table is None:
             table = self._tables[message] = self._make_table(message)
         while at < end:
             tag, at = read_varint(data, at, end)
             step = table.get(tag)
-            at = _skip_field(tag, data, at, end, 0) if step is None else step(data, at, end, into)
-        return into
+            at = _skip_field(tag, data, at, end, 0) if step is None else step(data, at, end, fields)
+        return fields
 
     def _make_table(self, message: MessageType) -> dict[int, _Step]:
         steps: dict[int, _Step] = {}
@@ -145,54 +148,54 @@ class MessageReader:
         return self._read_message if field.kind == "message" else _read_scalar
 
     def _read_message(
-        self, field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, into: Raw
+        self, field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, fields: Raw
     ) -> int:
         size, at = read_varint(data, at, end)
         stop = at + size
         if stop > end:
             raise MalformedMessage(f"truncated message: expected {size} more bytes, got {end - at}")
         for sibling in siblings:
-            into.pop(sibling, None)
+            fields.pop(sibling, None)
         if field.repeated:
-            into.setdefault(field.name, []).append(self.read(field.inner, data, at, stop, {}))
+            fields.setdefault(field.name, []).append(self.read(field.inner, data, at, stop, {}))
         else:
-            self.read(field.inner, data, at, stop, into.setdefault(field.name, {}))
+            self.read(field.inner, data, at, stop, fields.setdefault(field.name, {}))
         return stop
 
 
 def _read_scalar(
-    field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, into: Raw
+    field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, fields: Raw
 ) -> int:
     value, at = _read_value(field, data, at, end)
     if value is None:
         return at
     for sibling in siblings:
-        into.pop(sibling, None)
+        fields.pop(sibling, None)
     if field.repeated:
-        into.setdefault(field.name, []).append(value)
+        fields.setdefault(field.name, []).append(value)
     else:
-        into[field.name] = value
+        fields[field.name] = value
     return at
 
 
 def _read_packed(
-    field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, into: Raw
+    field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, fields: Raw
 ) -> int:
     del siblings
     size, at = read_varint(data, at, end)
     stop = at + size
     if stop > end:
         raise MalformedMessage(f"truncated message: expected {size} more bytes, got {end - at}")
-    values = into.setdefault(field.name, [])
+    values = fields.setdefault(field.name, [])
     while at < stop:
-        each, at = _read_value(field, data, at, stop)
-        if each is not None:
-            values.append(each)
+        value, at = _read_value(field, data, at, stop)
+        if value is not None:
+            values.append(value)
     return at
 
 
 def _read_value(field: FieldType, data: bytes, at: int, end: int) -> tuple[Any, int]:
-    """Return a value, or None for an unknown number of a closed enum, and the position after it."""
+    """Return a value and the position after it. The value is None for an unknown number of a closed enum."""
     fixed_layout = FIXED.get(field.kind)
     if fixed_layout is not None:
         if at + fixed_layout.size > end:
@@ -200,8 +203,8 @@ def _read_value(field: FieldType, data: bytes, at: int, end: int) -> tuple[Any, 
         number = fixed_layout.unpack_from(data, at)[0]
         return (Float32(number) if field.kind == "float" else number), at + fixed_layout.size
     raw, at = read_varint(data, at, end)
-    if field.kind not in _TEXTS:
-        return _INTEGERS[field.kind](field, raw), at
+    if field.kind not in _LENGTH_PREFIXED_KINDS:
+        return _INTEGER_DECODERS[field.kind](field, raw), at
     stop = at + raw
     if stop > end:
         raise MalformedMessage(f"truncated message: expected {raw} more bytes, got {end - at}")
@@ -214,7 +217,7 @@ def _read_value(field: FieldType, data: bytes, at: int, end: int) -> tuple[Any, 
         raise MalformedMessage(f"the string field {field.name} is not valid UTF-8") from exc
 
 
-_TEXTS: Final = frozenset({"string", "bytes"})
+_LENGTH_PREFIXED_KINDS: Final = frozenset({"string", "bytes"})
 
 
 def _decode_enum_number(field: FieldType, raw: int) -> int | None:
@@ -223,7 +226,7 @@ def _decode_enum_number(field: FieldType, raw: int) -> int | None:
     return number if is_known else None
 
 
-_INTEGERS: Final[Mapping[str, Callable[[FieldType, int], Any]]] = {
+_INTEGER_DECODERS: Final[Mapping[str, Callable[[FieldType, int], Any]]] = {
     "int32": lambda _, raw: narrow(raw, 32),
     "int64": lambda _, raw: narrow(raw, 64),
     "uint32": lambda _, raw: raw & 0xFFFFFFFF,

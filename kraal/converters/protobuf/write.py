@@ -1,8 +1,8 @@
 """Encodes Connect values to Protobuf bytes.
 
-A schema and a message type are compiled to functions once. Fields are matched by name, so the message can differ from
-the translated schema: it can be the latest schema of a subject. As in Java, fields are written in the order of their
-numbers, so the bytes equal Java's. Default values of fields without presence are not written.
+A schema and a message type are compiled to functions once. Fields are matched by name, because the message can be the
+latest schema of a subject, which can differ from the translated schema. As in Java, fields are written in the order of
+their numbers, so the bytes equal Java's. Default values of fields without presence are not written.
 Source: https://protobuf.dev/programming-guides/encoding. Implements
 https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
@@ -13,7 +13,13 @@ from collections.abc import Callable
 from math import copysign
 from typing import Any, Final
 
-from kraal.converters.protobuf.encode import LOGICAL, PUTS, Numbers, Put, get_integer_encoder
+from kraal.converters.protobuf.encode import (
+    LOGICAL_TYPES,
+    SCALAR_ENCODERS,
+    GetFields,
+    Put,
+    get_integer_encoder,
+)
 from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.converters.protobuf.names import ENUM, ProtobufOptions, is_union, scrub_name
 from kraal.converters.protobuf.well_known import WRAPPERS
@@ -45,14 +51,14 @@ class ProtobufWriter:
 
     def _compile_struct(self, schema: Schema, message: MessageType) -> Put:
         parts: list[tuple[int, Callable[[Struct], Any], Put]] = []
-        for each in schema.fields:
-            get = getter(each, ignores_default=self._options.ignore_defaults)
-            if is_union(each.schema):
-                parts += self._compile_members(each.schema, get, message)
+        for member in schema.fields:
+            get = getter(member, ignores_default=self._options.ignore_defaults)
+            if is_union(member.schema):
+                parts += self._compile_members(member.schema, get, message)
                 continue
-            field = message.field(scrub_name(each.name, self._options))
+            field = message.field(scrub_name(member.name, self._options))
             if field is not None:
-                parts.append((field.number, get, self._compile_field(each.schema, field)))
+                parts.append((field.number, get, self._compile_field(member.schema, field)))
         parts.sort(key=lambda part: part[0])
         steps = [(get, put) for _, get, put in parts]
 
@@ -72,30 +78,31 @@ class ProtobufWriter:
         self, union: Schema, get: Callable[[Struct], Any], message: MessageType
     ) -> list[tuple[int, Callable[[Struct], Any], Put]]:
         """Return the number, getter and encoder of each member of a oneof. Only the first set member is written."""
-        writers = [
-            (each.name, getter(each, ignores_default=self._options.ignore_defaults)) for each in union.fields
+        getters = [
+            (field.name, getter(field, ignores_default=self._options.ignore_defaults))
+            for field in union.fields
         ]
         members = []
 
-        def encode_member(value: Struct, name: str) -> Any:
+        def get_member_value(value: Struct, name: str) -> Any:
             inner = get(value)
             if inner is None:
                 return None
             if not isinstance(inner, Struct):
                 raise _make_type_error(union, inner)
-            for member, get_member in writers:
+            for member, get_member in getters:
                 item = get_member(inner)
                 if item is not None:
                     return item if member == name else None
             raise DataException(f"No field of the union {union.name} is set; expected one")
 
-        for each in union.fields:
-            field = message.field(scrub_name(each.name, self._options))
+        for union_field in union.fields:
+            field = message.field(scrub_name(union_field.name, self._options))
             if field is not None:
-                name = each.name
-                put_member = self._compile_field(each.schema, field)
+                name = union_field.name
+                put_member = self._compile_field(union_field.schema, field)
                 members.append(
-                    (field.number, lambda value, name=name: encode_member(value, name), put_member)
+                    (field.number, lambda value, name=name: get_member_value(value, name), put_member)
                 )
         return members  # type: ignore[return-value]
 
@@ -113,7 +120,11 @@ class ProtobufWriter:
 
     def _compile_map(self, schema: Schema, field: FieldType) -> Put:
         fields = [] if field.message is None else field.message.fields
-        if [each.name for each in fields] != ["key", "value"] or schema.key is None or schema.value is None:
+        if (
+            [entry_field.name for entry_field in fields] != ["key", "value"]
+            or schema.key is None
+            or schema.value is None
+        ):
             raise _make_incompatible_error(schema, field)
         put_key, put_value = (
             self._compile_field(schema.key, fields[0]),
@@ -149,9 +160,9 @@ class ProtobufWriter:
             "string": schema.type is Type.STRING,
             "bytes": schema.type is Type.BYTES,
         }.get(field.kind, schema.type in _INTEGERS)
-        if not is_compatible or schema.name in LOGICAL:
+        if not is_compatible or schema.name in LOGICAL_TYPES:
             raise _make_incompatible_error(schema, field)
-        put = PUTS.get(field.kind) or get_integer_encoder(field)
+        put = SCALAR_ENCODERS.get(field.kind) or get_integer_encoder(field)
 
         def write(value: Any, out: bytearray) -> None:
             if not has_class(schema, value):
@@ -161,12 +172,12 @@ class ProtobufWriter:
         return write
 
     def _compile_body(self, schema: Schema, field: FieldType, message: MessageType) -> Put:
-        logical = LOGICAL.get(schema.name)
+        logical = LOGICAL_TYPES.get(schema.name)
         if logical is not None:
-            type_name, numbers = logical
+            type_name, get_fields = logical
             if message.full_name != type_name:
                 raise _make_incompatible_error(schema, field)
-            return _compile_logical(schema, message, numbers)
+            return _compile_logical(schema, message, get_fields)
         if message.full_name in WRAPPERS and schema.type not in {Type.STRUCT, Type.ARRAY, Type.MAP}:
             return self._compile_field(schema, message.fields[0])
         if schema.type is not Type.STRUCT or is_union(schema):
@@ -177,9 +188,9 @@ class ProtobufWriter:
 def _make_incompatible_error(schema: Schema, field: FieldType) -> DataException:
     label = "repeated " if field.repeated else ""
     kind = field.message.full_name if field.message is not None else field.kind
-    name = f" {schema.name}" if schema.name in LOGICAL else ""
+    name = f" {schema.name}" if schema.name in LOGICAL_TYPES else ""
     return DataException(
-        f"The Protobuf field {field.name}, {label}{kind}, cannot hold {schema.type.name}{name}"
+        f"The Protobuf field {field.name} ({label}{kind}) cannot hold {schema.type.name}{name}"
     )
 
 
@@ -216,7 +227,7 @@ def _add_tag(field: FieldType, put: Put) -> Put:
 
 def _omit_default_enum(tag: bytes, put: Put, field: FieldType) -> Put:
     default_bytes = bytearray()
-    PUTS["enum"](field.default, default_bytes)
+    SCALAR_ENCODERS["enum"](field.default, default_bytes)
 
     def write(value: Any, out: bytearray) -> None:
         body = bytearray()
@@ -280,22 +291,22 @@ def _compile_enum(schema: Schema, field: FieldType) -> Put:
                 raise DataException(
                     f"{value!r} is not a value of the Protobuf enum {enum.full_name}; expected one of {symbols}"
                 )
-        PUTS["enum"](number, out)
+        SCALAR_ENCODERS["enum"](number, out)
 
     return write
 
 
-def _compile_logical(schema: Schema, message: MessageType, numbers: Numbers) -> Put:
+def _compile_logical(schema: Schema, message: MessageType, get_fields: GetFields) -> Put:
     puts = [
-        (field.name, _add_tag(field, PUTS.get(field.kind) or get_integer_encoder(field)))
+        (field.name, _add_tag(field, SCALAR_ENCODERS.get(field.kind) or get_integer_encoder(field)))
         for field in message.fields
     ]
 
     def write(value: Any, out: bytearray) -> None:
         if not has_class(schema, value):
             raise _make_type_error(schema, value)
-        message_numbers = numbers(value)
+        field_values = get_fields(value)
         for name, put in puts:
-            put(message_numbers[name], out)
+            put(field_values[name], out)
 
     return write

@@ -1,7 +1,7 @@
 """Schema registry client of the converters: wraps confluent-kafka's client and translates its results and errors.
 
-Pickled converters do not contain the client and its cache; each of Spark's processes creates its own. The client is
-imported on first use, because the import takes a third of a second.
+Pickled converters do not contain the client and its cache: each of Spark's processes creates a new client. The client
+is imported on first use, because the import takes a third of a second.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Settings:
 
     @staticmethod
     def of(parsed: Mapping[str, Any]) -> Settings:
-        """Create the settings from a converter's parsed config; register secrets for redaction. Raises ValueError."""
+        """Create the settings from a parsed config, and register their secrets for redaction. Raises ValueError."""
         urls, url_credentials = _split_user_info(parsed[keys.URL])
         configured_credentials, token = (
             _get_secret_text(parsed[keys.USER_INFO]),
@@ -240,8 +240,8 @@ class SchemaRegistry:
             schemas[reference.name] = referenced_schema
 
     def _request(self, operation: str, call: Callable[[SchemaRegistryClient], T]) -> T:
-        import httpx2  # noqa: PLC0415 - heavy; loaded with the client
-        from confluent_kafka.schema_registry import SchemaRegistryError  # noqa: PLC0415 - the same
+        import httpx2  # noqa: PLC0415 - slow import
+        from confluent_kafka.schema_registry import SchemaRegistryError  # noqa: PLC0415 - as above
 
         try:
             return call(self._client())
@@ -249,9 +249,9 @@ class SchemaRegistry:
             text = f"{operation}: {exc}"
             if exc.http_status_code in _RETRIABLE_STATUSES:
                 raise RetriableError(text) from exc
-            if exc.http_status_code == 401:  # noqa: PLR2004 - HTTP's
+            if exc.http_status_code == 401:  # noqa: PLR2004 - HTTP status
                 raise RegistryRejected(text) from exc
-            if exc.http_status_code == 403:  # noqa: PLR2004 - HTTP's
+            if exc.http_status_code == 403:  # noqa: PLR2004 - HTTP status
                 raise RegistryForbidden(text) from exc
             raise SerializationException(text) from exc
         except httpx2.TransportError as exc:
@@ -266,7 +266,7 @@ class SchemaRegistry:
 
     def _client(self) -> SchemaRegistryClient:
         if self._created_client is None:
-            from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415 - heavy
+            from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415 - slow import
 
             self._created_client = SchemaRegistryClient(self._settings.client_config())
             weakref.finalize(self, self._created_client.close)  # converters have no close method
@@ -275,13 +275,14 @@ class SchemaRegistry:
 
 def _from_registry_schema(schema: Any) -> SchemaText:
     references = tuple(
-        Reference(str(each.name), str(each.subject), int(each.version)) for each in schema.references or ()
+        Reference(str(reference.name), str(reference.subject), int(reference.version))
+        for reference in schema.references or ()
     )
     return SchemaText(schema.schema_type or "AVRO", schema.schema_str or "", references)
 
 
 def _to_registry_schema(schema: SchemaText) -> Any:
-    from confluent_kafka.schema_registry import Schema, SchemaReference  # noqa: PLC0415 - heavy
+    from confluent_kafka.schema_registry import Schema, SchemaReference  # noqa: PLC0415 - slow import
 
     references = [
         SchemaReference(reference.name, reference.subject, reference.version)

@@ -17,7 +17,7 @@ URL: Final = "schema.registry.url"
 CREDENTIALS_SOURCE: Final = "basic.auth.credentials.source"
 USER_INFO: Final = "basic.auth.user.info"
 TOKEN_SOURCE: Final = "bearer.auth.credentials.source"  # noqa: S105 - the name of a key
-TOKEN: Final = "bearer.auth.token"  # noqa: S105 - the same
+TOKEN: Final = "bearer.auth.token"  # noqa: S105 - as above
 AUTO_REGISTER: Final = "auto.register.schemas"
 USE_LATEST: Final = "use.latest.version"
 LATEST_TTL: Final = "latest.cache.ttl.sec"
@@ -156,7 +156,7 @@ REGISTRY_KEYS: Final = (
         importance=Importance.LOW,
     ),
     _make_number_key(
-        LATEST_TTL, -1, -1, "Seconds for which the latest schema of a subject is cached; -1: without a limit.",
+        LATEST_TTL, -1, -1, "Seconds for which the latest schema of a subject is cached; -1 means no limit.",
         f"{_SERDE}LATEST_CACHE_TTL",
     ),
     make_flag_key(

@@ -1,7 +1,8 @@
 """Base of the converters with a schema registry: schema IDs, framing, caching.
 
-Bytes: 0, the schema ID as int32 (big endian), and the value as encoded by its format. The converter fetches each schema
-once and compiles it to a function. It sends requests to the registry only for schemas that are not in its caches.
+Encoded values consist of the magic byte 0, the schema ID (big-endian int32), and the value in its format. The converter
+fetches each schema once and compiles it to a function. It sends requests to the registry only for schemas that are not
+in its caches.
 Implements "Wire format" of the Confluent documentation:
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
@@ -65,7 +66,7 @@ class TranslatedSchema:
 
 
 class Format(Protocol):
-    """A format of schemas and values. Picklable."""
+    """A serialization format: Avro, JSON Schema or Protobuf. Implementations must be picklable."""
 
     @property
     def kind(self) -> str:
@@ -124,7 +125,7 @@ class RegistryConverter(Converter):
         self._cache_expires = self._uses_latest and not self._auto_registers and ttl_s >= 0
         self._ttl_s = ttl_s
         self._normalize = parsed[keys.NORMALIZE] is True
-        self._size = int(parsed[keys.CACHE])
+        self._cache_size = int(parsed[keys.CACHE])
         self._strategy = str(parsed[f"{self._part}.subject.name.strategy"])
 
     @property
@@ -183,7 +184,7 @@ class RegistryConverter(Converter):
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
-        """Raise ByRecords, because each value contains the ID of its own schema."""
+        """Raise ByRecords, because each value contains a schema ID."""
         raise ByRecords
 
     @override
@@ -192,7 +193,7 @@ class RegistryConverter(Converter):
         raise ByRecords
 
     def _find_encoder(self, topic: str, schema: Schema | None) -> tuple[Schema | None, bytes, Encode]:
-        """Return schema, header and encoder of a schema. Cached by the identity and by the content of the schema."""
+        """Return a schema with its header and encoder. Cached by the identity and by the content of the schema."""
         cache_key = (topic, repr(schema))
         encoding = self._encoders_by_schema.get(cache_key)
         if encoding is None:
@@ -206,15 +207,15 @@ class RegistryConverter(Converter):
         return encoder
 
     def _add_to_cache(self, cache: dict[Any, Any], key: Any, value: Any) -> Any:
-        if len(cache) >= self._size:
+        if len(cache) >= self._cache_size:
             cache.clear()
         cache[key] = value
         return value
 
     def _make_encoder(self, topic: str, schema: Schema | None) -> tuple[bytes, Encode]:
         title, registry = self._format.title, self._registry
-        described = self._format.describe(schema)
-        subject, registered_schema = self._make_subject_name(topic, described.name), described.schema
+        translated = self._format.describe(schema)
+        subject, registered_schema = self._make_subject_name(topic, translated.name), translated.schema
         if self._auto_registers:
             operation = f"cannot register {title} schema under subject {subject}: {registered_schema.text}"
             schema_id = registry.register(subject, registered_schema, operation, normalize=self._normalize)

@@ -1,4 +1,4 @@
-"""Parses JSON of a given form with a Java function in Spark's JVM, which covers most records.
+"""Parses JSON documents of a known schema with a Java function in Spark's JVM, which covers most records.
 
 The function parses a document only if writing its value results in the same bytes: fields in order, no whitespace,
 numbers as Java writes them, strings without escapes, no negative zero. It returns null for any other document, which
@@ -18,19 +18,23 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _CLASS: Final = "kraal.JsonScan"
-_NAME: Final = re.compile(r"[ !#-\[\]-~]+")
+_PLAIN_NAME: Final = re.compile(r"[ !#-\[\]-~]+")
 """Field names that are written without escapes in JSON."""
-_SINGLE: Final = frozenset(
+_SCALAR_TYPES: Final = frozenset(
     {Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT64, Type.BOOLEAN, Type.STRING}
 )
 
 
 def can_scan(schema: Schema) -> bool:
-    """Return whether documents of a schema can be parsed: structs of primitive values and structs, with plain names."""
+    """Return whether documents of a schema can be parsed.
+
+    The schema must be a struct of primitive values and such structs, whose field names are written without escapes.
+    """
     if schema.type is not Type.STRUCT:
         return False
     return bool(schema.fields) and all(
-        _NAME.fullmatch(field.name) is not None and (field.schema.type in _SINGLE or can_scan(field.schema))
+        _PLAIN_NAME.fullmatch(field.name) is not None
+        and (field.schema.type in _SCALAR_TYPES or can_scan(field.schema))
         for field in schema.fields
     )
 
@@ -38,6 +42,6 @@ def can_scan(schema: Schema) -> bool:
 def scan_json(raw: Column, before: bytes, after: str, ddl: str) -> Column:
     """Return a column of structs parsed from the bytes between `before` and `after`; null where `from_json` must parse.
 
-    `ddl` is the type of the struct, for a schema for which `can_scan` is true. Job thread.
+    `ddl` is the type of the struct, whose schema must satisfy `can_scan`. Must be called on a job thread.
     """
     return invoke_read(_CLASS, raw, type_of=ddl, arguments=(before, after, ddl))

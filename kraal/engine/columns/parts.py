@@ -22,7 +22,7 @@ SPARK_TYPES: Final[Mapping[Type, str]] = {
     Type.BOOLEAN: "boolean",
     Type.STRING: "string",
 }
-"""The Spark types of primitive values, without bytes."""
+"""The Spark type of each primitive type except BYTES."""
 
 
 def make_column(part: Part) -> Column:

@@ -2,10 +2,10 @@
 
 Each record of a sink has its own schema, so the schema of a topic is inferred from a sample record, and all other
 records are compared with it. JSON in Connect's envelope counts as parsed only if writing the value results in the same
-bytes, and if the bytes before the payload equal those of the sample: then Spark and Jackson cannot parse the document
-differently. A Java function parses most such documents, and no others (`json_scan`); Spark parses and rewrites only the
-rest. Text and bytes always have the same schema. JSON without schemas is assumed to have the form of the sample, with
-the same comparison; a field that is null in the sample is assumed to be a string.
+bytes, and if the bytes before the payload equal those of the sample. In this case, Spark and Jackson cannot parse the
+document differently. A Java function parses most such documents, and no others (`json_scan`); Spark parses and rewrites
+only the rest. Text and bytes always have the same schema. JSON without schemas is assumed to have the form of the
+sample, with the same comparison; a field that is null in the sample is assumed to be a string.
 
 A row with a different form is in doubt, like one that a transform may reject (`kraal.plugins.model.columns`): a batch
 with such a row is repeated record by record. So the column path does not implement `errors.*`: a batch without doubts
@@ -16,9 +16,9 @@ A sink must not receive rows of a batch that is repeated. A sink that has no out
 (`SinkTask.all_or_nothing`) receives the DataFrame directly; for any other sink, the rows are computed and persisted
 first.
 
-Rejected alternatives: VARIANT with a check of every field's type, which takes twice the time and changes the types of
-numbers; and both paths in one plan, by row, which would lose the order of records, and where transforms that change the
-topic would have to agree.
+Rejected alternatives: VARIANT with a check of every field's type takes twice the time and changes the types of numbers.
+A plan with both paths, chosen by row, would lose the order of records, and would require that both paths agree on the
+topics that transforms set.
 """
 
 from __future__ import annotations
@@ -52,13 +52,14 @@ log = logging.getLogger(__name__)
 Put = Callable[["DataFrame"], None]
 """Calls the sink with a DataFrame."""
 
-_LOGICAL: Final = "org.apache.kafka.connect.data."
+_LOGICAL_PREFIX: Final = "org.apache.kafka.connect.data."
 _JSON: Final = frozenset({ColumnFormat.JSON, ColumnFormat.JSON_ENVELOPE})
 _SCHEMA: Final = '{"schema":'
 _PAYLOAD: Final = ',"payload":'
 _FRAME_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "headers")
-_MAX_SKIPPED: Final = 64
-_SPARK: Final[Mapping[Type, str]] = {**SPARK_TYPES, Type.BYTES: "binary"}
+_MAX_SKIPS: Final = 64
+"""Maximum number of batches that take the record path after a batch with doubts."""
+_DDL_TYPES: Final[Mapping[Type, str]] = {**SPARK_TYPES, Type.BYTES: "binary"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +72,16 @@ class Sample:
 
 @dataclass(slots=True)
 class SinkColumns:
-    """The column path of one run. One thread at a time."""
+    """The column path of one run. Not thread-safe."""
 
     steps: Steps
     value_form: SinkValues
     _samples: dict[str, Sample] = field(default_factory=dict)
     """Sample records by topic."""
-    _skipped: int = 0
+    _remaining_skips: int = 0
     """Number of further batches that take the record path."""
-    _next: int = 1
-    """Number of batches to skip after the next batch with doubts."""
+    _next_skips: int = 1
+    """Number of batches that take the record path after the next batch with doubts."""
 
     @staticmethod
     def of(steps: Steps, value_form: SinkValues) -> SinkColumns | None:
@@ -92,21 +93,24 @@ class SinkColumns:
         has_column_form = reads_any_header and None not in _formats(steps)
         return SinkColumns(steps, value_form) if has_column_form else None
 
-    def write(self, raw: Callable[[], Mapping[str, DataFrame]], put: Put, *, all_or_nothing: bool) -> bool:
-        """Write a batch, which `raw` returns by topic, through the sink; return False if it must take the record path.
+    def write(
+        self, read_topics: Callable[[], Mapping[str, DataFrame]], put: Put, *, all_or_nothing: bool
+    ) -> bool:
+        """Write a batch through the sink; return False if it must take the record path.
 
-        In that case, the sink has received no rows. Raises the sink's errors.
+        If so, the sink has received no rows. `read_topics` returns a DataFrame for each topic of the batch. Raises the
+        sink's errors.
         """
-        if self._skipped:
-            self._skipped -= 1
+        if self._remaining_skips:
+            self._remaining_skips -= 1
             return False
-        frame = self._frame(raw())
+        frame = self._frame(read_topics())
         is_written = frame is not None and _write_rows(frame, put, all_or_nothing=all_or_nothing)
         if is_written:
-            self._next = 1
+            self._next_skips = 1
         else:
-            self._samples, self._skipped = {}, self._next
-            self._next = min(self._next * 2, _MAX_SKIPPED)
+            self._samples, self._remaining_skips = {}, self._next_skips
+            self._next_skips = min(self._next_skips * 2, _MAX_SKIPS)
         return is_written
 
     def _frame(self, raw: Mapping[str, DataFrame]) -> DataFrame | None:
@@ -185,10 +189,10 @@ class SinkColumns:
 def _write_rows(frame: DataFrame, put: Put, *, all_or_nothing: bool) -> bool:
     """Write rows through the sink; return False if one is in doubt. Raises the errors of the sink and of Spark."""
     if all_or_nothing:
-        return _unless_doubtful(lambda: put(frame))
+        return _run_unless_doubtful(lambda: put(frame))
     rows = frame.persist()
     try:
-        if not _unless_doubtful(rows.count):
+        if not _run_unless_doubtful(rows.count):
             return False
         put(rows)
     finally:
@@ -196,7 +200,7 @@ def _write_rows(frame: DataFrame, put: Put, *, all_or_nothing: bool) -> bool:
     return True
 
 
-def _unless_doubtful(action: Callable[[], object]) -> bool:
+def _run_unless_doubtful(action: Callable[[], object]) -> bool:
     try:
         action()
     except Exception as exc:
@@ -264,24 +268,28 @@ def _read_json_part(
         schema = replace(_infer_schema(value), optional=False)
     if schema is None or (schemaless and schema.type is not Type.STRUCT):
         raise ByRecords
-    kind = _ddl_type(schema)
+    ddl = _ddl_type(schema)
     scan, text, parsed = f"_{name}_scan", f"_{name}_text", f"_{name}"
     scans = can_scan(schema)
 
-    def scanning() -> list[Column]:
-        return [scan_json(raw(), prefix, "" if schemaless else "}", kind).alias(scan)] if scans else []
+    def scan_columns() -> list[Column]:
+        return [scan_json(raw(), prefix, "" if schemaless else "}", ddl).alias(scan)] if scans else []
 
-    def unread() -> Column:
+    def is_unscanned() -> Column:
         return F.col(scan).isNull() if scans else F.lit(True)  # noqa: FBT003 - Spark's literal
 
     def columns() -> list[Column]:
         payload = F.substring(raw(), len(prefix) + 1, 2**31 - 1).cast("string")
         envelope = F.concat(F.lit('{"payload":'), payload)
-        as_sample = F.when(F.startswith(raw(), F.lit(prefix)), envelope)
-        document = F.when(unread(), F.concat(envelope, F.lit("}")) if schemaless else as_sample)
+        matching_envelope = F.when(F.startswith(raw(), F.lit(prefix)), envelope)
+        document = F.when(is_unscanned(), F.concat(envelope, F.lit("}")) if schemaless else matching_envelope)
         # The options prevent Spark from eliminating to_json(from_json(…)).
-        read = F.from_json(document, f"struct<payload:{kind}>", {"mode": "PERMISSIVE"})
-        return [*([F.col(scan)] if scans else []), document.alias(text), F.when(unread(), read).alias(parsed)]
+        read = F.from_json(document, f"struct<payload:{ddl}>", {"mode": "PERMISSIVE"})
+        return [
+            *([F.col(scan)] if scans else []),
+            document.alias(text),
+            F.when(is_unscanned(), read).alias(parsed),
+        ]
 
     def payload() -> Column:
         value = F.col(parsed).getField("payload")
@@ -289,14 +297,15 @@ def _read_json_part(
 
     def doubt() -> Column:
         rewritten = F.to_json(F.col(parsed), {"ignoreNullFields": "false"})
-        condition = unread() & ~F.coalesce(rewritten == F.col(text), F.lit(False))  # noqa: FBT003 - Spark's literal
+        is_same = F.coalesce(rewritten == F.col(text), F.lit(False))  # noqa: FBT003 - Spark's literal
+        condition = is_unscanned() & ~is_same
         for doubt_condition in _doubt_conditions(payload(), schema):
             condition = condition | doubt_condition
         return condition
 
     sure = schema.default is not None or not schema.optional
     part = Part(schema=schema, expression=payload, sure=sure, schemaless=schemaless)
-    return _PartReading(part, (doubt,), columns, scanning)
+    return _PartReading(part, (doubt,), columns, scan_columns)
 
 
 def _infer_schema(value: Any) -> Schema:
@@ -335,16 +344,16 @@ def _before_payload(sample: bytes) -> bytes:
 
 def _ddl_type(schema: Schema) -> str:
     """Return the Spark DDL type of a schema. Raises ByRecords for types that Spark parses differently from Connect."""
-    if schema.name is not None and schema.name.startswith(_LOGICAL):
+    if schema.name is not None and schema.name.startswith(_LOGICAL_PREFIX):
         raise ByRecords
     if schema.type is Type.STRUCT and schema.fields:
-        names = [f"`{each.name.replace('`', '``')}`:{_ddl_type(each.schema)}" for each in schema.fields]
-        return f"struct<{','.join(names)}>"
-    if schema.type is Type.ARRAY and schema.value is not None and schema.value.type in _SPARK:
+        members = [f"`{item.name.replace('`', '``')}`:{_ddl_type(item.schema)}" for item in schema.fields]
+        return f"struct<{','.join(members)}>"
+    if schema.type is Type.ARRAY and schema.value is not None and schema.value.type in _DDL_TYPES:
         return f"array<{_ddl_type(schema.value)}>"
-    if schema.type not in _SPARK:
+    if schema.type not in _DDL_TYPES:
         raise ByRecords
-    return _SPARK[schema.type]
+    return _DDL_TYPES[schema.type]
 
 
 def _doubt_conditions(value: Column, schema: Schema) -> list[Column]:
@@ -358,10 +367,10 @@ def _doubt_conditions(value: Column, schema: Schema) -> list[Column]:
         is_special = F.isnan(value) | (F.abs(value) == F.lit(float("inf"))) | negative_zero
         conditions.append(is_special)
     if schema.type is Type.STRUCT:
-        for each in schema.fields:
+        for member in schema.fields:
             conditions += [
                 value.isNotNull() & doubt
-                for doubt in _doubt_conditions(value.getField(each.name), each.schema)
+                for doubt in _doubt_conditions(value.getField(member.name), member.schema)
             ]
     if schema.type is Type.ARRAY and schema.value is not None:
         element = schema.value
@@ -371,11 +380,11 @@ def _doubt_conditions(value: Column, schema: Schema) -> list[Column]:
             or element.default is not None
         ):
 
-            def is_refused(item: Column) -> Column:
+            def has_doubt(item: Column) -> Column:
                 is_doubtful = F.lit(False)  # noqa: FBT003 - Spark's literal
                 for doubt in _doubt_conditions(item, element):
                     is_doubtful = is_doubtful | doubt
                 return is_doubtful
 
-            conditions.append(F.exists(value, is_refused))
+            conditions.append(F.exists(value, has_doubt))
     return conditions

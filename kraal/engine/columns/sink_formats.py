@@ -1,7 +1,7 @@
 """Column forms of the keys and values that sinks receive: JSON without schemas, or text as Java prints it.
 
 The results equal those of `records.sink_pass`. The text of a float with many digits depends on the Java version, and
-that of a float with an exponent on the library, so such floats are in doubt.
+the text of a float with an exponent depends on the library, so rows with these floats are in doubt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MILLIS: Final = Schema(type=Type.INT64, optional=True)
 _INTEGRAL: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN)
-_DIGITS: Final[Mapping[Type, int]] = {Type.FLOAT64: 15, Type.FLOAT32: 6}
+_MAX_DIGITS: Final[Mapping[Type, int]] = {Type.FLOAT64: 15, Type.FLOAT32: 6}
 """Maximum number of digits for which texts and floats correspond one to one."""
 
 
@@ -35,14 +35,14 @@ def text_doubts(part: Part) -> tuple[Expression, ...]:
         return ()
     if schema.type is Type.STRUCT:
         return tuple(doubt for field in schema.fields for doubt in text_doubts(part.field(field)))
-    return (partial(_is_ambiguous, part, _DIGITS[schema.type]),) if schema.type in _DIGITS else ()
+    return (partial(_is_ambiguous, part, _MAX_DIGITS[schema.type]),) if schema.type in _MAX_DIGITS else ()
 
 
-def _is_ambiguous(part: Part, digits: int) -> Column:
+def _is_ambiguous(part: Part, max_digits: int) -> Column:
     value = make_column(part)
-    size = F.abs(value)
-    is_plain = (size == F.lit(0)) | ((size >= F.lit(1e-3)) & (size < F.lit(1e7)))
-    return ~is_plain | (F.length(F.regexp_replace(value.cast("string"), "[^0-9]", "")) > F.lit(digits))
+    magnitude = F.abs(value)
+    is_plain = (magnitude == F.lit(0)) | ((magnitude >= F.lit(1e-3)) & (magnitude < F.lit(1e7)))
+    return ~is_plain | (F.length(F.regexp_replace(value.cast("string"), "[^0-9]", "")) > F.lit(max_digits))
 
 
 def make_sink_column(part: Part, value_form: SinkValues) -> Column:
@@ -62,7 +62,7 @@ def make_sink_column(part: Part, value_form: SinkValues) -> Column:
 
 def _json(part: Part, schema: Schema) -> Column:
     """Return the column form of `json_text`. Raises ByRecords."""
-    if any(_is(schema, kind) for kind in (*_INTEGRAL, Type.FLOAT64)):
+    if any(_is(schema, schema_type) for schema_type in (*_INTEGRAL, Type.FLOAT64)):
         return make_column(part).cast("string")
     if schema.type is Type.STRUCT:
         return F.to_json(make_column(_with_millis(part)), {"ignoreNullFields": "false"})
@@ -72,8 +72,8 @@ def _json(part: Part, schema: Schema) -> Column:
     return F.when(make_column(part).isNotNull(), F.substring(array, 2, F.length(array) - F.lit(2)))
 
 
-def _is(schema: Schema, kind: Type) -> bool:
-    return schema.type is kind and schema.name is None
+def _is(schema: Schema, schema_type: Type) -> bool:
+    return schema.type is schema_type and schema.name is None
 
 
 def _with_millis(part: Part) -> Part:
@@ -99,7 +99,7 @@ def _check_json(part: Part) -> None:
         for field in schema.fields:
             _check_json(part.field(field))
     elif schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
-        if not any(_is(schema.value, kind) for kind in (*_INTEGRAL, Type.STRING, Type.BYTES)):
+        if not any(_is(schema.value, schema_type) for schema_type in (*_INTEGRAL, Type.STRING, Type.BYTES)):
             raise ByRecords
     elif schema.name is not None or schema.type not in (*_INTEGRAL, Type.FLOAT64, Type.STRING, Type.BYTES):
         raise ByRecords
@@ -122,10 +122,10 @@ def _text(part: Part) -> Column:
         struct = F.concat(F.lit(start), F.concat_ws(between, *parts), F.lit("}"))
         return struct if part.fields is not None else F.when(make_column(part).isNotNull(), struct)
     if schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
-        if not any(_is(schema.value, kind) for kind in (*_INTEGRAL, Type.STRING)):
+        if not any(_is(schema.value, schema_type) for schema_type in (*_INTEGRAL, Type.STRING)):
             raise ByRecords
         items = F.transform(make_column(part), lambda item: F.coalesce(item.cast("string"), F.lit("null")))
         return F.concat(F.lit("["), F.array_join(items, ", "), F.lit("]"))
-    if schema.name is None and schema.type in (*_INTEGRAL, *_DIGITS, Type.STRING):
+    if schema.name is None and schema.type in (*_INTEGRAL, *_MAX_DIGITS, Type.STRING):
         return make_column(part).cast("string")
     raise ByRecords

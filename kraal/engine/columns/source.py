@@ -1,9 +1,9 @@
 """A source's transforms as Spark column expressions: the column path.
 
 If the schema of a batch is known before its job, and each stage of the chain has a column form for it, the transforms
-become part of the plan that reads, converts and writes, and no record becomes a Python object. The bytes are the same
-as record by record, and are produced several times faster. The choice is made before the job of each batch, because the
-schema is part of the batch; it takes microseconds. A batch takes the column path if
+become part of the plan that reads, converts and writes, and no record becomes a Python object. The resulting bytes are
+the same as on the record path, but are produced several times faster. The path is chosen before the job of each batch,
+because the schema is part of the batch. The choice takes microseconds. A batch takes the column path if
 
 - errors are not tolerated, logged, retried or written as dead letters, which only the record path supports;
 - its key and value have schemas of types that Spark columns represent as Connect does;
@@ -16,8 +16,8 @@ JsonConverter's column form does the same. Such a batch is repeated record by re
 Connect's message at the record at which Connect fails, or it succeeds. Records that were written before are duplicated,
 as after any failure.
 
-Rejected alternative: one plan with both paths, by row. Schemas would differ by row, and the order of records would be
-lost.
+Rejected alternative: one plan that chooses a path for each row. Schemas would differ by row, and the order of records
+would be lost.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 DOUBT: Final = "Kraal: this batch must be transformed record by record"
-_RAISED: Final = "USER_RAISED_EXCEPTION"
+_RAISED_ERROR_CLASS: Final = "USER_RAISED_EXCEPTION"
 _EXTRA_COLUMNS: Final = frozenset({"topic", "partition", "timestamp", "headers"})
-_UNCHANGED: Final = ("topic", "partition", "timestamp")
+_UNCHANGED_COLUMNS: Final = ("topic", "partition", "timestamp")
 """Columns that no transform with a column form changes for single records."""
 
 
@@ -55,12 +55,13 @@ class ColumnPlan:
     """A transform chain as columns, for batches of one form."""
 
     input_columns: Columns
-    """The input."""
+    """The columns of the DataFrame before the transforms."""
     out: Columns
+    """The columns after the transforms."""
     headers: Pairs
     """The headers to add to each record, as bytes."""
     identity: tuple[object, ...]
-    """Equal for plans with the same result."""
+    """A key that is equal for plans with the same result."""
 
     def apply(self, frame: DataFrame) -> DataFrame:
         """Return the transformed DataFrame. Raises ByRecords if columns do not match their schemas."""
@@ -72,7 +73,7 @@ class ColumnPlan:
                 doubt = doubt | expression()
             error = F.raise_error(F.lit(DOUBT)).cast("boolean")
             frame = frame.where(F.when(doubt, error).otherwise(F.lit(True)))  # noqa: FBT003 - Spark's literal
-        columns: list[Column] = [F.col(name) for name in _UNCHANGED if name in frame.columns]
+        columns: list[Column] = [F.col(name) for name in _UNCHANGED_COLUMNS if name in frame.columns]
         parts = (("key", out.key), ("value", out.value))
         columns += [make_column(part).alias(name) for name, part in parts if not part.is_nothing]
         headers = self._headers()
@@ -81,20 +82,22 @@ class ColumnPlan:
         return frame.select(*columns)
 
     def _headers(self) -> Column | None:
-        added = F.array(
+        added_headers = F.array(
             *[
                 F.struct(F.lit(name).alias("key"), F.lit(value).cast("binary").alias("value"))
                 for name, value in self.headers
             ]
         )
         if "headers" not in self.out.has:
-            return added if self.headers else None
+            return added_headers if self.headers else None
         headers = F.col("headers")
         if self.out.dropped:
             names = sorted(self.out.dropped)
             headers = F.filter(headers, lambda header: ~header.getField("key").isin(*names))
         return (
-            F.when(headers.isNull(), added).otherwise(F.concat(headers, added)) if self.headers else headers
+            F.when(headers.isNull(), added_headers).otherwise(F.concat(headers, added_headers))
+            if self.headers
+            else headers
         )
 
 
@@ -105,7 +108,7 @@ class SourceColumns:
     steps: Steps
     converters: Converters
     identity: tuple[object, ...]
-    """Equal for tasks whose transforms and header converters behave the same."""
+    """A key that is equal for tasks whose transforms and header converters behave the same."""
 
     @staticmethod
     def of(steps: Steps, converters: Converters, config: Mapping[str, str]) -> SourceColumns:
@@ -115,7 +118,7 @@ class SourceColumns:
         return SourceColumns(steps, converters, identity)
 
     def plan(self, batch: SourceBatch, names: frozenset[str]) -> tuple[WritePlan, str | None] | None:
-        """Return the plan for a batch with these columns, and the topic of all records; None for the record path.
+        """Return the plan and the topic for a batch with these columns; None if the batch must take the record path.
 
         The plan has no producer options. Thread-safe.
         """
@@ -136,13 +139,16 @@ class SourceColumns:
         except Exception:  # noqa: BLE001 - the record path reports the error
             return None
         fixed = tuple(sorted(map(repr, out.fixed)))
-        read = (
+        input_identity = (
             repr(input_columns.key.schema),
             repr(input_columns.value.schema),
             tuple(sorted(input_columns.has)),
         )
         transforms = ColumnPlan(
-            input_columns=input_columns, out=out, headers=headers, identity=(*self.identity, fixed, *read)
+            input_columns=input_columns,
+            out=out,
+            headers=headers,
+            identity=(*self.identity, fixed, *input_identity),
         )
         plan = WritePlan(
             converters=self.converters,
@@ -210,4 +216,4 @@ def needs_record_path(error: BaseException) -> bool:
     """
     if isinstance(error, (ByRecords, ValueError)) or type(error).__name__ == "AnalysisException":
         return True
-    return _RAISED in str(error)
+    return _RAISED_ERROR_CLASS in str(error)

@@ -1,4 +1,4 @@
-"""Checks that the types of columns match their schemas, as column forms of transforms and passes require."""
+"""Checks that the types of columns match their schemas, which the column path requires."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
-_NAMES: Final[Mapping[Type, frozenset[str]]] = {
+_SPARK_TYPE_NAMES: Final[Mapping[Type, frozenset[str]]] = {
     Type.INT8: frozenset({"ByteType"}),
     Type.INT16: frozenset({"ShortType"}),
     Type.INT32: frozenset({"IntegerType"}),
@@ -24,7 +24,7 @@ _NAMES: Final[Mapping[Type, frozenset[str]]] = {
     Type.STRING: frozenset({"StringType", "CharType", "VarcharType"}),
     Type.BYTES: frozenset({"BinaryType"}),
 }
-_ARROW: Final[Mapping[Type, str]] = {
+_ARROW_TYPE_NAMES: Final[Mapping[Type, str]] = {
     Type.INT8: "int8",
     Type.INT16: "int16",
     Type.INT32: "int32",
@@ -35,8 +35,8 @@ _ARROW: Final[Mapping[Type, str]] = {
     Type.STRING: "string",
     Type.BYTES: "binary",
 }
-_CONNECT: Final = "org.apache.kafka.connect.data."
-_LOGICAL: Final[Mapping[str, str]] = {DATE: "DateType", TIMESTAMP: "TimestampType"}
+_CONNECT_PREFIX: Final = "org.apache.kafka.connect.data."
+_LOGICAL_TYPE_NAMES: Final[Mapping[str, str]] = {DATE: "DateType", TIMESTAMP: "TimestampType"}
 _EXTRA_TYPES: Final[Mapping[str, str]] = {
     "topic": "StringType",
     "partition": "IntegerType",
@@ -46,30 +46,31 @@ _EXTRA_TYPES: Final[Mapping[str, str]] = {
 
 def check_types(frame_type: T.StructType, columns: Columns) -> None:
     """Raise ByRecords if the type of a column does not match its schema."""
-    kinds = {field.name: field.dataType for field in frame_type.fields}
+    types_by_column = {field.name: field.dataType for field in frame_type.fields}
     parts = {"key": columns.key.schema, "value": columns.value.schema}
     for name, schema in parts.items():
-        if schema is not None and not (name in kinds and fits(kinds[name], schema)):
+        if schema is not None and not (name in types_by_column and fits(types_by_column[name], schema)):
             raise ByRecords
     for name, expected in _EXTRA_TYPES.items():
-        if name in columns.has and _name(kinds[name]) != expected:
+        if name in columns.has and _name(types_by_column[name]) != expected:
             raise ByRecords
 
 
-def fits(kind: T.DataType, schema: Schema) -> bool:
+def fits(spark_type: T.DataType, schema: Schema) -> bool:
     """Return whether values of a Spark type match a schema."""
-    type_name, properties = _name(kind), vars(kind)
+    type_name, properties = _name(spark_type), vars(spark_type)
     if schema.name == DECIMAL:
         return type_name == "DecimalType" and str(properties["scale"]) == schema.parameters.get("scale")
-    if schema.name is not None and schema.name in _LOGICAL:
-        return type_name == _LOGICAL[schema.name]
+    if schema.name is not None and schema.name in _LOGICAL_TYPE_NAMES:
+        return type_name == _LOGICAL_TYPE_NAMES[schema.name]
     match schema.type:
         case Type.STRUCT if type_name == "StructType":
-            inner = {field.name: field.dataType for field in properties["fields"]}
-            lower = {name.lower() for name in inner}
+            types_by_field = {field.name: field.dataType for field in properties["fields"]}
+            lowercase_names = {name.lower() for name in types_by_field}
             # Spark's field lookup is case-insensitive.
-            return len(lower) == len(inner) and all(
-                field.name in inner and fits(inner[field.name], field.schema) for field in schema.fields
+            return len(lowercase_names) == len(types_by_field) and all(
+                field.name in types_by_field and fits(types_by_field[field.name], field.schema)
+                for field in schema.fields
             )
         case Type.ARRAY if type_name == "ArrayType":
             return schema.value is not None and fits(properties["elementType"], schema.value)
@@ -81,28 +82,32 @@ def fits(kind: T.DataType, schema: Schema) -> bool:
                 and fits(properties["valueType"], schema.value)
             )
         case _:
-            return type_name in _NAMES.get(schema.type, frozenset())
+            return type_name in _SPARK_TYPE_NAMES.get(schema.type, frozenset())
 
 
-def arrow_fits(kind: pa.DataType, schema: Schema) -> bool:
-    """Return whether single values of an Arrow type are those of a schema; False for Connect's logical types."""
+def arrow_fits(arrow_type: pa.DataType, schema: Schema) -> bool:
+    """Return whether values of an Arrow type match a schema. Always False for Connect's logical types."""
     from pyarrow import types  # noqa: PLC0415 - heavy; loaded with the first batch
 
-    if schema.name is not None and schema.name.startswith(_CONNECT):
+    if schema.name is not None and schema.name.startswith(_CONNECT_PREFIX):
         return False
     match schema.type:
-        case Type.STRUCT if types.is_struct(kind):
-            inner = {kind.field(at).name: kind.field(at).type for at in range(kind.num_fields)}
-            return len(schema.fields) == kind.num_fields and all(
-                field.name in inner and arrow_fits(inner[field.name], field.schema) for field in schema.fields
+        case Type.STRUCT if types.is_struct(arrow_type):
+            arrow_fields = [arrow_type.field(index) for index in range(arrow_type.num_fields)]
+            types_by_field = {field.name: field.type for field in arrow_fields}
+            return len(schema.fields) == arrow_type.num_fields and all(
+                field.name in types_by_field and arrow_fits(types_by_field[field.name], field.schema)
+                for field in schema.fields
             )
-        case Type.ARRAY if types.is_list(kind) and schema.value is not None:
-            return arrow_fits(kind.value_type, schema.value)
-        case Type.MAP if types.is_map(kind) and schema.key is not None and schema.value is not None:
-            return arrow_fits(kind.key_type, schema.key) and arrow_fits(kind.item_type, schema.value)
+        case Type.ARRAY if types.is_list(arrow_type) and schema.value is not None:
+            return arrow_fits(arrow_type.value_type, schema.value)
+        case Type.MAP if types.is_map(arrow_type) and schema.key is not None and schema.value is not None:
+            return arrow_fits(arrow_type.key_type, schema.key) and arrow_fits(
+                arrow_type.item_type, schema.value
+            )
         case _:
-            return str(kind) == _ARROW.get(schema.type)
+            return str(arrow_type) == _ARROW_TYPE_NAMES.get(schema.type)
 
 
-def _name(kind: T.DataType) -> str:
-    return type(kind).__name__
+def _name(spark_type: T.DataType) -> str:
+    return type(spark_type).__name__

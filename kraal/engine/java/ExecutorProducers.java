@@ -12,8 +12,8 @@ import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.api.plugin.SparkPlugin;
 
 /**
- * Closes Kafka producers in executors at the driver's request, and all of them while the driver does not respond;
- * collects refusals of the producers' requests in the driver.
+ * Closes Kafka producers in executors: those that the driver requests to close, and all of them while the driver does
+ * not respond. Also collects, in the driver, the producers' requests that brokers refused.
  *
  * Executors poll the driver several times a second for producers to close, because Spark has no calls from the driver
  * to executors. The driver counts the requests to close producers; the first poll of an executor returns the current
@@ -26,11 +26,11 @@ public final class ExecutorProducers implements SparkPlugin {
     private static final long REFUSAL_AGE_MS = 20000;
 
     private static final ArrayList REQUESTS = new ArrayList();
-    /** The time and text of the latest refusals by executor. */
+    /** The time and text of each executor's latest refusals. */
     private static final HashMap REFUSALS = new HashMap();
     private static long first = 0;
 
-    /** Requests that executors close the producers with a client id, or all if it is null. Called in the driver. */
+    /** Requests that executors close the producers with a client id, or all if `client` is null. Called in the driver. */
     public void end(String client) {
         synchronized (REQUESTS) {
             REQUESTS.add(client);
@@ -77,7 +77,7 @@ public final class ExecutorProducers implements SparkPlugin {
         return new ExecutorSide();
     }
 
-    /** Returns the count of requests, then those since a count, or null for all if some are no longer stored. */
+    /** Returns the number of requests so far, then the requests since `count`; one null if some of these are gone. */
     static Object[] since(long count) {
         synchronized (REQUESTS) {
             ArrayList result = new ArrayList();

@@ -177,14 +177,14 @@ public final class JsonScan implements Serializable {
             }
             text.at++;
             value = digits(text, value);
-            int places = text.at - start - whole - 1;
-            if (places == 0 || whole + places > 15 || isNumberCharacter(text.next())) {
+            int decimals = text.at - start - whole - 1;
+            if (decimals == 0 || whole + decimals > 15 || isNumberCharacter(text.next())) {
                 return 0.0;
             }
-            if (places > 1 && text.data[text.at - 1] == '0') {
+            if (decimals > 1 && text.data[text.at - 1] == '0') {
                 return 0.0;
             }
-            double result = value / TENS[places];
+            double result = value / TENS[decimals];
             return result < 0.01 ? 0.0 : negative ? -result : result;
         }
 

@@ -67,7 +67,7 @@ public final class Lane implements VoidFunction {
         throw new IllegalStateException("the lane has ended");
     }
 
-    /** Waits for results and returns one line for each: a batch's number, and the error of one that failed. */
+    /** Waits for results and returns a line for each: the number of the batch, and its error if the batch failed. */
     public String take(long waitMs) throws InterruptedException {
         LinkedBlockingQueue results = state.results;
         Object first = results.poll(waitMs, TimeUnit.MILLISECONDS);
@@ -264,9 +264,9 @@ public final class Lane implements VoidFunction {
             if (headers != null && !headers.isNull(row)) {
                 Iterator all = ((List) headers.getObject(row)).iterator();
                 while (all.hasNext()) {
-                    Map each = (Map) all.next();
-                    Object key = each.get("key");
-                    result.add(key == null ? null : key.toString(), (byte[]) each.get("value"));
+                    Map header = (Map) all.next();
+                    Object key = header.get("key");
+                    result.add(key == null ? null : key.toString(), (byte[]) header.get("value"));
                 }
             }
             return result;

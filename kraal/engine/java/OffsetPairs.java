@@ -24,7 +24,7 @@ public final class OffsetPairs implements ProducerInterceptor {
     private final Map states = new ConcurrentHashMap();
     private Run run = new Run();
     private long step = 1;
-    /** The partitions of the last sent and the last completed record, which are usually those of the next one. */
+    /** The partitions of the last sent and the last completed record, which are usually the same for the next record. */
     private PartitionState lastSent;
     private PartitionState lastCompleted;
 
@@ -112,7 +112,7 @@ public final class OffsetPairs implements ProducerInterceptor {
         }
     }
 
-    /** A sample of the pairs of one partition, in the order of the writes, including that of the last record. */
+    /** A sample of the pairs of one partition, in the order of the writes, including the pair of the last record. */
     static final class Pairs {
         private static final int MAX_PAIRS = 64;
         private final long[] source = new long[MAX_PAIRS];
@@ -154,7 +154,7 @@ public final class OffsetPairs implements ProducerInterceptor {
         }
     }
 
-    /** The records of one partition that are in flight, and the time at which the next pair is due. */
+    /** The records of one partition that are in flight; decides which written records are sampled as pairs. */
     static final class PartitionState {
         final String topic;
         final int partition;

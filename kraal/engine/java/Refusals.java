@@ -24,7 +24,7 @@ public final class Refusals extends AbstractAppender {
     };
     private static final int LIMIT = 500;
     private static Refusals installed;
-    /** The latest time and the count of each warning, without its variable numbers. */
+    /** Maps each warning, without its variable numbers, to the time of the latest occurrence and the count. */
     private final LinkedHashMap warnings = new LinkedHashMap();
 
     private Refusals() {
@@ -77,7 +77,7 @@ public final class Refusals extends AbstractAppender {
         }
     }
 
-    /** Returns the warnings that are not older than `ageMs`, oldest first: lines with a count and a text. */
+    /** Returns the warnings of the last `ageMs` milliseconds, oldest first; each line has a count and a text. */
     public synchronized String since(long ageMs) {
         long first = System.currentTimeMillis() - ageMs;
         StringBuilder text = new StringBuilder();

@@ -1,5 +1,5 @@
 """Java classes that run in Spark's JVM, one per file, in the Java package `kraal`.
 
 Janino compiles them when a session first needs them (`kraal.engine.session.janino`). Janino does not support generics,
-so they use raw types.
+so the classes use raw types.
 """

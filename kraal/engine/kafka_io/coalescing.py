@@ -3,10 +3,10 @@
 A job takes about 30 ms regardless of its size, so a hundred tasks with ten records per second each would overload the
 machine. Batches that are Arrow tables and share a plan (`WritePlan.identity` and columns) are queued. A pool thread
 takes all queued batches, up to `MAX_ROWS`, and writes them as one job with a `topic` column. Each plan has one running
-job, so the batch of an otherwise idle worker is written alone and at once, and the busier the tasks are, the more
+job. The batch of an otherwise idle worker is therefore written alone and at once; the busier the tasks are, the more
 batches share a job. A second job starts if the first one is late, for example because a topic has no leader. If a
-shared job fails, each batch is retried alone, so that only the invalid one fails; the others may be written twice, as
-after any failure.
+shared job fails, each batch is retried alone, so that only the invalid batch fails. The other batches may be written
+twice, as after any failure.
 
 Order: a task has at most one batch in flight, and a job has one Spark partition, so the records of a task are written
 in order within each topic partition. Cancellation: a batch that is cancelled while it is queued is not written.
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 MAX_ROWS = 50_000
 LATE_AFTER_S = 0.5
-"""A job that takes longer is late, and no longer delays the next one."""
+"""A job that has been running for longer than this is late, and no longer delays the next job."""
 MAX_JOBS = 2
 """Maximum number of concurrent jobs of one plan; all but the latest are late."""
 
@@ -62,7 +62,7 @@ class PendingBatch:
     """Size of the table in bytes; senders limit the total size."""
     carrier: Carrier | None = None
     """The sender of the batch; None if a job writes it."""
-    producer: Mapping[str, str] | None = None
+    producer_configs: Mapping[str, str] | None = None
     """The configs of the carrier's producer, named as in its client library."""
     is_cancelled: bool = False
     job: _Job | None = None
@@ -153,7 +153,7 @@ class Coalescer:
         canceller: Pool,
         call_later: Callable[[float, Callable[[], None]], None],
     ) -> None:
-        """Create a coalescer; `call_later` calls a function later, on a thread that must not block."""
+        """Create a coalescer; `call_later` calls a function after some seconds, on a thread that must not block."""
         self._session = session
         self._pool = pool
         self._canceller = canceller
@@ -174,7 +174,7 @@ class Coalescer:
         self._start(identity, job)
 
     def cancel(self, batch: PendingBatch) -> bool:
-        """Cancel a batch. If this cancels all batches of a running job, cancel the job, and return True."""
+        """Cancel a batch. If all batches of its running job are now cancelled, cancel the job, and return True."""
         with self._lock:
             batch.is_cancelled = True
             job = batch.job
@@ -227,13 +227,13 @@ class Coalescer:
 
     def _take_batches(self, identity: tuple[object, ...], job: _Job) -> list[PendingBatch]:
         batches: list[PendingBatch] = []
-        rows = 0
+        row_count = 0
         with self._lock:
-            waiting = self._queues[identity].batches
-            while waiting and (not batches or rows + waiting[0].table.num_rows <= MAX_ROWS):
-                batch = waiting.popleft()
+            queued = self._queues[identity].batches
+            while queued and (not batches or row_count + queued[0].table.num_rows <= MAX_ROWS):
+                batch = queued.popleft()
                 batches.append(batch)
-                rows += batch.table.num_rows
+                row_count += batch.table.num_rows
             job.batches = batches
             for batch in batches:
                 batch.job = job

@@ -61,7 +61,7 @@ _RETRIABLE = (
 
 
 class DeadLettersFailed(Exception):
-    """The topic cannot be created or written to, and a retry would fail as well."""
+    """The dead letter topic cannot be created or written to, and a retry would fail as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class DeadLetterTopic:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """The unchanged record that could not be processed, with the headers to write."""
+    """A record that could not be processed: its unchanged key and value, and the headers to write."""
 
     headers: Sequence[tuple[str, bytes | None]]
     key: bytes | None
@@ -110,13 +110,13 @@ def read_dead_letter_topic(config: Mapping[str, str]) -> DeadLetterTopic | None:
 
 
 class DeadLetters:
-    """Writes the dead letters of a task. One thread at a time; methods block. `cancel` is thread-safe."""
+    """Writes the dead letters of a task. Not thread-safe, except for `cancel`; methods block."""
 
     def __init__(
         self, topic: DeadLetterTopic, task: TaskId, worker: Mapping[str, str], connector: Mapping[str, str]
     ) -> None:
         self.topic = topic
-        self.ready = False
+        self.is_ready = False
         """Whether the topic is known to exist."""
         self._task = task
         self._worker = worker
@@ -145,7 +145,7 @@ class DeadLetters:
                 text = f"Could not initialize dead letter queue with topic={name}: {error.str()}"
                 raise _as_error(error, text) from None  # the text contains the error
         self._limit = read_limits(settings, [name]).get(name)
-        self.ready = True
+        self.is_ready = True
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
         """Write dead letters, and wait for their acknowledgements. Raises RetriableError and DeadLettersFailed."""
@@ -162,12 +162,12 @@ class DeadLetters:
                 failures.append(error)
 
         deadline_s = time.monotonic() + _WRITE_TIMEOUT_S
-        queued, max_bytes = 0, _BATCH_BYTES if self._limit is None else self._limit
+        queued_bytes, max_bytes = 0, _BATCH_BYTES if self._limit is None else self._limit
         for letter in letters:
-            queued += letter.size + _RECORD_BYTES
-            if queued > max_bytes:  # librdkafka does not split a batch that is too large for the topic
+            queued_bytes += letter.size + _RECORD_BYTES
+            if queued_bytes > max_bytes:  # librdkafka does not split a batch that is too large for the topic
                 self._flush(failures, deadline_s)
-                queued = letter.size + _RECORD_BYTES
+                queued_bytes = letter.size + _RECORD_BYTES
             self._produce(letter, on_delivery, deadline_s)
         self._flush(failures, deadline_s)
         if failures:
@@ -199,7 +199,7 @@ class DeadLetters:
             self._serve(deadline_s)
 
     def _produce(self, letter: DeadLetter, on_delivery: Any, deadline_s: float) -> None:
-        stamp = {} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}
+        timestamp_option = {} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}
         while True:
             try:
                 self._producer.produce(
@@ -208,7 +208,7 @@ class DeadLetters:
                     value=letter.value,
                     headers=replace_nul(letter.headers),
                     on_delivery=on_delivery,
-                    **stamp,
+                    **timestamp_option,
                 )
             except BufferError:
                 self._serve(deadline_s)

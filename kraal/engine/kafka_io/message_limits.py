@@ -1,9 +1,9 @@
 """Limits `batch.size` of producers to `max.message.bytes` of the topics that they write to.
 
-Brokers reject a larger batch with MESSAGE_TOO_LARGE. Kafka's producer splits it into batches of `batch.size`. Up to
-version 4.1, it does not split these further: if `batch.size` exceeds the limit, it sends the same batch forever
-(KAFKA-8350). So `batch.size` is at most the smallest limit of the topics that a run writes to, rounded down to a power
-of two, because tasks share a producer only if its settings are equal.
+Brokers reject a larger batch with MESSAGE_TOO_LARGE. Kafka's producer then splits the batch into batches of
+`batch.size`. Up to version 4.1, the producer does not split these further: if `batch.size` exceeds the limit, it sends
+the same batch forever (KAFKA-8350). So `batch.size` is at most the smallest limit of the topics that a run writes to,
+rounded down to a power of two, because tasks share a producer only if its settings are equal.
 Source: RecordAccumulator.splitAndReenqueue, Sender.completeBatch (Kafka 3.9 and 4.3).
 """
 
@@ -30,7 +30,7 @@ BATCH_SIZE: Final = "batch.size"
 _TIMEOUT_S: Final = 10.0
 _POLL_INTERVAL_S: Final = 0.2
 _ASSUMED_LIMIT: Final = 1 << 18
-"""The assumed limit of a topic that rejects a batch although its limit is unknown."""
+"""The assumed limit of a topic that rejects a batch and whose limit is unknown."""
 _PROPAGATION_TIMEOUT_S: Final = 2.0
 """Maximum time for which a new topic may be unknown to a broker."""
 _MAX_LOOKUPS: Final = 2
@@ -50,6 +50,7 @@ class MessageLimits:
     """None to disable lookups."""
     _limits: dict[str, int | None] = field(default_factory=dict)
     _lookups: dict[str, int] = field(default_factory=dict)
+    """The number of failed lookups by topic."""
     _lowered_limits: dict[str, int] = field(default_factory=dict)
     """Lowered limits of topics that rejected batches although the limit was not exceeded or is unknown."""
     _last_limits: dict[str, int | None] = field(default_factory=dict)
@@ -59,13 +60,13 @@ class MessageLimits:
         """Return the topics whose limit has not been looked up yet, sorted."""
         return [] if self.lookup is None else sorted({name for name in names if name} - self._limits.keys())
 
-    def ensure(self, names: Iterable[str | None], *, exist: bool = False) -> None:
+    def ensure(self, names: Iterable[str | None], *, should_exist: bool = False) -> None:
         """Look up the limits of topics that were not seen before. Blocks for new topics; does not raise.
 
-        `exist` is whether the topics are known to exist, although a new one may be unknown to a broker.
+        With `should_exist`, retry for topics that are missing, because a new topic may be unknown to a broker.
         """
         unseen = self.unseen(names)
-        deadline_s = time.monotonic() + (_PROPAGATION_TIMEOUT_S if exist else 0.0)
+        deadline_s = time.monotonic() + (_PROPAGATION_TIMEOUT_S if should_exist else 0.0)
         while unseen and self.lookup is not None:
             for name, limit in self.lookup(unseen).items():
                 self._limits[name] = limit
@@ -83,16 +84,16 @@ class MessageLimits:
     def lower_limit(self, topic: str) -> int:
         """Lower the limit of a topic that rejects batches, and return it.
 
-        A lookup that returns a new limit resets it.
+        The lowered limit applies until a lookup returns a changed limit.
         """
-        limits = (self._smallest, self._limits.get(topic), self._lowered_limits.get(topic), _ASSUMED_LIMIT)
-        limit = self._lowered_limits[topic] = max(min(known for known in limits if known is not None) // 4, 1)
+        limits = (self._min_limit, self._limits.get(topic), self._lowered_limits.get(topic), _ASSUMED_LIMIT)
+        limit = self._lowered_limits[topic] = max(min(value for value in limits if value is not None) // 4, 1)
         self._last_limits[topic] = self._limits.pop(topic, None)
         return limit
 
     @property
     def topics(self) -> AbstractSet[str]:
-        """The topics that were seen."""
+        """The topics that the run has written to so far."""
         return self._lookups.keys() | self._limits.keys() | self._lowered_limits.keys()
 
     def known_limits(self) -> Mapping[str, int]:
@@ -101,18 +102,18 @@ class MessageLimits:
 
     def cap_batch_size(self, options: Mapping[str, str], key: str) -> Mapping[str, str]:
         """Return producer options whose `batch.size`, under `key`, does not exceed the limit of any topic."""
-        smallest = self._smallest
-        if smallest is None or smallest >= int(options.get(key, 0)):
+        min_limit = self._min_limit
+        if min_limit is None or min_limit >= int(options.get(key, 0)):
             return options
-        return {**options, key: str(fit_batch_size(smallest))}
+        return {**options, key: str(fit_batch_size(min_limit))}
 
     @property
-    def _smallest(self) -> int | None:
+    def _min_limit(self) -> int | None:
         return min((*self.known_limits().values(), *self._lowered_limits.copy().values()), default=None)
 
 
 def fit_batch_size(limit: int) -> int:
-    """Return the batch size for a limit in bytes: the largest power of two that does not exceed it, at least 1."""
+    """Return the batch size for a limit in bytes: the largest power of two that does not exceed the limit."""
     return 1 << max(limit.bit_length() - 1, 0)
 
 

@@ -1,8 +1,8 @@
 """Pairs of a record's source offset and target offset, for sources that request them (`OffsetTracking`).
 
-Spark's Kafka writer does not return offsets. So the last header of each record contains its source offset and
-timestamp. A producer interceptor removes that header, and keeps the offset until the record is acknowledged. The
-interceptor also thins out the pairs, so that Python receives only a few per batch and partition.
+Spark's Kafka writer does not return offsets. Therefore, the last header of each record contains the record's source
+offset and timestamp. A producer interceptor removes that header, and keeps the offset until the record is acknowledged.
+The interceptor also thins out the pairs, so that Python receives only a few pairs per batch and partition.
 
 The interceptor can be queried only in the same JVM, and it matches acknowledgements by order: within a partition,
 records must be acknowledged in the order in which they are sent.
@@ -34,7 +34,7 @@ class PairTracker:
     """Collects the offset pairs of a task's batches. For job threads; the methods call the JVM."""
 
     def __init__(self, spark: SparkSession, task: str, step: int) -> None:
-        """Load the interceptor's class into the JVM, unless it is loaded."""
+        """Load the interceptor's class into the JVM unless it is already loaded."""
         self._task = task
         self._step = step
         self._runs: Any = load_class(spark.sparkContext, _CLASS).getField("RUNS").get(None)

@@ -1,13 +1,13 @@
 """Closes Spark's Kafka producers and drops their unsent records.
 
-Spark caches producers in the JVM and does not purge them: records that a cancelled job has buffered stay there, with
-Connect's `delivery.timeout.ms` forever, and are sent when the brokers are available again. If another worker runs the
-task by then, old records of the task follow new ones. So a cancelled job closes its producer, and the end of the lease
-closes all producers.
+Spark caches producers in the JVM and does not purge them: records that a cancelled job has buffered remain in the
+producer and are sent when the brokers are available again. With Connect's `delivery.timeout.ms`, they never expire. If
+another worker runs the task by then, old records of the task follow new ones. So a cancelled job closes its producer,
+and the end of the lease closes all producers.
 
 A shorter `delivery.timeout.ms` would not help: the sender drains batches before it checks their age. And records may
-be sent until the lease ends, which is just before the group session ends, so the timeout would have to be as short as
-the difference. Source: Sender.sendProducerData (Kafka 4.4.0).
+be sent until the lease ends, which is just before the group session ends, so the timeout would have to be shorter
+than the time between the two. Source: Sender.sendProducerData (Kafka 4.4.0).
 
 With a cluster, the producers are in executors. There, a Spark plugin (`ExecutorProducers.java`) polls the driver for
 the producers to close, and closes all of them while the driver does not respond
@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kraal.engine.kafka_io.refusals import Refusal, read_refusals
-from kraal.engine.session.executors import GUARD
+from kraal.engine.session.executors import PRODUCERS_PLUGIN
 from kraal.engine.session.janino import new_instance
 
 if TYPE_CHECKING:
@@ -45,17 +45,17 @@ class Producers:
         self._lock = threading.Lock()
         self._pending: set[str | None] = set()
 
-    def close(self, client: str | None) -> None:
+    def close(self, client_id: str | None) -> None:
         """Close the producers with this client id (None for all), and drop their unsent records. Returns at once.
 
-        Running jobs that use one of them fail with an error that `failure_trace.find_broker_failure` recognizes. Later
-        jobs use new producers.
+        Running jobs that use such a producer fail with an error that `failure_trace.find_broker_failure` recognizes.
+        Later jobs use new producers.
         """
         with self._lock:
-            if client in self._pending:
+            if client_id in self._pending:
                 return
-            self._pending.add(client)
-        self._pool.submit(lambda: self._close(client))
+            self._pending.add(client_id)
+        self._pool.submit(lambda: self._close(client_id))
 
     def report_refusals(self, report: Callable[[Sequence[Refusal]], None]) -> None:
         """Report recent refusals, on the pool's thread. Returns at once."""
@@ -72,17 +72,17 @@ class Producers:
         else:
             report(refusals)
 
-    def _close(self, client: str | None) -> None:
+    def _close(self, client_id: str | None) -> None:
         with self._lock:
-            self._pending.discard(client)
+            self._pending.discard(client_id)
         spark = self._session.current
         if spark is None:
             return
         context = spark.session.sparkContext
         try:
             if self._in_executors:
-                new_instance(context, GUARD).end(client)
-            count = new_instance(context, _CLASS).end(client)
+                new_instance(context, PRODUCERS_PLUGIN).end(client_id)
+            count = new_instance(context, _CLASS).end(client_id)
         except Exception as exc:  # noqa: BLE001 - the JVM must not continue with open producers
             if self._session.current is spark:
                 self._session.kill(f"its Kafka producers cannot be closed: {exc}")

@@ -24,7 +24,7 @@ _CLASS: Final = "kraal.RecordTimes"
 
 
 def with_time(headers: Column | None, timestamp: Column, offset: Column | None = None) -> Column:
-    """Return a record's headers and its timestamp as the last header, which the interceptor removes.
+    """Return a record's headers, followed by a header with its timestamp, which the interceptor removes.
 
     `offset` is the source offset, which the interceptor of `PairTracker` removes together with the timestamp.
     """
@@ -32,32 +32,32 @@ def with_time(headers: Column | None, timestamp: Column, offset: Column | None =
 
     text = functions.unix_millis(timestamp).cast("string")
     if offset is not None:
-        none, blank = functions.lit("-1"), functions.lit(" ")
-        text = functions.concat(functions.coalesce(text, none), blank, offset.cast("string"))
+        no_time, space = functions.lit("-1"), functions.lit(" ")
+        text = functions.concat(functions.coalesce(text, no_time), space, offset.cast("string"))
     return with_last(headers, HEADER, text)
 
 
 def with_last(headers: Column | None, name: str, text: Column) -> Column:
-    """Return a record's headers and a text header as the last one."""
+    """Return a record's headers, followed by a header with a text value."""
     from pyspark.sql import functions  # noqa: PLC0415 - as above
 
     value = text.cast("binary").alias("value")
-    added = functions.array(functions.struct(functions.lit(name).alias("key"), value))
+    last_header = functions.array(functions.struct(functions.lit(name).alias("key"), value))
     if headers is None:
-        return added
-    return functions.when(headers.isNull(), added).otherwise(functions.concat(headers, added))
+        return last_header
+    return functions.when(headers.isNull(), last_header).otherwise(functions.concat(headers, last_header))
 
 
 def with_interceptor(options: Mapping[str, str], class_name: str) -> dict[str, str]:
-    """Return Kafka writer options with an interceptor of Kraal, followed by those of the user."""
+    """Return Kafka writer options with an interceptor of Kraal, followed by the user's interceptors."""
     user_classes = options.get(INTERCEPTORS)
     return {**options, INTERCEPTORS: f"{class_name},{user_classes}" if user_classes else class_name}
 
 
 def with_record_times(frame: DataFrame, options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return Kafka writer options for a DataFrame whose records were given their `timestamp` by `with_time`.
+    """Return Kafka writer options for a DataFrame to whose headers `with_time` has added the column `timestamp`.
 
-    Without this column, return `options`. Job thread.
+    Return `options` if there is no such column. Must be called on a job thread.
     """
     if "timestamp" not in frame.columns:
         return options

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from kraal.engine.session.executors import GUARD
+from kraal.engine.session.executors import PRODUCERS_PLUGIN
 from kraal.engine.session.janino import load_class, new_instance
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _CLASS: Final = "kraal.Refusals"
 _MAX_AGE_MS: Final = 20_000
-_RETRIED: Final = re.compile(
+_RETRIED_REQUEST: Final = re.compile(
     r"(?P<count>\d+) \[Producer clientId=(?P<client>[^],]*).*?\] Got error produce response (?:in|with) "
     r"correlation id on topic-partition (?P<topic>\S+)-(?P<partition>\d+), (?:splitting and )?"
     r"retrying\.? Error: (?P<error>.*)"
@@ -45,7 +45,7 @@ _ADVICE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A request for a topic that is retried because of an error."""
+    """A request of a producer that is retried because of an error for a topic."""
 
     client: str
     """The client id of the producer."""
@@ -68,10 +68,13 @@ class Refusal:
 
 
 def read_refusals(spark: Spark, *, in_executors: bool) -> list[Refusal]:
-    """Return the recent refusals. In the driver's JVM, the first call starts the collector. Job thread."""
+    """Return the recent refusals. In the driver's JVM, the first call starts the collector.
+
+    Must be called on a job thread.
+    """
     context = spark.session.sparkContext
     if in_executors:
-        return parse_refusals(str(new_instance(context, GUARD).refusals()))
+        return parse_refusals(str(new_instance(context, PRODUCERS_PLUGIN).refusals()))
     collector = load_class(context, _CLASS).getMethod("get", None).invoke(None, None)
     return parse_refusals(str(collector.since(_MAX_AGE_MS)))
 
@@ -80,10 +83,10 @@ def parse_refusals(text: str) -> list[Refusal]:
     """Parse the lines of the collector, ignoring other warnings; add up the counts of partitions and executors."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for line in text.splitlines():
-        if (retried := _RETRIED.match(line)) is not None:
-            counts[retried["client"], retried["topic"], retried["error"].strip()] += int(retried["count"])
-        elif (missing := _NO_METADATA.match(line)) is not None:
-            for pair in missing["topics"].split(", "):
+        if (request := _RETRIED_REQUEST.match(line)) is not None:
+            counts[request["client"], request["topic"], request["error"].strip()] += int(request["count"])
+        elif (lookup := _NO_METADATA.match(line)) is not None:
+            for pair in lookup["topics"].split(", "):
                 topic, _, error = pair.rpartition("=")
-                counts[missing["client"], topic, error] += int(missing["count"])
+                counts[lookup["client"], topic, error] += int(lookup["count"])
     return [Refusal(*key, count) for key, count in counts.items()]

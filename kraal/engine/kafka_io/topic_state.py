@@ -1,4 +1,4 @@
-"""Finds out why brokers reject records for a topic, because librdkafka only reports that a record timed out."""
+"""Determines why brokers reject records for a topic, because librdkafka only reports that a record timed out."""
 
 from __future__ import annotations
 

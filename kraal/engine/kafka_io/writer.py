@@ -26,7 +26,7 @@ class Transforms(Protocol):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Return the key that must be equal for batches that share a job."""
+        """The key that must be equal for batches that share a job."""
 
     def apply(self, frame: DataFrame) -> DataFrame:
         """Return the transformed DataFrame. Raises ByRecords."""
@@ -42,7 +42,7 @@ class WritePlan:
     key_schema: Schema | None
     value_schema: Schema | None
     transforms: Transforms | None = None
-    """The transforms to apply to the DataFrame, if any; the schemas are those of their output."""
+    """The transforms to apply to the DataFrame, if any; the schemas above describe their output."""
     tracker: PairTracker | None = None
     """Tracks the offsets of the records, with the source offsets from the column `offset`."""
 
@@ -62,8 +62,8 @@ def write(frame: DataFrame, plan: WritePlan, topic: str | None) -> tuple[int, fr
     measures: list[Column] = [functions.count(functions.lit(1)).alias("records")]
     if topic is None:
         measures.append(functions.collect_set("topic").alias("topics"))
-    counted = kafka_frame(frame, plan, topic).observe(observation, *measures)
-    writer = counted.write.format("kafka").options(**options_for(frame, plan)).mode("append")
+    counted_frame = kafka_frame(frame, plan, topic).observe(observation, *measures)
+    writer = counted_frame.write.format("kafka").options(**options_for(frame, plan)).mode("append")
     if topic is not None:
         writer = writer.option("topic", topic)
     writer.save()
@@ -88,7 +88,7 @@ def write_with_notes(frame: DataFrame, options: Mapping[str, str]) -> list[str]:
 def kafka_frame(
     frame: DataFrame, plan: WritePlan, topic: str | None, *, for_spark: bool = True, extra: Sequence[str] = ()
 ) -> DataFrame:
-    """Return the DataFrame with the columns that Spark's Kafka writer expects, and the columns `extra`.
+    """Return the DataFrame with the columns that Spark's Kafka writer expects, followed by the columns `extra`.
 
     Without `for_spark`, return the columns for a producer in the worker, with timestamps in milliseconds.
     """
@@ -121,7 +121,10 @@ def kafka_frame(
 
 
 def options_for(frame: DataFrame, plan: WritePlan) -> Mapping[str, str]:
-    """Return the writer options for the result of `kafka_frame` for the same DataFrame. Job thread."""
+    """Return the writer options for the result of `kafka_frame` for the same DataFrame.
+
+    Must be called on a job thread.
+    """
     if plan.converters is None:
         return plan.options
     return (

@@ -18,7 +18,7 @@ _POLL_TIMEOUT_MS: Final = 10_000
 READY: Final = 0
 """The number of the result that reports the start of the Spark task."""
 ENDED: Final = -1
-"""The number of the last result: the Spark task has ended."""
+"""The number of the last result, which reports the end of the Spark task."""
 _numbers = itertools.count(1)
 
 
@@ -38,7 +38,7 @@ class LaneBridge:
         context: Any = spark.session.sparkContext
         self._jvm = context._jvm
         name = f"lane-{next(_numbers)}"
-        lane = load_class(context, _CLASS).getConstructors()[0].newInstance(self._objects(context, name))
+        lane = load_class(context, _CLASS).getConstructors()[0].newInstance(self._object_array(context, name))
         self._lane = lane
         self._defined: set[str] = set()
         with job_group(spark, pool="lane", group=name, description="a lane for small batches"):
@@ -59,12 +59,13 @@ class LaneBridge:
     def results(self) -> Iterator[LaneResult]:
         """Yield results until the Spark task has ended.
 
-        Raises RuntimeError if only the job has ended, because Spark cancels a job without waiting for its tasks.
+        Raises RuntimeError if the job has ended but its task has not: Spark cancels a job without waiting for its
+        tasks.
         """
         while True:
             text = str(self._lane.take(_POLL_TIMEOUT_MS))
             if not text and self._job.isDone():
-                message = "its Spark job has ended, and its Spark task has not reported its end"
+                message = "its Spark job has ended, but the job's task has not reported its end"
                 raise RuntimeError(message)
             for line in filter(None, text.split("\n")):
                 number, _, error = line.partition(" ")
@@ -87,7 +88,7 @@ class LaneBridge:
         self._lane.end()
         self._job.cancel(True)  # noqa: FBT003 - Java's flag: the task may be interrupted
 
-    def _objects(self, context: Any, *values: object) -> Any:
+    def _object_array(self, context: Any, *values: object) -> Any:
         """Return a Java array of the values."""
         array = context._gateway.new_array(self._jvm.java.lang.Object, len(values))
         for index, value in enumerate(values):

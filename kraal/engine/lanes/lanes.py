@@ -1,7 +1,7 @@
 """The worker's lane: one long-running Spark task that sends the small batches of all source tasks.
 
-A job takes some ten milliseconds of CPU time on two cores, however few records it writes. The Spark task of a lane does
-not end: small batches whose records are already bytes cross into the JVM together, and the task sends them with its own
+A job takes about ten milliseconds of CPU time on two cores, even for few records. The Spark task of a lane does not
+end: small batches whose records are already bytes cross into the JVM together, and the task sends them with its own
 producers. A lane has two threads: one pushes batches to the task, the other receives results.
 
 Batches go through the lane while its Spark task is running. Otherwise, and whenever the lane does not accept a batch, a
@@ -74,19 +74,19 @@ class Lanes(SmallBatchSender):
         self._session = session
         self._canceller = canceller
         self._lane: _Lane | None = None
-        self._waiting: deque[PendingBatch] = deque()
+        self._waiting_batches: deque[PendingBatch] = deque()
         self._numbers = itertools.count(1)
         self._ended: tuple[Spark, float] | None = None
-        """The Spark session of the last lane, and the time at which it ended, in monotonic seconds."""
+        """The Spark session of the last lane, and the time at which the lane ended, in monotonic seconds."""
         self._down: DownPart | None = None
         """Since when and why there is no lane although tasks require one; None if there is a lane."""
 
     @override
-    def accepts(self, rows: int, size: int) -> bool:
-        """Return whether the lane accepts `rows` records and `size` bytes now; start a lane if none is running."""
+    def accepts(self, row_count: int, size: int) -> bool:
+        """Return whether the lane accepts a batch of this size now; start a lane if none is running."""
         spark = self._session.current
         with self._lock:
-            if spark is None or not super().accepts(rows, size):
+            if spark is None or not super().accepts(row_count, size):
                 return False
             lane = self._lane
             if lane is not None and lane.spark is spark:
@@ -111,8 +111,8 @@ class Lanes(SmallBatchSender):
             is_open = lane is not None and lane.is_ready
             if is_open:
                 self._accept(batch, run)
-                self._waiting.append(batch)
-                if len(self._waiting) == 1:
+                self._waiting_batches.append(batch)
+                if len(self._waiting_batches) == 1:
                     self._lock.notify_all()
         if not is_open:
             self._repeat(batch)
@@ -122,7 +122,7 @@ class Lanes(SmallBatchSender):
         """Cancel a batch; if it was pushed, discard its producer. Return False if the lane does not have it."""
         with self._lock:
             lane = self._lane
-            if batch in self._waiting:
+            if batch in self._waiting_batches:
                 batch.is_cancelled = True
                 return True
             if lane is None or batch not in lane.in_flight.values():
@@ -170,8 +170,8 @@ class Lanes(SmallBatchSender):
     ) -> Mapping[tuple[str, Configs], Sequence[tuple[int, PendingBatch]]] | None:
         """Wait for batches, and for further ones if the lane is busy; return None when the lane has ended.
 
-        The batches are returned with their numbers, by the names and configs of their producers. They move from
-        `_waiting` to `lane.in_flight` atomically, so that `cancel` and `_end_lane` find each of them.
+        The batches are returned with their numbers, by the names and configs of their producers. Batches move from
+        `_waiting_batches` to `lane.in_flight` atomically, so that `cancel` and `_end_lane` find each of them.
         """
         if not self._wait(lane):
             return None
@@ -184,8 +184,8 @@ class Lanes(SmallBatchSender):
         with self._lock:
             if self._lane is not lane:
                 return None
-            while self._waiting:
-                batch = self._waiting[0]
+            while self._waiting_batches:
+                batch = self._waiting_batches[0]
                 if batch.is_cancelled:
                     cancelled.append(batch)
                 else:
@@ -193,7 +193,7 @@ class Lanes(SmallBatchSender):
                     name = lane.names.setdefault(configs, f"producer-{number}")
                     lane.in_flight[number] = batch
                     by_producer.setdefault((name, configs), []).append((number, batch))
-                self._waiting.popleft()
+                self._waiting_batches.popleft()
             self._waiting_bytes = 0
         for batch in cancelled:
             batch.done(None)
@@ -202,7 +202,9 @@ class Lanes(SmallBatchSender):
     def _wait(self, lane: _Lane) -> bool:
         """Wait for batches; return False when the lane has ended."""
         with self._lock:
-            while (not self._waiting or not lane.is_ready) and self._lane is lane and not self._closed:
+            while (
+                (not self._waiting_batches or not lane.is_ready) and self._lane is lane and not self._closed
+            ):
                 self._lock.wait()
             return self._lane is lane and not self._closed
 
@@ -277,8 +279,8 @@ class Lanes(SmallBatchSender):
                 self._lane, self._ended = None, (lane.spark, time.monotonic())
                 since_s = self._ended[1] if self._down is None else self._down.since_s
                 self._down = DownPart("lane", since_s, reason)
-                waiting = list(self._waiting)
-                self._waiting.clear()
+                waiting = list(self._waiting_batches)
+                self._waiting_batches.clear()
                 self._waiting_bytes = 0
             else:
                 waiting = []

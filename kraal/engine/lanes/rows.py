@@ -1,4 +1,4 @@
-"""Converts the rows of small batches to the form that a lane sends: bytes, with the number of their batch. Pure."""
+"""Converts the rows of small batches to the form that a lane sends: bytes, with a batch number. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MAX_ROWS: Final = 1000
 """Maximum number of records of a batch that goes through a lane."""
 MAX_BYTES: Final = 1 << 20
 """Maximum size of a batch that goes through a lane, in bytes."""
-_REQUIRED: Final = ("topic", "value")
-_COLUMNS: Final = (*_REQUIRED, "key", "headers", "partition", "timestamp")
-_UNCONVERTED: Final = frozenset({"topic", "headers", "partition"})
+_REQUIRED_COLUMNS: Final = ("topic", "value")
+_COLUMNS: Final = (*_REQUIRED_COLUMNS, "key", "headers", "partition", "timestamp")
+_UNCONVERTED_COLUMNS: Final = frozenset({"topic", "headers", "partition"})
 """Columns that are never converted."""
 _PLAIN_TYPES: Final = {
     ColumnFormat.TEXT: (Type.STRING, "string"),
@@ -39,7 +39,7 @@ def is_plain(table: pa.Table, plan: WritePlan) -> bool:
     if plan.converters is None:
         return True
     types = {field.name: str(field.type) for field in table.schema}
-    return types.keys() <= _UNCONVERTED | {"key", "value"} and all(
+    return types.keys() <= _UNCONVERTED_COLUMNS | {"key", "value"} and all(
         _is_unconverted(converter, schema, types.get(name))
         for name, converter, schema in (
             ("key", plan.converters.key, plan.key_schema),
@@ -48,39 +48,39 @@ def is_plain(table: pa.Table, plan: WritePlan) -> bool:
     )
 
 
-def _is_unconverted(converter: Converter, schema: Schema | None, column: str | None) -> bool:
+def _is_unconverted(converter: Converter, schema: Schema | None, column_type: str | None) -> bool:
     """Return whether a converter writes a column unchanged, including null; without a column, all values are null."""
     column_format = converter.column_format
     if not declares(converter, "column_format", "encode", "from_connect"):
         column_format = None  # a subclass may write another format
-    plain = None if column_format is None else _PLAIN_TYPES.get(column_format)
-    if plain is None or (column is not None and column != plain[1]):
+    plain_types = None if column_format is None else _PLAIN_TYPES.get(column_format)
+    if plain_types is None or (column_type is not None and column_type != plain_types[1]):
         return False
     return (
         schema is None
-        if column is None
-        else schema is not None and (schema.type, schema.name) == (plain[0], None)
+        if column_type is None
+        else schema is not None and (schema.type, schema.name) == (plain_types[0], None)
     )
 
 
-def is_small(rows: int, size: int) -> bool:
-    """Return whether a batch of `rows` records and `size` bytes is small enough for a lane."""
-    return rows <= MAX_ROWS and size <= MAX_BYTES
+def is_small(row_count: int, size: int) -> bool:
+    """Return whether a batch of `row_count` records and `size` bytes is small enough for a lane."""
+    return row_count <= MAX_ROWS and size <= MAX_BYTES
 
 
 def write_stream(batches: Iterable[tuple[int, PendingBatch]]) -> bytes:
     """Return the rows of plain batches as an Arrow stream, each with the number of its batch."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
-    values: list[tuple[int, PendingBatch]] = []
+    value_batches: list[tuple[int, PendingBatch]] = []
     parts = []
     for number, batch in batches:
         if batch.topic is not None and batch.table.column_names == ["value"]:
-            values.append((number, batch))
+            value_batches.append((number, batch))
         else:
             parts.append(_add_number(number, batch.with_topic()))
-    if values:
-        parts.insert(0, _make_value_table(values))
+    if value_batches:
+        parts.insert(0, _make_value_table(value_batches))
     table = pa.concat_tables(parts, promote_options="default")
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -89,7 +89,7 @@ def write_stream(batches: Iterable[tuple[int, PendingBatch]]) -> bytes:
 
 
 def _make_value_table(batches: Sequence[tuple[int, PendingBatch]]) -> pa.Table:
-    """Return the rows of batches that have only values, and a single topic each."""
+    """Return the rows of batches that contain only values and have a single topic each."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     numbers, topics, chunks = [], [], []
@@ -131,16 +131,16 @@ def as_bytes(table: pa.Table) -> pa.Table:
 
 
 def python_columns(part: pa.RecordBatch | pa.Table) -> dict[str, list[Any]]:
-    """Return columns as lists for confluent-kafka, without columns whose values are all null, except `value`.
+    """Return columns as lists for confluent-kafka. Omits optional columns whose values are all null.
 
     Raises DataException for a header name that librdkafka would truncate. If errors are tolerated, the record path has
-    already skipped such records.
+    already skipped the records with these names.
     """
     columns: dict[str, list[Any]] = {}
     for name in _COLUMNS:
-        at = part.schema.get_field_index(name)
-        if at >= 0 and (name in _REQUIRED or part.column(at).null_count < part.num_rows):
-            columns[name] = part.column(at).to_pylist()
+        index = part.schema.get_field_index(name)
+        if index >= 0 and (name in _REQUIRED_COLUMNS or part.column(index).null_count < part.num_rows):
+            columns[name] = part.column(index).to_pylist()
     if "headers" in columns:
         columns["headers"] = [
             [(header["key"], header["value"]) for header in headers] if headers else None

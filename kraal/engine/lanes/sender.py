@@ -1,8 +1,9 @@
 """The base class of the lane and of the producers in the worker.
 
-A batch that fails is repeated by a job once none of its records is in flight. So errors, retries and traces are those
-of jobs, and the records of a task are written in order within each topic partition, because a task has at most one
-batch in flight. All runs with the same configs share a producer, which is closed when the last of them has ended.
+A batch that fails is repeated by a job once none of its records is in flight. So errors, retries and traces are the
+same as for jobs, and the records of a task are written in order within each topic partition, because a task has at most
+one batch in flight. All runs with the same configs share a producer, which is closed when the last of these runs has
+ended.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ class SmallBatchSender(ABC):
         self._is_local = is_local
         self._lock = threading.Condition()
         self._users: dict[Configs, set[object]] = {}
-        """The runs that have used the producer with these configs."""
+        """The runs that have used a producer, by the producer's configs."""
         self._waiting_bytes = 0
         self._closed = False
 
-    def accepts(self, rows: int, size: int) -> bool:
-        """Return whether the sender accepts `rows` records and `size` bytes now."""
-        if not self._is_local or not is_small(rows, size):
+    def accepts(self, row_count: int, size: int) -> bool:
+        """Return whether the sender accepts a batch of `row_count` records and `size` bytes now."""
+        if not self._is_local or not is_small(row_count, size):
             return False
         with self._lock:
             return not self._closed and self._waiting_bytes <= MAX_WAITING_BYTES
 
     def release_producers(self, run: object) -> None:
-        """Close the producers that only this run, which has ended, has used. Returns at once."""
+        """Close the producers that only this run has used. Must be called when the run has ended. Returns at once."""
         with self._lock:
             for users in self._users.values():
                 users.discard(run)
@@ -67,7 +68,7 @@ class SmallBatchSender(ABC):
 
     @abstractmethod
     def put(self, batch: PendingBatch, run: object) -> None:
-        """Send a plain batch with at least one record; `batch.done` receives its result on another thread.
+        """Send a plain batch, which must not be empty; `batch.done` receives the result on another thread.
 
         `run` is an object that identifies the run, which later calls `release_producers`.
         """
@@ -98,5 +99,5 @@ class SmallBatchSender(ABC):
 
 def list_configs(batch: PendingBatch) -> Configs:
     """Return the configs of the producer for a batch."""
-    assert batch.producer is not None  # noqa: S101 - set for batches with a carrier
-    return tuple(sorted(batch.producer.items()))
+    assert batch.producer_configs is not None  # noqa: S101 - set for batches with a carrier
+    return tuple(sorted(batch.producer_configs.items()))

@@ -5,7 +5,7 @@ the startup of Spark. A batch that is not acknowledged within `client_options.WO
 (`kraal.engine.kafka_io.coalescing`), which waits for Spark.
 
 Cancelling a batch closes its producer, so that no record of the batch is sent later. If other tasks have batches in
-this producer, these are sent again.
+this producer, these batches are sent again.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _PURGED_CODES: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INF
 
 @dataclass(slots=True, eq=False)
 class _Delivery:
-    """The delivery of one batch: the callback for each of its records."""
+    """The delivery of one batch; called with the delivery report of each record."""
 
     batch: PendingBatch
     run: object
     producer: _Producer
     finish: Callable[[_Delivery], None]
-    remaining: int
+    remaining_records: int
     error: KafkaError | str | None = None
     """The first error."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -51,8 +51,8 @@ class _Delivery:
         """Count records that were acknowledged, that failed, or that were not sent."""
         with self.lock:
             self.error = self.error or error
-            self.remaining -= records
-            is_over = not self.remaining
+            self.remaining_records -= records
+            is_over = not self.remaining_records
         if is_over:
             self.finish(self)
 
@@ -170,7 +170,7 @@ class _Producer:
             self._purge()
 
     def close(self) -> None:
-        """Close the producer and drop its unsent records, whose batches fail. Returns at once."""
+        """Close the producer and drop its unsent records; their batches fail. Returns at once."""
         self._closed.set()
         self._purge()
 

@@ -22,10 +22,10 @@ _MAX_CAUSES: Final = 10
 _MAX_MESSAGE_LENGTH: Final = 2000
 """Maximum length of a message quoted in a trace; a converter's message may contain the whole record."""
 _MAX_LENGTH_BEFORE_CAUSE: Final = 160
-"""Maximum length of a message that the innermost cause follows in the first line of a trace."""
+"""Maximum length of a message that is followed by the innermost cause in the first line of a trace."""
 
 PREFIX: Final = "__connect.errors."
-"""The prefix of a dead letter's header names."""
+"""The prefix of the names of a dead letter's error headers."""
 
 
 class Stage(StrEnum):
@@ -47,7 +47,7 @@ class Fault:
     class_name: str
     """The name of the failed class, as in the config."""
     exception: str
-    """The exception's class: Java's name if it has one."""
+    """The name of the exception's class: Java's name if it has one, else Python's."""
     message: str | None
     stack: str
     topic: str
@@ -113,7 +113,7 @@ def dead_letter_headers(
     """Return a dead letter's headers: those of the record and, if `with_context`, the error headers in Java's order.
 
     Unlike in Java, error headers that the record already has are dropped, because a producer could otherwise forge the
-    target of a replay. A source record has no partition or offset yet, so it gets no such headers.
+    target of a replay. A source record has no partition or offset yet, so the headers for these are omitted.
     Source: DeadLetterQueueReporter.populateContextHeaders.
     """
     headers = [(name, value) for name, value in record_headers if not name.startswith(PREFIX)]
@@ -138,7 +138,7 @@ def _context(fault: Fault, connector: str, task: int) -> Sequence[tuple[str, byt
 
 
 def format_location(fault: Fault) -> str:
-    """Return the record's coordinates, `topic-partition@offset`; only the topic of a source record."""
+    """Return the record's coordinates, `topic-partition@offset`; for a source record, only the topic."""
     return fault.topic if fault.offset is None else f"{fault.topic}-{fault.partition}@{fault.offset}"
 
 

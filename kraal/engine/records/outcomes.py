@@ -1,4 +1,4 @@
-"""Handles the outcomes of a pass in the worker: logs faults, and fails the task for a fatal one."""
+"""Handles the outcomes of a pass in the worker: logs the faults, and fails the task if a fault is fatal."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def handle_outcomes(task: TaskId, summary: Summary, tolerance: Tolerance) -> Non
     for fault in summary.faults:
         text = format_log_message(fault, str(task), shows_record=tolerance.shows_records)
         log.error("%s", secrets.scrub(f"{text}\n{fault.stack}"))
-    unlogged = summary.counts.logged - len(summary.faults)
-    if unlogged > 0:
-        log.error("%s: Failed to handle %d more records of this batch", task, unlogged)
+    unlogged_count = summary.counts.logged - len(summary.faults)
+    if unlogged_count > 0:
+        log.error("%s: The errors of %d more records in this batch were not logged", task, unlogged_count)
     if summary.fatal is not None:
         raise ToleranceExceeded(summary.fatal, summary.counts)

@@ -1,6 +1,6 @@
 """Errors that a sink task reports for single records (KIP-610); they are handled once the batch is complete.
 
-They are not handled at once, because a task that repeats a batch reports its records again, and dead letters, log and
+They are not handled at once, because a task that retries a batch reports its records again, and dead letters, log and
 metrics must contain each record once. Java handles them during `put`, and again when the batch is retried.
 Source: WorkerErrantRecordReporter, RetryWithToleranceOperator.executeFailed (Kafka 4.4.0).
 """
@@ -75,7 +75,7 @@ class Reports:
 def find_source_partition(
     partition: TopicPartition, offset: int, ranges: Mapping[TopicPartition, tuple[int, int]]
 ) -> TopicPartition:
-    """Return the partition from which a record was read; transforms may have changed its topic since.
+    """Return the partition from which a record was read; transforms may have changed the record's topic since.
 
     Raises ValueError if no record of the batch matches, or more than one.
     """
@@ -100,21 +100,21 @@ def find_source_partition(
 def handle_reports(
     task: TaskId,
     reports: Reports,
-    read_again: ReadRecords | None,
+    read_records: ReadRecords | None,
     write_dead_letters: WriteDeadLetters | None,
 ) -> ErrorCounts:
     """Write dead letters and log lines for the reported records, and return their counts.
 
-    `write_dead_letters` is None if dead letters are disabled, and `read_again` if the records are not needed. Raises
+    `write_dead_letters` is None if dead letters are disabled, `read_records` if the records are not needed. Raises
     ToleranceExceeded, RetriableError, and the errors of `write_dead_letters`.
     """
     result = PassResult(reports.tolerance)
     for partition, faults in sorted(reports.close().items()):
-        for offsets in _offset_ranges(sorted(faults)):
+        for offsets in _chunk_offsets(sorted(faults)):
             records = (
                 {}
-                if read_again is None
-                else _select_records(partition, offsets, read_again(partition, offsets))
+                if read_records is None
+                else _select_records(partition, offsets, read_records(partition, offsets))
             )
             described_faults = [
                 with_record(faults[o], record=records[o].text if o in records else "") for o in offsets
@@ -132,7 +132,7 @@ def handle_reports(
     return result.counts
 
 
-def _offset_ranges(offsets: Sequence[int]) -> Iterator[Sequence[int]]:
+def _chunk_offsets(offsets: Sequence[int]) -> Iterator[Sequence[int]]:
     return (
         offsets[start : start + MAX_RECORDS_PER_READ]
         for start in range(0, len(offsets), MAX_RECORDS_PER_READ)
@@ -142,15 +142,16 @@ def _offset_ranges(offsets: Sequence[int]) -> Iterator[Sequence[int]]:
 def _select_records(
     partition: TopicPartition, offsets: Sequence[int], table: pa.Table
 ) -> dict[int, RawRecord]:
-    requested = set(offsets)
+    requested_offsets = set(offsets)
     records = {
         raw.offset: raw
         for raw in raw_records(table)
-        if raw.offset in requested and (raw.topic, raw.partition) == (partition.topic, partition.partition)
+        if raw.offset in requested_offsets
+        and (raw.topic, raw.partition) == (partition.topic, partition.partition)
     }
-    if missing := sorted(requested - records.keys()):
+    if missing_offsets := sorted(requested_offsets - records.keys()):
         raise RetriableError(
-            f"{partition.topic}-{partition.partition}@{missing[0]} was reported by the sink but no longer exists in "
-            "Kafka"
+            f"{partition.topic}-{partition.partition}@{missing_offsets[0]} was reported by the sink but no longer "
+            "exists in Kafka"
         )
     return records

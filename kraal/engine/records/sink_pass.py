@@ -1,9 +1,9 @@
 """The pass over a sink's records: decode, transform, and convert to the form that the sink expects.
 
-The input has the columns of Spark's Kafka reader, the output those of `OUT`. A row with a `note` is not a record (see
-the package): a dead letter has the bytes, headers and timestamp as read from Kafka, and its fault as the note.
-Source: WorkerSinkTask.convertAndTransformRecord (Kafka 4.4.0): a topic counts as used, by its original name, once key,
-value and headers are decoded.
+The input has the columns of Spark's Kafka reader, and the output has the columns of `OUT`. A row with a `note` is not a
+record (see `kraal.engine.records`): a dead letter has the bytes, headers and timestamp as read from Kafka, and its
+fault as the note. As in WorkerSinkTask.convertAndTransformRecord (Kafka 4.4.0), the topic that a record was read from
+becomes active once the key, value and headers are decoded.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class SinkPass:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batch's rows, then its summary. Consumes all of `batches`, even if the pass stops at a record."""
-        running = _PassRun(self)
+        pass_run = _PassRun(self)
         for part in slice_batches(batches):
-            if running.result.fatal is None:
-                yield running.process(part)
-        yield pa.RecordBatch.from_pylist([{"note": running.result.summary().note()}], OUT)
+            if pass_run.result.fatal is None:
+                yield pass_run.process(part)
+        yield pa.RecordBatch.from_pylist([{"note": pass_run.result.summary().note()}], OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,12 @@ class RawRecord:
     @property
     def text(self) -> str:
         """The record as included in log messages. Source: LogReporter.Sink."""
-        kind, stamp = self.timestamp_type, ""
-        if kind is not None and 0 <= kind < len(_TIMESTAMP_TYPES):
-            stamp = f", timestamp={self.timestamp_ms}, timestampType={_TIMESTAMP_TYPES[kind]}"
+        type_id, timestamp = self.timestamp_type, ""
+        if type_id is not None and 0 <= type_id < len(_TIMESTAMP_TYPES):
+            timestamp = f", timestamp={self.timestamp_ms}, timestampType={_TIMESTAMP_TYPES[type_id]}"
         return (
             f", where consumed record is {{topic='{self.topic}', partition={self.partition}, "
-            f"offset={self.offset}{stamp}}}"
+            f"offset={self.offset}{timestamp}}}"
         )
 
 
@@ -110,11 +110,11 @@ class _Rows:
         value: bytes | None,
         note: str | None = None,
     ) -> None:
-        stamp = record.timestamp_ms
+        timestamp_ms = record.timestamp_ms
         self.topics.append(record.topic)
         self.partitions.append(record.partition)
         self.offsets.append(record.offset)
-        self.times.append(None if stamp is None else stamp * 1000)
+        self.times.append(None if timestamp_ms is None else timestamp_ms * 1000)
         self.headers.append(headers)
         self.keys.append(key)
         self.values.append(value)
@@ -122,11 +122,11 @@ class _Rows:
 
     def batch(self) -> pa.RecordBatch:
         columns = (self.topics, self.partitions, self.offsets, self.times)
-        arrays = [pa.array(column, OUT.field(at).type) for at, column in enumerate(columns)]
+        arrays = [pa.array(column, OUT.field(index).type) for index, column in enumerate(columns)]
         binary = (self.keys, self.values, self.notes)
         arrays += [
             headers_array(self.headers),
-            *(pa.array(c, OUT.field(5 + at).type) for at, c in enumerate(binary)),
+            *(pa.array(c, OUT.field(5 + index).type) for index, c in enumerate(binary)),
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=OUT)
 
@@ -237,23 +237,24 @@ def _record(
 def raw_records(part: pa.RecordBatch | pa.Table) -> Iterator[RawRecord]:
     """Yield the records of a table with `COLUMNS`; `timestampType` is optional."""
     count = part.num_rows
-    at = part.schema.get_field_index("timestampType")
-    kinds: list[Any] = [None] * count if at < 0 else part.column(at).to_pylist()
+    index = part.schema.get_field_index("timestampType")
+    timestamp_types: list[Any] = [None] * count if index < 0 else part.column(index).to_pylist()
     rows = zip(
         part.column("topic").to_pylist(),
         part.column("partition").to_pylist(),
         part.column("offset").to_pylist(),
         read_times(part.column("timestamp")),
-        kinds,
+        timestamp_types,
         part.column("headers").to_pylist(),
         part.column("key").to_pylist(),
         part.column("value").to_pylist(),
         strict=True,
     )
-    for topic, partition, offset, stamp, kind, headers, key, value in rows:
+    for topic, partition, offset, timestamp_ms, timestamp_type, headers, key, value in rows:
         pairs = [(header["key"], header["value"]) for header in headers] if headers else ()
-        time_ms = stamp if kind is None or kind >= 0 else None
-        yield RawRecord(topic, partition, offset, time_ms, kind, pairs, key, value)
+        has_timestamp = timestamp_type is None or timestamp_type >= 0
+        time_ms = timestamp_ms if has_timestamp else None
+        yield RawRecord(topic, partition, offset, time_ms, timestamp_type, pairs, key, value)
 
 
 def _text(schema: Schema | None, value: Any) -> bytes | None:

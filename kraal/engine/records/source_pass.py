@@ -1,7 +1,8 @@
 """The pass over a source's records: transform and encode them, or turn them into dead letters.
 
-The input has some of the `COLUMNS`, the output those of `OUT`. A row with a `note` is not a record (see the package).
-Dead letters are ordinary rows for their own topic: the same job writes them, before the batch's offsets are stored.
+The input has some of the columns in `COLUMNS`, and the output has the columns of `OUT`. A row with a `note` is not a
+record (see `kraal.engine.records`). Dead letters are ordinary rows for the dead letter topic: the job that writes the
+records also writes the dead letters, before the batch's offsets are stored.
 Source: AbstractWorkerSourceTask.sendRecords, convertTransformedRecord (Kafka 4.4.0).
 """
 
@@ -60,29 +61,29 @@ class SourcePass:
 
     steps: Steps
     topic: str | None
-    """The topic of all records; None if the DataFrame has the column."""
+    """The topic of all records; None if the DataFrame has a `topic` column."""
     key_schema: Schema | None = None
     value_schema: Schema | None = None
     timestamp_ms: int | None = None
-    """The timestamp of all records if the DataFrame has no such column."""
+    """The timestamp of all records if the DataFrame has no `timestamp` column."""
     origin: str = ""
     """The source partition and offset of the batch, for log messages."""
     dead_topic: DeadTopic | None = None
     gate: Gate | None = None
     """Creates missing topics before records are sent to them; None if Kraal creates no topics."""
     refuses_nul: bool = False
-    """Whether a header name with a NUL fails its record, because librdkafka writes the rows and would truncate it."""
+    """Whether to fail records with a NUL in a header name, which librdkafka would truncate when it writes the rows."""
     wait: Callable[[float], None] = time.sleep
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batch's rows, then its summary. Consumes all of `batches`, even if the pass stops at a record."""
-        running = _PassRun(self)
+        pass_run = _PassRun(self)
         for part in slice_batches(batches):
-            if not running.result.is_over:
-                rows = running.process(part)
-                if running.result.topic_error is None:
+            if not pass_run.result.is_over:
+                rows = pass_run.process(part)
+                if pass_run.result.topic_error is None:
                     yield rows
-        yield pa.RecordBatch.from_pylist([{"note": running.result.summary().note()}], OUT)
+        yield pa.RecordBatch.from_pylist([{"note": pass_run.result.summary().note()}], OUT)
 
 
 @dataclass(slots=True)
@@ -193,10 +194,10 @@ class _PassRun:
 
     def _skip(self, record: Record, fault: Fault, rows: _Rows) -> int:
         dead_topic = self._pass.dead_topic
-        described = with_record(
+        described_fault = with_record(
             fault, record=f", where source record is = {format_source_record(record, self._pass.origin)}"
         )
-        self.result.record_failure(described, dead_letter=dead_topic is not None)
+        self.result.record_failure(described_fault, dead_letter=dead_topic is not None)
         if dead_topic is None:
             return 0
         pairs = [(header.key, header.value) for header in record.headers]
@@ -205,8 +206,8 @@ class _PassRun:
         headers = dead_letter_headers(
             pairs, fault, dead_topic.connector, dead_topic.task, with_context=dead_topic.with_context
         )
-        key = _original(self._steps.key.encode, record.topic, record.key_schema, record.key)
-        value = _original(self._steps.value.encode, record.topic, record.value_schema, record.value)
+        key = _encode_original(self._steps.key.encode, record.topic, record.key_schema, record.key)
+        value = _encode_original(self._steps.value.encode, record.topic, record.value_schema, record.value)
         rows.add(dead_topic.name, None, headers or None, key, value)
         return 1
 
@@ -221,7 +222,7 @@ class _PassRun:
         ]
 
 
-def _original(
+def _encode_original(
     encode: Callable[[str, Schema | None, Any], bytes | None], topic: str, schema: Schema | None, value: Any
 ) -> bytes | None:
     """Return a dead letter's key or value: the converter's output, or plain JSON if the converter fails."""
@@ -239,20 +240,20 @@ def read_records(part: pa.RecordBatch, source_pass: SourcePass) -> Iterator[Reco
     empty: list[Any] = [None] * count
 
     def column(name: str, schema: Schema | None = None) -> list[Any]:
-        at = part.schema.get_field_index(name)
-        return empty if at < 0 else read_values(part.column(at), schema)
+        index = part.schema.get_field_index(name)
+        return empty if index < 0 else read_values(part.column(index), schema)
 
-    at = part.schema.get_field_index("timestamp")
-    times = [source_pass.timestamp_ms] * count if at < 0 else read_times(part.column(at))
+    time_index = part.schema.get_field_index("timestamp")
+    times = [source_pass.timestamp_ms] * count if time_index < 0 else read_times(part.column(time_index))
     topics = column("topic") if source_pass.topic is None else [source_pass.topic] * count
-    raw = column("headers")
+    header_lists = column("headers")
     rows = zip(
         topics,
         column("partition"),
         column("key", source_pass.key_schema),
         column("value", source_pass.value_schema),
         times,
-        raw,
+        header_lists,
         strict=True,
     )
     for topic, partition, key, value, timestamp_ms, headers in rows:
@@ -285,19 +286,20 @@ def format_source_record(record: Record, origin: str) -> str:
     def text(value: object) -> str:
         return "null" if value is None else str(value)
 
-    def schema(of: Schema | None) -> str:
-        if of is None:
+    def schema_text(schema: Schema | None) -> str:
+        if schema is None:
             return "null"
-        return f"Schema{{{of.type.name}}}" if of.name is None else f"Schema{{{of.name}:{of.type.name}}}"
+        type_name = schema.type.name
+        return f"Schema{{{type_name}}}" if schema.name is None else f"Schema{{{schema.name}:{type_name}}}"
 
     headers = ", ".join(
-        f"ConnectHeader(key={h.key}, value={java_text(h.value)}, schema={schema(h.schema)})"
+        f"ConnectHeader(key={h.key}, value={java_text(h.value)}, schema={schema_text(h.schema)})"
         for h in record.headers
     )
     return (
         f"SourceRecord{{{origin}}} ConnectRecord{{topic='{record.topic}', "
         f"kafkaPartition={text(record.partition)}, key={java_text(record.key)}, "
-        f"keySchema={schema(record.key_schema)}, value={java_text(record.value)}, "
-        f"valueSchema={schema(record.value_schema)}, timestamp={text(record.timestamp_ms)}, "
+        f"keySchema={schema_text(record.key_schema)}, value={java_text(record.value)}, "
+        f"valueSchema={schema_text(record.value_schema)}, timestamp={text(record.timestamp_ms)}, "
         f"headers=ConnectHeaders(headers={f'[{headers}]' if headers else ''})}}"
     )

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_LOGGED: Final = 1000
+MAX_LOGGED_FAULTS: Final = 1000
 """Maximum number of faults per batch that are logged, so that a summary stays small."""
 
-SLICE: Final = 4096
+MAX_SLICE_ROWS: Final = 4096
 """Maximum number of records that exist as Python objects at a time."""
 
 
@@ -67,7 +67,7 @@ class Summary:
     topics: frozenset[str] = frozenset()
     counts: ErrorCounts = NO_ERRORS
     faults: tuple[Fault, ...] = ()
-    """Faults for the log, in order; at most `MAX_LOGGED`."""
+    """Faults for the log, in order; at most `MAX_LOGGED_FAULTS`."""
     fatal: Fault | None = None
     """The fault at which the pass stopped: later records were not processed."""
     topic_error: TopicError | None = None
@@ -100,7 +100,7 @@ def merge_notes(notes: Iterable[str | None]) -> tuple[Summary, list[Fault]]:
             written=total.written + part["written"],
             topics=total.topics | frozenset(part["topics"]),
             counts=total.counts + ErrorCounts(**part["counts"]),
-            faults=(*total.faults, *(Fault(**each) for each in part["faults"])),
+            faults=(*total.faults, *(Fault(**fields) for fields in part["faults"])),
             fatal=total.fatal or (None if fatal is None else Fault(**fatal)),
             topic_error=total.topic_error or (None if topic_error is None else TopicError(**topic_error)),
         )
@@ -152,7 +152,7 @@ class PassResult:
         self._count(errors=1, dead_letters=int(dead_letter))
         if self.tolerance.logs:
             self._count(logged=1)
-            if len(self.faults) < MAX_LOGGED:
+            if len(self.faults) < MAX_LOGGED_FAULTS:
                 self.faults.append(fault)
         if self.tolerance.all:
             self._count(skipped=1)
@@ -176,10 +176,10 @@ class PassResult:
 
 
 def slice_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield slices of at most `SLICE` records."""
+    """Yield slices of at most `MAX_SLICE_ROWS` records."""
     for batch in batches:
-        for start in range(0, batch.num_rows, SLICE):
-            yield batch.slice(start, SLICE)
+        for start in range(0, batch.num_rows, MAX_SLICE_ROWS):
+            yield batch.slice(start, MAX_SLICE_ROWS)
 
 
 def with_record(fault: Fault, **properties: Any) -> Fault:

@@ -22,7 +22,7 @@ class Tolerance:
 
     all: bool = False
     retry_timeout_ms: int = 0
-    """0 for no retries, -1 for unlimited ones."""
+    """0 disables retries; -1 retries without a limit."""
     retry_delay_max_ms: int = 60_000
     logs: bool = False
     shows_records: bool = False
@@ -48,9 +48,9 @@ def read_tolerance(config: Mapping[str, str]) -> Tolerance:
 def delay_ms(
     attempt: int, *, max_ms: int, remaining_ms: float, draw: Callable[[], float] = random.random
 ) -> float:
-    """Return the delay after the `attempt`th attempt (from 1): 300, 600, 1200 … ms, at most the remaining time.
+    """Return the delay after attempt number `attempt` (from 1): 300, 600, 1200 … ms, limited to `remaining_ms`.
 
-    A delay above `max_ms` is replaced by a uniformly random one below it (`draw` returns a number from 0 to 1).
+    A delay above `max_ms` is replaced by a uniformly random delay below `max_ms` (`draw` returns a number from 0 to 1).
     Source: RetryWithToleranceOperator.backoff.
     """
     delay: float = FIRST_DELAY_MS << min(attempt - 1, 40)
@@ -67,15 +67,17 @@ class Retries:
     wait: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     attempt: int = 0
-    _began_s: float | None = None
+    _started_s: float | None = None
 
     def wait_for_retry(self) -> bool:
         """Wait for the configured delay after a failed attempt; return False if the retry timeout has passed."""
-        if self._began_s is None:
-            self._began_s = self.clock()
+        if self._started_s is None:
+            self._started_s = self.clock()
         self.attempt += 1
         timeout_ms = self.tolerance.retry_timeout_ms
-        remaining_ms = float("inf") if timeout_ms < 0 else timeout_ms - (self.clock() - self._began_s) * 1000
+        remaining_ms = (
+            float("inf") if timeout_ms < 0 else timeout_ms - (self.clock() - self._started_s) * 1000
+        )
         if remaining_ms <= 0:
             return False
         self.wait(

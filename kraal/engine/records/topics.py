@@ -20,7 +20,7 @@ class Gate(Protocol):
     """Creates missing topics for a pass. Picklable."""
 
     def begin_pass(self) -> Ensure:
-        """Return a function that creates missing topics during one pass, and looks up each topic once."""
+        """Return a function that creates missing topics during one pass. It looks up each topic only once."""
 
 
 class TopicFailed(Exception):
@@ -32,7 +32,7 @@ class TopicLookupCancelled(Exception):
 
 
 def ensure_topics(ensure: Ensure, names: Iterable[str]) -> TopicError | None:
-    """Create missing topics; return the error, which the worker raises (`raise_topic_error`)."""
+    """Create missing topics. Return the error, if any, which the worker raises (`raise_topic_error`)."""
     try:
         ensure(names)
     except RetriableError as exc:

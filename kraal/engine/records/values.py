@@ -19,10 +19,10 @@ from kraal.plugins.model.records import Float32, Instant, Struct
 from kraal.plugins.model.schema import Schema, Type
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MS: Final = dt.timedelta(milliseconds=1)
+_MILLISECOND: Final = dt.timedelta(milliseconds=1)
 
 ValueConversion = Callable[[Any], Any]
-"""Converts one value, which is not None."""
+"""Converts one value, which must not be None."""
 
 
 def read_values(column: pa.Array, schema: Schema | None) -> list[Any]:
@@ -46,32 +46,32 @@ def _texts(column: pa.Array) -> list[Any]:
     return texts
 
 
-def _conversion(kind: pa.DataType, schema: Schema | None) -> ValueConversion | None:
-    """Return the function that converts a value of an Arrow type; None if the value is used as it is."""
-    if pa.types.is_struct(kind):
-        return _struct(kind, schema)
-    if pa.types.is_map(kind):
-        key = _conversion(kind.key_type, None if schema is None else schema.key) or _same
-        item = _conversion(kind.item_type, None if schema is None else schema.value) or _same
+def _conversion(arrow_type: pa.DataType, schema: Schema | None) -> ValueConversion | None:
+    """Return the function that converts a value of an Arrow type; None if values are not converted."""
+    if pa.types.is_struct(arrow_type):
+        return _struct(arrow_type, schema)
+    if pa.types.is_map(arrow_type):
+        key = _conversion(arrow_type.key_type, None if schema is None else schema.key) or _same
+        item = _conversion(arrow_type.item_type, None if schema is None else schema.value) or _same
         return lambda pairs: {key(k): None if v is None else item(v) for k, v in pairs}
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        element = _conversion(kind.value_type, None if schema is None else schema.value)
+    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+        element = _conversion(arrow_type.value_type, None if schema is None else schema.value)
         return None if element is None else lambda values: [None if v is None else element(v) for v in values]
-    return _scalar(kind)
+    return _scalar(arrow_type)
 
 
-def _scalar(kind: pa.DataType) -> ValueConversion | None:
-    if pa.types.is_float32(kind):
+def _scalar(arrow_type: pa.DataType) -> ValueConversion | None:
+    if pa.types.is_float32(arrow_type):
         return Float32
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(arrow_type):
         return _moment
-    if pa.types.is_date(kind):
+    if pa.types.is_date(arrow_type):
         return lambda day: Instant((day - _EPOCH.date()).days * 86_400_000)
-    numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string)
-    more = (pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_decimal)
-    if any(test(kind) for test in (*numeric, *more, pa.types.is_null)):
+    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string)
+    large = (pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_decimal)
+    if any(test(arrow_type) for test in (*plain, *large, pa.types.is_null)):
         return None
-    raise ValueError(f"transforms do not support columns of type {kind}")
+    raise ValueError(f"transforms do not support columns of type {arrow_type}")
 
 
 def _same(value: Any) -> Any:
@@ -80,7 +80,7 @@ def _same(value: Any) -> Any:
 
 def _moment(value: dt.datetime) -> Instant:
     aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
-    return Instant((aware - _EPOCH) // _MS)
+    return Instant((aware - _EPOCH) // _MILLISECOND)
 
 
 def _variant(parts: Mapping[str, bytes]) -> Any:
@@ -90,23 +90,22 @@ def _variant(parts: Mapping[str, bytes]) -> Any:
     return VariantVal(parts["value"], parts["metadata"]).toPython()
 
 
-def _is_variant(kind: pa.StructType) -> bool:
-    return {kind.field(at).name for at in range(kind.num_fields)} == {"value", "metadata"} and all(
-        pa.types.is_binary(kind.field(at).type) for at in range(kind.num_fields)
+def _is_variant(arrow_type: pa.StructType) -> bool:
+    fields = [arrow_type.field(index) for index in range(arrow_type.num_fields)]
+    return {field.name for field in fields} == {"value", "metadata"} and all(
+        pa.types.is_binary(field.type) for field in fields
     )
 
 
-def _struct(kind: pa.StructType, schema: Schema | None) -> ValueConversion:
-    if schema is None and _is_variant(kind):
+def _struct(arrow_type: pa.StructType, schema: Schema | None) -> ValueConversion:
+    if schema is None and _is_variant(arrow_type):
         return _variant
+    arrow_fields = [arrow_type.field(index) for index in range(arrow_type.num_fields)]
     if schema is None:
-        parts = {kind.field(at).name: _conversion(kind.field(at).type, None) for at in range(kind.num_fields)}
+        parts = {field.name: _conversion(field.type, None) for field in arrow_fields}
         return lambda fields: {name: _convert(parts[name], value) for name, value in fields.items()}
     schemas_by_name = {field.name: field.schema for field in schema.fields}
-    parts = {
-        kind.field(at).name: _conversion(kind.field(at).type, schemas_by_name.get(kind.field(at).name))
-        for at in range(kind.num_fields)
-    }
+    parts = {field.name: _conversion(field.type, schemas_by_name.get(field.name)) for field in arrow_fields}
     return lambda fields: Struct(
         schema, {name: _convert(parts[name], value) for name, value in fields.items()}
     )

@@ -1,4 +1,4 @@
-"""`mapInArrow` without pandas, which PySpark checks for although it is not used here."""
+"""`mapInArrow` without pandas, which PySpark requires although this function does not use it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def map_in_arrow(
         evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
         deterministic=True,
     )
-    inner: Any = frame
+    untyped_frame: Any = frame
     column = udf(*[frame[name] for name in frame.columns])
-    return Frame(inner._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)  # noqa: SLF001, FBT003
+    return Frame(untyped_frame._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)  # noqa: SLF001, FBT003
 
 
 def _drain_input(

@@ -1,8 +1,8 @@
 """The token-protected callback server, on which this process accepts calls from Spark's JVM.
 
-PySpark starts it with the first function that the JVM calls, such as that of `foreachBatch`, but without a token, so
-that any local process could connect: py4j's Java side drops the token when the port changes. So this module starts the
-server with a new token, and replaces Java's client by one that sends it.
+PySpark starts the server with the first function that the JVM calls, for example in `foreachBatch`, but without a
+token: py4j's Java side drops the token when the port changes. Any local process could then connect. So this module
+starts the server with a new token, and replaces Java's client with one that sends the token.
 Source: ensure_callback_server_started (PySpark 4.2.0), PythonClient.copyWith (py4j 0.10.9.9).
 """
 
@@ -52,7 +52,7 @@ def start_with_token(gateway: Any) -> None:
 
 
 def _set_client(java_server: Any, jvm: Any, port: int, token: str) -> None:
-    """Replace the JVM's callback client by one for this port and token."""
+    """Replace the JVM's callback client with one for this port and token."""
     address = java_server.getCallbackClient().getAddress()
     java_server.resetCallbackClient(address, port)  # closes the connections of the previous client
     java_gateway = java_server.getGateway()
@@ -69,6 +69,6 @@ def _set_client(java_server: Any, jvm: Any, port: int, token: str) -> None:
         0,
         token,
     )
-    field = java_gateway.getClass().getDeclaredField("cbClient")  # no setter keeps a token
+    field = java_gateway.getClass().getDeclaredField("cbClient")  # the setters drop the token
     field.setAccessible(True)
     field.set(java_gateway, client)

@@ -1,8 +1,8 @@
 """Creates an archive of the classes that Spark's JVM loads at startup (Java's class data sharing).
 
-Most of Spark's startup time is spent on loading and verifying some 20,000 classes: it takes 11 s of CPU time, or 6 s
-with the archive. A separate JVM starts Spark, runs a few small jobs, and dumps the loaded classes when it exits. A JVM
-with another version or class path, or one that cannot read the archive, starts without it.
+Most of Spark's startup time is spent on loading and verifying about 20,000 classes. A start takes 11 s of CPU time, or
+6 s with the archive. A separate JVM starts Spark, runs a few small jobs, and dumps the loaded classes when it exits. A
+JVM with another version or class path, or one that cannot read the archive, starts without it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STEPS = 3
+"""Number of steps of `create_archive`."""
 _WRITE_TIMEOUT_S = 180
 _MAX_UNUSED_S = 30 * 24 * 3600
 _SCHEMA = "struct<id:bigint,name:string,amount:double>"
@@ -44,7 +45,7 @@ def create_archive(target: Path, jars: Sequence[Path], report_progress: Callable
     archive = target.with_name(f".{scratch.name}.jsa")
     try:
         report_progress(0, "starting Spark")
-        _record(archive, jars, scratch, report_progress)
+        _record_classes(archive, jars, scratch, report_progress)
         archive.replace(target)
         delete_unused(target)
     except ClassArchiveFailed:
@@ -64,7 +65,7 @@ def delete_unused(target: Path) -> None:
             archive.unlink(missing_ok=True)
 
 
-def _record(
+def _record_classes(
     archive: Path, jars: Sequence[Path], scratch: Path, report_progress: Callable[[int, str], None]
 ) -> None:
     settings.prepare_environment(scratch)
@@ -72,19 +73,19 @@ def _record(
     values["spark.driver.extraJavaOptions"] += f' "-XX:ArchiveClassesAtExit={archive}"'
     output = scratch / "spark.out"
     with output.open("ab") as out:
-        starting = StartingJvm.launch(values, out, scratch)
+        jvm = StartingJvm.launch(values, out, scratch)
     try:
-        session = open_session(starting, values, lambda: False)
+        session = open_session(jvm, values, lambda: False)
         report_progress(1, "running small jobs")
-        _exercise(session, scratch)
+        _run_sample_jobs(session, scratch)
         report_progress(2, "writing the archive")
         session.sparkContext.stop()
-        assert starting.process.stdin is not None  # noqa: S101 - Popen was called with a pipe
-        starting.process.stdin.close()
-        code = starting.process.wait(_WRITE_TIMEOUT_S)
+        assert jvm.process.stdin is not None  # noqa: S101 - Popen was called with a pipe
+        jvm.process.stdin.close()
+        code = jvm.process.wait(_WRITE_TIMEOUT_S)
     finally:
-        starting.process.kill()
-        starting.process.wait()
+        jvm.process.kill()
+        jvm.process.wait()
     if code != 0 or not archive.is_file():
         last_line = output.read_text(errors="replace").strip().splitlines()[-1:]
         raise ClassArchiveFailed(
@@ -92,7 +93,7 @@ def _record(
         )
 
 
-def _exercise(session: SparkSession, scratch: Path) -> None:
+def _run_sample_jobs(session: SparkSession, scratch: Path) -> None:
     """Run typical batch operations (Arrow input, JSON, text output), with and without code generation."""
     import pyarrow as pa  # noqa: PLC0415 - heavy
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention

@@ -35,13 +35,16 @@ _DEFAULTS: Final = {
 
 
 def cluster_settings(worker: Mapping[str, str]) -> dict[str, str]:
-    """Return the defaults for a cluster, which the worker's `spark.*` override; may resolve the master's name."""
+    """Return the default settings for a cluster, which the worker's `spark.*` settings override.
+
+    May resolve the master's host name.
+    """
     master = get_master(worker)
     settings = dict(_DEFAULTS)
     if master.startswith(_LOCAL_CLUSTER):
         loopback = {DRIVER_HOST: "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         return settings | loopback | {_SECRET: secrets.token_hex(32)}
-    # Executors can reach the address from which the master is reached; by default, Spark uses that of the host name.
+    # Executors can reach the address from which the master is reached; by default, Spark uses the host name's address.
     if "SPARK_LOCAL_IP" not in os.environ and (address := _local_address(master)) is not None:
         settings[DRIVER_HOST] = worker.get(DRIVER_HOST, address)
         settings["spark.driver.bindAddress"] = worker.get(DRIVER_HOST, address)
@@ -55,7 +58,7 @@ def executor_options(worker: Mapping[str, str]) -> str:
 
 
 def executor_python(worker: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> str:
-    """Return the Python executable of executors: `spark.pyspark.python`, else PYSPARK_PYTHON, else this process's."""
+    """Return the executors' Python executable: `spark.pyspark.python`, PYSPARK_PYTHON, or this process's executable."""
     return worker.get(_PYTHON) or environment.get("PYSPARK_PYTHON") or sys.executable
 
 

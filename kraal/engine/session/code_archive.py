@@ -1,7 +1,8 @@
 """The zip file with the Python code of Kraal and of installed plugins, which is sent to executors.
 
-Functions are pickled by name, so executors must be able to import their modules. The archive comes first in their
-`sys.path`, before installed packages. Native modules and Kraal's dependencies must be installed on executors.
+Functions are pickled by name, so executors must be able to import the functions' modules. In the `sys.path` of
+executors, the archive precedes installed packages. Native modules and Kraal's dependencies must be installed on
+executors.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from kraal.plugins.entries import GROUPS, installed
 
 NAME: Final = "kraal-code.zip"
 PACKAGE: Final = "kraal"
-_NATIVE: Final = (".so", ".pyd", ".dylib")
+_NATIVE_SUFFIXES: Final = (".so", ".pyd", ".dylib")
 _SOURCE_STAMP: Final = slice(8, 16)
-"""The source's modification time and size in the 16-byte header of a .pyc file."""
+"""Position of the source's modification time and size in the 16-byte header of a .pyc file."""
 _UNCHECKED_HEADER: Final = (1).to_bytes(4, "little") + bytes(8)
 """The flags and the hash in the header of an unchecked hash-based .pyc file."""
 _ENTRY_TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def packages() -> frozenset[str]:
-    """Return the top-level packages to send: Kraal, and those of installed plugins."""
-    points = (point for group in GROUPS for point in installed(group))
-    return frozenset({PACKAGE, *(point.value.partition(":")[0].partition(".")[0] for point in points)})
+    """Return the names of the top-level packages to send: Kraal's and those of installed plugins."""
+    entry_points = (entry_point for group in GROUPS for entry_point in installed(group))
+    return frozenset({PACKAGE, *(point.value.partition(":")[0].partition(".")[0] for point in entry_points)})
 
 
 def write_code(target: Path, names: Iterable[str]) -> list[str]:
@@ -36,7 +37,7 @@ def write_code(target: Path, names: Iterable[str]) -> list[str]:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(names):
             files = dict(_list_files(name))
-            if any(path.suffix in _NATIVE for path in files.values()):
+            if any(path.suffix in _NATIVE_SUFFIXES for path in files.values()):
                 skipped.append(name)
                 continue
             for entry, path in files.items():
@@ -65,7 +66,7 @@ def _list_files(name: str) -> Iterator[tuple[str, Path]]:
 
 
 def _read_compiled(source: Path) -> bytes | None:
-    """Return the module's .pyc file as an unchecked hash-based one; None if it is missing or outdated."""
+    """Return the module's .pyc file in unchecked hash-based form; None if the file is missing or outdated."""
     try:
         code = Path(importlib.util.cache_from_source(str(source))).read_bytes()
         status = source.stat()

@@ -1,4 +1,7 @@
-"""Sends code to the executors of a cluster, checks their Python, and counts them. Runs on the session's thread."""
+"""Sends code to the executors of a cluster, checks their Python, and counts the executors.
+
+Must be used on the session's thread.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-GUARD: Final = "kraal.ExecutorProducers"
+PRODUCERS_PLUGIN: Final = "kraal.ExecutorProducers"
 _PLUGINS: Final = "spark.plugins"
 _POLL_INTERVAL_S: Final = 0.1
 _START_REPORT_DELAY_S: Final = 3.0
-"""Executors usually start within this time."""
+"""Time after which a wait for executors is reported; executors usually start within this time."""
 MAX_ABSENCE_S: Final = 60.0
 """After this time without an executor, Spark is restarted."""
 
@@ -38,16 +41,16 @@ class ExecutorsUnusable(KraalError):
     """Executors are not available or cannot run Kraal's code; the message contains the reason."""
 
 
-def with_guard(jvm: Any, settings: Mapping[str, str], folder: Path) -> dict[str, str]:
+def with_producers_plugin(jvm: Any, settings: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Return the settings with the Spark plugin that closes producers in executors (`kafka_io.producers`).
 
-    Called before there is a SparkContext. The plugin's classes are compiled into `folder`.
+    Must be called before there is a SparkContext. The plugin's classes are compiled into `folder`.
     """
-    jars = map(str, compile_class(jvm, GUARD, folder))
+    jars = map(str, compile_class(jvm, PRODUCERS_PLUGIN, folder))
     plugins = [settings[_PLUGINS]] if settings.get(_PLUGINS) else []
     return {
         **settings,
-        _PLUGINS: ",".join([*plugins, GUARD]),
+        _PLUGINS: ",".join([*plugins, PRODUCERS_PLUGIN]),
         "spark.jars": ",".join(filter(None, [settings.get("spark.jars", ""), *jars])),
     }
 
@@ -70,15 +73,15 @@ def await_executor(
 
     Raises ExecutorsUnusable if the cluster stopped the application, which also happens if no executor can start.
     """
-    began, reported = time.monotonic(), False
+    began_s, has_reported = time.monotonic(), False
     while not count_executors(session) and not is_cancelled():
         if is_stopped(session):
             raise ExecutorsUnusable(
                 f"{master} rejected the application, or stopped it. Check that the master is reachable and has the "
-                "same spark.authenticate.secret; see its log, the worker's spark.log and the executors' logs"
+                "same spark.authenticate.secret; see the master's log, the worker's spark.log and the executors' logs"
             )
-        if not reported and time.monotonic() - began > _START_REPORT_DELAY_S:
-            reported = True
+        if not has_reported and time.monotonic() - began_s > _START_REPORT_DELAY_S:
+            has_reported = True
             report_wait(
                 f"Waiting for executors of {master}; its cores or memory may be in use by other applications"
             )
@@ -124,11 +127,11 @@ def create_markers(folders: Sequence[str]) -> Iterator[list[str]]:
     try:
         for folder in folders:
             try:
-                number, path = tempfile.mkstemp(prefix=".kraal-shared-", dir=folder)
+                descriptor, path = tempfile.mkstemp(prefix=".kraal-shared-", dir=folder)
             except OSError as error:
                 why = f"the worker cannot write to {folder} of {SHARED_PATHS}: {error}"
                 raise ExecutorsUnusable(why) from error
-            os.close(number)
+            os.close(descriptor)
             markers.append(path)
         yield markers
     finally:
@@ -137,21 +140,23 @@ def create_markers(folders: Sequence[str]) -> Iterator[list[str]]:
 
 
 def find_problems(batches: Iterator[pa.RecordBatch], markers: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Import the modules that batches require in an executor, and check for the markers; yield error messages."""
+    """In an executor, import the modules that batches require, and check for the markers; yield error messages."""
     import importlib  # noqa: PLC0415 - runs in executors
 
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     for _ in batches:
         pass
-    unseen = [path for path in map(Path, markers) if not path.exists()]
-    errors = [f"they cannot access the worker's {path.parent}" for path in unseen]
+    unseen_markers = [path for path in map(Path, markers) if not path.exists()]
+    errors = [f"they cannot access the worker's {path.parent}" for path in unseen_markers]
     for name in ("kraal.engine.records.source_pass", "kraal.engine.records.sink_pass"):
         try:
             importlib.import_module(name)
         except Exception as error:  # noqa: BLE001 - the worker reports it
             text = f"{type(error).__name__}: {error}"
-            errors.append(f"they cannot import a module that Kraal requires; install it there: {text}")
+            errors.append(
+                f"they cannot import a module that Kraal requires; install it on the executors: {text}"
+            )
     yield pa.RecordBatch.from_pydict({"problem": pa.array(errors, pa.string())})
 
 
@@ -161,27 +166,30 @@ def explain_python_error(text: str, python: str) -> str | None:
         return f"Executors have no {python}; set spark.pyspark.python to the path of their Python"
     if "PYTHON_VERSION_MISMATCH" in text:
         line = next(line for line in text.splitlines() if "PYTHON_VERSION_MISMATCH" in line)
-        return f"Executors have another version of Python ({python}): {line.strip()}"
+        return f"Executors have a different version of Python ({python}): {line.strip()}"
     for module in ("pyarrow", "kraal"):
         if f"No module named '{module}'" in text:
-            return f"Executors cannot import {module}; install it for {python} there"
+            return f"Executors cannot import {module}; install it for {python} on the executors"
     return None
 
 
 class ExecutorWatch:
-    """Decides whether a running session has lost its cluster. One thread."""
+    """Decides whether a running session has lost its cluster. Not thread-safe."""
 
     def __init__(self, session: SparkSession, clock: Callable[[], float] = time.monotonic) -> None:
         """Create a watch for a session that has executors; `clock` returns monotonic seconds."""
-        self._count, self._stopped = partial(count_executors, session), partial(is_stopped, session)
+        self._count_executors, self._is_stopped = (
+            partial(count_executors, session),
+            partial(is_stopped, session),
+        )
         self._clock = clock
         self._seen_s = clock()
 
     def loss_reason(self) -> str | None:
-        """Return why the session is no longer usable; None if it is."""
-        if self._stopped():
+        """Return why the session is no longer usable; None if it is usable."""
+        if self._is_stopped():
             return "the cluster stopped the application"
-        if self._count():
+        if self._count_executors():
             self._seen_s = self._clock()
         elif self._clock() - self._seen_s > MAX_ABSENCE_S:
             return f"there was no executor for {MAX_ABSENCE_S:.0f} s"

@@ -4,8 +4,8 @@ By default, PySpark starts the JVM only after its import. This module starts it 
 and passes the gateway's address to PySpark, as `spark-submit` does for Python programs.
 
 Other users of a machine can read command lines. So settings are passed to `spark-submit` in a properties file, and
-Java options, which its launcher would put on the JVM's command line, in an argument file. Both have mode 0600, in a
-private directory that is removed when the JVM has read them.
+Java options, which its launcher would put on the JVM's command line, in an argument file. Both files have mode 0600 and
+are in a private directory, which is removed when the JVM has read them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class StartingJvm:
     def launch(settings: Mapping[str, str], output: IO[bytes], parent: Path) -> StartingJvm:
         """Start a JVM, which exits when its standard input is closed. Creates a temporary directory for it in `parent`.
 
-        Raises OSError if it cannot be started, and GatewayFailed for rejected Java options.
+        Raises OSError if the JVM cannot be started, and GatewayFailed for rejected Java options.
         """
         home = _home()
         output_start = output.tell()
@@ -102,7 +102,7 @@ class StartingJvm:
                 text = self.output.read_bytes()[self.output_start :].decode("utf-8", "replace")
                 raise GatewayFailed(describe_launcher_failure(code, text, find_java_problem()))
             if is_cancelled():
-                raise GatewayFailed("it is no longer needed")
+                raise GatewayFailed("Spark is no longer needed")
             time.sleep(_POLL_INTERVAL_S)
         content = address.read_bytes()
         launch: Any = launch_gateway  # has no types
@@ -139,7 +139,7 @@ def _java_options(settings: Mapping[str, str], key: str) -> list[str]:
     for option in options:
         for start, instead in _REJECTED_OPTIONS.items():
             if option.startswith(start):
-                raise GatewayFailed(f"{key} must not have {start}…: {instead}")
+                raise GatewayFailed(f"{key} must not contain {start}…: {instead}")
     return options
 
 
@@ -150,7 +150,7 @@ def _quote(option: str) -> str:
 
 
 def _home() -> Path:
-    """Return Spark's directory: `SPARK_HOME`, or that of the PySpark package."""
+    """Return Spark's directory: `SPARK_HOME`, or the directory of the PySpark package."""
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
     spec = find_spec("pyspark")

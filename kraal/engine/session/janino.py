@@ -21,7 +21,7 @@ _LOCK: Final = threading.Lock()
 
 
 def call_function(name: str, function: Callable[[Any], Any], *columns: Column) -> Column:
-    """Return a column computed by a Java function. Job thread.
+    """Return a column computed by a Java function. Must be called on a job thread.
 
     `function` receives a new object of the class, and returns the Java function.
     """
@@ -39,7 +39,7 @@ def invoke_read(name: str, column: Column, *, type_of: str, arguments: tuple[byt
     """Return a column computed by the method `read` of a Java object, which receives Spark's internal values.
 
     Faster than `call_function`, which converts Spark's values to Java's and back. Null remains null without a call.
-    Job thread.
+    Must be called on a job thread.
 
     Args:
         name: the class of the object.
@@ -75,16 +75,16 @@ def invoke_read(name: str, column: Column, *, type_of: str, arguments: tuple[byt
 
 
 def new_instance(context: Any, name: str) -> Any:
-    """Return a new object of a class of `kraal/engine/java`, created without arguments. Job thread."""
+    """Return a new object of a class of `kraal/engine/java`, created without arguments. For job threads."""
     return load_class(context, name).getDeclaredConstructor(None).newInstance(None)
 
 
 def load_class(context: Any, name: str) -> Any:
-    """Return a class of `kraal/engine/java`; on first use, compile it for driver and executors. Job thread."""
+    """Return a class of `kraal/engine/java`; on first use, compile it for driver and executors. For job threads."""
     with _LOCK:
         loader = _loader(context._jvm)
         for class_name in (*_DEPENDENCIES.get(name, ()), name):
-            if not _has(loader, class_name):
+            if not _has_class(loader, class_name):
                 jar = _add_class(context._jvm, loader, class_name, _folder_of_context())
                 context._jsc.sc().addJar(str(jar))
         return loader.loadClass(name)
@@ -93,7 +93,7 @@ def load_class(context: Any, name: str) -> Any:
 def compile_class(jvm: Any, name: str, folder: Path) -> list[Path]:
     """Compile a class of `kraal/engine/java` before there is a SparkContext; return the jars in `folder`.
 
-    The driver can load the class afterwards. Called on the session's thread.
+    The driver can load the class afterwards. Must be called on the session's thread.
     """
     with _LOCK:
         return [
@@ -106,7 +106,7 @@ def _loader(jvm: Any) -> Any:
     return jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
 
-def _has(loader: Any, name: str) -> bool:
+def _has_class(loader: Any, name: str) -> bool:
     return loader.getResource(f"{name.replace('.', '/')}.class") is not None
 
 

@@ -1,7 +1,7 @@
 """Reports progress of a run's Spark jobs, so that a long batch does not count as stalled.
 
-Spark counts completed tasks of a stage, and with each heartbeat of an executor (`spark.executor.heartbeatInterval`),
-the records that running tasks have read and written.
+Spark counts the completed tasks of a stage. With each heartbeat of an executor (`spark.executor.heartbeatInterval`), it
+also counts the records that running tasks have read and written.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from kraal.engine.thread_pool import Share
 
 CHECK_INTERVAL_S: Final = 10.0
 
-Later = Callable[[float, Callable[[], object]], None]
+CallLater = Callable[[float, Callable[[], object]], None]
 """Calls a function after a number of seconds; the function must not block."""
 
 
 class JobProgress:
     """Watches the progress of the jobs of one run."""
 
-    def __init__(self, call_later: Later, calls: Share, report: Callable[[], None]) -> None:
+    def __init__(self, call_later: CallLater, calls: Share, report: Callable[[], None]) -> None:
         """Create a watch; `calls` runs calls to Spark, and `report` is called after each check that finds progress."""
         self._call_later, self._calls, self._report = call_later, calls, report
 

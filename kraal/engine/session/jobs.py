@@ -1,4 +1,4 @@
-"""Runs Spark jobs for a task: FAIR pool, job group, cancellation."""
+"""Runs Spark jobs for a task, in a FAIR pool and a job group that can be cancelled."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class JobGroup:
         self._task = task
         self._canceller = canceller
         self._progress: JobProgress | None = None
-        self._over = False
+        self._is_over = False
         self.renew()
 
     def renew(self) -> None:
         """Begin a new launch, to which an earlier `interrupt` does not apply."""
-        if not self._over:
+        if not self._is_over:
             self._name = f"{self._task}#{next(_numbers)}"
             self.is_cancelled = False
             """Whether this launch was cancelled or interrupted."""
@@ -56,7 +56,7 @@ class JobGroup:
 
     def cancel(self) -> None:
         """Cancel the group's jobs, and prevent further launches. Does not block: another thread calls Spark."""
-        self._over = True
+        self._is_over = True
         self.interrupt()
 
     def interrupt(self) -> None:

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 def with_settings(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """Return a new session with additional settings. Raises Spark's error for an invalid value."""
-    result = sibling(session)
+    result = clone_session(session)
     for key, value in settings.items():
         result.conf.set(key, value)
     return result
 
 
-def sibling(session: SparkSession) -> SparkSession:
-    """Return a new session with the same settings."""
+def clone_session(session: SparkSession) -> SparkSession:
+    """Return a new session with the settings of `session`."""
     result = session.newSession()
     defaults = result.conf.getAll
     for key, value in session.conf.getAll.items():

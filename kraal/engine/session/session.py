@@ -125,7 +125,7 @@ class Session:
 
     @property
     def current(self) -> Spark | None:
-        """The running session, or None; the end of its JVM may not be detected yet."""
+        """The running session; None if there is none. The end of the session's JVM may not have been detected yet."""
         return self._spark
 
     @property
@@ -187,7 +187,7 @@ class Session:
                 self._set_state(starting)
             if self._closing.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]):
                 break
-            began = time.monotonic()
+            began_s = time.monotonic()
             try:
                 spark = self._launch()
             except BaseException as error:
@@ -202,13 +202,13 @@ class Session:
             self._spark = spark
             if self._closing.is_set():
                 break
-            log.info("Started Spark in %.1f s", time.monotonic() - began)
+            log.info("Started Spark in %.1f s", time.monotonic() - began_s)
             self._set_state(EngineReady())
             code = self._wait_for_end(spark)
             self._spark = None
             if self._closing.is_set():
                 break
-            uptime_s = time.monotonic() - began
+            uptime_s = time.monotonic() - began_s
             failures = 0 if uptime_s > _MIN_HEALTHY_S else failures + 1
             starting = self._end_state(code, uptime_s)
             log.error("%s", starting.reason)
@@ -230,8 +230,8 @@ class Session:
     def _end_state(self, code: int, uptime_s: float) -> EngineStarting:
         """Return the state after the JVM has exited, with the cause."""
         heap = heap_exhaustion_message(code, _read_end(self._scratch / _OUTPUT))
-        ending = f"its heap was exhausted: {heap}" if heap else _describe_exit(code)
-        text = f"Spark's JVM ended ({ending}) after {uptime_s:.0f} s; restarting it"
+        cause = f"its heap was exhausted: {heap}" if heap else _describe_exit(code)
+        text = f"Spark's JVM ended ({cause}) after {uptime_s:.0f} s; restarting it"
         return EngineStarting(text, out_of_memory=heap is not None)
 
     def _set_state(self, state: EngineState) -> None:
@@ -247,9 +247,9 @@ class Session:
         values = settings.spark_settings(self._worker, self._jars(), self._scratch, self._archive)
         folder = None if is_local(self._worker) else settings.jvm_directory(self._scratch)
         with open(self._scratch / _OUTPUT, "ab", opener=private_opener) as out:
-            starting = StartingJvm.launch(values, out, starts_directory(self._scratch))
-        self._process = starting.process
-        session = open_session(starting, values, self._closing.is_set, folder)
+            jvm = StartingJvm.launch(values, out, starts_directory(self._scratch))
+        self._process = jvm.process
+        session = open_session(jvm, values, self._closing.is_set, folder)
         tiny = session.newSession()
         for key, value in settings.tiny_settings().items():
             tiny.conf.set(key, value)
@@ -262,7 +262,7 @@ class Session:
             with self._kill_after(_FIRST_JOBS_TIMEOUT_S):  # without executors, jobs would wait forever
                 executors.check_executors(session, self._worker)
                 warm_up(session, tiny, self._worker, self._is_awaited)
-        return Spark(session, tiny, starting.process)
+        return Spark(session, tiny, jvm.process)
 
     @contextlib.contextmanager
     def _kill_after(self, seconds: float) -> Iterator[None]:
@@ -276,7 +276,7 @@ class Session:
             timer.cancel()
 
     def _drop_archive(self) -> None:
-        """Stop using the class archive, because a damaged one may crash the JVM."""
+        """Stop using the class archive, because a damaged archive may crash the JVM."""
         if self._archive is not None:
             log.warning(
                 "Starting Spark without %s, which may be damaged; if Spark starts, remove the file and run "
@@ -297,22 +297,22 @@ class Session:
 
 
 def open_session(
-    starting: StartingJvm,
+    jvm: StartingJvm,
     values: Mapping[str, str],
     is_cancelled: Callable[[], bool],
-    guard: Path | None = None,
+    plugin_folder: Path | None = None,
 ) -> SparkSession:
     """Import PySpark while its JVM starts, and open a session.
 
-    `guard` is a folder for the classes that close producers in executors; None with a local master.
+    `plugin_folder` is a folder for the Spark plugin that closes producers in executors; None with a local master.
     Raises GatewayFailed, SparkUnavailable, and Spark's errors.
     """
     try:
         import_spark()
         require_token()
-        gateway = starting.connect(is_cancelled)
+        gateway = jvm.connect(is_cancelled)
     finally:
-        starting.remove_files()
+        jvm.remove_files()
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -320,8 +320,9 @@ def open_session(
     conf.setAll(list(values.items()))
     if is_cancelled():
         raise SparkUnavailable("the worker is stopping")
-    if guard is not None:
-        conf.setAll(list(executors.with_guard(gateway.jvm, values, guard).items()))
+    if plugin_folder is not None:
+        plugin_settings = executors.with_producers_plugin(gateway.jvm, values, plugin_folder)
+        conf.setAll(list(plugin_settings.items()))
     context = SparkContext(gateway=gateway, conf=conf)
     server: Any = context._accumulatorServer  # noqa: SLF001 - it prints a traceback when its JVM ends
     server.handle_error = lambda *_: None
@@ -347,7 +348,7 @@ def _stop_context(spark: Spark) -> None:
 
 
 def _terminate(process: subprocess.Popen[bytes], timeout_s: float) -> None:
-    """Terminate the JVM: close its standard input, on which it exits normally, then kill it."""
+    """Close the JVM's standard input, so that it exits, and kill it if it is still running after `timeout_s`."""
     with contextlib.suppress(OSError):
         if process.stdin is not None:
             process.stdin.close()
@@ -360,7 +361,7 @@ def _terminate(process: subprocess.Popen[bytes], timeout_s: float) -> None:
 
 
 def _reset_pyspark() -> None:
-    """Reset the session in PySpark, and stop its threads."""
+    """Reset PySpark's session, and stop PySpark's threads."""
     from pyspark import SparkContext  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 

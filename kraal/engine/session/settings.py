@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kraal.config.clients.restrictions import java_properties
-from kraal.config.spark_master import DEFAULT, MASTER, is_local
+from kraal.config.spark_master import DEFAULT_MASTER, MASTER, is_local
 from kraal.core.private_files import make_directory, write_private_text
 from kraal.core.scratch import remove_old_starts, starts_directory
 from kraal.engine.session.cluster import cluster_settings, executor_options, executor_python
@@ -46,7 +46,7 @@ logger.streams.level = off
 """Spark logs to a file in the scratch directory; users see failures in the traces of tasks."""
 
 _DEFAULTS = {
-    MASTER: DEFAULT,
+    MASTER: DEFAULT_MASTER,
     "spark.app.name": "kraal",
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
@@ -55,7 +55,7 @@ _DEFAULTS = {
     "spark.submit.deployMode": "client",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
-    "spark.sql.variant.allowDuplicateKeys": "true",  # as in Jackson, the last one wins
+    "spark.sql.variant.allowDuplicateKeys": "true",  # as in Jackson, the last value wins
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -75,7 +75,7 @@ _DEFAULTS = {
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "200",
     "spark.cleaner.referenceTracking.blocking": "false",
-    # Each read of a backlog uses new consumers; cached ones would hold some 50 MB of records each.
+    # Each read of a backlog uses new consumers; cached consumers would hold about 50 MB of records each.
     "spark.kafka.consumer.cache.timeout": "5s",
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "2s",
     "spark.kafka.consumer.fetchedData.cache.timeout": "5s",
@@ -87,9 +87,9 @@ _DEFAULTS = {
 
 LANE_SLOTS = 1
 """Number of core slots of a local master for the lane's task, in addition to those for jobs."""
-_LOG4J = "spark-log4j2.properties"
-_CRASH = "spark-crash-%p.log"
-_JVM = "jvm"
+_LOG4J_FILE = "spark-log4j2.properties"
+_CRASH_FILE = "spark-crash-%p.log"
+_JVM_DIRECTORY = "jvm"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 _JAVA_OPTIONS = (
@@ -123,8 +123,8 @@ def spark_settings(
         archive: the class archive, or None.
     """
     settings = dict(_DEFAULTS)
-    local = is_local(worker)
-    if local:
+    has_local_master = is_local(worker)
+    if has_local_master:
         settings |= _LOOPBACK | {"spark.local.dir": str(jvm_directory(scratch))}
         # Python workers must be able to import this process's modules, because functions are pickled by name.
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(
@@ -133,7 +133,7 @@ def spark_settings(
     else:
         settings |= cluster_settings(worker)
     settings |= {key: value for key, value in worker.items() if key.startswith("spark.")}
-    if local:
+    if has_local_master:
         master, slots = with_lane_slot(settings["spark.master"], len(os.sched_getaffinity(0)))
         settings["spark.master"] = master
         settings.setdefault("spark.default.parallelism", str(slots))
@@ -141,14 +141,14 @@ def spark_settings(
         [*(str(jar) for jar in jars), *filter(None, [settings.get("spark.jars", "")])]
     )
     # By default, a JVM that crashes writes a report, with its environment, to the worker's working directory.
-    options = f'{_JAVA_OPTIONS} "-XX:ErrorFile={scratch / _CRASH}" '
-    options += f"-Dlog4j2.configurationFile={(scratch / _LOG4J).as_uri()}"
+    options = f'{_JAVA_OPTIONS} "-XX:ErrorFile={scratch / _CRASH_FILE}" '
+    options += f"-Dlog4j2.configurationFile={(scratch / _LOG4J_FILE).as_uri()}"
     options += "".join(f' "-D{name}={value}"' for name, value in java_properties(worker).items())
-    if not local:
+    if not has_local_master:
         settings["spark.executor.extraJavaOptions"] = executor_options(worker)
     if archive is not None:
         options += f' "-XX:SharedArchiveFile={archive}"'
-    if local:
+    if has_local_master:
         options += f' "-Djava.io.tmpdir={jvm_directory(scratch)}"'
     settings["spark.driver.extraJavaOptions"] = (
         f"{options} {settings.get('spark.driver.extraJavaOptions', '')}".strip()
@@ -160,8 +160,8 @@ def spark_settings(
 
 
 def jvm_directory(scratch: Path) -> Path:
-    """Return the directory for files that are no longer needed when the JVM has ended."""
-    return scratch / _JVM
+    """Return the directory for files that are not needed after the JVM has ended."""
+    return scratch / _JVM_DIRECTORY
 
 
 def tiny_settings() -> dict[str, str]:
@@ -189,4 +189,4 @@ def prepare_environment(scratch: Path, worker: Mapping[str, str] = MappingProxyT
     make_directory(starts_directory(scratch))
     remove_old_starts(scratch)
     file = re.sub(r"\$", "", str(scratch / "spark.log"))
-    write_private_text(scratch / _LOG4J, LOG4J.format(file=file))
+    write_private_text(scratch / _LOG4J_FILE, LOG4J.format(file=file))

@@ -14,7 +14,7 @@ from typing import Any, Final
 from kraal.core.ids import TaskId
 from kraal.engine.session.settings import LANE_SLOTS
 
-_RESERVED: Final = 1
+_RESERVED_SLOTS: Final = 1
 """Number of slots that are reserved for batches of other tasks."""
 
 
@@ -24,7 +24,7 @@ class SlotsMissing(Exception):
 
 def count_missing_slots(requested: int, slots: int, total: int) -> int:
     """Return how many slots a query lacks, with `slots` of `total` reserved by other queries; 0 if it may run."""
-    return max(0, slots + requested + _RESERVED - total)
+    return max(0, slots + requested + _RESERVED_SLOTS - total)
 
 
 def count_slots(context: Any) -> int:
@@ -50,25 +50,25 @@ class Slots:
     def reserve(self, task: TaskId, requested: int, total: int) -> SlotReservation:
         """Reserve slots for a task, in place of its previous ones. Raises SlotsMissing."""
         with self._lock:
-            counts = {each: slots.count for each, slots in self._reservations.items() if each != task}
+            counts = {owner: slots.count for owner, slots in self._reservations.items() if owner != task}
             missing = count_missing_slots(requested, sum(counts.values()), total)
             if missing:
                 raise SlotsMissing(_describe(requested, counts, total, missing))
-            slots = self._reservations[task] = SlotReservation(task, requested)
-            return slots
+            reservation = self._reservations[task] = SlotReservation(task, requested)
+            return reservation
 
-    def release(self, slots: SlotReservation) -> None:
-        """Release slots; no-op if a later run of the task has reserved slots since."""
+    def release(self, reservation: SlotReservation) -> None:
+        """Release the slots of a reservation; no-op if a later run of the task has replaced the reservation."""
         with self._lock:
-            if self._reservations.get(slots.task) is slots:
-                del self._reservations[slots.task]
+            if self._reservations.get(reservation.task) is reservation:
+                del self._reservations[reservation.task]
 
 
 def _describe(requested: int, counts: Mapping[TaskId, int], total: int, missing: int) -> str:
     names = ", ".join(sorted(map(str, counts)))
-    usage = f"{sum(counts.values())} are held by {names}" if counts else "none is held by others"
+    usage = f"{sum(counts.values())} are occupied by {names}" if counts else "none is occupied by other tasks"
     return (
-        f"In real-time mode each partition holds one of Spark's core slots. This task has {requested} partitions, "
-        f"{usage}, {_RESERVED} must stay free for all other tasks, and Spark has {total}: {missing} missing. "
-        f"Give the worker spark.master=local[{total + missing}] or more, or mirror fewer partitions in real time."
+        f"In real-time mode, each partition occupies one of Spark's core slots. This task has {requested} partitions, "
+        f"{usage}, {_RESERVED_SLOTS} must remain free for other tasks, and Spark has {total}: {missing} missing. "
+        f"Set spark.master=local[{total + missing}] or more, or mirror fewer partitions in real time."
     )

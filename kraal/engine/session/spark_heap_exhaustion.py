@@ -1,10 +1,11 @@
 """Determines by elimination which task's batches exhaust the heap of Spark's JVM. Pure.
 
-All tasks of a worker share one heap, and when it is exhausted the JVM exits without naming the task. So all tasks whose
-jobs were running become suspects, and from then on suspects run one at a time. An innocent task finishes its batch when
-it runs alone, and is cleared. A guilty task ends the JVM again, until it reaches the limit of deaths. Without
-turns, a busy innocent task would be blamed together with the guilty one each time. Suspects take turns for some time
-even after they have finished batches, because two tasks may exhaust the heap only together.
+All tasks of a worker share one heap, and when the heap is exhausted, the JVM exits without naming the task. Therefore,
+all tasks whose jobs were running become suspects, and from then on suspects run one at a time. An innocent task
+finishes its batch when it runs alone, and is cleared. A guilty task kills the JVM again, until the task reaches
+`HeapRules.deaths`. If suspects ran concurrently, a busy innocent task would be blamed whenever the guilty task is.
+Suspects take turns for a while even after they have finished batches, because two tasks may exhaust the heap only
+together.
 
 If the JVM ends for another reason, for example because the kernel kills it, no task becomes a suspect.
 """
@@ -18,11 +19,11 @@ from typing import Final
 
 from kraal.core.ids import TaskId
 
-_ENDED_BY_JAVA: Final = 3
+_JAVA_OOM_EXIT_CODE: Final = 3
 """The exit code of -XX:+ExitOnOutOfMemoryError."""
-_ENDED_BY_SPARK: Final = 52
+_SPARK_OOM_EXIT_CODE: Final = 52
 """SparkExitCode.OOM: an uncaught exception."""
-_OUT_OF_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError(?:: (?P<what>[^\r\n]*))?")
+_OUT_OF_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError(?:: (?P<message>[^\r\n]*))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +58,14 @@ class Verdict:
     """Tasks that must not run again until a restart; they are not suspects."""
 
 
-def blame_tasks(suspects: Suspects, working: Iterable[TaskId], now_s: float, rules: HeapRules) -> Verdict:
-    """Return the verdict after a heap exhaustion while these tasks were running."""
-    current = {task: old for task, old in suspects.items() if now_s - old.latest_s < rules.quarantine_s}
-    for task in working:
+def blame_tasks(suspects: Suspects, running: Iterable[TaskId], now_s: float, rules: HeapRules) -> Verdict:
+    """Return the verdict after the heap was exhausted while the tasks in `running` had running jobs."""
+    current = {
+        task: old_suspect
+        for task, old_suspect in suspects.items()
+        if now_s - old_suspect.latest_s < rules.quarantine_s
+    }
+    for task in running:
         suspect = current.get(task)
         current[task] = Suspect(deaths=1 + (suspect.deaths if suspect else 0), latest_s=now_s)
     guilty = frozenset(task for task, suspect in current.items() if suspect.deaths >= rules.deaths)
@@ -68,7 +73,7 @@ def blame_tasks(suspects: Suspects, working: Iterable[TaskId], now_s: float, rul
 
 
 def clear_deaths(suspects: Suspects, task: TaskId) -> Suspects:
-    """Return the suspects after a task has finished a batch, which resets its deaths."""
+    """Return the suspects after `task` has finished a batch, which resets the number of its deaths."""
     suspect = suspects.get(task)
     return suspects if suspect is None else {**suspects, task: replace(suspect, deaths=0)}
 
@@ -84,10 +89,10 @@ def heap_exhaustion_message(code: int, output: str) -> str | None:
 
     `code` is the exit code, which is negative for a signal; `output` is the end of the JVM's output.
     """
-    if code not in (_ENDED_BY_JAVA, _ENDED_BY_SPARK):
+    if code not in (_JAVA_OOM_EXIT_CODE, _SPARK_OOM_EXIT_CODE):
         return None
     matches = list(_OUT_OF_MEMORY.finditer(output))
-    return (matches[-1]["what"] if matches else None) or "out of memory"
+    return (matches[-1]["message"] if matches else None) or "out of memory"
 
 
 def quarantine_message(rules: HeapRules) -> str:

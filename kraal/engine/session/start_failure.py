@@ -12,7 +12,7 @@ from kraal.jars.errors import JavaMissing
 from kraal.jars.java import find_java
 
 _EXCEPTION: Final = re.compile(r'^Exception in thread "[^"]*" (?P<text>\S.*)$', re.MULTILINE)
-_ROUTINE: Final = re.compile(
+_ROUTINE_LINE: Final = re.compile(
     r"^(?:\s|$|WARNING:|Picked up |NOTE: |Using Spark's default |Setting default log level |To adjust logging "
     r"|\d\d/\d\d/\d\d [\d:]+ )"
 )
@@ -26,7 +26,7 @@ def start_failure(error: BaseException) -> str:
 
 
 def find_java_problem() -> str | None:
-    """Return the problem with this machine's Java and its solution; None if Spark can use it."""
+    """Return the problem with this machine's Java and its solution; None if Spark can use this Java."""
     try:
         find_java()
     except JavaMissing as error:
@@ -40,11 +40,15 @@ def describe_launcher_failure(code: int, output: str, java: str | None) -> str:
     Args:
         code: the exit code.
         output: the output of `spark-submit`.
-        java: the result of `find_java_problem`; if there is a problem, it is the cause.
+        java: the result of `find_java_problem`; a problem with Java is reported as the cause.
     """
     if java is not None:
         return java
-    thrown = _EXCEPTION.search(output)
-    lines = [thrown["text"]] if thrown else [line for line in output.splitlines() if not _ROUTINE.match(line)]
-    printed = f": {secrets.scrub(lines[0].strip())[:_MAX_LENGTH]}" if lines else " and printed no error"
-    return f"spark-submit ended with exit code {code}{printed}"
+    exception = _EXCEPTION.search(output)
+    lines = (
+        [exception["text"]]
+        if exception
+        else [line for line in output.splitlines() if not _ROUTINE_LINE.match(line)]
+    )
+    details = f": {secrets.scrub(lines[0].strip())[:_MAX_LENGTH]}" if lines else " and printed no error"
+    return f"spark-submit ended with exit code {code}{details}"

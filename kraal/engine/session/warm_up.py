@@ -1,8 +1,8 @@
-"""Warms up a new Spark session before it counts as up, so that the first batch is nearly as fast as later ones.
+"""Warms up a new Spark session before it is reported as ready, so that the first batch is almost as fast as later ones.
 
-A JVM loads classes and compiles code on first use: without the warm-up, the first batch takes seconds, during which a
-task that was moved here from another worker makes no progress. The warm-up writes no data. It ends if a task waits for
-Spark, because the first batches of tasks have the same effect.
+A JVM loads classes and compiles code on first use. Without the warm-up, the first batch takes seconds, during which a
+task that was moved here from another worker makes no progress. The warm-up writes no data. It ends when a task waits
+for Spark, because the first batches of tasks have the same effect.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_QUICK_S = 0.1
 _QUICK_BATCHES = 5
 """Spark is warm when this many consecutive batches took less than `_MAX_QUICK_S` each."""
 _TIMEOUT_S = 8.0
-"""Limits the warm-up on a busy machine, where batches remain slow."""
+"""Time limit for small batches, which remain slow on a busy machine, and for the write to the invalid topic."""
 _BROKER_TIMEOUT_MS = "3000"
 _BYTES = "org.apache.kafka.common.serialization.ByteArraySerializer"
 _GROUP = "warm-up"
@@ -37,12 +37,16 @@ _NO_TOPIC = "no/topic"
 
 
 def warm_up(
-    session: SparkSession, tiny: SparkSession, worker: Mapping[str, str], is_awaited: Callable[[], bool]
+    session: SparkSession,
+    small_job_session: SparkSession,
+    worker: Mapping[str, str],
+    is_awaited: Callable[[], bool],
 ) -> None:
-    """Exercise the code that small batches use; log failures. Takes a few seconds. Called on the session's thread.
+    """Run the code paths that small batches use, and log failures. Takes a few seconds.
 
-    No-op if `kraal.spark.warmup.enabled` is false. `is_awaited` returns whether a task waits for Spark; it is called
-    between the steps, and True ends the warm-up.
+    Must be called on the session's thread. No-op if `kraal.spark.warmup.enabled` is false. `small_job_session` is the
+    session with settings for jobs over few records. `is_awaited` returns whether a task waits for Spark; the warm-up
+    calls it between steps, and ends if it returns True.
     """
     if not is_warmup_enabled(worker):
         return
@@ -50,8 +54,8 @@ def warm_up(
     producer = client_options.producer_options(worker, {}, client_options.SHARED_CLIENT)
     steps: dict[str, Callable[[], object]] = {
         "the Python worker": lambda: _warm_up_python_worker(session),
-        "Kafka's clients": lambda: _warm_up_kafka(session, tiny, producer, is_awaited),
-        "small batches": lambda: _run_small_batches(tiny, is_awaited),
+        "Kafka's clients": lambda: _warm_up_kafka(session, small_job_session, producer, is_awaited),
+        "small batches": lambda: _run_small_batches(small_job_session, is_awaited),
     }
     completed = [
         component for component, step in steps.items() if not is_awaited() and _run_step(component, step)
@@ -65,19 +69,22 @@ def warm_up(
 def _warm_up_python_worker(session: SparkSession) -> None:
     """Start the Python worker."""
 
-    def same(batches: Any) -> Any:
+    def identity(batches: Any) -> Any:
         yield from batches
 
-    map_in_arrow(session.range(1), same, "id long").write.format("noop").mode("append").save()
+    map_in_arrow(session.range(1), identity, "id long").write.format("noop").mode("append").save()
 
 
 def _warm_up_kafka(
-    session: SparkSession, tiny: SparkSession, producer: Mapping[str, str], is_awaited: Callable[[], bool]
+    session: SparkSession,
+    small_job_session: SparkSession,
+    producer: Mapping[str, str],
+    is_awaited: Callable[[], bool],
 ) -> None:
-    """Use Kafka's clients, first without Spark, so that unavailable brokers are detected early."""
+    """Use Kafka's clients, at first without Spark, so that unavailable brokers are detected early."""
     _warm_up_clients(session, producer)
     if not is_awaited():
-        _write_refused_record(tiny, producer)
+        _write_refused_record(small_job_session, producer)
 
 
 def _warm_up_clients(session: SparkSession, producer: Mapping[str, str]) -> None:
@@ -102,46 +109,46 @@ def _warm_up_clients(session: SparkSession, producer: Mapping[str, str]) -> None
     jvm.java.lang.Class.forName("org.apache.kafka.clients.consumer.KafkaConsumer", True, loader)  # noqa: FBT003 - Java
 
 
-def _write_refused_record(tiny: SparkSession, producer: Mapping[str, str]) -> None:
+def _write_refused_record(small_job_session: SparkSession, producer: Mapping[str, str]) -> None:
     """Write a record to an invalid topic, which exercises a round trip to a broker.
 
     The write uses the producer that tasks share, which Spark caches by its settings.
     """
-    context: Any = tiny.sparkContext
+    context: Any = small_job_session.sparkContext
     context.setJobGroup(_GROUP, "warm-up", interruptOnCancel=True)
     # With the settings of tasks, the producer would wait for unavailable brokers forever.
     timer = threading.Timer(_TIMEOUT_S, context.cancelJobGroup, (_GROUP,))
     timer.start()
     try:
         with contextlib.suppress(Exception):  # the write must fail
-            _single_record_writer(tiny).format("kafka").options(**producer).save()
+            _single_record_writer(small_job_session).format("kafka").options(**producer).save()
     finally:
         timer.cancel()
 
 
-def _run_small_batches(tiny: SparkSession, is_awaited: Callable[[], bool]) -> None:
+def _run_small_batches(small_job_session: SparkSession, is_awaited: Callable[[], bool]) -> None:
     """Write batches to a no-op sink until they are fast, or until a task waits for Spark."""
     end_s = time.monotonic() + _TIMEOUT_S
     quick_batches = 0
     while quick_batches < _QUICK_BATCHES and time.monotonic() < end_s and not is_awaited():
         began_s = time.monotonic()
-        _single_record_writer(tiny).format("noop").save()
+        _single_record_writer(small_job_session).format("noop").save()
         quick_batches = quick_batches + 1 if time.monotonic() - began_s < _MAX_QUICK_S else 0
 
 
-def _single_record_writer(tiny: SparkSession) -> DataFrameWriter:
+def _single_record_writer(small_job_session: SparkSession) -> DataFrameWriter:
     """Return the writer of a batch with a single record."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; only this thread uses it
 
-    frame = tiny.createDataFrame(pa.table({"topic": [_NO_TOPIC], "value": ["v"]})).coalesce(1)
+    frame = small_job_session.createDataFrame(pa.table({"topic": [_NO_TOPIC], "value": ["v"]})).coalesce(1)
     return frame.selectExpr("topic", "cast(value as binary) as value").write.mode("append")
 
 
 def _run_step(component: str, step: Callable[[], object]) -> bool:
-    """Run a step; return False if it fails, as the first batch of a task will report the error."""
+    """Run a step and return whether it succeeded. A failure is only logged; a task's first batch reports it."""
     try:
         step()
-    except Exception as error:  # noqa: BLE001 - as above
+    except Exception as error:  # noqa: BLE001 - see the docstring
         log.info("Failed to warm up Spark with %s: %s", component, root_cause(error))
         return False
     return True

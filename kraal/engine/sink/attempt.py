@@ -1,4 +1,4 @@
-"""One attempt to write a batch of a sink: chooses the way, writes through the plugin, and handles reported records.
+"""One attempt to write a batch of a sink: chooses the write path, calls the plugin, and handles reported records.
 
 Nothing is committed here: the executor reports the result, and the task then requests the commit.
 """
@@ -27,8 +27,8 @@ from kraal.engine.sink.ways import (
     ReadBatch,
     RecordPathRequired,
     SinkFacts,
-    SinkWay,
-    Way,
+    SinkWriter,
+    WritePath,
     choose,
 )
 from kraal.metrics.errors import ErrorCounts
@@ -53,11 +53,11 @@ class SinkParts:
     records: SinkRecords | None
     """The record path; None without transforms and error handling."""
     facts: SinkFacts
-    ways: Mapping[Way, SinkWay]
+    writers: Mapping[WritePath, SinkWriter]
 
 
 class SinkAttempt:
-    """One attempt to write a batch; a batch that has failed is read again for another attempt. Job thread."""
+    """One attempt to write a batch; a batch that has failed is read again for another attempt. For job threads."""
 
     def __init__(self, parts: SinkParts, batch: ReadBatch) -> None:
         self._parts, self._batch = parts, batch
@@ -68,7 +68,7 @@ class SinkAttempt:
     def write(self) -> BatchDone | None:
         """Write the batch; return its result, or None if the batch is lost and must not be committed.
 
-        Raises the errors of the way, of the plugin and of dead letters, and ToleranceExceeded for a reported record.
+        Raises the errors of the writer, of the plugin and of dead letters, and ToleranceExceeded for a reported record.
         """
         parts, summary = self._parts, None
         began_s = time.monotonic()
@@ -82,17 +82,17 @@ class SinkAttempt:
                     raise
             if parts.ownership.is_lost:
                 return None
-            reported = self._handle_reports(spark)
-        return self._result(summary, reported, began_s)
+            reported_errors = self._handle_reports(spark)
+        return self._result(summary, reported_errors, began_s)
 
     def _write(self, spark: GetSpark) -> Summary | None:
-        """Write the batch in the chosen way, or on the record path if a record does not have the sample's form."""
+        """Write the batch on the chosen path, or on the record path if a record does not have the sample's form."""
         parts, batch = self._parts, self._batch
         try:
-            return parts.ways[self._choice.way].write(batch, spark, self._put)
+            return parts.writers[self._choice.write_path].write(batch, spark, self._put)
         except RecordPathRequired:
             self._choice = choose(parts.facts, batch, differs=True)
-            return parts.ways[self._choice.way].write(batch, spark, self._put)
+            return parts.writers[self._choice.write_path].write(batch, spark, self._put)
 
     def _put(
         self,
@@ -129,7 +129,7 @@ class SinkAttempt:
         read_again = partial(parts.reader.read_again, spark, self._batch) if is_needed else None
         return handle_reports(parts.spec.task, self._reports, read_again, write_dead_letters)
 
-    def _result(self, summary: Summary | None, reported: ErrorCounts, began_s: float) -> BatchDone:
+    def _result(self, summary: Summary | None, reported_errors: ErrorCounts, began_s: float) -> BatchDone:
         batch = self._batch
         if summary is None:  # all records were written
             topics = frozenset(partition.topic for partition in batch.ranges)
@@ -140,6 +140,6 @@ class SinkAttempt:
             read=summary.read,
             topics=frozenset(map(TopicName, summary.topics)),
             duration_s=time.monotonic() - began_s,
-            errors=summary.counts + reported,
+            errors=summary.counts + reported_errors,
             way=str(self._choice),
         )

@@ -1,7 +1,7 @@
 """Reports the backlog of a sink task, without requests to brokers.
 
-The end of a partition is the higher of the offset in the consumer's fetch responses and the offset in the responses to
-the run's offset requests. The backlog is a number of offsets, so transaction markers and compacted records count as
+The end offset of a partition is the maximum of the end offsets in the consumer's fetch responses and in the responses
+to the run's offset requests. The backlog is a number of offsets, so transaction markers and compacted records count as
 records.
 """
 
@@ -38,7 +38,7 @@ class Fetches(Protocol):
 
 
 class BacklogReport:
-    """Reports the backlog of one run. One thread at a time.
+    """Reports the backlog of one run. Not thread-safe.
 
     Calls the consumer only between batches: during a batch, another thread may be blocked in the consumer, by a
     rebalance that waits for the batch.
@@ -49,26 +49,26 @@ class BacklogReport:
         self._report = report
         self._now = now
         self._ends: Offsets = {}
-        self._fetched: Offsets = {}
+        self._fetched_ends: Offsets = {}
         self._reported_s = -math.inf
 
     def set_ends(self, bounds: Mapping[TopicPartition, Bounds]) -> None:
         """Replace all known ends with those that the brokers returned."""
         self._ends = {partition: bound.high for partition, bound in bounds.items()}
-        self._fetched = {}
+        self._fetched_ends = {}
 
-    def record_poll(self, fetches: Fetches, positions: Offsets, *, records: bool) -> None:
-        """Update the fetched ends after a poll; `records` is whether the poll returned records to write.
+    def record_poll(self, fetches: Fetches, positions: Offsets, *, has_records: bool) -> None:
+        """Update the fetched ends after a poll; `has_records` is whether the poll returned records to write.
 
         Without records, report the backlog if the latest report is old. Without positions, the backlog is unknown.
         """
         is_due = bool(positions) and self._now() - self._reported_s >= REPORT_INTERVAL_S
-        if records or is_due:
-            self._fetched = fetches.known_ends()
-        if is_due and not records:
+        if has_records or is_due:
+            self._fetched_ends = fetches.known_ends()
+        if is_due and not has_records:
             self.report(positions)
 
     def report(self, positions: Offsets) -> None:
         """Report the backlog at these positions."""
         self._reported_s = self._now()
-        self._report(records_behind(positions, self._ends, self._fetched))
+        self._report(records_behind(positions, self._ends, self._fetched_ends))

@@ -41,7 +41,7 @@ LEASE_TIMEOUT_S = 10.0
 _LEASE_CHECK_INTERVAL_S = 0.1
 _STOP_TIMEOUT_S = 5.0
 """Maximum time for which `stop` waits for a poll to return."""
-_REDELIVERY = "Its partitions are assigned to other tasks, and the records are delivered again."
+_REDELIVERY = "The partitions are assigned to other tasks, and the records will be delivered again."
 _ADVICE = "Reduce max.records.per.batch or increase consumer.override.max.poll.interval.ms."
 
 
@@ -52,11 +52,11 @@ class Timing:
     poll_limit_s: float
     """`max.poll.interval.ms`"""
     hold_s: float
-    """Maximum delay of a rebalance, counted from the latest poll before it."""
+    """Maximum delay of a rebalance, counted from the latest poll before the rebalance."""
     first_s: float
     """Time after which the member of a running job is polled."""
     interval_s: float
-    """Interval of these polls."""
+    """Interval of polls while a job is running."""
 
     @staticmethod
     def of(config: Mapping[str, str | int | bool]) -> Timing:
@@ -128,7 +128,7 @@ class BatchOwnership:
         self._cancel = cancel
         self._changed = threading.Condition()
         self._stage = _Stage.NONE
-        self._lost = self._stopped = self._is_scheduled = False
+        self._is_lost = self._is_stopped = self._is_scheduled = False
         self._began_s = 0.0
         self._records = 0
         self._thread: threading.Thread | None = None
@@ -154,7 +154,7 @@ class BatchOwnership:
     def is_lost(self) -> bool:
         """Whether the output of the current batch must not be published or committed."""
         with self._changed:
-            return self._lost
+            return self._is_lost
 
     def guard(self, launch: JobLauncher) -> JobLauncher:
         """Return a launcher that keeps the member in its group while the job is running; may be called repeatedly."""
@@ -175,20 +175,20 @@ class BatchOwnership:
         self._records = records
 
     def check_owned(self) -> None:
-        """Raise PartitionsLost if the batch is lost, or if the worker's lease has expired, which loses the batch.
+        """Raise PartitionsLost if the batch is lost, or if the worker's lease has expired, which also loses the batch.
 
-        Blocks for up to `LEASE_TIMEOUT_S` without a lease, because a late response of the group may renew it.
+        Blocks for up to `LEASE_TIMEOUT_S` without a lease, because a late response of the group may renew the lease.
         """
         deadline_s = time.monotonic() + LEASE_TIMEOUT_S
         with self._changed:
-            while not (is_leased := self._has_lease()) and not (self._lost or self._stopped):
+            while not (is_leased := self._has_lease()) and not (self._is_lost or self._is_stopped):
                 if time.monotonic() >= deadline_s:
                     break
                 self._changed.wait(_LEASE_CHECK_INTERVAL_S)
-            if self._lost or self._stopped or not is_leased:
-                self._lost = True
+            if self._is_lost or self._is_stopped or not is_leased:
+                self._is_lost = True
                 reason = (
-                    "the task was cancelled" if self._stopped else "its partitions belong to another task"
+                    "the task was cancelled" if self._is_stopped else "its partitions belong to another task"
                 )
                 if not is_leased:
                     reason = MUST_NOT_WRITE
@@ -197,7 +197,7 @@ class BatchOwnership:
     def commit(self, function: Callable[[], None]) -> None:
         """Call `function`, which commits the reported batch, unless the batch is lost. Raises errors of `function`."""
         with self._changed:
-            if self._thread is not None and not self._lost:
+            if self._thread is not None and not self._is_lost:
                 self._pending_commit = function
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._pending_commit is None)
@@ -205,9 +205,9 @@ class BatchOwnership:
                 if error is not None:
                     raise error
                 return
-            lost, self._is_committing = self._lost, True
+            is_lost, self._is_committing = self._is_lost, True
         try:
-            if not lost:
+            if not is_lost:
                 function()
             self._set_stage(_Stage.NONE)
         finally:
@@ -216,7 +216,7 @@ class BatchOwnership:
     def stop(self, wait_s: float = _STOP_TIMEOUT_S) -> None:
         """Stop polling, and let a delayed rebalance continue. Waits until the polling thread has ended."""
         with self._changed:
-            self._stopped = True
+            self._is_stopped = True
             self._stage = _Stage.NONE
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._thread is None, wait_s)
@@ -225,14 +225,14 @@ class BatchOwnership:
 
     def _begin(self, *, is_retry: bool) -> bool:
         with self._changed:
-            if is_retry and self._lost:
+            if is_retry and self._is_lost:
                 self._stage = _Stage.NONE
                 self._changed.notify_all()
                 return False
             if not is_retry:
-                self._lost, self._records = False, 0
+                self._is_lost, self._records = False, 0
             self._began_s = time.monotonic()
-            if not self._stopped:
+            if not self._is_stopped:
                 self._stage = _Stage.RUNNING
                 self._schedule(self._timing.first_s)
             return True
@@ -248,7 +248,7 @@ class BatchOwnership:
 
     def _set_stage(self, stage: _Stage) -> None:
         with self._changed:
-            if not self._stopped:
+            if not self._is_stopped:
                 self._stage = stage
             self._changed.notify_all()
 
@@ -275,16 +275,16 @@ class BatchOwnership:
 
     def _run(self) -> None:
         """Poll the member until no batch is in progress."""
-        polls, warned = True, False
+        can_poll, has_warned = True, False
         while True:
             try:
-                if polls:
+                if can_poll:
                     self._member.pause()
                     if self._member.poll(1):
                         self._member.changed = True  # this thread drops the record
             except Exception as error:  # noqa: BLE001 - the run's next poll raises it again
                 log.warning("%s: Failed to poll the group member: %s", self._task, error)
-                polls = False
+                can_poll = False
             with self._changed:
                 self._wait({_Stage.NONE}, self._timing.interval_s)
                 if self._stage is _Stage.NONE:
@@ -292,9 +292,9 @@ class BatchOwnership:
                     self._changed.notify_all()
                     return
                 took_s = time.monotonic() - self._began_s
-                late = self._stage is _Stage.RUNNING and took_s > self._timing.poll_limit_s
-            if late and not warned and not self._lost:
-                warned = True
+                is_late = self._stage is _Stage.RUNNING and took_s > self._timing.poll_limit_s
+            if is_late and not has_warned and not self._is_lost:
+                has_warned = True
                 log.warning(
                     "Sink task %s: %s has been running for %.0f s, longer than "
                     "max.poll.interval.ms (%d). The task keeps its partitions until another member joins or "
@@ -307,7 +307,7 @@ class BatchOwnership:
         return f"the write of {self._records} records" if self._records else "a job"
 
     def _wait(self, stages: Collection[_Stage], timeout_s: float) -> None:
-        """Wait for one of the stages, and perform a requested commit. The caller holds the lock, except for commits."""
+        """Wait for one of the stages, and perform a requested commit, without the lock that the caller holds."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             self._changed.wait_for(
@@ -330,15 +330,15 @@ class BatchOwnership:
             self._changed.notify_all()
 
     def _release(self, *, lost: bool) -> None:
-        """Delay the release of partitions for the current batch as long as the group waits; then the batch is lost."""
+        """Delay the release of partitions until the batch is committed; the batch is lost if the group cannot wait."""
         with self._changed:
-            if not lost and self._stage in {_Stage.RUNNING, _Stage.WRITTEN} and not self._lost:
+            if not lost and self._stage in {_Stage.RUNNING, _Stage.WRITTEN} and not self._is_lost:
                 log.info("Sink task %s: Delaying a rebalance until the current batch ends", self._task)
                 deadline_s = self._member.polled_s + self._timing.hold_s
                 self._wait({_Stage.NONE, _Stage.RETRYING}, deadline_s - time.monotonic())
-            if self._stage is _Stage.NONE or self._lost:
+            if self._stage is _Stage.NONE or self._is_lost:
                 return
-            self._lost = True
+            self._is_lost = True
             stage, job, took_s = self._stage, self._job_name, time.monotonic() - self._began_s
         if stage is _Stage.RETRYING:
             log.info(

@@ -21,7 +21,7 @@ TARGET_FRACTION: Final = 0.25
 """Maximum duration of a write as a fraction of `max.poll.interval.ms`."""
 
 _MAX_SHRINK_FACTOR: Final = 4
-"""The limit of the next batch is at least the number of records of the latest one divided by this factor."""
+"""The limit of the next batch is at least the size of the latest batch divided by this factor."""
 _MAX_GROWTH_FACTOR: Final = 2
 _DISTINCT_RATIO: Final = 1.5
 """Minimum ratio of two sizes that differ clearly."""
@@ -55,7 +55,7 @@ def update_sizing(sizing: BatchSizing, sample: Sample, *, target_s: float, max_r
         (old for old in (sizing.last, sizing.other) if old is not None and _differ_clearly(old, sample)),
         None,
     )
-    # Compare sizes that change gradually with the first of them.
+    # While sizes change only gradually, compare each of them with the first.
     last = sample if other is not None or sizing.last is None else sizing.last
     updated = replace(sizing, last=last, other=other)
     if sizing.limit is None and sample.duration_s <= target_s:
@@ -103,7 +103,7 @@ class SizedRecord(Protocol):
 
 
 class Sizes:
-    """Measures the writes of a task, and limits its next batch. One thread at a time."""
+    """Measures the writes of a task, and limits the size of its next batch. Not thread-safe."""
 
     def __init__(self, task: TaskId, max_records: int, poll_limit_s: float) -> None:
         """Create an object; `max_records` is `max.records.per.batch`, `poll_limit_s` is `max.poll.interval.ms`."""
@@ -127,11 +127,14 @@ class Sizes:
 
     def record_write(self, records: int, duration_s: float) -> None:
         """Record the duration of a write; log the first limit."""
-        before = self._sizing
+        previous_sizing = self._sizing
         self._sizing = update_sizing(
-            before, Sample(records, duration_s), target_s=self._target_s, max_records=self._max_records
+            previous_sizing,
+            Sample(records, duration_s),
+            target_s=self._target_s,
+            max_records=self._max_records,
         )
-        if before.limit is None and self._sizing.limit is not None:
+        if previous_sizing.limit is None and self._sizing.limit is not None:
             log.info(
                 "Sink task %s: writing %d records took %.1f s. The next batch has at most %d records, so that a write "
                 "stays well below max.poll.interval.ms (%d)",

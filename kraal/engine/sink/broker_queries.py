@@ -1,4 +1,4 @@
-"""Requests of a sink's group member for topics and offsets, independent of the group."""
+"""Requests of a sink's group member for topics and offsets, which do not depend on the group."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from kraal.plugins.api import RetriableError, TopicPartition
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 10.0
-FATAL = NOT_AUTHENTICATED | {
+FATAL_CODES = NOT_AUTHENTICATED | {
     ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
     ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
     ck.KafkaError.TOPIC_EXCEPTION,
     ck.KafkaError.INCONSISTENT_GROUP_PROTOCOL,
     ck.KafkaError._FATAL,  # noqa: SLF001 - librdkafka's local errors have this prefix
 }
-"""Errors for which a retry would fail as well."""
-_MISSING = frozenset(
+"""Codes of errors that a retry cannot resolve."""
+_MISSING_PARTITION_CODES = frozenset(
     {ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - as above
 )
 
@@ -37,7 +37,7 @@ class MemberFailed(Exception):
 def as_error(error: Any) -> Exception:
     """Return the exception for a client's error: MemberFailed if the error is permanent, otherwise RetriableError."""
     cause = error.args[0]
-    if cause.code() in FATAL or cause.fatal():
+    if cause.code() in FATAL_CODES or cause.fatal():
         return MemberFailed(cause.str())
     return RetriableError(cause.str())
 
@@ -67,7 +67,7 @@ class BrokerQueries:
                     ck.TopicPartition(partition.topic, partition.partition), timeout=TIMEOUT_S
                 )
             except ck.KafkaException as error:
-                if error.args[0].code() in _MISSING:
+                if error.args[0].code() in _MISSING_PARTITION_CODES:
                     log.warning("%s: %s no longer exists", self.group, partition)
                     continue
                 raise as_error(error) from error
@@ -75,7 +75,7 @@ class BrokerQueries:
         return ranges
 
     def find_offset_since(self, partition: TopicPartition, age_ms: int) -> int | None:
-        """Return the offset of the first record that is not older than `age_ms`; None if there is none."""
+        """Return the offset of the first record that is not older than `age_ms`; None if all records are older."""
         since_ms = max(0, int(time.time() * 1000) - age_ms)
         request = ck.TopicPartition(partition.topic, partition.partition, since_ms)
         try:
@@ -88,13 +88,13 @@ class BrokerQueries:
         return offset if offset >= 0 else None
 
     def known_ends(self) -> dict[TopicPartition, int]:
-        """Return the ends of the assigned partitions that are known from fetch responses; sends no requests.
+        """Return the end offsets of assigned partitions, as far as fetch responses contained them; sends no requests.
 
         Blocks while another thread is in a callback of the client.
         """
         ends: dict[TopicPartition, int] = {}
         for partition in self.assigned:
-            part = ck.TopicPartition(partition.topic, partition.partition)
-            with contextlib.suppress(ck.KafkaException, RuntimeError):  # unknown; closed meanwhile
-                ends[partition] = self._consumer.get_watermark_offsets(part, cached=True)[1]
+            ck_partition = ck.TopicPartition(partition.topic, partition.partition)
+            with contextlib.suppress(ck.KafkaException, RuntimeError):  # not cached, or the client is closed
+                ends[partition] = self._consumer.get_watermark_offsets(ck_partition, cached=True)[1]
         return {partition: end for partition, end in ends.items() if end >= 0}

@@ -1,7 +1,8 @@
-"""The way for a tail that is passed to the plugin without Spark, which takes milliseconds.
+"""The write path that passes a tail to the plugin without Spark. This takes milliseconds.
 
-This way requires a plugin that accepts tables, and converters that return the bytes or the UTF-8 text in Kafka. Records
-that are processed one by one are passed to such a plugin in the same form (`transformed`).
+This path requires a plugin that accepts tables, and converters that return the bytes of a key or value unchanged, or as
+UTF-8 text.
+Records that are processed one by one are passed to such a plugin in the same form (`transformed`).
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ if TYPE_CHECKING:
 
 _SCHEMAS: Final = {ColumnFormat.TEXT: OPTIONAL_STRING, ColumnFormat.BYTES: OPTIONAL_BYTES}
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "headers", "key", "value")
-"""The columns of a sink's table, which are those of its DataFrame."""
+"""The columns of a sink's table, the same as those of a sink's DataFrame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """Passes a tail to the plugin unchanged. Implements `SinkWay`."""
+    """Passes a tail to the plugin unchanged. Implements `SinkWriter`."""
 
     key: Schema
     value: Schema
 
     @staticmethod
     def of(converters: Converters) -> Direct | None:
-        """Return the way if the converters do not change keys and values, otherwise None."""
+        """Return a writer if the converters do not change keys and values, otherwise None."""
         key, value = (
-            None if (column_format := find_format(each)) is None else _SCHEMAS.get(column_format)
-            for each in (converters.key, converters.value)
+            None if (column_format := find_format(converter)) is None else _SCHEMAS.get(column_format)
+            for converter in (converters.key, converters.value)
         )
         return None if key is None or value is None else Direct(key, value)
 

@@ -38,15 +38,15 @@ from kraal.engine.sink.ranges import Bounds, choose_start, get_ends, next_ranges
 from kraal.engine.sink.record_batches import SinkRecords
 from kraal.engine.sink.topic_pattern import TopicPattern
 from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords, TailByRecords
-from kraal.engine.sink.ways import ReadBatch, SinkFacts, SinkWay, Way
+from kraal.engine.sink.ways import ReadBatch, SinkFacts, SinkWriter, WritePath
 from kraal.engine.task_plugins import Converters, make_converters
-from kraal.engine.waiters import WAIT_S
+from kraal.engine.waiters import MAX_WAIT_S
 from kraal.plugins.api import SinkTask, TopicPartition
 
 log = logging.getLogger(__name__)
 
 MIN_SPARK_READ = 500
-"""Minimum number of records of a backlog, which Spark reads."""
+"""Minimum number of available records for which Spark reads them, as a backlog."""
 LOOKUP_INTERVAL_S = 30.0
 """Interval at which partitions that were unknown to brokers are looked up again."""
 
@@ -97,7 +97,7 @@ class SinkExecutor:
 
     @property
     def can_wait(self) -> bool:
-        """Whether the consumer has read all its partitions to the end."""
+        """Whether the run may wait for records, because the consumer has read its partitions to the end."""
         member = self._member
         parts = self._parts
         is_reading = parts is not None and parts.facts.can_wait and member is not None and member.is_reading
@@ -127,10 +127,10 @@ class SinkExecutor:
     def _poll_member(self, member: Member, *, requested: bool) -> JobLauncher | None:
         if not requested:
             member.pause()
-            if member.poll(1):  # no batch is requested: read the record again later
+            if member.poll(1):  # no batch is requested: drop the record, and read it again later
                 member.changed = True
             return None
-        if self._dead_letters is not None and not self._dead_letters.ready:
+        if self._dead_letters is not None and not self._dead_letters.is_ready:
             return self._context.launch(self._dead_letters.prepare)
         if member.pattern is not None and member.pattern.is_due:
             return self._context.launch(member.find_topics)
@@ -146,13 +146,13 @@ class SinkExecutor:
             member.pause()
             self._spark_reads = True
             return self._context.launch(partial(self._write_range, member))
-        self._backlog_report.record_poll(member, self._positions, records=bool(records))
+        self._backlog_report.record_poll(member, self._positions, has_records=bool(records))
         return self._context.launch(partial(self._write_tail, member, records)) if records else None
 
     def wait(self) -> None:
-        """Wait for a record for up to `WAIT_S`."""
+        """Wait for a record for up to `MAX_WAIT_S`."""
         if self._member is not None and self._ownership.is_idle:
-            self._member.wait(WAIT_S)
+            self._member.wait(MAX_WAIT_S)
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Commit the offsets of a reported batch."""
@@ -212,8 +212,8 @@ class SinkExecutor:
         self._backlog_report.set_ends(bounds)
         self._backlog_report.report(positions)
         member.start(positions)
-        waiting = sum(bounds[p].high - o for p, o in positions.items())
-        self._spark_reads = waiting >= MIN_SPARK_READ
+        backlog = sum(bounds[p].high - o for p, o in positions.items())
+        self._spark_reads = backlog >= MIN_SPARK_READ
         if self._spark_reads:
             member.pause()
 
@@ -225,11 +225,11 @@ class SinkExecutor:
 
     def _assign(self, positions: dict[TopicPartition, int]) -> None:
         """Close the plugin's previous partitions and open its current ones."""
-        task, before = self._task, self._positions
+        task, previous_positions = self._task, self._positions
         self._positions = {}
         if task is not None:
-            if before:
-                task.close(before.keys())
+            if previous_positions:
+                task.close(previous_positions.keys())
             task.open(positions.keys())
         self._positions = positions
 
@@ -245,7 +245,7 @@ class SinkExecutor:
         return self._write(member, read_tail(records))
 
     def _write_range(self, member: Member) -> JobResult:
-        """Write a range that Spark reads; when there is no more backlog, the member reads again."""
+        """Write a range that Spark reads; once the backlog is read, let the member read again."""
         bounds = member.bounds(sorted(self._positions))
         self._backlog_report.set_ends(bounds)
         for partition, bound in bounds.items():
@@ -254,12 +254,12 @@ class SinkExecutor:
         ranges = next_ranges(
             self._positions, bounds, record_bytes=sizes.record_bytes, max_records=sizes.max_records
         )
-        records = sum(end - start for start, end in ranges.values())
-        if records < MIN_SPARK_READ:
+        record_count = sum(end - start for start, end in ranges.values())
+        if record_count < MIN_SPARK_READ:
             self._spark_reads = False
             member.start(self._positions)
             return None
-        return self._write(member, ReadBatch(ranges, records))
+        return self._write(member, ReadBatch(ranges, record_count))
 
     def _write(self, member: Member, batch: ReadBatch) -> JobResult:
         """Write a batch through the plugin; if its partitions were lost, request new positions."""
@@ -277,18 +277,18 @@ class SinkExecutor:
     def _make_parts(self, task: SinkTask, converters: Converters, path: RecordPath) -> SinkParts:
         """Create the parts that the batches of this run use."""
         spec, reader, records = self._spec, self._reader, None
-        ways: dict[Way, SinkWay] = {}
+        writers: dict[WritePath, SinkWriter] = {}
         if path.why is None:
-            ways[Way.TAIL] = ways[Way.BACKLOG] = Plain(task, converters, reader, path.steps)
+            writers[WritePath.TAIL] = writers[WritePath.BACKLOG] = Plain(task, converters, reader, path.steps)
             if takes_tables(task) and (direct := Direct.of(converters)) is not None:
-                ways[Way.DIRECT] = direct
+                writers[WritePath.DIRECT] = direct
         else:
             records = SinkRecords(spec, path.steps, task.values, path.dead_letters)
-            ways[Way.TAIL_BY_RECORDS] = TailByRecords(task, records)
-            ways[Way.BACKLOG_BY_RECORDS] = BacklogByRecords(task, records, reader)
+            writers[WritePath.TAIL_BY_RECORDS] = TailByRecords(task, records)
+            writers[WritePath.BACKLOG_BY_RECORDS] = BacklogByRecords(task, records, reader)
             columns = None if spec.chain is not None else SinkColumns.of(path.steps, task.values)
             if columns is not None:
-                ways[Way.BACKLOG_BY_COLUMNS] = BacklogByColumns(task, columns, reader)
+                writers[WritePath.BACKLOG_BY_COLUMNS] = BacklogByColumns(task, columns, reader)
         return SinkParts(
             spec=spec,
             task=task,
@@ -296,21 +296,21 @@ class SinkExecutor:
             reader=reader,
             ownership=self._ownership,
             records=records,
-            facts=collect_facts(task, path, ways, can_wait=not self._idle.is_set_by_task),
-            ways=ways,
+            facts=collect_facts(task, path, writers, can_wait=not self._idle.is_set_by_task),
+            writers=writers,
         )
 
 
 def collect_facts(
-    task: SinkTask, path: RecordPath, ways: Mapping[Way, SinkWay], *, can_wait: bool
+    task: SinkTask, path: RecordPath, writers: Mapping[WritePath, SinkWriter], *, can_wait: bool
 ) -> SinkFacts:
-    """Return the properties of a run's batches; `can_wait` is whether to wait if few records require no job."""
-    direct = Way.DIRECT in ways
+    """Return the properties of a run's batches; `can_wait` is whether to wait for records if a tail requires no job."""
+    is_direct = WritePath.DIRECT in writers
     return SinkFacts(
         by_records=path.why,
-        column_form=Way.BACKLOG_BY_COLUMNS in ways,
-        direct=direct,
-        can_wait=can_wait and (direct or (path.why is not None and takes_converted_tables(task))),
+        column_form=WritePath.BACKLOG_BY_COLUMNS in writers,
+        direct=is_direct,
+        can_wait=can_wait and (is_direct or (path.why is not None and takes_converted_tables(task))),
     )
 
 

@@ -1,4 +1,4 @@
-"""Converts Kafka records to the DataFrame of a sink task, with an error that contains the record's coordinates."""
+"""Converts Kafka records to the DataFrame of a sink task. Conversion errors contain the record's coordinates."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def connect_frame(raw: DataFrame, converters: Converters) -> tuple[DataFrame, Sc
     """Return the DataFrame for the sink, and the schemas of its key and value.
 
     A value that its converter cannot read fails the sink's job, with topic-partition@offset in the error. The check is
-    part of the column, so that records are read once.
+    part of the column expression, so that records are read once.
     """
     from pyspark.sql import functions  # noqa: PLC0415 - heavy; loaded after the start of Spark
 
@@ -97,7 +97,7 @@ def _check(value: Column, error: Column | None, part: str) -> Column:
 
 
 def as_whole_frame(put: Put, task: SinkTask, ranges: Ranges) -> Put:
-    """Return `put`; for a task that requires each partition in one piece, return one that coalesces the DataFrame."""
+    """Return a `put` that coalesces the DataFrame if the task requires each partition in one piece, otherwise `put`."""
     if task.takes_pieces or len(ranges) > 1:
         return put
     return lambda frame, *schemas, **more: put(frame.coalesce(1), *schemas, **more)

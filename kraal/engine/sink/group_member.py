@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import confluent_kafka as ck
 
-from kraal.engine.sink.broker_queries import FATAL, TIMEOUT_S, BrokerQueries, MemberFailed, as_error
+from kraal.engine.sink.broker_queries import FATAL_CODES, TIMEOUT_S, BrokerQueries, MemberFailed, as_error
 from kraal.engine.sink.member_record import Record, make_record
 from kraal.engine.sink.topic_pattern import TopicPattern
 from kraal.plugins.api import TopicPartition
@@ -32,7 +32,7 @@ _CLOSE_TIMEOUT_S = 0.25
 """Maximum time for a client that has joined the group to leave it."""
 _CLOSE_JOINING_TIMEOUT_S = 0.02
 """Maximum time for a client that is still joining the group to leave it."""
-_MEMBERSHIP_LOST = frozenset(
+_MEMBERSHIP_LOST_CODES = frozenset(
     {
         ck.KafkaError.ILLEGAL_GENERATION,
         ck.KafkaError.UNKNOWN_MEMBER_ID,
@@ -60,7 +60,7 @@ def _release_at_once(*, lost: bool) -> None:
 class Member(BrokerQueries):
     """A member of the consumer group.
 
-    One thread at a time, except that `poll` and `pause` may be called while another thread is in `committed`, `bounds`,
+    Not thread-safe, except that `poll` and `pause` may be called while another thread is in `committed`, `bounds`,
     `start` or `find_topics`.
     """
 
@@ -83,7 +83,7 @@ class Member(BrokerQueries):
         """
         self._leave = leave
         self._report_partitions = report_partitions
-        self._joined = False
+        self._has_joined = False
         self.changed = False
         """Whether positions must be determined and passed to `start`, for example for a new assignment."""
         self.release: Release = _release_at_once
@@ -94,15 +94,15 @@ class Member(BrokerQueries):
         """Guards the assignment, and records that are checked against it."""
         self._rebalances = self._seen_rebalances = 0
         """The number of assignment changes so far, and the number at the latest call of `committed`."""
-        self._paused = False
-        self._next: dict[TopicPartition, int] = {}
+        self._is_paused = False
+        self._next_offsets: dict[TopicPartition, int] = {}
         """The next offset to read from each partition."""
-        self._consumed: list[Any] = []
+        self._consumed_messages: list[Any] = []
         """Messages that `wait` has consumed for the next `poll`."""
         settings: dict[str, Any] = dict(config)
         settings["error_cb"] = self._on_error
         self._fatal: str | None = None
-        self._logged: set[int] = set()
+        self._logged_codes: set[int] = set()
         """Codes of errors that were logged: while brokers are unavailable, librdkafka repeats them every few 100 ms."""
         super().__init__(str(config["group.id"]), ck.Consumer(settings, logger=log))
         self.pattern = pattern
@@ -134,14 +134,14 @@ class Member(BrokerQueries):
         """
         self._subscribe()
         records: list[Record] = []
-        messages, self._consumed = self._consumed, []
+        messages, self._consumed_messages = self._consumed_messages, []
         messages += self._consumer.consume(limit - len(messages), 0) if limit > len(messages) else []
         with self._lock:  # not during `start`, whose first records do not belong to the previous assignment
             for record in (make_record(message) for message in messages if message.error() is None):
                 partition = TopicPartition(record.topic, record.partition)
                 if partition in self.assigned and not self.changed:
                     records.append(record)
-                    self._next[partition] = record.offset + 1
+                    self._next_offsets[partition] = record.offset + 1
         for error in filter(None, (message.error() for message in messages)):
             if error.code() == ck.KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
                 log.warning("%s: %s", self.group, error.str())
@@ -153,7 +153,7 @@ class Member(BrokerQueries):
                     self.group,
                     error.str(),
                 )
-            elif error.code() in FATAL or error.fatal():
+            elif error.code() in FATAL_CODES or error.fatal():
                 self._fatal = error.str()
         self.polled_s = time.monotonic()
         if self._fatal is not None:
@@ -163,24 +163,24 @@ class Member(BrokerQueries):
     @property
     def is_reading(self) -> bool:
         """Whether the member is reading records."""
-        return bool(self.assigned) and not self.changed and not self._paused
+        return bool(self.assigned) and not self.changed and not self._is_paused
 
     def wait(self, timeout_s: float) -> None:
         """Serve the group until there is a record for `poll`, or for `timeout_s` seconds."""
-        if not self._consumed:
-            self._consumed = self._consumer.consume(1, timeout_s)
+        if not self._consumed_messages:
+            self._consumed_messages = self._consumer.consume(1, timeout_s)
 
     def pause(self) -> None:
         """Stop reading records until `resume`; `poll` still serves the group."""
         with self._lock:
-            if not self._paused and self.assigned:
+            if not self._is_paused and self.assigned:
                 self._assign({}, paused=True)
 
     def resume(self) -> None:
         """Resume reading records."""
         with self._lock:
-            if self._paused and self.assigned:
-                self._assign(self._next, paused=False)
+            if self._is_paused and self.assigned:
+                self._assign(self._next_offsets, paused=False)
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read from `positions`, which contain each assigned partition that exists, and resume.
@@ -190,8 +190,8 @@ class Member(BrokerQueries):
         with self._lock:
             if self._seen_rebalances != self._rebalances:
                 return
-            self._next = dict(positions)
-            self._assign(self._next, paused=False)
+            self._next_offsets = dict(positions)
+            self._assign(self._next_offsets, paused=False)
             self.changed = False
 
     def committed(self) -> dict[TopicPartition, int | None]:
@@ -211,17 +211,17 @@ class Member(BrokerQueries):
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets; skip partitions that are no longer owned, with a warning. Blocks. Raises RetriableError."""
-        owned = {p: o for p, o in offsets.items() if p in self.assigned}
-        if len(owned) < len(offsets):
-            lost = len(offsets) - len(owned)
-            log.warning("%s: Lost %d partitions before their offsets were committed", self.group, lost)
-        if not owned:
+        owned_offsets = {p: o for p, o in offsets.items() if p in self.assigned}
+        if len(owned_offsets) < len(offsets):
+            lost_count = len(offsets) - len(owned_offsets)
+            log.warning("%s: Lost %d partitions before their offsets were committed", self.group, lost_count)
+        if not owned_offsets:
             return
-        parts = [ck.TopicPartition(p.topic, p.partition, o) for p, o in owned.items()]
+        parts = [ck.TopicPartition(p.topic, p.partition, o) for p, o in owned_offsets.items()]
         try:
             results = self._consumer.commit(offsets=parts, asynchronous=False)
         except ck.KafkaException as error:
-            if error.args[0].code() in _MEMBERSHIP_LOST:
+            if error.args[0].code() in _MEMBERSHIP_LOST_CODES:
                 log.warning(
                     "%s: Failed to commit, because the group has rebalanced without this member: %s",
                     self.group,
@@ -240,13 +240,13 @@ class Member(BrokerQueries):
         During a join, the broker does not respond to other requests of this client, and the group waits for the member,
         which would delay the other members and the next start of this task. So another connection removes the member.
 
-        No rebalance callback may be pending when the client closes: librdkafka may then drop the call that completes it
-        and never return, with the GIL held (librdkafka issue 4884).
+        No rebalance callback may be pending when the client closes: librdkafka may then drop the call that completes
+        the callback and never return, with the GIL held (librdkafka issue 4884).
         """
         self._stop_fetching(self.pause)
         member_id = self._await_member_id()
         closed = threading.Event()
-        timeout_s = _CLOSE_TIMEOUT_S if self._joined else _CLOSE_JOINING_TIMEOUT_S
+        timeout_s = _CLOSE_TIMEOUT_S if self._has_joined else _CLOSE_JOINING_TIMEOUT_S
 
         def leave_late() -> None:
             if not closed.wait(timeout_s):
@@ -261,7 +261,7 @@ class Member(BrokerQueries):
         finally:
             closed.set()
             self._report_partitions(0)
-        if member_id and not self._joined:
+        if member_id and not self._has_joined:
             helper.join()
 
     def _stop_fetching(self, step: Callable[[], None]) -> None:
@@ -284,18 +284,20 @@ class Member(BrokerQueries):
         The client's pause and resume are not used: a resume soon after an assignment may be dropped, and the client
         would never read again (librdkafka issue 5591).
         """
-        self._consumed = [message for message in self._consumed if message.error() is not None]
+        self._consumed_messages = [
+            message for message in self._consumed_messages if message.error() is not None
+        ]
         self._consumer.assign([ck.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
-        self._paused = paused
+        self._is_paused = paused
 
     def _on_assign(self, consumer: Any, parts: Sequence[Any]) -> None:
         with self._lock:
             self._rebalances += 1
             self.assigned = frozenset(TopicPartition(p.topic, p.partition) for p in parts)
-            self.changed = self._joined = True
+            self.changed = self._has_joined = True
             consumer.assign([])  # do not read before the run has determined the positions
-            self._paused = True
-        self._logged.clear()
+            self._is_paused = True
+        self._logged_codes.clear()
         self._report_partitions(len(self.assigned))
         names = ", ".join(f"{p.topic}-{p.partition}" for p in parts)
         log.info("%s: Assigned %s", self.group, names or "nothing")
@@ -314,13 +316,13 @@ class Member(BrokerQueries):
         with self._lock:
             self._rebalances += 1
             self.assigned = frozenset()
-            self.changed, self._joined = True, False
+            self.changed, self._has_joined = True, False
             consumer.unassign()
         self._report_partitions(0)
 
     def _on_error(self, error: Any) -> None:
-        if error.code() in FATAL or error.fatal():
+        if error.code() in FATAL_CODES or error.fatal():
             self._fatal = error.str()
-        elif error.code() not in self._logged:
-            self._logged.add(error.code())
+        elif error.code() not in self._logged_codes:
+            self._logged_codes.add(error.code())
             log.info("%s: %s", self.group, error.str())

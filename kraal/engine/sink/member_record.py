@@ -17,7 +17,7 @@ class Record:
     offset: int
     timestamp_ms: int
     headers: Headers | None
-    """None if a name is not valid UTF-8, so that only Spark can read the headers."""
+    """None if a header name is not valid UTF-8, so that only Spark can read the headers."""
     key: bytes | None
     value: bytes | None
     timestamp_type: int = 0
@@ -25,15 +25,18 @@ class Record:
 
 
 def make_record(message: Any) -> Record:
-    """Return the record for a message of librdkafka. Call once, because a message returns its headers only once."""
-    kind, timestamp = message.timestamp()
+    """Return the record for a message of librdkafka.
+
+    Must be called only once for a message, because a message returns its headers only once.
+    """
+    timestamp_type, timestamp_ms = message.timestamp()
     return Record(
         message.topic(),
         message.partition(),
         message.offset(),
-        timestamp,
+        timestamp_ms,
         read_headers(message),
         message.key(),
         message.value(),
-        kind - 1,  # librdkafka's ids start at 0 for none
+        timestamp_type - 1,  # librdkafka's ids start at 0 for none
     )

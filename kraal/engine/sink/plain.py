@@ -1,4 +1,4 @@
-"""The way for records that converters decode by columns, without transforms and error handling."""
+"""The write path for records that converters decode by columns, without transforms and error handling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """Decodes a tail or a backlog by columns. Implements `SinkWay`."""
+    """Decodes a tail or a backlog by columns. Implements `SinkWriter`."""
 
     task: SinkTask
     converters: Converters
@@ -45,7 +45,7 @@ class Plain:
                 is_readable = self._is_readable_alone(exc, batch, spark)
                 if not is_readable or attempt is rewrite or not rewrite.has_rewrites:
                     raise
-                log.info("Repeating a batch, rewritten record by record: %s", root_cause(exc))
+                log.info("Repeating a batch with its records rewritten one by one: %s", root_cause(exc))
             else:
                 return
 
@@ -61,7 +61,7 @@ class Plain:
         put(*connect_frame(raw, self.converters))
 
     def _is_readable_alone(self, error: Exception, batch: ReadBatch, spark: GetSpark) -> bool:
-        """Return whether an error names a record that its converter can read. Raises ToleranceExceeded if it cannot."""
+        """Return whether the record named by an error is readable alone. Raises ToleranceExceeded if it is not."""
         unreadable = Unreadable.parse(error)
         if unreadable is None:
             return False

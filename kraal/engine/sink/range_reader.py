@@ -40,7 +40,7 @@ class RangeReader:
     def read_again(
         self, spark: GetSpark, batch: ReadBatch, partition: TopicPartition, offsets: Sequence[int]
     ) -> pa.Table:
-        """Return records of a batch as read from Kafka: at least those at the offsets, which must ascend."""
+        """Return unchanged records of a batch: at least the records at `offsets`, which must be ascending."""
         if batch.table is not None:
             return batch.table
         raw = self.read(spark().session, {partition: (offsets[0], offsets[-1] + 1)})

@@ -1,4 +1,4 @@
-"""Determines the offsets that a sink reads next, before a job starts: Spark's reader fails on missing offsets."""
+"""Determines the offsets that a sink reads next before a job starts: Spark's reader fails on missing offsets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Start:
 
 
 FindOffsetSince = Callable[[TopicPartition, int], int | None]
-"""Returns the offset of a partition's first record that is not older than an age in milliseconds, or None."""
+"""Returns the offset of a partition's first record that is not older than an age in ms; None if all are older."""
 
 
 def choose_start(
@@ -56,21 +56,21 @@ def choose_start(
     """
     if committed is not None and bounds.low <= committed <= bounds.high:
         return Start(committed)
-    where = f"{partition.topic}-{partition.partition}"
+    name = f"{partition.topic}-{partition.partition}"
     if reset.policy == "none":
         problem = (
             "no committed offset"
             if committed is None
             else f"the committed offset {committed} is not in [{bounds.low}, {bounds.high}]"
         )
-        raise OffsetOutOfRange(f"{where}: {problem}, and auto.offset.reset is none")
+        raise OffsetOutOfRange(f"{name}: {problem}, and auto.offset.reset is none")
     offset = bounds.low if reset.policy == "earliest" else bounds.high
     if reset.policy == "by_duration" and (first := find_offset_since(partition, reset.age_ms)) is not None:
         offset = min(max(first, bounds.low), bounds.high)
     if committed is None:
         return Start(offset)
     return Start(
-        offset, f"{where}: offset {committed} is not in [{bounds.low}, {bounds.high}]; continuing at {offset}"
+        offset, f"{name}: offset {committed} is not in [{bounds.low}, {bounds.high}]; continuing at {offset}"
     )
 
 
@@ -82,7 +82,7 @@ def next_ranges(
     max_records: int = DEFAULT_MAX_RECORDS,
 ) -> dict[TopicPartition, tuple[int, int]]:
     """Return `[start, end)` for each partition with new records: up to `max_records` in total, distributed fairly."""
-    waiting = {
+    backlogs = {
         partition: bounds[partition].high - position
         for partition, position in positions.items()
         if partition in bounds and bounds[partition].high > position
@@ -91,8 +91,8 @@ def next_ranges(
     if record_bytes > 0:
         budget = min(budget, max(1000, int(MAX_BYTES / record_bytes)))
     ranges: dict[TopicPartition, tuple[int, int]] = {}
-    for index, (partition, count) in enumerate(sorted(waiting.items(), key=lambda item: item[1])):
-        share = max(1, budget // (len(waiting) - index))
+    for index, (partition, count) in enumerate(sorted(backlogs.items(), key=lambda item: item[1])):
+        share = max(1, budget // (len(backlogs) - index))
         length = min(count, share)
         budget = max(0, budget - length)
         ranges[partition] = (positions[partition], positions[partition] + length)
@@ -125,5 +125,5 @@ def count_pieces(ranges: Ranges, cores: int) -> int:
     """
     if len(ranges) != 1:
         return len(ranges)
-    count = sum(end - start for start, end in ranges.values())
-    return max(1, min(cores, count // PIECE_RECORDS))
+    record_count = sum(end - start for start, end in ranges.values())
+    return max(1, min(cores, record_count // PIECE_RECORDS))

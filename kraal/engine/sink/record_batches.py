@@ -37,8 +37,8 @@ class SinkRecords:
     value_form: SinkValues
     dead_letters: DeadLetters | None
     cancelled: threading.Event = field(default_factory=threading.Event)
-    _settled: Ranges | None = None
-    """The batch whose dead letters are already written, in case it is retried."""
+    _settled_ranges: Ranges | None = None
+    """The ranges of the latest batch whose dead letters are written, in case that batch is retried."""
     _undelivered: int = 0
     """Number of dead letters in failed writes, not counted in a summary yet."""
 
@@ -69,7 +69,7 @@ class SinkRecords:
     def settle(self, notes: pa.Table, ranges: Ranges) -> Summary:
         """Write the dead letters and log lines of a batch, once. Raises ToleranceExceeded and dead letters' errors."""
         summary, faults = merge_notes(notes["note"].to_pylist())
-        if self._settled != ranges:
+        if self._settled_ranges != ranges:
             if self.dead_letters is not None:
                 rows = [row for row in notes.to_pylist() if row["topic"] is not None]
                 self._write_dead_letters(
@@ -77,7 +77,7 @@ class SinkRecords:
                     [self._dead_letter(row, fault) for row, fault in zip(rows, faults, strict=True)],
                 )
             handle_outcomes(self.spec.task, summary, self.steps.tolerance)
-            self._settled = ranges
+            self._settled_ranges = ranges
         count, self._undelivered = self._undelivered, 0
         failures = NO_ERRORS if not count else ErrorCounts(dead_letters=count, dead_letters_failed=count)
         return replace(summary, counts=summary.counts + failures)
@@ -91,9 +91,9 @@ class SinkRecords:
 
     def _dead_letter(self, row: Mapping[str, Any], fault: Fault) -> DeadLetter:
         headers = ((header["key"], header["value"]) for header in row["headers"] or ())
-        stamp = row["timestamp"]
-        stamp_ms = None if stamp is None else round(stamp.timestamp() * 1000)
-        return DeadLetter(self._headers(headers, fault), row["key"], row["value"], stamp_ms)
+        timestamp = row["timestamp"]
+        timestamp_ms = None if timestamp is None else round(timestamp.timestamp() * 1000)
+        return DeadLetter(self._headers(headers, fault), row["key"], row["value"], timestamp_ms)
 
     def _headers(
         self, headers: Iterable[tuple[str, bytes | None]], fault: Fault

@@ -31,7 +31,9 @@ class Rewrite:
     @property
     def has_rewrites(self) -> bool:
         """Whether a converter rewrites records."""
-        return any(type(each).for_columns is not Converter.for_columns for each in (self.key, self.value))
+        return any(
+            type(converter).for_columns is not Converter.for_columns for converter in (self.key, self.value)
+        )
 
     def table(self, table: pa.Table) -> pa.Table:
         """Return the rewritten records of a tail."""

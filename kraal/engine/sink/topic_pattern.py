@@ -1,4 +1,4 @@
-"""Matches topics for a sink with `topics.regex`; the group member subscribes to topic names.
+"""Matches topics for a sink with `topics.regex`, because the group member subscribes to topic names.
 
 Source: KafkaConsumer.subscribe(Pattern), ConsumerCoordinator.updatePatternSubscription, Topic.isInternal (Kafka 4.4.0).
 """
@@ -30,7 +30,7 @@ class TopicPattern:
             text: the value of `topics.regex`.
             group: the consumer group, for log lines.
             settings: the consumer settings, named as in Kafka. `exclude.internal.topics` applies to Kafka's internal
-                topics; `metadata.max.age.ms` is the interval, by default 5 s (Java: 5 min).
+                topics. `metadata.max.age.ms` is the interval between matches (default: 5 s; in Java: 5 min).
         """
         try:
             self._pattern = compile_pattern(text)
@@ -62,7 +62,7 @@ class TopicPattern:
                 )
             else:
                 log.warning(
-                    "%s: Reading nothing, because no topic matches topics.regex='%s'; matching again every %g s",
+                    "%s: No topic matches topics.regex='%s'; checking again every %g s",
                     *(self._group, self._pattern.text, self._interval_s),
                 )  # fmt: skip
         return topics

@@ -1,4 +1,4 @@
-"""The ways for records with transforms or error handling."""
+"""The write paths for records with transforms or error handling."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraal.plugins.api import SinkTask
 
 @dataclass(frozen=True, slots=True)
 class TailByRecords:
-    """Processes a tail in this process. Implements `SinkWay`."""
+    """Processes a tail in this process. Implements `SinkWriter`."""
 
     task: SinkTask
     records: SinkRecords
@@ -44,7 +44,7 @@ class TailByRecords:
 
 @dataclass(frozen=True, slots=True)
 class BacklogByColumns:
-    """Transforms a backlog by columns. Implements `SinkWay`."""
+    """Transforms a backlog by columns. Implements `SinkWriter`."""
 
     task: SinkTask
     columns: SinkColumns
@@ -60,7 +60,7 @@ class BacklogByColumns:
 
 @dataclass(frozen=True, slots=True)
 class BacklogByRecords:
-    """Processes a backlog in Spark's Python workers. Implements `SinkWay`."""
+    """Processes a backlog in Spark's Python workers. Implements `SinkWriter`."""
 
     task: SinkTask
     records: SinkRecords

@@ -29,7 +29,7 @@ class Unreadable:
 
     @staticmethod
     def parse(error: BaseException) -> Unreadable | None:
-        """Return the record that caused the error of a job; None if it has another cause. Calls the JVM."""
+        """Return the record that caused the error of a job; None if the error has another cause. May call the JVM."""
         match = UNREADABLE.match(root_cause(error))
         if match is None:
             return None
@@ -37,7 +37,7 @@ class Unreadable:
         return Unreadable("key" if match["part"] == "key" else "value", partition, int(match["offset"]))
 
     def find_fault(self, steps: Steps, read_again: ReadRecords) -> Fault | None:
-        """Return the failure to convert the record; None if it cannot be read again, or can be converted."""
+        """Return why the record cannot be converted; None if it cannot be read again, or if the conversion succeeds."""
         try:
             coordinates = (self.partition.topic, self.partition.partition, self.offset)
             for raw in raw_records(read_again(self.partition, [self.offset]).select(list(COLUMNS))):

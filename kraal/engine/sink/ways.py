@@ -1,10 +1,10 @@
-"""The ways to write a batch of a sink, and the choice between them. The choice is pure.
+"""The write paths for a batch of a sink, and the choice between them. The choice is pure.
 
-A *tail* is a number of records that the consumer has fetched; a *backlog* is a range of offsets that Spark reads. A
+A *tail* consists of records that the consumer has fetched; a *backlog* is a range of offsets that Spark reads. A
 tail with a header whose name is not UTF-8 is treated as a backlog, because librdkafka's Python client cannot return
 such names.
 
-| way | class | transforms and converters run |
+| path | class | transforms and converters run |
 |---|---|---|
 | `DIRECT` | `direct.Direct` | not at all: the plugin accepts tables, with the bytes unchanged |
 | `TAIL` | `plain.Plain` | as columns, over an Arrow table |
@@ -43,8 +43,8 @@ class RecordPathRequired(Exception):
     """The batch requires the record path, and the plugin has received none of its records."""
 
 
-class Way(Enum):
-    """A way to write a batch; the value is its description in `kraal describe`."""
+class WritePath(Enum):
+    """A write path; the value is its description in `kraal describe`."""
 
     DIRECT = "read by the consumer, without a job"
     TAIL = "read by the consumer, converted by columns"
@@ -63,9 +63,9 @@ class SinkFacts:
     column_form: bool = False
     """Whether a batch of transformed records may have a column form."""
     direct: bool = False
-    """Whether few records can be passed to the plugin without Spark, as a table."""
+    """Whether a tail can be passed to the plugin as a table, without Spark."""
     can_wait: bool = False
-    """Whether to wait for records instead of polling: few require no job, and the config sets no poll interval."""
+    """Whether to wait for records instead of polling: a tail requires no job, and the config sets no poll interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,34 +74,37 @@ class ReadBatch:
 
     ranges: Ranges
     records: int
-    """The number of records; for a backlog the maximum, because a range may have gaps."""
+    """The number of records; for a backlog, an upper bound, because a range may have gaps."""
     table: pa.Table | None = None
     """The records of a tail; None if Spark must read the ranges."""
     is_tail: bool = False
-    """Whether the consumer has fetched the records; without a table, Spark reads them again."""
+    """Whether the consumer has fetched the records; Spark reads them again if `table` is None."""
 
 
-class SinkWay(Protocol):
-    """A way to write batches, for one run."""
+class SinkWriter(Protocol):
+    """Writes the batches of one run on one write path."""
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> Summary | None:
         """Write a batch through the plugin; return the outcomes of its records, or None if all were written.
 
-        Job thread. Raises RecordPathRequired, and the errors of the plugin, of records and of dead letters.
+        Must be called on a job thread. Raises RecordPathRequired, and the errors of the plugin, of records and of dead
+        letters.
         """
 
 
-def choose(task: SinkFacts, batch: ReadBatch, *, differs: bool = False) -> Choice[Way]:
-    """Choose the way to write a batch; `differs` is whether its records do not have the form of the sample."""
+def choose(task: SinkFacts, batch: ReadBatch, *, differs: bool = False) -> Choice[WritePath]:
+    """Choose the write path for a batch; `differs` is whether its records do not have the form of the sample."""
     if batch.table is not None:
         cause = "few records wait"
         if task.by_records is None:
-            return Choice(Way.DIRECT if task.direct else Way.TAIL, cause)
-        return Choice(Way.TAIL_BY_RECORDS, f"{cause}, {task.by_records}")
+            return Choice(WritePath.DIRECT if task.direct else WritePath.TAIL, cause)
+        return Choice(WritePath.TAIL_BY_RECORDS, f"{cause}, {task.by_records}")
     cause = "a header's name is not UTF-8" if batch.is_tail else "many records wait"
     if task.by_records is None:
-        return Choice(Way.BACKLOG, cause)
+        return Choice(WritePath.BACKLOG, cause)
     if task.column_form and not differs:
-        return Choice(Way.BACKLOG_BY_COLUMNS, f"{cause}, and their schema and transforms have a column form")
-    reason = "some have another form than the first one" if task.column_form else task.by_records
-    return Choice(Way.BACKLOG_BY_RECORDS, f"{cause}, {reason}")
+        return Choice(
+            WritePath.BACKLOG_BY_COLUMNS, f"{cause}, and their schema and transforms have a column form"
+        )
+    reason = "some of which differ in form from the first record" if task.column_form else task.by_records
+    return Choice(WritePath.BACKLOG_BY_RECORDS, f"{cause}, {reason}")

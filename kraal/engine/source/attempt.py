@@ -1,4 +1,4 @@
-"""The attempts to write one batch of a source: chooses the way, and evaluates the result."""
+"""The attempts to write one batch of a source: chooses the write path, and evaluates the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kraal.engine.lanes.rows import is_plain
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.refused import RefusalWatch
 from kraal.engine.source.too_large import explain_size_error
-from kraal.engine.source.ways import PolledBatch, SourceFacts, SourceWay, Way, choose
+from kraal.engine.source.ways import PolledBatch, SourceFacts, SourceWriter, WritePath, choose
 from kraal.engine.way import Choice
 
 log = logging.getLogger(__name__)
@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SourceAttempt:
-    """Writes one batch. A `JobLauncher`: each call chooses the way again, as the state of Spark may have changed."""
+    """Writes one batch. A `JobLauncher`: each call chooses the path again, as Spark's state may have changed."""
 
     parts: SourceParts
     facts: SourceFacts
-    ways: Mapping[Way, SourceWay]
+    writers: Mapping[WritePath, SourceWriter]
     refusals: RefusalWatch | None
     """Watches for refusals by brokers; None for transactions."""
     polled: PolledBatch
@@ -33,7 +33,7 @@ class SourceAttempt:
     """Whether the column form of the transforms has failed, so that the batch must take the record path."""
     _by_columns: bool = field(default=False, init=False)
     """Whether the batch is written in the column form of the transforms."""
-    _choice: Choice[Way] = field(init=False)
+    _choice: Choice[WritePath] = field(init=False)
     _done: Callable[[JobResult], None] = field(init=False)
 
     def __call__(self, done: Callable[[JobResult], None]) -> None:
@@ -44,16 +44,16 @@ class SourceAttempt:
         start_job(self._write, self._finish)
 
     def _write(self) -> None:
-        """Choose a way, and start writing the batch in this way."""
+        """Choose a write path, and start writing the batch on it."""
         if self.refusals is not None:
             self.refusals.begin()
         self._by_columns = False
         polled = self._prepare_batch()
         self._by_columns, self._choice = polled.by_columns, choose(self.facts, polled)
-        self.ways[self._choice.way].write(polled, self._finish)
+        self.writers[self._choice.write_path].write(polled, self._finish)
 
     def _prepare_batch(self) -> PolledBatch:
-        """Return the batch with its plan, and with the properties on which the choice of a way depends."""
+        """Return the batch with its plan, and with the properties on which the choice of a path depends."""
         parts, polled, table = self.parts, self.polled, self.polled.batch.table
         if table is None or self.facts.transactional:
             return polled
@@ -66,15 +66,15 @@ class SourceAttempt:
         polled = replace(polled, plan=plan, topic=polled.batch.topic)
         if not polled.is_small:
             return polled
-        plain = is_plain(table, plan)
-        passes_here = not plain and parts.worker_record_path(polled.batch) is not None
-        if not plain and not passes_here:  # do not start a lane that could not send the batch
+        has_plain_table = is_plain(table, plan)
+        passes_here = not has_plain_table and parts.worker_record_path(polled.batch) is not None
+        if not has_plain_table and not passes_here:  # do not start a lane that could not send the batch
             return polled
-        way = parts.choose_jobless_way(table.num_rows, polled.size)
-        return replace(polled, is_plain=plain, passes_here=passes_here, without_job=way)
+        jobless_path = parts.choose_jobless_path(table.num_rows, polled.size)
+        return replace(polled, is_plain=has_plain_table, passes_here=passes_here, without_job=jobless_path)
 
     def _finish(self, outcome: JobResult) -> None:
-        """Report the result, or repeat a batch whose column form has failed on the record path."""
+        """Report the result; if the column form of the transforms has failed, repeat the batch on the record path."""
         if isinstance(outcome, BatchDone):
             outcome = replace(outcome, way=str(self._choice))
         if self.refusals is not None:

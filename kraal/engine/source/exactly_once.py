@@ -1,8 +1,8 @@
 """The executor of source tasks with exactly-once delivery: writes the records and offsets of a batch in a transaction.
 
 Spark's Kafka sink does not support transactions. So the worker receives a batch as Arrow columns, after the same
-transforms and converters, and the task's own producer sends it: slower than with Spark, but atomically. An error aborts
-the transaction; if the batch was alone in it, the run repeats the batch, starting with the read.
+transforms and converters, and the task's transactional producer sends it, which is slower than Spark but atomic. An
+error aborts the transaction; if the transaction contains only one batch, the run reads and writes that batch again.
 
 With `transaction.boundary=interval`, a transaction contains all batches of the interval. It is committed before a pause
 or a stop, and also if no more data arrives. An error in such a transaction fails the task, because earlier batches
@@ -34,8 +34,8 @@ from kraal.engine.lanes.rows import as_bytes, is_plain, python_columns
 from kraal.engine.records.steps import merge_notes
 from kraal.engine.source.executor import SourceExecutor
 from kraal.engine.source.parts import MAY_CHANGE_RECORDS, SourceParts, discover_batch, make_frame
-from kraal.engine.source.placed_records import OFFSET, TrackedRecords
-from kraal.engine.source.ways import PolledBatch, SourceFacts, Way
+from kraal.engine.source.tracked_records import OFFSET, TrackedRecords
+from kraal.engine.source.ways import PolledBatch, SourceFacts, WritePath
 from kraal.plugins.api import RetriableError, SourceBatch
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ _FLUSH_MS: Final = "60000"
 class TransactionalSourceExecutor(SourceExecutor):
     """The executor of a source task with exactly-once delivery."""
 
-    _way: TransactionWay
+    _writer: TransactionWriter
 
     @property
     @override
@@ -71,8 +71,8 @@ class TransactionalSourceExecutor(SourceExecutor):
     @override
     def poll(self, *, requested: bool) -> JobLauncher | None:
         requested = requested and self._spec.may_read()
-        if self._transactions.is_open and (not requested or self._way.is_due):
-            return self._context.launch(self._way.end)
+        if self._transactions.is_open and (not requested or self._writer.is_due):
+            return self._context.launch(self._writer.end)
         return super().poll(requested=requested)
 
     @override
@@ -95,14 +95,16 @@ class TransactionalSourceExecutor(SourceExecutor):
     @override
     def _use(self, parts: SourceParts, by_records: str | None) -> None:
         length_s = interval_s(self._spec.connector_config, self._context.worker)
-        self._way = TransactionWay(parts, self._transactions, length_s, lambda: self._reads_continuously)
+        self._writer = TransactionWriter(
+            parts, self._transactions, length_s, lambda: self._reads_continuously
+        )
         self._parts = parts
         self._facts = SourceFacts(by_records=by_records, transactional=True)
-        self._ways = {Way.TRANSACTION: self._way}
+        self._writers = {WritePath.TRANSACTION: self._writer}
 
 
-class TransactionWay:
-    """Sends batches in transactions, and keeps the state of the open transaction. Implements `SourceWay`."""
+class TransactionWriter:
+    """Sends batches in transactions, and keeps the state of the open transaction. Implements `SourceWriter`."""
 
     def __init__(
         self,
@@ -111,12 +113,12 @@ class TransactionWay:
         interval_s: float | None,
         reads_continuously: Callable[[], bool],
     ) -> None:
-        """Create the way.
+        """Create a writer without an open transaction.
 
         Args:
             parts: the parts of the run.
             transactions: the transactional producer.
-            interval_s: the duration of a transaction; None for one batch.
+            interval_s: the duration of a transaction; None for one transaction per batch.
             reads_continuously: returns whether the plugin reads continuously.
         """
         self._parts = parts
@@ -137,7 +139,7 @@ class TransactionWay:
         self._parts.context.run(partial(self._write, polled), done)
 
     def end(self) -> JobResult:
-        """Commit the open transaction. Job thread."""
+        """Commit the open transaction. Must be called on a job thread."""
         began_s = time.monotonic()
         count = self._call(self._commit, can_retry=False)
         return BatchDone(
@@ -181,7 +183,7 @@ class TransactionWay:
         return "value" in table.column_names and is_plain(table, self._parts.plan(batch))
 
     def _read(self, batch: SourceBatch, spark: Spark) -> tuple[Rows, str | None]:
-        """Read, transform and convert a batch with Spark; return its rows, and the topic of rows without one."""
+        """Read, transform and convert a batch with Spark; return its rows, and the topic of rows without a topic."""
         from kraal.engine.source.spill import collect_rows  # noqa: PLC0415 - as above
 
         is_small = batch.table is not None
@@ -227,15 +229,15 @@ class TransactionWay:
         )
 
     def _write_batch(self, rows: Rows, topic: str | None, done: BatchDone, began_s: float) -> JobResult:
-        """Write a batch, and commit the transaction if it is due. The report has no offsets for the task to store."""
+        """Write a batch; commit the transaction if it is due. The report has no offsets: the commit stores them."""
         transactions = self._transactions
         is_continued = transactions.is_open
-        # A plugin that reads continuously assumes that each reported batch is committed.
+        # A plugin that reads continuously requires that each reported batch is committed.
         if not is_continued and self._interval_s is not None and not self._reads_continuously():
             self._due_s = time.monotonic() + self._interval_s
 
         def write() -> int | None:
-            for part in slices(rows.batches()):
+            for part in slice_batches(rows.batches()):
                 transactions.write(topic, python_columns(part), self._tracked.make_callbacks(part, topic))
             self._pending.update(done.offsets)
             if transactions.is_open and time.monotonic() < self._due_s:
@@ -265,7 +267,7 @@ class TransactionWay:
 
 
 def interval_s(connector: Mapping[str, str], worker: Mapping[str, str]) -> float | None:
-    """Return the duration of a transaction; None for one batch. Raises ValueError for unsupported boundaries."""
+    """Return the duration of a transaction; None for one per batch. Raises ValueError for unsupported boundaries."""
     boundary = parse_boundary(connector)
     if boundary == "poll":
         return None
@@ -279,7 +281,7 @@ def interval_s(connector: Mapping[str, str], worker: Mapping[str, str]) -> float
     raise ValueError(message)
 
 
-def slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def slice_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield slices of at most `MAX_SLICE_ROWS` rows."""
     for batch in batches:
         for start in range(0, batch.num_rows, MAX_SLICE_ROWS):

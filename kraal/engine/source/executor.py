@@ -1,6 +1,6 @@
-"""The executor of source tasks: polls the plugin for a batch, and chooses a way to write it.
+"""The executor of source tasks: polls the plugin for batches, and writes each batch on one of several write paths.
 
-`kraal.engine.source.ways` makes the choice. Each way is implemented in a separate module.
+`kraal.engine.source.ways` chooses the path. Each path is implemented in a separate module.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.refused import RefusalWatch
 from kraal.engine.source.table_types import with_kafka_types
 from kraal.engine.source.topics import SourceTopics, read_source_topics
-from kraal.engine.source.ways import PolledBatch, SourceFacts, SourceWay, Way
+from kraal.engine.source.ways import PolledBatch, SourceFacts, SourceWriter, WritePath
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.plugins.api import SourceTask
 
@@ -63,23 +63,23 @@ class SourceExecutor:
         self._dead_letters: DeadLetters | None = None
         self._parts: SourceParts | None = None
         self._facts = SourceFacts()
-        self._ways: Mapping[Way, SourceWay] = {}
+        self._writers: Mapping[WritePath, SourceWriter] = {}
         batches = context.batches(spec)
         task_interval_s = batches.poll_s or task_class.poll_interval_s
         self._idle = IdleInterval(context.pace, task_interval_s, context.poll_interval_s)
         self._linger_s = batches.linger_s
         self._last_batch_s = -math.inf
         """The time of the latest batch, in monotonic seconds."""
-        self._gathering = PausePolicy()
+        self._pause_policy = PausePolicy()
         self._cancelled = threading.Event()
         self._refusals: RefusalWatch | None = None
-        self._batches = 0
-        self._waiting: SourceAttempt | None = None
-        """A batch that must wait until the task may read again."""
+        self._batch_count = 0
+        self._held_attempt: SourceAttempt | None = None
+        """The attempt to write a batch that must wait until the task may read again."""
 
     @property
     def poll_interval_s(self) -> float:
-        """The interval between polls while there is no data: shorter soon after a batch, unless the plugin sets it."""
+        """The interval between polls while there is no data: shorter soon after a batch, unless the plugin sets one."""
         idle_s = self._idle.seconds
         if self._class.poll_interval_s is not None:
             return idle_s
@@ -88,7 +88,7 @@ class SourceExecutor:
     @property
     def pause_s(self) -> float:
         """The time from a batch to the next poll; after a small batch, it depends on the load of the worker."""
-        return self._context.pace.pause_s(self._linger_s) if self._gathering.should_pause else 0.0
+        return self._context.pace.pause_s(self._linger_s) if self._pause_policy.should_pause else 0.0
 
     @property
     def is_flowing(self) -> bool:
@@ -138,31 +138,31 @@ class SourceExecutor:
             return None
         if not (requested and self._spec.may_read()):
             return self._context.launch(self._suspend) if self._reads_continuously else None
-        if self._dead_letters is not None and not self._dead_letters.ready:
+        if self._dead_letters is not None and not self._dead_letters.is_ready:
             return self._context.launch(self._dead_letters.prepare)
-        attempt, self._waiting = self._waiting, None
+        attempt, self._held_attempt = self._held_attempt, None
         if attempt is not None:
             return attempt
         began_s = time.monotonic()
         batch = task.poll()
         if batch is None:
-            self._gathering.record_poll(None)
+            self._pause_policy.record_poll(None)
             return None
         batch = with_kafka_types(batch)
         self._last_batch_s = time.monotonic()
         poll_s = self._last_batch_s - began_s
-        self._batches += 1
+        self._batch_count += 1
         size = 0 if batch.table is None else batch.table.nbytes
-        polled = PolledBatch(batch=batch, number=self._batches, poll_s=poll_s, size=size)
-        self._gathering.record_poll(polled.rows, small=polled.is_small)
+        polled = PolledBatch(batch=batch, number=self._batch_count, poll_s=poll_s, size=size)
+        self._pause_policy.record_poll(polled.rows, is_small=polled.is_small)
         if polled.is_small:
             self._context.pace.count_batch(transaction=has_transaction_per_batch(self._spec))
         attempt = SourceAttempt(
-            parts=parts, facts=self._facts, ways=self._ways, refusals=self._refusals, polled=polled
+            parts=parts, facts=self._facts, writers=self._writers, refusals=self._refusals, polled=polled
         )
         if self._spec.may_read():
             return attempt
-        self._waiting = attempt
+        self._held_attempt = attempt
         return None
 
     def wait(self) -> None:
@@ -198,14 +198,14 @@ class SourceExecutor:
         return True
 
     def _use(self, parts: SourceParts, by_records: str | None) -> None:
-        """Create the ways of this run; `by_records` is why records are processed one by one, or None."""
+        """Create the writers of this run; `by_records` is why records are processed one by one, if they are."""
         self._parts = parts
         self._facts = SourceFacts(by_records=by_records)
-        queued = (Way.LANE, Way.WORKER_PRODUCER, Way.COALESCED)
-        self._ways = {
-            **{way: QueuedTable(parts, way) for way in queued},
-            Way.IN_WORKER: InWorker(parts, parts.worker_records),
-            Way.OWN_JOB: OwnJob(parts),
+        queued_paths = (WritePath.LANE, WritePath.WORKER_PRODUCER, WritePath.COALESCED)
+        self._writers = {
+            **{path: QueuedTable(parts, path) for path in queued_paths},
+            WritePath.IN_WORKER: InWorker(parts, parts.worker_records),
+            WritePath.OWN_JOB: OwnJob(parts),
         }
         client_id = client_options.producer_client_id(self._spec.task)
         self._refusals = RefusalWatch(self._spec, self._context, parts.limits, client_id, self._drop_batch)
@@ -213,7 +213,7 @@ class SourceExecutor:
     def _records(
         self, path: RecordPath, converters: Converters, topics: SourceTopics | None
     ) -> SourceRecords:
-        """Create the record path; with transforms and without error handling, it may have a column path."""
+        """Create the record path, which may have a column path if there are transforms but no error handling."""
         spec, steps = self._spec, path.steps
         dead_topic = None if path.dead_letters is None else path.dead_letters.topic.of_source(spec.task)
         columns = None
@@ -241,7 +241,7 @@ class SourceExecutor:
         return self._parts is not None and self._parts.cancel_pending()
 
     def _close_producers(self, client_id: str | None = None) -> None:
-        """Close the producers with this client id (default: that of the task), or with the client id of the config."""
+        """Close the producers with the configured client id, or with `client_id` (default: that of the task)."""
         default = client_id or client_options.producer_client_id(self._spec.task)
         worker, connector = self._context.worker, self._spec.connector_config
         self._context.producers.close(client_options.choose_client_id(worker, connector, default))

@@ -1,4 +1,4 @@
-"""The way for small tables whose records are processed one by one, in this process."""
+"""The write path for small tables whose records are processed one by one in this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kraal.engine.source.ways import PolledBatch
 
 @dataclass(frozen=True, slots=True)
 class InWorker:
-    """Transforms and converts a table on a job thread, and queues the resulting rows. Implements `SourceWay`."""
+    """Transforms and converts a table on a job thread, and queues the resulting rows. Implements `SourceWriter`."""
 
     parts: SourceParts
     records: SourceRecords
@@ -38,7 +38,7 @@ class InWorker:
         if not rows.num_rows:
             done(run_job(finish))
             return
-        parts.limits.ensure(rows["topic"].unique().to_pylist(), exist=parts.topics is not None)
+        parts.limits.ensure(rows["topic"].unique().to_pylist(), should_exist=parts.topics is not None)
         plan = records.plan(parts.options(client_options.SHARED_CLIENT))
         pending = PendingBatch(
             task=parts.spec.task,
@@ -49,4 +49,4 @@ class InWorker:
             size=rows.nbytes,
             done=lambda outcome: done(run_job(finish) if isinstance(outcome, BatchDone) else outcome),
         )
-        parts.send(pending, parts.choose_jobless_way(rows.num_rows, rows.nbytes))
+        parts.send(pending, parts.choose_jobless_path(rows.num_rows, rows.nbytes))

@@ -1,4 +1,4 @@
-"""The way for batches that Spark reads, and for large tables: one Spark job for the batch."""
+"""The write path for batches that Spark reads, and for large tables: one Spark job per batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OwnJob:
-    """Reads, transforms, converts and writes a batch as one Spark job. Implements `SourceWay`."""
+    """Reads, transforms, converts and writes a batch as one Spark job. Implements `SourceWriter`."""
 
     parts: SourceParts
 
@@ -88,7 +88,7 @@ class OwnJob:
                 topics = collect_topics(frame, batch.topic)
                 if parts.topics is not None:
                     parts.topics.ensure(topics)
-                parts.limits.ensure(topics, exist=parts.topics is not None)
+                parts.limits.ensure(topics, should_exist=parts.topics is not None)
             plan = replace(parts.plan(batch), options=parts.options(client_id), tracker=tracker)
             return write(frame, plan, batch.topic)
         parts.limits.ensure([batch.topic])

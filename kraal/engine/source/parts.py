@@ -1,4 +1,4 @@
-"""The parts of a run that the ways to write a source's batches share."""
+"""The parts of a source task's run that all write paths share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kraal.engine.session.jobs import JobGroup
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.table_types import with_kafka_types
 from kraal.engine.source.topics import SourceTopics
-from kraal.engine.source.ways import Way
+from kraal.engine.source.ways import WritePath
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import SourceBatch
 
@@ -60,19 +60,20 @@ class SourceParts:
     _uses_producers: bool = False
     """Whether a batch was sent without a job."""
 
-    def send(self, batch: PendingBatch, way: Way | None) -> None:
-        """Queue a small batch for the lane or a producer in the worker, else for a job shared with other tasks.
+    def send(self, batch: PendingBatch, write_path: WritePath | None) -> None:
+        """Queue a small batch for the lane, for a producer in the worker, or for a job shared with other tasks.
 
-        An empty batch for the lane or a producer completes at once, because these report results only for records.
+        An empty batch for the lane or a producer completes at once, because both report results only for records.
         """
-        if not batch.table.num_rows and way in {Way.LANE, Way.WORKER_PRODUCER}:
+        if not batch.table.num_rows and write_path in {WritePath.LANE, WritePath.WORKER_PRODUCER}:
             batch.done(batch.result())
             return
         self.pending = batch
-        if way is Way.LANE:
-            batch.carrier, batch.producer = self.context.lanes, self.lane_configs()
-        elif way is Way.WORKER_PRODUCER:
-            batch.carrier, batch.producer = self.context.worker_producers, self.worker_producer_configs()
+        if write_path is WritePath.LANE:
+            batch.carrier, batch.producer_configs = self.context.lanes, self.lane_configs()
+        elif write_path is WritePath.WORKER_PRODUCER:
+            batch.carrier = self.context.worker_producers
+            batch.producer_configs = self.worker_producer_configs()
         if batch.carrier is None:
             self.context.coalescer.put(batch)
         else:
@@ -81,12 +82,14 @@ class SourceParts:
         if self.group.is_cancelled:  # the run was cancelled while the batch was being prepared
             self.cancel_pending()
 
-    def choose_jobless_way(self, rows: int, size: int) -> Way | None:
-        """Return the way to send a plain table of `rows` records and `size` bytes without a job now, or None."""
-        if self.context.lanes.accepts(rows, size):
-            return Way.LANE
-        is_accepted = self.context.worker_producers.accepts(rows, size)
-        return Way.WORKER_PRODUCER if is_accepted and self.worker_producer_configs() is not None else None
+    def choose_jobless_path(self, row_count: int, size: int) -> WritePath | None:
+        """Return the path on which a plain table of this size can be sent without a job now; None if there is none."""
+        if self.context.lanes.accepts(row_count, size):
+            return WritePath.LANE
+        is_accepted = self.context.worker_producers.accepts(row_count, size)
+        return (
+            WritePath.WORKER_PRODUCER if is_accepted and self.worker_producer_configs() is not None else None
+        )
 
     def worker_record_path(self, batch: SourceBatch) -> SourceRecords | None:
         """Return the record path for a batch that this process can convert; None if Spark must convert it."""
@@ -111,13 +114,13 @@ class SourceParts:
             self.context.worker_producers.release_producers(self.group)
 
     def lane_configs(self) -> Mapping[str, str]:
-        """Return the configs of a lane's producer, whose batches do not exceed the limits of the topics seen so far."""
+        """Return the configs of a lane's producer, with a `batch.size` within the limits of the topics seen so far."""
         if self.lane is None:
             self.lane = client_options.lane_configs(self.context.worker, self.spec.connector_config)
         return self.limits.cap_batch_size(self.lane, BATCH_SIZE)
 
     def worker_producer_configs(self) -> Mapping[str, str] | None:
-        """Return the settings of a producer in the worker, or None if librdkafka does not support the config."""
+        """Return the settings of a producer in the worker; None if librdkafka does not support the config."""
         if not self._has_worker_producer:
             self._has_worker_producer = True
             self._worker_producer = client_options.worker_producer_configs(
@@ -136,7 +139,7 @@ class SourceParts:
         )
 
     def options(self, client_id: str) -> Mapping[str, str]:
-        """Return producer options, whose batches do not exceed the limits of the topics seen so far."""
+        """Return producer options with a `batch.size` that does not exceed the limits of the topics seen so far."""
         if client_id not in self.options_by_client:
             worker, connector = self.context.worker, self.spec.connector_config
             self.options_by_client[client_id] = client_options.producer_options(worker, connector, client_id)
@@ -148,20 +151,20 @@ class SourceParts:
         return not is_new and not self.limits.unseen(names)
 
     def ensure_topics(self, names: Sequence[str | None]) -> None:
-        """Create missing topics, and look up limits. Job thread. Raises TopicLookupCancelled and errors of topics."""
+        """Create missing topics and look up limits, on a job thread. Raises TopicLookupCancelled and topic errors."""
         if self.topics is not None:
             self.topics.ensure(self.topics.unseen(names))
-        self.limits.ensure(names, exist=self.topics is not None)
+        self.limits.ensure(names, should_exist=self.topics is not None)
         if self.cancelled.is_set():
             raise TopicLookupCancelled
 
 
 def discover_batch(batch: SourceBatch, spark: SparkSession) -> SourceBatch | None:
-    """Return the batch, or the one that its `discover` function finds; None if there is no data. Job thread.
+    """Return `batch`, or the batch that its `discover` function returns; None if there is no data.
 
-    Raises ValueError, like `with_kafka_types`.
+    Must be called on a job thread. Raises ValueError, like `with_kafka_types`.
     """
-    if batch.discover is None:  # its table was cast after the poll
+    if batch.discover is None:  # the table of this batch was cast after the poll
         return batch
     discovered = batch.discover(spark)
     return None if discovered is None else with_kafka_types(discovered)

@@ -1,4 +1,4 @@
-"""The way for tables that are sent unchanged, or written by columns in a job shared with other tasks."""
+"""The write paths for tables that are sent unchanged, or written by columns in a job shared with other tasks."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kraal.engine.executor import JobResult, start_job
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.topics import list_topics
-from kraal.engine.source.ways import PolledBatch, Way
+from kraal.engine.source.ways import PolledBatch, WritePath
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedTable:
-    """Queues a table for the lane, for a producer in the worker, or for a shared job. Implements `SourceWay`."""
+    """Queues a table for the lane, for a producer in the worker, or for a shared job. Implements `SourceWriter`."""
 
     parts: SourceParts
-    way: Way
+    write_path: WritePath
 
     def write(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
-        """Queue the table; for new topics, first create missing ones and look up their limits on a job thread."""
+        """Queue the table; if it has new topics, first create missing topics and look up limits, on a job thread."""
         parts, names = self.parts, list(list_topics(polled.batch, polled.topic))
         if parts.has_seen_topics(names):
             self._put(polled, done)
@@ -37,7 +37,7 @@ class QueuedTable:
 
     def _put(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
         parts, plan, batch = self.parts, polled.plan, polled.batch
-        assert plan is not None  # noqa: S101 - this way is chosen only for batches with a plan
+        assert plan is not None  # noqa: S101 - this path is chosen only for batches with a plan
         pending = PendingBatch(
             task=parts.spec.task,
             table=batch.table,
@@ -48,4 +48,4 @@ class QueuedTable:
             poll_s=polled.poll_s,
             size=polled.size,
         )
-        parts.send(pending, self.way)
+        parts.send(pending, self.write_path)

@@ -1,9 +1,9 @@
 """The record path for batches of a source task.
 
-The worker processes a small batch itself, on a job thread, and its rows are then coalesced with those of other tasks;
-Spark's Python workers process a larger one, in the job that writes it. In both cases, offsets are stored for the whole
-batch, including skipped records. If all transforms have a column form, a batch that is not tiny takes the column path
-instead (`kraal.engine.columns.source`), and is repeated here if a row may be treated differently there.
+The worker processes a small batch on a job thread, and coalesces the resulting rows with rows of other tasks. Spark's
+Python workers process a larger batch, in the job that writes it. In both cases, offsets are stored for the whole batch,
+including skipped records. If all transforms have a column form, a batch that is not tiny takes the column path instead
+(`kraal.engine.columns.source`). It is repeated on the record path if the results for one of its rows may differ.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SourceRecords:
         return batch.table is not None and batch.table.num_rows <= MAX_WORKER_ROWS
 
     def table_plan(self, batch: SourceBatch) -> tuple[WritePlan, str | None] | None:
-        """Return the column plan for a table, and its topic; None if the table must take the record path."""
+        """Return the column plan and the topic for a table; None if the table must take the record path."""
         table = batch.table
         if self.columns is None or table is None or table.num_rows < MIN_COLUMN_ROWS:
             return None
@@ -71,7 +71,7 @@ class SourceRecords:
     def write_columns(
         self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]
     ) -> tuple[int, frozenset[TopicName]] | None:
-        """Write a DataFrame by columns; return None if it must take the record path, even if it was partly written."""
+        """Write a DataFrame by columns; return None if the record path must write it, even if it is partly written."""
         column_plan = self._column_plan(batch, frame.columns)
         if column_plan is None:
             return None
@@ -86,7 +86,7 @@ class SourceRecords:
             return None
 
     def column_frame(self, frame: DataFrame, batch: SourceBatch) -> tuple[DataFrame, str | None] | None:
-        """Return the DataFrame transformed by columns, and its topic; None if it must take the record path.
+        """Return the DataFrame transformed by columns, and the topic; None if it must take the record path.
 
         A job over the result may fail with `needs_record_path`.
         """

@@ -22,14 +22,14 @@ from kraal.plugins.api import RetriableError
 log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S: Final = 5.0
-"""A batch that is in progress at two consecutive checks is examined."""
+"""Interval between checks. A batch that is in progress at two consecutive checks is examined."""
 REPORT_INTERVAL_S: Final = 60.0
-MAX_SPLIT_REFUSALS: Final = 20
-"""If a check finds at least this many new refusals, splitting batches has had no effect."""
+MIN_SPLIT_REFUSALS: Final = 20
+"""Minimum number of new refusals between two checks that shows that the producer splits batches without effect."""
 
 
 class RefusalWatch:
-    """Watches the refusals for one run, which has one job at a time. Thread-safe."""
+    """Watches for refusals during the jobs of one run, which has one job at a time. Thread-safe."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class RefusalWatch:
         client_id: str,
         interrupt: Callable[[], None],
     ) -> None:
-        """Create a watch; `client_id` is that of the task's producer, and `interrupt` cancels the running job."""
+        """Create a watch; `client_id` identifies the task's producer, and `interrupt` cancels the running job."""
         self._spec = spec
         self._context = context
         self._limits = limits
@@ -48,10 +48,10 @@ class RefusalWatch:
         self._job = 0
         """The number of the running job, or 0."""
         self._jobs = 0
-        self._checked = 0
+        self._checked_job = 0
         """The number of the job that was running at the latest check, or 0."""
         self._is_scheduled = False
-        """Whether a check is scheduled: one for all jobs of its interval."""
+        """Whether a check is scheduled; there is one check per interval for all jobs."""
         self._interrupt_reason: str | None = None
         """Why the running job was interrupted."""
         self._counts: dict[str, int] = {}
@@ -78,10 +78,10 @@ class RefusalWatch:
 
     def _check(self) -> None:
         self._is_scheduled = False
-        job, earlier, self._checked = self._job, self._checked, self._job
+        job, previous_job, self._checked_job = self._job, self._checked_job, self._job
         if job:
             self._check_later()
-            if job == earlier:
+            if job == previous_job:
                 self._context.producers.report_refusals(partial(self._report, job))
 
     def _report(self, job: int, refusals: Sequence[Refusal]) -> None:
@@ -96,7 +96,7 @@ class RefusalWatch:
             if new_count and not refusal.is_too_large:
                 self._spec.working(busy=True, failure=text)  # the reported cause if the task stalls
                 self._warn(text)
-            elif new_count >= MAX_SPLIT_REFUSALS and self._interrupt_reason is None:
+            elif new_count >= MIN_SPLIT_REFUSALS and self._interrupt_reason is None:
                 limit = self._limits.lower_limit(refusal.topic)
                 self._interrupt_reason = f"{text}; trying batches of {limit} bytes"
                 self._interrupt()

@@ -41,9 +41,9 @@ class Rows:
 
     count: int
     topics: frozenset[str]
-    """The values of a column `topic`."""
+    """The distinct values of the column `topic`, if any."""
     notes: list[str | None]
-    """The values of a column `note`; the rows with a note are not records, and are dropped."""
+    """The values of the column `note`, if any; rows with a note are not records, and are dropped."""
     table: pa.Table | None = None
     paths: list[str] = field(default_factory=list)
     directory: Path | None = None
@@ -69,7 +69,10 @@ def to_rows(table: pa.Table) -> Rows:
 
 
 def collect_rows(frame: DataFrame, scratch: str | None) -> Rows:
-    """Compute the rows of a DataFrame with Spark. Job thread. `scratch` is None if executors are on other machines."""
+    """Compute the rows of a DataFrame with Spark. Must be called on a job thread.
+
+    `scratch` is None if executors are on other machines.
+    """
     if scratch is None:
         return to_rows(frame.toArrow())
     directory = Path(scratch) / "spool" / uuid.uuid4().hex

@@ -1,8 +1,8 @@
 """Casts the columns `topic`, `partition` and `headers` of a plugin's tables to common types.
 
 Arrow has several types for the same values: pandas and Polars return text as `large_string` and numbers as `int64`.
-Tables of many tasks are sent together, so each table is cast when its plugin returns it, and an error fails only that
-task.
+Tables of many tasks are sent together, so each table is cast as soon as the plugin returns it, and an error fails only
+that plugin's task.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ def with_kafka_types(batch: SourceBatch) -> SourceBatch:
         index = table.schema.get_field_index(name)
         if index < 0 or table.schema.field(index).type == target:
             continue
-        kind = table.schema.field(index).type
-        if not types.is_null(kind) and not accepts(kind):
-            message = f"Invalid type {kind} of column '{name}' in a source's table; expected {expected}."
+        arrow_type = table.schema.field(index).type
+        if not types.is_null(arrow_type) and not accepts(arrow_type):
+            message = (
+                f"Invalid type {arrow_type} of column '{name}' in a source's table; expected {expected}."
+            )
             raise ValueError(message)
         try:
             column = table.column(index).cast(target)
@@ -41,30 +43,32 @@ def with_kafka_types(batch: SourceBatch) -> SourceBatch:
             message = f"Invalid value in column '{name}' of a source's table: {error}; expected {expected}."
             raise ValueError(message) from error
         table = table.set_column(index, pa.field(name, target), column)
-    if "headers" in table.column_names and _keys(table["headers"]).null_count:
+    if "headers" in table.column_names and _header_keys(table["headers"]).null_count:
         message = "Invalid value in column 'headers' of a source's table: the key null; expected text."
         raise ValueError(message)
     return batch if table is batch.table else replace(batch, table=table)
 
 
-def _keys(headers: pa.ChunkedArray) -> pa.ChunkedArray:
+def _header_keys(headers: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.struct_field(pc.list_flatten(headers), "key")
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    kind = _value_type(kind)
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+def _is_text(arrow_type: pa.DataType) -> bool:
+    arrow_type = _value_type(arrow_type)
+    return bool(
+        types.is_string(arrow_type) or types.is_large_string(arrow_type) or types.is_string_view(arrow_type)
+    )
 
 
-def _is_integer(kind: pa.DataType) -> bool:
-    return bool(types.is_integer(_value_type(kind)))
+def _is_integer(arrow_type: pa.DataType) -> bool:
+    return bool(types.is_integer(_value_type(arrow_type)))
 
 
-def _are_headers(kind: pa.DataType) -> bool:
-    if types.is_map(kind):
-        key, value = kind.key_type, kind.item_type
-    elif _is_list(kind) and types.is_struct(kind.value_type):
-        fields = {field.name: field.type for field in kind.value_type}
+def _are_headers(arrow_type: pa.DataType) -> bool:
+    if types.is_map(arrow_type):
+        key, value = arrow_type.key_type, arrow_type.item_type
+    elif _is_list(arrow_type) and types.is_struct(arrow_type.value_type):
+        fields = {field.name: field.type for field in arrow_type.value_type}
         if fields.keys() != {"key", "value"}:
             return False
         key, value = fields["key"], fields["value"]
@@ -73,17 +77,21 @@ def _are_headers(kind: pa.DataType) -> bool:
     return _is_text(key) and (_is_bytes(value) or _is_text(value) or types.is_null(value))
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
+def _is_bytes(arrow_type: pa.DataType) -> bool:
+    return bool(
+        types.is_binary(arrow_type) or types.is_large_binary(arrow_type) or types.is_binary_view(arrow_type)
+    )
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    return bool(is_list or types.is_list_view(kind) or types.is_large_list_view(kind))
+def _is_list(arrow_type: pa.DataType) -> bool:
+    is_list = (
+        types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type)
+    )
+    return bool(is_list or types.is_list_view(arrow_type) or types.is_large_list_view(arrow_type))
 
 
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if types.is_dictionary(kind) else kind
+def _value_type(arrow_type: pa.DataType) -> pa.DataType:
+    return arrow_type.value_type if types.is_dictionary(arrow_type) else arrow_type
 
 
 _COLUMNS: Final[dict[str, tuple[pa.DataType, Callable[[pa.DataType], bool], str]]] = {

@@ -29,7 +29,7 @@ class RecordTooLargeException(Exception):
 def explain_size_error(
     error: BaseException, topic: str | None, limits: Mapping[str, int], table: pa.Table | None
 ) -> BaseException:
-    """Return an error with advice if `error` is about the size of a record, otherwise `error`. May call the JVM.
+    """Return an error with advice if `error` is about the size of a record; otherwise return `error`. May call the JVM.
 
     Args:
         error: the error of a batch.
@@ -54,14 +54,14 @@ def explain_size_error(
 
 
 def max_record_size(table: pa.Table) -> int | None:
-    """Return the size of the largest key and value in bytes; None if their types are not string or binary."""
+    """Return the size in bytes of the largest record (key and value); None if a type is neither string nor binary."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
     from pyarrow import compute  # noqa: PLC0415 - as above
 
     sizes = []
     for name in {"key", "value"} & set(table.column_names):
-        kind = table.schema.field(name).type
-        if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        column_type = table.schema.field(name).type
+        if not (pa.types.is_string(column_type) or pa.types.is_binary(column_type)):
             return None
         sizes.append(compute.fill_null(compute.binary_length(table[name]), 0))
     if not sizes or not table.num_rows:

@@ -1,9 +1,9 @@
 """Looks up the topics of a source task's records before the first record is sent, and creates missing ones.
 
 A run caches the topics that it has seen, like Java's task; only other topics require a request. If the topics are known
-before a job starts, a job thread ensures that they exist (`SourceTopics.ensure`). If a transform sets them in Spark's
-Python workers, the workers create missing topics before they yield the records (`SourcePass`), which avoids a second
-pass over the records.
+before a job starts, a job thread ensures that they exist (`SourceTopics.ensure`). If a transform sets the topics in
+Spark's Python workers, the workers create missing topics before they yield the records (`SourcePass`), which avoids a
+second pass over the records.
 Source: AbstractWorkerSourceTask.maybeCreateTopic, TopicAdmin.describeTopics, createOrFindTopics (Kafka 4.4.0); KIP-158.
 """
 
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 _REQUEST_TIMEOUT_S: Final = 30.0
 _POLL_INTERVAL_S: Final = 0.2
-_UNSUPPORTED: Final = frozenset({ck.KafkaError.UNSUPPORTED_VERSION, ck.KafkaError._UNSUPPORTED_FEATURE})  # noqa: SLF001 - librdkafka's local errors have this prefix
+_UNSUPPORTED_CODES: Final = frozenset({ck.KafkaError.UNSUPPORTED_VERSION, ck.KafkaError._UNSUPPORTED_FEATURE})  # noqa: SLF001 - librdkafka's local errors have this prefix
 _TIMEOUT_CODES: Final = RETRIABLE | {ck.KafkaError._DESTROY}  # noqa: SLF001
 """Errors that Java's client retries until its timeout."""
 
@@ -92,13 +92,13 @@ class TopicCreator:
 
 @dataclass(slots=True)
 class SourceTopics:
-    """The topics that one run has seen. One thread at a time."""
+    """The topics that one run has seen. Not thread-safe."""
 
     creator: TopicCreator
     _seen: set[str] = field(default_factory=set)
 
     def unseen(self, names: Iterable[str | None]) -> list[str]:
-        """Return the topics that were not seen yet, sorted."""
+        """Return the topics that the run has not seen yet, sorted."""
         return sorted({name for name in names if name} - self._seen)
 
     def ensure(self, names: Iterable[str | None]) -> None:
@@ -112,7 +112,7 @@ class SourceTopics:
         self._seen.update(names)
 
     def gate(self) -> TopicGate:
-        """Return the gate for a pass, which can be sent to Spark's Python workers."""
+        """Return an object that creates missing topics during a pass."""
         return TopicGate(self.creator, frozenset(self._seen))
 
 
@@ -124,7 +124,7 @@ class TopicGate:
     seen: frozenset[str]
 
     def begin_pass(self) -> Ensure:
-        """Return a function that creates missing topics during one pass, and looks up each topic once."""
+        """See Gate."""
         return SourceTopics(self.creator, set(self.seen)).ensure
 
 
@@ -134,7 +134,7 @@ class KafkaCluster:
 
     settings: Mapping[str, Any] = field(repr=False)
     cancelled: threading.Event | None = None
-    """Aborts a wait; None in other processes, whose jobs Spark cancels."""
+    """Aborts a wait for a response; None in other processes, whose jobs Spark cancels."""
 
     @property
     def brokers(self) -> str:
@@ -150,7 +150,7 @@ class KafkaCluster:
     def create(self, topics: Collection[NewTopic]) -> Mapping[str, ck.KafkaError | None]:
         """See Cluster."""
         admin: Any = AdminClient(dict(self.settings))
-        new = [
+        new_topics = [
             ClientTopic(
                 topic.name,
                 num_partitions=topic.partitions,
@@ -160,7 +160,9 @@ class KafkaCluster:
             for topic in topics
         ]
         return self._errors(
-            admin.create_topics(new, operation_timeout=_REQUEST_TIMEOUT_S, request_timeout=_REQUEST_TIMEOUT_S)
+            admin.create_topics(
+                new_topics, operation_timeout=_REQUEST_TIMEOUT_S, request_timeout=_REQUEST_TIMEOUT_S
+            )
         )
 
     @override
@@ -194,7 +196,7 @@ class KafkaCluster:
 def read_source_topics(
     task: TaskId, worker: Mapping[str, str], connector: Mapping[str, str], cancelled: threading.Event
 ) -> SourceTopics | None:
-    """Return a run's topics, or None if Kraal creates no topics for it. Connects on first use. Raises ConfigInvalid."""
+    """Return a run's topics; None if Kraal creates no topics for it. Connects on first use. Raises ConfigInvalid."""
     rules = read_enabled_rules(worker, connector)
     if rules is None:
         return None
@@ -207,7 +209,7 @@ def _describe_failure(name: str, error: Any, brokers: str) -> Exception:
     code = error.code()
     if code in NOT_AUTHORIZED:
         return TopicFailed(f"Not authorized to describe topic(s) '{name}' on the brokers {brokers}")
-    if code in _UNSUPPORTED:
+    if code in _UNSUPPORTED_CODES:
         return TopicFailed(
             f"Unable to describe topic(s) '{name}' since the brokers at {brokers} do not support the "
             "DescribeTopics API."
@@ -223,7 +225,7 @@ def _create_failure(topic: NewTopic, error: Any) -> Exception:
     Kraal retries where Java fails the task because of a timeout (docs/compat.md).
     """
     code, name = error.code(), topic.name
-    if code in NOT_AUTHORIZED or code in _UNSUPPORTED:
+    if code in NOT_AUTHORIZED or code in _UNSUPPORTED_CODES:
         return TopicFailed(
             f"Task failed to create new topic {topic}. Ensure that the task is authorized to create topics or that "
             "the topic exists and restart the task"
@@ -240,7 +242,7 @@ def _create_failure(topic: NewTopic, error: Any) -> Exception:
 
 
 def list_topics(batch: SourceBatch, topic: str | None) -> Sequence[str | None]:
-    """Return the topics of a small batch: `topic`, or if it is None, those of the records."""
+    """Return the topics of a small batch: `topic`, or the topics of the records if `topic` is None."""
     if batch.table is None or not batch.table.num_rows:
         return []
     if topic is not None:
@@ -250,7 +252,10 @@ def list_topics(batch: SourceBatch, topic: str | None) -> Sequence[str | None]:
 
 
 def collect_topics(frame: DataFrame, topic: str | None) -> Sequence[str | None]:
-    """Return the topics of a DataFrame: `topic`, or if it is None, those of the records, which requires a job."""
+    """Return the topics of a DataFrame: `topic`, or if `topic` is None, the topics of the records.
+
+    Runs a job in the latter case.
+    """
     if topic is not None:
         return [topic]
     return [row[0] for row in frame.select("topic").distinct().collect()]

@@ -46,7 +46,7 @@ class PartitionProgress:
 
 
 class DeliveryTracker:
-    """Tracks one query by its name. For job threads; each method calls the JVM."""
+    """Tracks the deliveries of one query. For job threads; each method calls the JVM."""
 
     def __init__(self, spark: SparkSession, run: str) -> None:
         """Load the interceptor's class into the JVM."""

@@ -1,4 +1,4 @@
-"""A streaming query that offers its batches one by one: each once the previous one is written and its offset is stored.
+"""A streaming query that offers a batch only after the previous batch is written and its offset is stored.
 
     Spark's thread      plan batch 7 ──► offer ───────── waits ─────────► record batch 7 as done, plan batch 8 …
     the task's job                        └─► batch: read, write to Kafka     ▲

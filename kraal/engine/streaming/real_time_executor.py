@@ -26,7 +26,7 @@ from kraal.engine.kafka_io.message_limits import BATCH_SIZE, MessageLimits, make
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.record_path import record_path
 from kraal.engine.session.jobs import JobGroup
-from kraal.engine.session.own_session import sibling
+from kraal.engine.session.own_session import clone_session
 from kraal.engine.session.slots import SlotReservation, Slots, count_slots
 from kraal.engine.source.refused import RefusalWatch
 from kraal.engine.source.topics import SourceTopics, read_source_topics
@@ -39,13 +39,13 @@ log = logging.getLogger(__name__)
 
 _CHECK_INTERVAL_S: Final = 0.25
 _STORE_INTERVAL_S: Final = 1.0
-"""Interval at which offsets are stored while records flow. After a kill, the records since then are repeated."""
+"""Interval at which offsets are stored while records flow. After a kill, records since the last store are repeated."""
 _RETRIABLE: Final = re.compile(
     r"kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|LeaderNotAvailable|"
     r"OffsetOutOfRange|UnknownTopicOrPartition)Exception"
 )
 """Errors that a new query may resolve: unavailable brokers, missing records."""
-_SETTINGS: Final = {"linger.ms": "0"}
+_PRODUCER_SETTINGS: Final = {"linger.ms": "0"}
 
 
 class RealTimeUnsupported(Exception):
@@ -125,7 +125,7 @@ class StreamExecutor:
         return self._version
 
     def poll(self, *, requested: bool) -> JobLauncher | None:
-        """Return the job that starts the query, checks a running one when due, or ends it."""
+        """Return the job that starts the query, checks a running query if a check is due, or ends the query."""
         if not (requested and self._spec.may_read()):
             return self._context.launch(self._end_query) if self.is_flowing else None
         if self.is_flowing and time.monotonic() < self._check_due_s:
@@ -161,7 +161,7 @@ class StreamExecutor:
         return False
 
     def _start_or_check(self) -> JobResult:
-        """Start the query, or report the records of the running one. Raises the error that terminated it."""
+        """Start the query, or report the records of the running query. Raises the error that terminated the query."""
         query = self._query
         if query is None:
             self._start()
@@ -171,7 +171,7 @@ class StreamExecutor:
         if not has_ended and time.monotonic() < self._reported_s + _STORE_INTERVAL_S:
             return None
         progress = query.new_progress()
-        self._watch(writes=query.has_unacknowledged)
+        self._watch(is_writing=query.has_unacknowledged)
         if progress is not None:
             return self._make_report(progress)
         if has_ended:
@@ -199,7 +199,7 @@ class StreamExecutor:
                 self._topics.ensure(sorted(stream.topics))
             client_id = client_options.producer_client_id(self._spec.task)
             worker, config = self._context.worker, self._spec.connector_config
-            options = client_options.producer_options(worker, config, client_id, _SETTINGS)
+            options = client_options.producer_options(worker, config, client_id, _PRODUCER_SETTINGS)
             limits.ensure(stream.topics)
             plan = WritePlan(
                 converters=converters,
@@ -211,16 +211,18 @@ class StreamExecutor:
             self._refusals = RefusalWatch(
                 self._spec, self._context, limits, client_id, self._end_refused_query
             )
-            self._query = StreamQuery(sibling(spark.session), stream, plan, scratch, str(self._spec.task))
+            self._query = StreamQuery(
+                clone_session(spark.session), stream, plan, scratch, str(self._spec.task)
+            )
         self._reported_s = time.monotonic()
         if self._cancelled.is_set():  # the run was cancelled while the query started
             self._query.cancel()
 
-    def _watch(self, *, writes: bool) -> None:
+    def _watch(self, *, is_writing: bool) -> None:
         """Watch for refusals while records are in flight."""
-        if self._refusals is not None and writes != self._is_watched:
-            self._is_watched = writes
-            if writes:
+        if self._refusals is not None and is_writing != self._is_watched:
+            self._is_watched = is_writing
+            if is_writing:
                 self._refusals.begin()
             else:
                 self._refusals.end(None)
@@ -254,14 +256,14 @@ class StreamExecutor:
         )
 
     def _free_slots(self) -> None:
-        slots, self._reservation = self._reservation, None
-        if slots is not None:
-            self._slots.release(slots)
+        reservation, self._reservation = self._reservation, None
+        if reservation is not None:
+            self._slots.release(reservation)
 
     def _remove_query(self) -> None:
         """Remove a query that has ended; the next query sends its unacknowledged records again."""
         query, self._query = self._query, None
-        self._watch(writes=False)
+        self._watch(is_writing=False)
         if query is not None:
             query.clean_up()
             worker, connector = self._context.worker, self._spec.connector_config

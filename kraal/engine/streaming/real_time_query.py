@@ -1,7 +1,7 @@
-"""One streaming query in real-time mode: start, progress, stop. For job threads, one at a time.
+"""Starts, tracks and stops one streaming query in real-time mode. Must be used on one job thread at a time.
 
-The checkpoint is a directory of the worker that is removed with the query, because the position is in Connect's offset
-store. The query's `DeliveryTracker` tracks written records independently of Spark's batches.
+The checkpoint is a directory on the worker that is removed with the query, because the position is stored in Connect's
+offset store. The query's `DeliveryTracker` tracks written records independently of Spark's batches.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 CHECKPOINTS: Final = "streams"
-"""The subdirectory of the scratch directory for checkpoints; files in it at startup belong to a killed worker."""
+"""The subdirectory of the scratch directory for checkpoints. Files in it at startup were left by a killed worker."""
 _DRAIN_TIMEOUT_S: Final = 3.0
-"""Maximum time for which a stop waits for acknowledgements; unacknowledged records are sent again later."""
+"""Maximum time to wait for acknowledgements on stop; unacknowledged records are sent again later."""
 _DRAIN_INTERVAL_S: Final = 0.01
 
 
@@ -48,15 +48,15 @@ class QueryProgress:
 
 def progress_between(
     stream: SourceStream,
-    now: Mapping[TopicPartition, PartitionProgress],
-    before: Mapping[TopicPartition, PartitionProgress],
+    current: Mapping[TopicPartition, PartitionProgress],
+    previous: Mapping[TopicPartition, PartitionProgress],
 ) -> QueryProgress | None:
-    """Return the progress between two checks of a query; None if it wrote no records."""
+    """Return the progress between two checks of a query; None if the query wrote no records."""
     offsets: dict[SourcePartition, Offset] = {}
     pairs: dict[TopicPartition, OffsetPair] = {}
     records, topics = 0, set()
-    for target, progress in now.items():
-        earlier = before.get(target)
+    for target, progress in current.items():
+        earlier = previous.get(target)
         count = progress.written - (0 if earlier is None else earlier.written)
         if count and progress.source_offset is not None:
             source, offset = stream.stored(target, progress.source_offset)
@@ -80,7 +80,7 @@ class StreamQuery:
         run = f"{name}-{uuid.uuid4().hex[:8]}"
         self._stream = stream
         self._tracker = DeliveryTracker(spark, run)
-        self._seen: Mapping[TopicPartition, PartitionProgress] = {}
+        self._last_progress: Mapping[TopicPartition, PartitionProgress] = {}
         self._checkpoint = new_checkpoint(scratch)
         writer = (
             _mark_records(stream.read(spark), plan, stream.topic)
@@ -102,32 +102,33 @@ class StreamQuery:
     @property
     def has_unacknowledged(self) -> bool:
         """Whether records were in flight at the latest call of `new_progress`."""
-        return any(partition.in_flight for partition in self._seen.values())
+        return any(partition.in_flight for partition in self._last_progress.values())
 
     def new_progress(self) -> QueryProgress | None:
         """Return the progress since the last call; None if the query wrote no records."""
-        now = self._tracker.progress()
-        progress = progress_between(self._stream, now, self._seen)
-        self._seen = now
+        current = self._tracker.progress()
+        progress = progress_between(self._stream, current, self._last_progress)
+        self._last_progress = current
         if progress is not None and self._stream.tracking is not None:
             report(self._stream.tracking, {target: [pair] for target, pair in progress.pairs.items()})
         return progress
 
     def error(self) -> BaseException:
-        """Return the error that terminated the query, which is no longer running."""
+        """Return the error that terminated the query. The query must no longer be running."""
         return query_error(self._query, "Spark terminated the streaming query without an error")
 
     def cancel(self) -> None:
-        """Stop the query; waits for Spark. Thread-safe. Records in flight may still be written."""
-        with contextlib.suppress(Exception):  # the query is over, or its JVM has exited
+        """Stop the query and wait for Spark. Thread-safe. Records in flight may still be written."""
+        with contextlib.suppress(Exception):  # the query has terminated, or its JVM has exited
             self._query.stop()
 
     def drain(self, cancelled: threading.Event) -> QueryProgress | None:
-        """Stop the query, wait for records in flight, and return the progress since the last call."""
+        """Stop the query, wait for records in flight, and return the progress since the last call of `new_progress`."""
         self._query.stop()
-        end_s = time.monotonic() + _DRAIN_TIMEOUT_S
+        deadline_s = time.monotonic() + _DRAIN_TIMEOUT_S
         while (
-            any(target.in_flight for target in self._tracker.progress().values()) and time.monotonic() < end_s
+            any(target.in_flight for target in self._tracker.progress().values())
+            and time.monotonic() < deadline_s
         ):
             if cancelled.wait(_DRAIN_INTERVAL_S):
                 break
@@ -147,13 +148,13 @@ def new_checkpoint(scratch: Path) -> Path:
     return directory
 
 
-def query_error(query: StreamingQuery, otherwise: str) -> BaseException:
-    """Return the error that terminated a query; a RuntimeError with the message `otherwise` if Spark reports none."""
+def query_error(query: StreamingQuery, default_message: str) -> BaseException:
+    """Return the error that terminated a query; RuntimeError with `default_message` if Spark reports no error."""
     try:
         query.awaitTermination()
     except Exception as error:  # noqa: BLE001 - any error is the result
         return error
-    return RuntimeError(otherwise)
+    return RuntimeError(default_message)
 
 
 def _mark_records(frame: DataFrame, plan: WritePlan, topic: str | None) -> Any:

@@ -1,8 +1,8 @@
-"""The transforms and converters of one task in Python that run in the plugins' JVM.
+"""The Java transforms and converters of one Python task, which run in the plugins' JVM.
 
 The passes implement the interfaces of `kraal.engine.records.source_pass.SourcePass` and `sink_pass.SinkPass`, and
-handle faults, dead letters and topics in the same way; only the records are processed in Java. The passes run in this
-process, or in Spark's Python processes on the same machine, each with its own connection.
+handle faults, dead letters and topics as these classes do; only the records are processed in Java. The passes run in
+this process, or in Spark's Python processes on the same machine. Each pass has a separate connection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JavaChain:
-    """Implements `kraal.engine.api.RemoteChain`; can be pickled."""
+    """The chain of one Python task. Implements `kraal.engine.api.RemoteChain`. Picklable."""
 
     address: ChainAddress
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 _LOST: Final = "lost the connection to the JVM of Java plugins"
 MAX_FRAME_RECORDS: Final = 4096
-"""The maximum number of records in a frame."""
+"""Maximum number of records in a frame."""
 MAX_FRAME_BYTES: Final = 1 << 23
-"""The approximate maximum size of a frame in bytes."""
+"""Approximate maximum size of a frame in bytes."""
 _POLL_INTERVAL_S: Final = 0.2
 _CONNECT_TIMEOUT_S: Final = 30.0
-_INT: Final = 4
+_INT_BYTES: Final = 4
 
 
 class ChainLost(Exception):
@@ -45,7 +45,7 @@ class ChainCancelled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChainAddress:
-    """The address of a run's chain. Can be pickled."""
+    """The address of a run's chain. Picklable."""
 
     port: int
     token: str = field(repr=False)
@@ -77,7 +77,7 @@ class Connection:
     def process(
         self, part: pa.RecordBatch, columns: Sequence[str], **properties: Any
     ) -> tuple[dict[str, Any], Iterator[Any]]:
-        """Send the columns that a part of a batch has; return the response's object and buffers."""
+        """Send the batch's columns that `columns` names; return the JSON object and the buffers of the response."""
         buffers: Buffers = []
         descriptions = [
             {"name": name, "column": add_column(part.column(name), buffers)}
@@ -92,14 +92,14 @@ class Connection:
             self._socket.settimeout(_POLL_INTERVAL_S)
             for buffer in (serialize_head(properties, buffers), *buffers):
                 self._send(buffer)
-            length: int = struct.unpack(">i", self._receive(_INT))[0]
+            length: int = struct.unpack(">i", self._receive(_INT_BYTES))[0]
             response: dict[str, Any] = json.loads(self._receive(length))
-            received = iter([self._receive(size) for size in response["sizes"]])
+            response_buffers = iter([self._receive(size) for size in response["sizes"]])
         except OSError as exc:
             raise ChainLost(f"{_LOST}: {exc}") from exc
         if error := response.get("error"):
             raise PluginFailed(error.partition("\n")[0], error)
-        return response, received
+        return response, response_buffers
 
     def _send(self, data: Buffer) -> None:
         remaining = memoryview(data).cast("B")
@@ -111,16 +111,16 @@ class Connection:
 
     def _receive(self, count: int) -> bytearray:
         content = bytearray(count)
-        view, at = memoryview(content), 0
-        while at < count:
+        view, position = memoryview(content), 0
+        while position < count:
             try:
-                size = self._socket.recv_into(view[at:])
+                size = self._socket.recv_into(view[position:])
             except TimeoutError:
                 self._check_cancelled()
                 continue
             if not size:
-                raise ConnectionResetError("it was closed")
-            at += size
+                raise ConnectionResetError("the JVM closed the connection")
+            position += size
         return content
 
     def _check_cancelled(self) -> None:

@@ -24,8 +24,8 @@ from kraal.plugins.model.schema import Schema, Type
 Buffers = list[Any]
 """Objects that support the buffer protocol."""
 
-_INT: Final = 4
-_LONG: Final = 8
+_INT_BYTES: Final = 4
+_LONG_BYTES: Final = 8
 
 
 def serialize_head(properties: Mapping[str, Any], buffers: Buffers) -> bytes:
@@ -36,39 +36,39 @@ def serialize_head(properties: Mapping[str, Any], buffers: Buffers) -> bytes:
 
 
 def add_column(column: pa.Array, buffers: Buffers) -> dict[str, Any]:
-    """Add a column's buffers; return its description. Raises ValueError for a type that Connect does not support."""
+    """Add a column's buffers; return the column's description. Raises ValueError for a type that Connect lacks."""
     kind = column.type
     if pa.types.is_null(kind):
         return {"kind": "null"}
     has_nulls = column.null_count > 0
     if has_nulls:
-        buffers.append(_bits(column.is_valid()))
+        buffers.append(_pack_bits(column.is_valid()))
     return {**_add_buffers(column, kind, buffers), "nulls": has_nulls}
 
 
 def _add_buffers(column: pa.Array, kind: pa.DataType, buffers: Buffers) -> dict[str, Any]:
     types = pa.types
     if types.is_boolean(kind):
-        buffers.append(_bits(pc.fill_null(column, fill_value=False)))
+        buffers.append(_pack_bits(pc.fill_null(column, fill_value=False)))
         return {"kind": "boolean"}
     if types.is_integer(kind):
         return _add_fixed("long", column.cast(pa.int64()), buffers)
     if types.is_floating(kind):
         return _add_fixed("double" if types.is_float64(kind) else "float", column.cast(pa.float64()), buffers)
     if types.is_timestamp(kind):
-        return _add_fixed("time", _floor(column).cast(pa.int64()), buffers)
+        return _add_fixed("time", _floor_to_ms(column).cast(pa.int64()), buffers)
     if types.is_date(kind):
         return _add_fixed("time", column.cast(pa.date64()).cast(pa.int64()), buffers)
     if types.is_decimal(kind):
-        return _binary("decimal", column.cast(pa.string()), buffers)
+        return _add_binary("decimal", column.cast(pa.string()), buffers)
     if types.is_string(kind) or types.is_large_string(kind):
-        return _binary("text", column, buffers)
+        return _add_binary("text", column, buffers)
     if types.is_binary(kind) or types.is_large_binary(kind):
-        return _binary("bytes", column, buffers)
+        return _add_binary("bytes", column, buffers)
     if types.is_struct(kind):
-        return _struct(column, kind, buffers)
+        return _add_struct(column, kind, buffers)
     if types.is_map(kind):
-        first, last = _ends(column, buffers)
+        first, last = _add_offsets(column, buffers)
         return {
             "kind": "map",
             "keys": add_column(column.keys.slice(first, last - first), buffers),
@@ -76,13 +76,13 @@ def _add_buffers(column: pa.Array, kind: pa.DataType, buffers: Buffers) -> dict[
         }
     if types.is_list(kind) or types.is_large_list(kind):
         column = column.cast(pa.list_(kind.value_type))
-        first, last = _ends(column, buffers)
+        first, last = _add_offsets(column, buffers)
         return {"kind": "list", "items": add_column(column.values.slice(first, last - first), buffers)}
     raise ValueError(f"Java plugins do not support columns of type {kind}")
 
 
-def _struct(column: pa.Array, kind: pa.StructType, buffers: Buffers) -> dict[str, Any]:
-    names = [kind.field(at).name for at in range(kind.num_fields)]
+def _add_struct(column: pa.Array, kind: pa.StructType, buffers: Buffers) -> dict[str, Any]:
+    names = [kind.field(index).name for index in range(kind.num_fields)]
     if set(names) == {"value", "metadata"} and all(pa.types.is_binary(kind.field(n).type) for n in names):
         raise ValueError("Java plugins do not support columns of type VARIANT")
     parts = zip(names, column.flatten(), strict=True)
@@ -92,35 +92,35 @@ def _struct(column: pa.Array, kind: pa.StructType, buffers: Buffers) -> dict[str
     }
 
 
-def _floor(column: pa.Array) -> pa.Array:
+def _floor_to_ms(column: pa.Array) -> pa.Array:
     """Round timestamps down to milliseconds."""
     unit = column.type.unit
     # Cast to UTC first, because local hours can be ambiguous.
     utc = column.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit))
-    floored = pc.floor_temporal(utc, unit="millisecond") if unit in {"us", "ns"} else utc
-    return floored.cast(pa.timestamp("ms"))
+    floored_utc = pc.floor_temporal(utc, unit="millisecond") if unit in {"us", "ns"} else utc
+    return floored_utc.cast(pa.timestamp("ms"))
 
 
 def _add_fixed(kind: str, column: pa.Array, buffers: Buffers) -> dict[str, Any]:
-    start = column.offset * _LONG
-    buffers.append(_get_buffer(column, 1)[start : start + len(column) * _LONG])
+    start = column.offset * _LONG_BYTES
+    buffers.append(_get_buffer(column, 1)[start : start + len(column) * _LONG_BYTES])
     return {"kind": kind}
 
 
-def _binary(kind: str, column: pa.Array, buffers: Buffers) -> dict[str, Any]:
+def _add_binary(kind: str, column: pa.Array, buffers: Buffers) -> dict[str, Any]:
     if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
         column = column.cast(pa.large_binary()).cast(pa.binary())
-    first, last = _ends(column, buffers)
+    first, last = _add_offsets(column, buffers)
     buffers.append(_get_buffer(column, 2)[first:last])
     return {"kind": kind}
 
 
-def _ends(column: pa.Array, buffers: Buffers) -> tuple[int, int]:
+def _add_offsets(column: pa.Array, buffers: Buffers) -> tuple[int, int]:
     """Add the offsets buffer of a column of variable-length values; return its first and last offset."""
-    start = column.offset * _INT
-    ends = _get_buffer(column, 1)[start : start + (len(column) + 1) * _INT] or bytes(_INT)
+    start = column.offset * _INT_BYTES
+    ends = _get_buffer(column, 1)[start : start + (len(column) + 1) * _INT_BYTES] or bytes(_INT_BYTES)
     buffers.append(ends)
-    return struct.unpack_from("<i", ends)[0], struct.unpack_from("<i", ends, len(ends) - _INT)[0]
+    return struct.unpack_from("<i", ends)[0], struct.unpack_from("<i", ends, len(ends) - _INT_BYTES)[0]
 
 
 def _get_buffer(column: pa.Array, number: int) -> memoryview:
@@ -128,7 +128,7 @@ def _get_buffer(column: pa.Array, number: int) -> memoryview:
     return memoryview(b"" if buffer is None else buffer)
 
 
-def _bits(column: pa.Array) -> bytes:
+def _pack_bits(column: pa.Array) -> bytes:
     return np.packbits(column.to_numpy(zero_copy_only=False), bitorder="little").tobytes()
 
 
@@ -158,14 +158,14 @@ def read_sink_rows(header: Mapping[str, Any], buffers: Iterator[Any]) -> pa.Reco
     Consumes the group's buffers.
     """
     batch, row_count = read_rows(header, buffers), header["rows"]
-    offsets, times = (
+    offsets, times_ms = (
         pa.Array.from_buffers(pa.int64(), row_count, [pa.py_buffer(next(buffers)) for _ in range(2)])
         for _ in range(2)
     )
-    stamps = times.cast(pa.timestamp("ms", tz="UTC")).cast(SINK_OUT.field("timestamp").type)
+    timestamps = times_ms.cast(pa.timestamp("ms", tz="UTC")).cast(SINK_OUT.field("timestamp").type)
     columns = {name: batch.column(name) for name in batch.schema.names} | {
         "offset": offsets,
-        "timestamp": stamps,
+        "timestamp": timestamps,
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in SINK_OUT.names], schema=SINK_OUT)
 
@@ -179,10 +179,10 @@ def _header_lists(ends: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array
 
 def schema_text(schema: Schema | None) -> str | None:
     """Serialize a schema for `JsonConverter.asConnectSchema`, with defaults of primitive types only."""
-    return None if schema is None else json.dumps(_schema(schema))
+    return None if schema is None else json.dumps(_schema_to_json(schema))
 
 
-def _schema(schema: Schema) -> dict[str, Any]:
+def _schema_to_json(schema: Schema) -> dict[str, Any]:
     properties = {"name": schema.name, "version": schema.version, "doc": schema.doc}
     content: dict[str, Any] = {"type": str(schema.type), "optional": schema.optional}
     content.update((name, value) for name, value in properties.items() if value is not None)
@@ -193,9 +193,11 @@ def _schema(schema: Schema) -> dict[str, Any]:
     elif isinstance(schema.default, (bool, int, float, str)):
         content["default"] = schema.default
     if schema.type is Type.STRUCT:
-        content["fields"] = [{**_schema(field.schema), "field": field.name} for field in schema.fields]
+        content["fields"] = [
+            {**_schema_to_json(field.schema), "field": field.name} for field in schema.fields
+        ]
     elif schema.type is Type.ARRAY and schema.value is not None:
-        content["items"] = _schema(schema.value)
+        content["items"] = _schema_to_json(schema.value)
     elif schema.type is Type.MAP and schema.key is not None and schema.value is not None:
-        content["keys"], content["values"] = _schema(schema.key), _schema(schema.value)
+        content["keys"], content["values"] = _schema_to_json(schema.key), _schema_to_json(schema.value)
     return content

@@ -2,8 +2,9 @@
 
     WAITING ──up──► OPENING ──► OPEN ──► CLOSING ──► OVER
 
-The run waits for the JVM and creates the chain there; then the other engine runs the task. If the JVM exits, the run
-ends as if Spark were lost: its current batch is abandoned, and the next run repeats it with a new chain.
+The run waits for the JVM and creates the chain there; then the engine for Python plugins runs the task. If the JVM
+exits, the run ends as if Spark were lost: the current batch is abandoned, and the next run repeats the batch with a new
+chain.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class _Phase(Enum):
 
 
 class ChainedRun:
-    """Implements `kraal.engine.api.Run`, and the host's `Listener`."""
+    """A run of a Python task with a chain in Java. Implements `kraal.engine.api.Run` and the host's `Listener`."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class ChainedRun:
             kind: `source` or `sink`.
             number: identifies the chain.
             graceful_s: how long to wait for the plugins' `close` before the run ends.
-            open_inner: opens the task in the other engine.
+            open_inner: opens the task in the inner engine, which is the engine for Python plugins.
             report: receives the run's events.
             on_end: called with the last event, before it is reported.
         """
@@ -77,9 +78,9 @@ class ChainedRun:
             on_end,
         )
         self._calls = threading.Lock()
-        """Serializes the calls of the other engine's run; acquired before `_lock`."""
+        """Serializes the calls of the inner engine's run; acquired before `_lock`."""
         self._lock = threading.RLock()
-        """Guards the end of the run; not held during those calls, because the other run reports with its lock held."""
+        """Guards the end of the run; not held during these calls, because the inner run reports under its own lock."""
         self._phase = _Phase.WAITING
         self._inner: Run | None = None
         self._is_requested = self._is_ending = False
@@ -124,7 +125,7 @@ class ChainedRun:
         self._end(lambda inner: inner.stop())
 
     def stop_if_idle(self) -> bool:
-        """Return False, because the JVM reports when a task has paused."""
+        """Return False, so that the caller pauses the task before it stops it."""
         return False
 
     def cancel(self) -> None:
@@ -210,19 +211,19 @@ class ChainedRun:
             self._phase = _Phase.OPEN
             try:
                 inner = self._open_inner(replace(self.spec, chain=chain), self._forward)
-            except Exception as exc:  # noqa: BLE001 - any error of the other engine
+            except Exception as exc:  # noqa: BLE001 - any error of the inner engine
                 with self._lock:
                     self._finish(Failed(trace=repr(exc)))
                 return
             with self._lock:
-                if self._phase is not _Phase.OPEN:  # the task has failed at once
+                if self._phase is not _Phase.OPEN:  # the task failed immediately
                     return
                 self._inner = inner
             if self._is_requested:
                 inner.next()
 
     def _forward(self, event: RunEvent) -> None:
-        """Forward the other engine's events; report a lost JVM like a lost engine."""
+        """Forward the inner engine's events; report a lost JVM like a lost engine."""
         if not isinstance(event, (Failed, Stopped)):
             self._report(event)
             return
@@ -234,7 +235,7 @@ class ChainedRun:
             self._finish(event if why is None or self._is_ending else Failed(trace=why, engine_lost=True))
 
     def _finish(self, event: Failed | Stopped) -> None:
-        """Close the chain, because the next run creates its own plugins; then report the event. Requires the lock."""
+        """Close the chain, because the next run creates new plugins; then report the event. Requires the lock."""
         self._last_event = event
         if self._phase is _Phase.OPEN:
             self._phase, self._close_deadline_s = _Phase.CLOSING, time.monotonic() + self._graceful_s

@@ -17,7 +17,7 @@ from kraal.java_plugins.chains.frames import read_sink_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaSinkPass:
-    """Processes one batch. Can be pickled if `cancelled` is None."""
+    """Processes one batch of a sink in the plugins' JVM. Picklable if `cancelled` is None."""
 
     chain: ChainAddress
     local: SinkPass
@@ -25,7 +25,7 @@ class JavaSinkPass:
     cancelled: threading.Event | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record.
+        """Yield the converted rows, then the summary. Reads all of `batches`, even if the pass stops at a record.
 
         Raises ChainLost, ChainCancelled, and PluginFailed for errors not caused by a record.
         """
@@ -50,10 +50,10 @@ class JavaSinkPass:
     def _take_dead_letters(
         self, part: pa.RecordBatch, faults: list[dict[str, object]], result: PassResult
     ) -> Iterator[pa.RecordBatch]:
-        """Count the failed records; yield the dead letters, which are the unchanged records."""
+        """Count the failed records, and yield the dead letters, which are the original records."""
         if not faults:
             return
-        failed_records = part.take(pa.array([content.pop("row") for content in faults], pa.int64()))
+        failed_records = part.take(pa.array([fields.pop("row") for fields in faults], pa.int64()))
         notes = []
         for raw, fields in zip(raw_records(failed_records), faults, strict=True):
             fault = Fault(**fields, partition=raw.partition, offset=raw.offset, record=raw.text)  # type: ignore[arg-type]

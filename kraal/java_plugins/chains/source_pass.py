@@ -20,7 +20,7 @@ from kraal.java_plugins.chains.frames import read_rows, schema_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaSourcePass:
-    """Processes one batch. Can be pickled if `cancelled` is None."""
+    """Processes one batch of a source in the plugins' JVM. Picklable if `cancelled` is None."""
 
     chain: ChainAddress
     local: SourcePass
@@ -30,7 +30,7 @@ class JavaSourcePass:
     cancelled: threading.Event | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record.
+        """Yield the converted rows, then the summary. Reads all of `batches`, even if the pass stops at a record.
 
         Raises ChainLost, ChainCancelled, and PluginFailed for errors not caused by a record.
         """
@@ -71,7 +71,7 @@ class JavaSourcePass:
         }
 
     def _count_outcomes(
-        self, response: Mapping[str, Any], failed: pa.RecordBatch, result: PassResult
+        self, response: Mapping[str, Any], failed_rows: pa.RecordBatch, result: PassResult
     ) -> list[pa.RecordBatch]:
         """Count the outcomes of the records; return the dead letters."""
         result.counts += parse_error_counts(response)
@@ -83,7 +83,7 @@ class JavaSourcePass:
             return []
         return [
             _dead_letters(
-                dead_topic, faults, failed, to_headers=replace_nul if self.local.refuses_nul else list
+                dead_topic, faults, failed_rows, to_headers=replace_nul if self.local.refuses_nul else list
             )
         ]
 
@@ -96,7 +96,7 @@ def _parse_fault(fields: Mapping[str, Any]) -> Fault:
 def _dead_letters(
     dead_topic: DeadTopic,
     faults: list[Fault],
-    failed: pa.RecordBatch,
+    failed_rows: pa.RecordBatch,
     *,
     to_headers: Callable[[Pairs], Pairs],
 ) -> pa.RecordBatch:
@@ -109,8 +109,14 @@ def _dead_letters(
             with_context=dead_topic.with_context,
         )
         or None
-        for pairs, fault in zip(failed["headers"].to_pylist(), faults, strict=True)
+        for pairs, fault in zip(failed_rows["headers"].to_pylist(), faults, strict=True)
     ]
-    count = failed.num_rows
-    columns = [pa.array([dead_topic.name] * count, pa.string()), failed["partition"], headers_array(headers)]
-    return pa.RecordBatch.from_arrays([*columns, failed["key"], failed["value"], failed["note"]], schema=OUT)
+    count = failed_rows.num_rows
+    columns = [
+        pa.array([dead_topic.name] * count, pa.string()),
+        failed_rows["partition"],
+        headers_array(headers),
+    ]
+    return pa.RecordBatch.from_arrays(
+        [*columns, failed_rows["key"], failed_rows["value"], failed_rows["note"]], schema=OUT
+    )

@@ -1,1 +1,1 @@
-"""Stalls: facts about progress, and the decisions about them."""
+"""Stall detection: facts about the progress of instances, and the decisions based on them."""

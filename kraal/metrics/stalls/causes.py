@@ -2,8 +2,8 @@
 
 An instance is *stalled* if it should make progress and has made none for longer than `task.stall.timeout.ms`:
 
-    RUNNING      it has been in one step for that time, or its backlog grows while it reads no records (in Java: or
-                 is unchanged), or its subscription matches no topic, or no task of its connector has a partition
+    RUNNING      it has been in one step for that time, or its backlog grows (Java: does not shrink) while it reads
+                 no records, or its subscription matches no topic, or no task of its connector has a partition
     UNASSIGNED   it has waited for that time, for example for the JVM that runs it
     no state     its start has not returned for that time
     a connector  as above, or it has no stored task configs
@@ -83,20 +83,20 @@ class ConnectorFacts:
     reported: State | None = None
     reported_s: float | None = None
     has_configs: bool = True
-    """Whether a complete set of task configs is stored; it may be empty."""
+    """Whether a complete set of task configs is stored; the set may be empty."""
     failure: str = ""
     """Why the connector failed to generate task configs in the latest attempt; empty if it succeeded."""
     failing_since_s: float | None = None
-    """Time of the first of these failures."""
+    """Time of the first failure since the last success."""
 
 
-_STEPS: Final = {
-    "poll": "Its poll does not return",
-    "batch": "Its batch does not end",
-    "commit": "Its commit does not end",
+_STEP_TEXTS: Final = {
+    "poll": "The poll does not return",
+    "batch": "The batch does not complete",
+    "commit": "The commit does not complete",
     "": "It has records that it neither writes nor commits",
 }
-_WAITS: Final = (State.UNASSIGNED, State.RESTARTING)
+_WAITING_STATES: Final = (State.UNASSIGNED, State.RESTARTING)
 
 
 def task_stall(facts: TaskFacts, now_s: float, stall_s: float) -> Stall | None:
@@ -130,10 +130,14 @@ def _running_stall(facts: TaskFacts) -> Stall | None:
     """Return the potential stall of a running task, regardless of its duration."""
     step, committing_s = facts.step, facts.committing_s
     if committing_s is not None and (step is None or committing_s < step.since_s):
-        return Stall(StallKind.STEP, committing_s, _with(_STEPS["commit"], facts.commit_failure))
+        return Stall(
+            StallKind.STEP, committing_s, _append_failure(_STEP_TEXTS["commit"], facts.commit_failure)
+        )
     if step is not None:
-        text = _STEPS.get(step.name, _STEPS[""])
-        return Stall(StallKind.STEP, step.since_s, _with(text, step.failure or facts.commit_failure))
+        text = _STEP_TEXTS.get(step.name, _STEP_TEXTS[""])
+        return Stall(
+            StallKind.STEP, step.since_s, _append_failure(text, step.failure or facts.commit_failure)
+        )
     if facts.unassigned_s is not None and facts.unassigned:
         return Stall(StallKind.NO_TOPIC, facts.unassigned_s, facts.unassigned)
     return _unread_backlog_stall(facts)
@@ -155,7 +159,7 @@ def _unread_backlog_stall(facts: TaskFacts) -> Stall | None:
     text = "It reads no record, although its backlog has grown to {:,} records; {}"
     if backlog.exact:
         text = "It reads no record, although its backlog is {:,} records; {}"
-    reason = "a producer's open transaction may hold them back"
+    reason = "a producer's open transaction may block them"
     if backlog.paused:
         paused = f"{backlog.paused} of {facts.partitions} partitions are paused"
         reason = f"{paused}, by its plugin or while a batch is retried"
@@ -167,12 +171,12 @@ def _startup_stall(facts: TaskFacts | ConnectorFacts) -> Stall | None:
     """Return the potential stall of an instance that does not run yet."""
     if facts.started_s is not None and facts.reported is None:
         return Stall(StallKind.START, facts.started_s, "Its start does not return")
-    waits = facts.state in _WAITS and facts.reported is State.UNASSIGNED
-    if waits and facts.reported_s is not None:
+    is_waiting = facts.state in _WAITING_STATES and facts.reported is State.UNASSIGNED
+    if is_waiting and facts.reported_s is not None:
         reason = root_cause(facts.trace) if facts.trace else "its worker does not report the cause"
         return Stall(StallKind.WAITING, facts.reported_s, f"It is waiting: {reason}")
     return None
 
 
-def _with(text: str, failure: str) -> str:
+def _append_failure(text: str, failure: str) -> str:
     return f"{text}: {failure}" if failure else text

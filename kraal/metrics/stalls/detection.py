@@ -1,6 +1,7 @@
 """Status information in addition to Connect's states: automatic restarts, and instances without progress. Pure.
 
-It is available only on the worker that runs an instance, because Java workers also read the internal topics.
+The information is available only on the worker that runs an instance, because Java workers also read the internal
+topics.
 `kraal.metrics.stalls.causes` decides which instances are stalled.
 """
 
@@ -63,11 +64,11 @@ def task_progress(
 ) -> Progress:
     """Return the progress of a task of this worker; `state` and `trace` are the values in the REST API."""
     task_metrics, step = current.tasks.get(task), current.steps.get(task)
-    begins = (
+    starts_s = (
         None if step is None else step.since_s,
         None if task_metrics is None else task_metrics.committing_s,
     )
-    since_s = min((start_s for start_s in begins if start_s is not None), default=None)
+    since_s = min((start_s for start_s in starts_s if start_s is not None), default=None)
     batch_s = None if task_metrics is None else task_metrics.batch_s
     return Progress(
         step_s=None if since_s is None else max(now_s - since_s, 0.0),
@@ -129,7 +130,7 @@ def connector_stalls(
     stall_s: float,
     only: ConnectorName | None = None,
 ) -> Iterator[tuple[ConnectorName, Stall | None]]:
-    """Yield each connector instance of this worker with its stall, if any, sorted; with `only`, just this connector."""
+    """Yield the connector instances of this worker in order, with their stalls; with `only`, just that connector."""
     instances = current.plugin_versions if only is None else {only}.intersection(current.plugin_versions)
     for name in sorted(instance for instance in instances if not isinstance(instance, TaskId)):
         yield name, connector_stall(_connector_facts(snapshot, current, name), now_s, stall_s)
@@ -165,11 +166,11 @@ class StallDetection:
     """Returns the components that are down."""
 
     def unhealthy_reason(self) -> str | None:
-        """Return why `GET /health` fails although the herder responds; None if it succeeds."""
+        """Return the reason why `GET /health` fails although the herder responds; None if the check succeeds."""
         return unhealthy_reason(self.pools())
 
     def status(self, snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
-        """Return the part added by `GET /connectors/{c}/status?expand=supervision`, for instances of this worker.
+        """Return the fields that `GET /connectors/{c}/status?expand=supervision` adds for instances of this worker.
 
         The keys are `policy`, `connector` (if its instance runs on this worker) and `tasks`. The connector and each
         task contain `worker_id`.
@@ -191,16 +192,16 @@ class StallDetection:
             if isinstance(instance, TaskId) and instance.connector == name
         ):
             state, trace = task_state(snapshot, task), task_trace(snapshot, task)
-            state_of_task = task_progress(current, task, state, now_s, self.metrics.stall_s, trace)
+            progress_of_task = task_progress(current, task, state, now_s, self.metrics.stall_s, trace)
             tasks.append(
                 {
                     "id": task.task,
                     **worker_field,
                     **_restarts(policy, task, snapshot.watched.get(task), now_s),
-                    **_stall(state_of_task.stall),
-                    "step_ms": _ms(state_of_task.step_s),
-                    "last_batch_age_ms": _ms(state_of_task.batch_age_s),
-                    "last_batch_way": state_of_task.way,
+                    **_stall(progress_of_task.stall),
+                    "step_ms": _ms(progress_of_task.step_s),
+                    "last_batch_age_ms": _ms(progress_of_task.batch_age_s),
+                    "last_batch_way": progress_of_task.way,
                 }
             )
         response["tasks"] = tasks
@@ -237,7 +238,7 @@ class StallDetection:
         ]
 
     def causes(self, snapshot: Snapshot) -> dict[str, tuple[str, str]]:
-        """Return the kind and cause of each stall by subject of the log lines: connectors, tasks, then components."""
+        """Return the kind and cause of each stall by the subject in log lines: connectors, tasks, then components."""
         now_s, stall_s, current = self.metrics.time.now(), self.metrics.stall_s, self.metrics.current()
         stalls = chain(
             (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TOPICS: Final = "topics"
 _PATTERN: Final = "topics.regex"
 _OTHER_CLUSTER: Final = "consumer.override.bootstrap.servers"
-_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that patterns never match. Source: Topic.isInternal, ConsumerCoordinator.onUpdateSubscription."""
 _VARIABLE: Final = "${"
 _MAX_NAMES: Final = 5
@@ -68,14 +68,14 @@ def _reason(sink: EmptySink, topics: Collection[str]) -> str | None:
     if sink.config.get(_OTHER_CLUSTER) or _VARIABLE in names or _VARIABLE in pattern:
         return None  # the topics are of the worker's cluster, and variables in the config are unresolved
     if pattern:
-        matches = _matches(pattern, topics)
-        missing = f"topics.regex '{pattern}' matches none of the cluster's {len(topics)} topics"
+        has_match = _matches(pattern, topics)
+        mismatch = f"topics.regex '{pattern}' matches none of the cluster's {len(topics)} topics"
     else:
         topic_names = [name.strip() for name in names.split(",") if name.strip()]
-        matches = any(name in topics for name in topic_names)
-        missing = f"None of its topics exists: {join_first(topic_names, _MAX_NAMES)}"
-    if not matches:
-        return missing
+        has_match = any(name in topics for name in topic_names)
+        mismatch = f"None of its topics exists: {join_first(topic_names, _MAX_NAMES)}"
+    if not has_match:
+        return mismatch
     if sink.is_complete:
         return "None of its tasks has a partition, although its topics exist; its consumers may not be in their group"
     return None
@@ -84,6 +84,6 @@ def _reason(sink: EmptySink, topics: Collection[str]) -> str | None:
 def _matches(pattern: str, topics: Iterable[str]) -> bool:
     try:
         regex = java_regex.compile_pattern(pattern)
-        return any(regex.fullmatch(topic) for topic in topics if topic not in _INTERNAL)
+        return any(regex.fullmatch(topic) for topic in topics if topic not in _INTERNAL_TOPICS)
     except (ValueError, PatternTooSlow):
-        return True  # the task's own error reports it
+        return True  # the task itself reports the error

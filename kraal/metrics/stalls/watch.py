@@ -28,7 +28,7 @@ MAX_LINES: Final = 20
 
 
 class StallWatch:
-    """Stall watch of one worker, a context manager of its thread."""
+    """The stall watch of one worker, as a context manager that runs its thread."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class StallWatch:
         topics: Callable[[], Collection[str]],
         on_health_change: Callable[[], object] = tuple,
     ) -> None:
-        """`topics` returns the names of the cluster's topics; it blocks and may raise any error.
+        """Create the watch. `topics` returns the names of the cluster's topics; it blocks and may raise any error.
 
-        `on_health_change` is called on the watch thread when a component of the worker has been down too long, and
-        when it has recovered.
+        `on_health_change` is called on the watch thread when a component of the worker has been down for longer than
+        the stall timeout, and when it has recovered.
         """
         self._detection, self._published, self._topics = detection, published, topics
         self._on_health_change = on_health_change
@@ -65,27 +65,27 @@ class StallWatch:
     def check(self) -> None:
         """Run one check."""
         try:
-            self._look_up()
+            self._look_up_topics()
         except Exception as error:  # noqa: BLE001 - brokers may be unavailable; the next check follows soon
             log.info("Failed to look up the topics of sinks without partitions: %s", error)
         causes = self._detection.causes(self._published.latest)
         before, self._kinds = self._kinds, {subject: kind for subject, (kind, _) in causes.items()}
-        begun = [subject for subject, kind in self._kinds.items() if before.get(subject) != kind]
-        for subject in begun[:MAX_LINES]:
+        new_stalls = [subject for subject, kind in self._kinds.items() if before.get(subject) != kind]
+        for subject in new_stalls[:MAX_LINES]:
             with use_subject(subject):
                 log.warning("Stalled: %s: %s", subject, causes[subject][1])
-        if len(begun) > MAX_LINES:
-            log.warning("Stalled: %d more; GET /health lists them", len(begun) - MAX_LINES)
-        ended = sorted(before.keys() - causes.keys())
-        for subject in ended[:MAX_LINES]:
+        if len(new_stalls) > MAX_LINES:
+            log.warning("Stalled: %d more; GET /health lists them", len(new_stalls) - MAX_LINES)
+        ended_stalls = sorted(before.keys() - causes.keys())
+        for subject in ended_stalls[:MAX_LINES]:
             with use_subject(subject):
                 log.info("No longer stalled: %s", subject)
-        if len(ended) > MAX_LINES:
-            log.info("No longer stalled: %d more", len(ended) - MAX_LINES)
+        if len(ended_stalls) > MAX_LINES:
+            log.info("No longer stalled: %d more", len(ended_stalls) - MAX_LINES)
         if _components_down(before) != _components_down(self._kinds):
             self._on_health_change()
 
-    def _look_up(self) -> None:
+    def _look_up_topics(self) -> None:
         """Look up topics if required, and publish the reasons why sink tasks have no partitions."""
         metrics = self._detection.metrics
         sinks = empty_sinks(self._published.latest, metrics.current())

@@ -55,7 +55,7 @@ class Backlog:
     records: int
     """Records (offsets) between the task's position and the end of its partitions."""
     read_total: int
-    """Number of records that the task had read since its start."""
+    """Number of records that the task had read, since its start, at the latest report."""
     min_records: int
     """The smallest backlog since the task last read a record."""
     grows_since_s: float | None = None

@@ -4,9 +4,10 @@ This module holds no Spark objects. An `Expression` creates its column when it i
 a transform chain can be computed on any thread, in microseconds. A struct that a transform has built is represented by
 its fields; otherwise the nesting of structs would grow with each transform of a chain.
 
-On the record path, a transform can reject a record with an exception, whose message columns cannot reproduce. Instead,
-a transform marks rows that it may not handle correctly as in doubt. A batch with such a row takes the record path,
-which succeeds or fails as in Java. For all other rows, an expression must produce the same bytes as the record path.
+On the record path, a transform can reject a record with an exception. Column expressions cannot reproduce the message
+of such an exception. Instead, a transform marks rows as *in doubt* if its expressions may not handle them correctly. A
+batch with a row in doubt takes the record path, which succeeds or fails as in Java. For all other rows, an expression
+must produce the same bytes as the record path.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kraal.plugins.model.records import Header
 from kraal.plugins.model.schema import Field, Schema, Type
 
 Expression = Callable[[], Any]
-"""Creates a `pyspark.sql.Column`; must be called on a thread that may use Spark."""
+"""Creates a `pyspark.sql.Column`. Must be called on a thread that may use Spark."""
 
 
 class ByRecords(Exception):
@@ -41,7 +42,7 @@ class Part:
     as_read: bool = False
     """Whether the value is unchanged since the source read it, so that text may be invalid UTF-8."""
     schemaless: bool = False
-    """Whether the schema is inferred from the batch; on the record path, there is none, and structs are maps."""
+    """Whether the schema is inferred from the batch. On the record path, values have no schema; structs are maps."""
 
     @property
     def is_nothing(self) -> bool:
@@ -75,21 +76,21 @@ class Columns:
     key: Part = NOTHING
     value: Part = NOTHING
     has: frozenset[str] = frozenset()
-    """The names of the frame's columns among topic, partition, timestamp, headers and, for sinks, offset."""
+    """The optional columns of the frame: any of topic, partition, timestamp, headers and (for sinks) offset."""
     timestamp_ms: int | None = None
-    """The timestamp of all records if the frame has no such column; milliseconds since 1970."""
+    """The timestamp of all records if the frame has no column `timestamp`; milliseconds since 1970."""
     headers: tuple[Header, ...] = ()
     """The headers appended to the frame's own headers."""
     dropped: frozenset[str] = frozenset()
     """The names of the frame's own headers that are removed."""
     doubts: tuple[Expression, ...] = ()
-    """Expressions that are true for rows in doubt, which only the record path can handle, and else false or null."""
+    """Expressions that are true for rows in doubt, which need the record path, and otherwise false or null."""
     fixed: frozenset[object] = field(default_factory=frozenset)
-    """Properties of this batch that its expressions contain; batches can share a job only if these are equal."""
+    """Properties that the expressions contain. Batches can share a job only if these properties are equal."""
 
     @property
     def schemaless(self) -> bool:
-        """Whether the key or the value has a schema here, but none on the record path."""
+        """Whether the key or the value has a schema on the column path, but not on the record path."""
         return self.key.schemaless or self.value.schemaless
 
     def part(self, *, is_key: bool) -> Part:

@@ -22,7 +22,7 @@ class WorkerView(Protocol):
 
     @property
     def scratch(self) -> str:
-        """A directory owned by this worker, for files that may outlive it; it is never cleared."""
+        """A directory owned by this worker, for files that may outlive the worker; the directory is never cleared."""
 
 
 class ConnectorContext(Protocol):
@@ -49,9 +49,9 @@ class TaskContext:
 
 
 class ClusterNeeds:
-    """The requirements of a connector on a Spark cluster, checked before it is created. Configs may be invalid.
+    """The requirements of a connector on a Spark cluster, checked before the connector is created.
 
-    By default, executors need neither files nor processes of the worker's machine.
+    Configs may be invalid. By default, executors need neither files nor processes of the worker's machine.
     """
 
     @classmethod

@@ -62,14 +62,15 @@ class Converter(HeaderConverter):
     """
 
     by_columns: ClassVar[bool] = True
-    """Whether the converter can write and read columns. If False, the two methods for columns are never called."""
+    """Whether the converter can write and read columns. If False, `from_connect` and `to_connect` are never called."""
 
     @property
     def column_format(self) -> ColumnFormat | None:
         """The format that `decode` reads, if the engine may read it as columns instead; evaluated after `configure`.
 
         `TEXT` and `BYTES` also mean that strings and bytes are written unchanged. A subclass that overrides `decode`,
-        `encode` or `from_connect` must redeclare it; otherwise its records are converted one by one or by Spark.
+        `encode` or `from_connect` must redeclare this property. Otherwise, its records are converted one by one or by
+        Spark.
         """
         return None
 

@@ -5,9 +5,9 @@ objects without a schema) use these classes, in a Python process of Spark, one b
 large packages, because those processes import it.
 
 The type of a value depends on its `Schema`: int (INT8 … INT64), `Float32` or float, bool, str, bytes, list, dict,
-`Struct`; None is null. Values of the logical types `Decimal`, `Date`, `Time` and `Timestamp` (`schema.name`) are
-`decimal.Decimal` and `Instant`. Without a schema, the same Python types represent the Java types that Connect would
-use: int for Long, float for Double, `Float32` for Float, dict for Map, list for List.
+`Struct`; None is null. A value of the logical type `Decimal` (`schema.name`) is a `decimal.Decimal`; a value of `Date`,
+`Time` or `Timestamp` is an `Instant`. Without a schema, the same Python types represent the Java types that Connect
+would use: int for Long, float for Double, `Float32` for Float, dict for Map, list for List.
 Source: `org.apache.kafka.connect.data` and `…connector.ConnectRecord` (Kafka 4.3.0).
 """
 
@@ -51,7 +51,7 @@ class Instant:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Struct:
-    """Values of a schema's fields; a field that is absent from `values` is null, not its default."""
+    """Values of the fields of a schema. A field that is absent from `values` is null, even if it has a default."""
 
     schema: Schema
     values: Mapping[str, Any]
@@ -80,7 +80,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A ConnectRecord. Immutable: transforms return a changed copy (`dataclasses.replace`), or None to drop it."""
+    """A ConnectRecord. Immutable: a transform returns a copy (`dataclasses.replace`), or None to drop the record."""
 
     topic: str
     partition: int | None = None
@@ -95,6 +95,6 @@ class Record:
 
 
 def getter(field: Field, *, ignores_default: bool) -> Callable[[Struct], Any]:
-    """Return a function that reads a field's value, or its default if the value is null."""
+    """Return a function that reads a field's value. Null becomes the field's default unless `ignores_default`."""
     name, default = field.name, None if ignores_default else field.schema.default
     return lambda value: default if (member := value.values.get(name)) is None else member

@@ -24,7 +24,7 @@ class OffsetPair(NamedTuple):
 class OffsetTracking:
     """A source's request for the offsets at which Kafka has stored its records.
 
-    The frame has the columns `partition`, `timestamp` and `offset long`, the record's offset in the source. Each
+    The frame has the columns `partition`, `timestamp` and `offset long` (the record's offset in the source). Each
     partition of the target receives the records of one partition of the source, in order.
     """
 
@@ -44,8 +44,8 @@ class OffsetTracking:
 class SourceStream:
     """The continuous input of a source task: one streaming query in real-time mode, from Kafka to Kafka.
 
-    The frame has the columns of a batch, including `timestamp`, `headers` and `partition`, and `offset long`, the
-    record's offset in the source. Offsets ascend within each partition of the target.
+    The frame has the columns of a batch, including `timestamp`, `headers` and `partition`, and `offset long` (the
+    record's offset in the source). Offsets ascend within each partition of the target.
     """
 
     read: Callable[[SparkSession], DataFrame]
@@ -78,7 +78,7 @@ class Streams:
     def is_stream(cls, config: Mapping[str, str]) -> bool:
         """Return whether tasks with this config use `stream` and are never polled.
 
-        The config may be invalid: validation calls this as well.
+        The config may be invalid, because validation also calls this method.
         """
         del config
         return False
@@ -100,7 +100,8 @@ class Streams:
         return False
 
     def rest(self) -> None:
-        """Stop background reads until the next `poll`; the last batch may be written while its offsets are not stored.
+        """Stop background reads until the next `poll`.
 
-        Called on a job thread; may block. Never called without Spark (`kraal.testing.Cluster`).
+        The last batch may be written although its offsets are not stored. Called on a job thread; may block. Never
+        called without Spark (`kraal.testing.Cluster`).
         """

@@ -24,17 +24,17 @@ class Transformation(ABC):
 
     @abstractmethod
     def configure(self, config: Mapping[str, str]) -> None:
-        """Apply the transform's own keys, without prefix. Raises ValueError."""
+        """Apply the settings of the transform, whose keys have no prefix. Raises ValueError."""
 
     @abstractmethod
     def apply(self, record: Record) -> Record | None:
         """Return the transformed record, or None to drop it. Raises DataException for an unsupported record."""
 
     def columns(self, given: Columns) -> Columns | None:
-        """Return the effect of `apply` as Spark expressions that produce the same bytes; None for the record path.
+        """Return the effect of `apply` as Spark expressions that produce the same bytes; None to use the record path.
 
-        An optimization, described in `kraal.plugins.model.columns`. Called for each batch, on any thread, without
-        Spark. If it raises an exception, the batch takes the record path.
+        `kraal.plugins.model.columns` describes this optimization. Called for each batch on any thread; must not use
+        Spark. If the method raises an exception, the batch takes the record path.
         """
         del given
         return None
@@ -51,7 +51,7 @@ class Predicate(ABC):
 
     @abstractmethod
     def configure(self, config: Mapping[str, str]) -> None:
-        """Apply the predicate's own keys, without prefix. Raises ValueError."""
+        """Apply the settings of the predicate, whose keys have no prefix. Raises ValueError."""
 
     @abstractmethod
     def test(self, record: Record) -> bool:

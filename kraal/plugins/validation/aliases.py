@@ -57,7 +57,7 @@ class _Role:
     group: str
     kind: PluginKind
     interface: str
-    implicit: tuple[Key, ...] = ()
+    implicit_keys: tuple[Key, ...] = ()
 
 
 _ROLES: Final = (
@@ -66,7 +66,7 @@ _ROLES: Final = (
         group=TRANSFORMS_GROUP,
         kind=PluginKind.TRANSFORMATION,
         interface="Transformation",
-        implicit=_IMPLICIT_KEYS,
+        implicit_keys=_IMPLICIT_KEYS,
     ),
     _Role(key=PREDICATES, group=PREDICATES_GROUP, kind=PluginKind.PREDICATE, interface="Predicate"),
 )
@@ -79,7 +79,7 @@ class _AliasedPlugin:
     role: _Role
     alias: str
     plugin: Plugin | None = None
-    default: str | None = None
+    default_version: str | None = None
     """The version that is used if the config requires none."""
     versions: tuple[str, ...] = ()
     type_error: str | None = None
@@ -94,8 +94,11 @@ class _AliasedPlugin:
         """The keys of the plugin; empty if the plugin cannot be used."""
         if self.plugin is None or self.version_error is not None:
             return ()
-        implicit = {key.name for key in self.role.implicit}
-        return (*self.role.implicit, *(key for key in self.plugin.config_def if key.name not in implicit))
+        implicit_names = {key.name for key in self.role.implicit_keys}
+        return (
+            *self.role.implicit_keys,
+            *(key for key in self.plugin.config_def if key.name not in implicit_names),
+        )
 
 
 def with_aliases(base: ConfigDef, registry: Registry, config: Config) -> ConfigDef:
@@ -123,7 +126,10 @@ def check_aliases(registry: Registry, config: Config) -> Iterator[tuple[str, str
     for aliased in _load_all(registry, config):
         key = f"{aliased.prefix}{PREDICATE}"
         predicate = trim(config.get(key) or "")
-        has_predicate = any(each.name == PREDICATE for each in aliased.keys) and aliased.role.implicit
+        has_predicate = (
+            any(declared_key.name == PREDICATE for declared_key in aliased.keys)
+            and aliased.role.implicit_keys
+        )
         if has_predicate and predicate and predicate not in predicates:
             names = ", ".join(predicates) or "none"
             yield key, invalid(key, predicate, f"not in {PREDICATES}, which names: {names}")
@@ -170,7 +176,7 @@ def _load_alias(
         role=role,
         alias=alias,
         plugin=registry.find(full_name, role.kind, requirement=requirement, location=location) or plugin,
-        default=plugin.version,
+        default_version=plugin.version,
         versions=tuple(dict.fromkeys(versions)),
         version_error=mismatch(full_name, requirement, versions),
     )
@@ -181,7 +187,7 @@ def _type_key(registry: Registry, aliased: _AliasedPlugin, group: str, config: C
     choices = Recommendation(registry.names(role.kind))
 
     def check(_name: str, _value: object) -> str | None:
-        if not role.implicit or f"{aliased.prefix}{NEGATE}" not in config:
+        if not role.implicit_keys or f"{aliased.prefix}{NEGATE}" not in config:
             return None
         if f"{aliased.prefix}{PREDICATE}" in config:
             return None
@@ -212,7 +218,7 @@ def _version_key(aliased: _AliasedPlugin, group: str) -> Key:
     return Key(
         name=aliased.prefix + VERSION_SUFFIX.removeprefix("."),
         type=ConfigType.STRING,
-        default=aliased.default,
+        default=aliased.default_version,
         importance=Importance.HIGH,
         doc=f"Required version of the {role.interface.lower()} {alias}; usually omitted.",
         group=group,

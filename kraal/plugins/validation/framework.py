@@ -70,7 +70,8 @@ def list_unused_keys(
     """Return the keys of a connector's config that have no effect, sorted.
 
     `kind` is `source` or `sink`. `plugin` contains the keys of the plugins that the config names, with their prefixes.
-    `exactly_once` must be true if the worker's sources write in transactions, which some keys configure.
+    `exactly_once` must be true if the worker's sources write in transactions, so that the keys of transactions have
+    an effect.
     """
     keys = (SINK if kind == PluginKind.SINK else SOURCE).merge(plugin)
     families = (*CONNECTOR_FAMILIES, *(SINK_FAMILIES if kind == PluginKind.SINK else SOURCE_FAMILIES))
@@ -118,12 +119,12 @@ def with_worker(
     }
     keys: list[Key] = []
     for name, kind in CONVERTERS.items():
-        default, configured = defaults[name], config.get(name)
-        if configured is None:
+        default, configured_name = defaults[name], config.get(name)
+        if configured_name is None:
             latest = _list_versions(registry, default, kind, plugin.location)[-1:]
             version = worker.raw.get(name + VERSION_SUFFIX) or next(iter(latest), None)
         else:
-            version = _find_version(registry, configured, kind, location=plugin.location)
+            version = _find_version(registry, configured_name, kind, location=plugin.location)
         full_name = registry.resolve(default) or default
         keys += _converter_keys(
             base, registry, name, kind, location=plugin.location, default=full_name, version=version
@@ -144,15 +145,15 @@ def _converter_keys(
     """Return the key of a converter and the key of its version."""
     choices = Recommendation(registry.names(kind))
 
-    def versions(_name: str, values: Mapping[str, object]) -> Recommendation:
-        configured = values.get(name)
-        if not isinstance(configured, str):
+    def recommend_versions(_name: str, values: Mapping[str, object]) -> Recommendation:
+        class_name = values.get(name)
+        if not isinstance(class_name, str):
             return Recommendation(visible=False)
-        return Recommendation(_list_versions(registry, configured, kind, location))
+        return Recommendation(_list_versions(registry, class_name, kind, location))
 
     return (
         replace(base[name], default=default, recommender=lambda _name, _values: choices),
-        replace(base[name + VERSION_SUFFIX], default=version, recommender=versions),
+        replace(base[name + VERSION_SUFFIX], default=version, recommender=recommend_versions),
     )
 
 

@@ -118,7 +118,9 @@ def framework_infos(
     Source: AbstractHerder.generateResult.
     """
     undeclared_infos = [
-        ConfigInfo(definition=None, value=ConfigValueInfo.of(v)) for k, v in values.items() if k not in keys
+        ConfigInfo(definition=None, value=ConfigValueInfo.of(value))
+        for key_name, value in values.items()
+        if key_name not in keys
     ]
     declared_infos = [
         ConfigInfo(definition=ConfigKeyInfo(key), value=ConfigValueInfo.of(values[key.name]))
@@ -165,8 +167,8 @@ def merge_infos(name: str, parts: Iterable[ConfigInfos]) -> ConfigInfos:
 
 
 def with_replaced_errors(infos: ConfigInfos, errors: Mapping[str, str], config: Config) -> ConfigInfos:
-    """Return the infos with the errors of some keys replaced."""
-    unchanged = tuple(info for info in infos.configs if info.value.name not in errors)
+    """Replace the infos of the keys in `errors` with infos that contain the error and the value in `config`."""
+    unchanged_infos = tuple(info for info in infos.configs if info.value.name not in errors)
     definitions = {info.value.name: info.definition for info in infos.configs}
     error_infos = tuple(
         ConfigInfo(
@@ -179,7 +181,7 @@ def with_replaced_errors(infos: ConfigInfos, errors: Mapping[str, str], config: 
     )
     replaced_count = sum(len(info.value.errors) for info in infos.configs if info.value.name in errors)
     count = max(0, infos.error_count - replaced_count) + len(error_infos)
-    return replace(infos, error_count=count, configs=(*error_infos, *unchanged))
+    return replace(infos, error_count=count, configs=(*error_infos, *unchanged_infos))
 
 
 def raise_if_invalid(infos: ConfigInfos) -> None:

@@ -53,7 +53,7 @@ Values = MutableMapping[str, ConfigValue]
 def check_sink_group(group: str, config: Config, values: Values) -> None:
     """Add an error if a sink's consumers would join the group of the workers.
 
-    As in Java, a group that the connector overrides gets its own entry, even without an error.
+    As in Java, a group id that the connector overrides gets an entry in `values`, even without an error.
     """
     if _GROUP in config:
         override = config[_GROUP]
@@ -68,19 +68,25 @@ def check_sink_group(group: str, config: Config, values: Values) -> None:
         values[NAME] = values[NAME].with_errors(error)
 
 
-def check_delivery(make: Callable[[], Connector], config: Config, values: Values, *, enabled: bool) -> None:
+def check_delivery(
+    make_connector: Callable[[], Connector], config: Config, values: Values, *, enabled: bool
+) -> None:
     """Add errors if a source cannot support the exactly-once delivery or transaction boundaries that it requires.
 
     `enabled` must be true if the worker has exactly-once support. Raises Unavailable if the connector's JVM is down.
     """
     support = values[EXACTLY_ONCE_SUPPORT]
     if not support.errors and str(support.value).upper() == "REQUIRED":
-        error = _check_exactly_once(make, {key: text for key, text in config.items() if text is not None})
+        error = _check_exactly_once(
+            make_connector, {key: text for key, text in config.items() if text is not None}
+        )
         errors = [*([] if enabled else [_NOT_ENABLED]), *([error] if error else [])]
         values[EXACTLY_ONCE_SUPPORT] = support.with_errors(*errors)
     boundary = values[TRANSACTION_BOUNDARY]
     if not boundary.errors and str(boundary.value).upper() == "CONNECTOR":
-        error = _check_boundaries(make, {key: text for key, text in config.items() if text is not None})
+        error = _check_boundaries(
+            make_connector, {key: text for key, text in config.items() if text is not None}
+        )
         values[TRANSACTION_BOUNDARY] = boundary.with_errors(*([error] if error else []))
 
 
@@ -109,10 +115,10 @@ def check_interval(worker: Mapping[str, str], config: Config, values: Values) ->
         values[BOUNDARY_INTERVAL] = interval_value.with_errors(invalid(BOUNDARY_INTERVAL, text, reason))
 
 
-def _check_boundaries(make: Callable[[], Connector], config: dict[str, str]) -> str | None:
+def _check_boundaries(make_connector: Callable[[], Connector], config: dict[str, str]) -> str | None:
     """Return an error if a connector cannot define transaction boundaries."""
     try:
-        return None if make().can_define_transaction_boundaries(config) else _NO_BOUNDARIES
+        return None if make_connector().can_define_transaction_boundaries(config) else _NO_BOUNDARIES
     except Unavailable:
         raise
     except Exception as exc:
@@ -120,10 +126,10 @@ def _check_boundaries(make: Callable[[], Connector], config: dict[str, str]) -> 
         return _format_unexpected(exc)
 
 
-def _check_exactly_once(make: Callable[[], Connector], config: dict[str, str]) -> str | None:
+def _check_exactly_once(make_connector: Callable[[], Connector], config: dict[str, str]) -> str | None:
     """Return an error if a connector cannot deliver exactly once."""
     try:
-        is_supported = make().exactly_once_support(config)
+        is_supported = make_connector().exactly_once_support(config)
     except Unavailable:
         raise
     except Exception as exc:

@@ -12,9 +12,9 @@ from kraal.core.ids import Config
 from kraal.plugins.api import SourceTask
 from kraal.plugins.registry import Registry
 
-_MODE: Final = "Real-time mode cannot process records one at a time"
+_REASON: Final = "Real-time mode cannot process records one at a time"
 _DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
-_DEFAULT_ONLY: Final = ("errors.tolerance", "errors.log.enable", "errors.retry.timeout")
+_DEFAULT_ONLY_KEYS: Final = ("errors.tolerance", "errors.log.enable", "errors.retry.timeout")
 """Keys that must have their default values."""
 
 
@@ -28,20 +28,23 @@ def check_real_time(
     ):
         return
     if config.get("transforms"):
-        yield "transforms", f"{_MODE}: it does not support transforms"
-    for name in _DEFAULT_ONLY:
+        yield "transforms", f"{_REASON}: it does not support transforms"
+    for name in _DEFAULT_ONLY_KEYS:
         default, value = ERROR_KEYS[name].default, values[name].value
         if value != default and not values[name].errors:
             required_value = str(default).lower()
             yield (
                 name,
-                f"{_MODE}: {name} must be {required_value}, because failed records cannot be skipped or retried",
+                f"{_REASON}: {name} must be {required_value}, because failed records cannot be skipped or retried",
             )
     if config.get(_DEAD_LETTERS):
-        yield "errors.tolerance", f"{_MODE}: it has no dead letters, so it does not support {_DEAD_LETTERS}"
+        yield (
+            "errors.tolerance",
+            f"{_REASON}: it has no dead letters, so it does not support {_DEAD_LETTERS}",
+        )
     for name in (KEY_CONVERTER, VALUE_CONVERTER):
         if (converter := values[name].value) is not None and not _supports_columns(registry, str(converter)):
-            yield name, f"{_MODE}: it does not support {converter}; use ByteArrayConverter"
+            yield name, f"{_REASON}: it does not support {converter}; use ByteArrayConverter"
 
 
 def _supports_columns(registry: Registry, name: str) -> bool:

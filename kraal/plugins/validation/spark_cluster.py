@@ -1,4 +1,4 @@
-"""Rejects connectors that cannot run on the worker's Spark cluster before they are created."""
+"""Validation that rejects configs of connectors that cannot run on the worker's Spark cluster."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def add_cluster_errors(
     config: Config,
     values: dict[str, ConfigValue],
 ) -> None:
-    """Add an error to each value that requires a local Spark, unless Spark is local according to `worker`."""
+    """Add an error to each value that the Spark cluster does not support; no-op if the worker's Spark is local."""
     if is_local(worker):
         return
-    non_null = {key: value for key, value in config.items() if value is not None}
-    for key, error in _errors(registry, worker, connector, non_null):
+    non_null_config = {key: value for key, value in config.items() if value is not None}
+    for key, error in _list_errors(registry, worker, connector, non_null_config):
         values[key] = values.get(key, ConfigValue(name=key)).with_errors(error)
 
 
-def _errors(
+def _list_errors(
     registry: Registry, worker: Mapping[str, str], connector: type[Connector], config: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     local_reasons = connector.needs_local_spark(config)

@@ -108,8 +108,8 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
 def validate_for_rest(registry: Registry, worker: WorkerDefaults, plugin: str, config: Config) -> ConfigInfos:
     """Handle `PUT /connector-plugins/{plugin}/config/validate`.
 
-    Raises BadRequest if the class in the body differs from the path's, is missing or is unknown (Java returns 500 in
-    the latter two cases).
+    Raises BadRequest if the class in the body is missing, is unknown or differs from the class in the path. For the
+    first two errors, Java returns 500.
     """
     check_plugin_matches(plugin, config)
     return validate_connector(registry, worker, config)
@@ -202,7 +202,7 @@ def _converter_errors(
             plugin.name, requirement, registry.versions(plugin.name, location=plugin_location)
         ):
             keys = [key + VERSION_SUFFIX] if is_invalid(requirement or "") else [key, key + VERSION_SUFFIX]
-            errors += [(each, error) for each in keys]
+            errors += [(invalid_key, error) for invalid_key in keys]
     return errors
 
 
@@ -225,7 +225,7 @@ def _validate_converters(
             settings = _settings_with_prefix(config, f"{key}.")
             if settings.get(CONVERTER_TYPE) is None:
                 settings[CONVERTER_TYPE] = role
-            keys = {each.name: each for each in plugin.config_def}
+            keys = {declared_key.name: declared_key for declared_key in plugin.config_def}
             parts.append(prefix_infos(keys, plugin.config_def.validate(settings), f"{key}."))
     return parts
 
@@ -271,7 +271,7 @@ def _validate_client(request: OverrideRequest, policy: WorkerPolicy, prefix: str
     }
     if isinstance(policy, OverridePolicy | Allowlist):
         reasons = {name: policy.rejection_reason(name) for name in parsed_values}
-        values = [v.with_errors(*filter(None, [reasons[name]])) for name, v in parsed_values.items()]
+        values = [value.with_errors(*filter(None, [reasons[name]])) for name, value in parsed_values.items()]
     else:
         valid_overrides = {
             name: raw for name, raw in request.overrides.items() if not parsed_values[name].errors

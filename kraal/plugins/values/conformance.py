@@ -40,10 +40,10 @@ CLASSES: Final[dict[Type, type | tuple[type, ...]]] = {
 
 def has_class(schema: Schema, value: Any) -> bool:
     """Return whether a value other than None has the class that its schema requires."""
-    expected = LOGICAL.get(schema.name or "") or CLASSES[schema.type]
+    required_class = LOGICAL.get(schema.name or "") or CLASSES[schema.type]
     if type(value) is bool or type(value) is Float32:
-        return expected is type(value)
-    return isinstance(value, expected)
+        return required_class is type(value)
+    return isinstance(value, required_class)
 
 
 def validate(schema: Schema, value: Any, field: str | None = None) -> None:
@@ -68,14 +68,14 @@ def _validate(schema: Schema, value: Any, location: str) -> None:
         case Type.STRUCT:
             _validate_struct(schema, value)
         case Type.ARRAY:
-            inner = f"element of array {location}"
+            element_location = f"element of array {location}"
             for item in value:
-                _validate(_require_value(schema.value, inner), item, inner)
+                _validate(_require_value(schema.value, element_location), item, element_location)
         case Type.MAP:
-            key_schema, value_schema = f"key of map {location}", f"value of map {location}"
+            key_location, value_location = f"key of map {location}", f"value of map {location}"
             for key, item in value.items():
-                _validate(_require_value(schema.key, key_schema), key, key_schema)
-                _validate(_require_value(schema.value, value_schema), item, value_schema)
+                _validate(_require_value(schema.key, key_location), key, key_location)
+                _validate(_require_value(schema.value, value_location), item, value_location)
         case _:
             pass
 

@@ -14,32 +14,36 @@ from kraal.plugins.values.java_time import MS_PER_DAY
 from kraal.plugins.values.java_values import exact_float32, float32, java_class
 from kraal.plugins.values.logical import narrow, to_time
 
-_WIDTH: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
+_NUMERIC_TYPES: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
 """The numeric types, from narrowest to widest."""
 
 _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 
 class SchemaMerger:
-    """Computes the common schema of values; None without a value, and permanently once values are incompatible."""
+    """Computes the common schema of parsed values.
+
+    `common` is None before the first value, and stays None once two values are incompatible.
+    """
 
     def __init__(self) -> None:
         self.common: Schema | None = None
-        self._compatible = True
+        self._is_compatible = True
 
-    def merge(self, latest: tuple[Schema | None, Any] | None) -> None:
-        """Merge a parsed value; null has no effect."""
-        if latest is None or latest[0] is None or not self._compatible:
+    def merge(self, parsed_value: tuple[Schema | None, Any] | None) -> None:
+        """Merge a parsed value, given as its schema and value; null has no effect."""
+        if parsed_value is None or parsed_value[0] is None or not self._is_compatible:
             return
-        self.common = latest[0] if self.common is None else _merge(self.common, latest[0])
-        self._compatible = self.common is not None
+        schema = parsed_value[0]
+        self.common = schema if self.common is None else _merge(self.common, schema)
+        self._is_compatible = self.common is not None
 
 
 def _merge(previous: Schema, latest: Schema) -> Schema | None:
     if previous.type is latest.type:
         return latest  # both are required: parsed schemas are never optional
-    if previous.type in _WIDTH and latest.type in _WIDTH:
-        return max(previous, latest, key=lambda schema: _WIDTH.index(schema.type))
+    if previous.type in _NUMERIC_TYPES and latest.type in _NUMERIC_TYPES:
+        return max(previous, latest, key=lambda schema: _NUMERIC_TYPES.index(schema.type))
     return None
 
 
@@ -53,7 +57,7 @@ def align(schema: Schema | None, value: Any) -> Any:
         return value
     match schema.type:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
-            return _align_struct(schema, _to_long(value))
+            return _align_integer(schema, _to_long(value))
         case Type.FLOAT32:
             return (
                 float32(_to_double(value))
@@ -66,7 +70,7 @@ def align(schema: Schema | None, value: Any) -> Any:
             return value
 
 
-def _align_struct(schema: Schema, value: int) -> Any:
+def _align_integer(schema: Schema, value: int) -> Any:
     number = narrow(value, _BITS[schema.type])
     match schema.name:
         case str() as name if name == DATE:

@@ -1,4 +1,4 @@
-"""Dates and times as in Java's GregorianCalendar, in UTC: any year, Julian before October 15, 1582.
+"""Dates and times in UTC as in Java's GregorianCalendar: any year; the Julian calendar before October 15, 1582.
 
 Source: java.util.GregorianCalendar, Date.toString, SimpleDateFormat.
 """
@@ -12,11 +12,12 @@ MS_PER_DAY: Final = 86_400_000
 _CUTOVER: Final = -141_427
 """October 15, 1582, in days since 1970."""
 
-_DAYS: Final = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")
+_WEEKDAYS: Final = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MARCH_0: Final = 719_468
 """Days from March 1 of year 0 (Gregorian) to 1970."""
 _MARCH_0_JULIAN: Final = 719_470
+"""Days from March 1 of year 0 (Julian) to 1970."""
 _DAYS_PER_ERA: Final = 146_097
 """Days in 400 Gregorian years."""
 _DAYS_PER_FOUR_YEARS: Final = 1_461
@@ -46,13 +47,13 @@ def to_epoch_day(year: int, month: int, day: int) -> int:
     """Convert a date to days since 1970; a month or a day out of range overflows, as in a lenient calendar."""
     carried_years, month = divmod(month - 1, _MONTHS_PER_YEAR)
     month += 1
-    from_march = year + carried_years - (month <= _FEBRUARY)
+    march_year = year + carried_years - (month <= _FEBRUARY)
     day_of_year = (153 * (month + (-3 if month > _FEBRUARY else 9)) + 2) // 5 + day - 1
-    leap_days = from_march // 4 - from_march // 100 + from_march // 400
-    days = from_march * 365 + leap_days + day_of_year - _MARCH_0
+    leap_days = march_year // 4 - march_year // 100 + march_year // 400
+    days = march_year * 365 + leap_days + day_of_year - _MARCH_0
     if days >= _CUTOVER:
         return days
-    return from_march * 365 + from_march // 4 + day_of_year - _MARCH_0_JULIAN
+    return march_year * 365 + march_year // 4 + day_of_year - _MARCH_0_JULIAN
 
 
 def split_timestamp(ms: int) -> tuple[int, int, int, int, int]:
@@ -68,7 +69,7 @@ def format_date(ms: int) -> str:
     days, hour, minute, second, _ = split_timestamp(ms)
     year, month, day = from_epoch_day(days)
     era_year = year if year > 0 else 1 - year
-    return f"{_DAYS[days % 7]} {_MONTHS[month - 1]} {day:02d} {hour:02d}:{minute:02d}:{second:02d} UTC {era_year}"
+    return f"{_WEEKDAYS[days % 7]} {_MONTHS[month - 1]} {day:02d} {hour:02d}:{minute:02d}:{second:02d} UTC {era_year}"
 
 
 def format_iso_date(ms: int) -> str:

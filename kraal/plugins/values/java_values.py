@@ -78,26 +78,26 @@ def double_text(value: float) -> str:
     """Format a double like `Double.toString`."""
     if _PLAIN_FROM <= abs(value) < _PLAIN_TO or value == 0:
         return repr(value)
-    if value != value or value in _INFINITE:  # noqa: PLR0124 - NaN alone is not itself
-        return _not_finite(value)
-    shortest = repr(value)
+    if value != value or value in _INFINITE:  # noqa: PLR0124 - only NaN differs from itself
+        return _non_finite_text(value)
+    shortest_text = repr(value)
     two_digits = f"{value:.1e}"
     # Java uses at least two digits, and chooses the closest ones: 4.9E-324, not 5.0E-324.
-    return _scientific(two_digits if float(two_digits) == value else shortest)
+    return _scientific_text(two_digits if float(two_digits) == value else shortest_text)
 
 
 def float_text(value: float) -> str:
     """Format a value that is already rounded to 32 bits like `Float.toString`."""
     if value == 0:
         return repr(float(value))
-    if value != value or value in _INFINITE:  # noqa: PLR0124 - the same
-        return _not_finite(value)
-    shortest = next(text for text in _candidates(value) if float32(float(text)) == value)
+    if value != value or value in _INFINITE:  # noqa: PLR0124 - as above
+        return _non_finite_text(value)
+    shortest_text = next(text for text in _candidates(value) if float32(float(text)) == value)
     if _PLAIN_FROM <= abs(value) < _PLAIN_TO:
-        digits_text = f"{Decimal(shortest):f}"
+        digits_text = f"{Decimal(shortest_text):f}"
         integer_part, _, fraction = digits_text.partition(".")
         return f"{integer_part}.{fraction.rstrip('0') or '0'}"
-    return _scientific(shortest)
+    return _scientific_text(shortest_text)
 
 
 def _candidates(value: float) -> Iterator[str]:
@@ -111,13 +111,13 @@ def _candidates(value: float) -> Iterator[str]:
         yield f"{Decimal(mantissa) - step}e{exponent}"
 
 
-def _not_finite(value: float) -> str:
+def _non_finite_text(value: float) -> str:
     if value > 0:
         return "Infinity"
     return "-Infinity" if value < 0 else "NaN"
 
 
-def _scientific(text: str) -> str:
+def _scientific_text(text: str) -> str:
     sign, digits, exponent = Decimal(text).as_tuple()
     digits_text = "".join(map(str, digits)).rstrip("0") or "0"
     power = int(exponent) + len(digits) - 1

@@ -34,25 +34,25 @@ def decimal_parts(value: Decimal) -> tuple[int, int]:
 
 
 def decimal_bytes(schema: Schema, value: Decimal) -> bytes:
-    """Return the unscaled value, big-endian, in as few bytes as possible. Raises DataException if the scale differs."""
-    expected = get_scale(schema)
+    """Encode the unscaled value in the fewest big-endian bytes. Raises DataException if the scales differ."""
+    schema_scale = get_scale(schema)
     unscaled, scale = decimal_parts(value)
-    if scale != expected:
+    if scale != schema_scale:
         raise DataException(
             "Decimal value has mismatching scale for given Decimal schema. "
-            f"Schema has scale {expected}, value has scale {scale}."
+            f"Schema has scale {schema_scale}, value has scale {scale}."
         )
     return signed_bytes(unscaled)
 
 
 def signed_bytes(number: int) -> bytes:
-    """Return an integer, big-endian, in as few bytes as possible (`BigInteger.toByteArray`)."""
+    """Encode an integer in the fewest big-endian bytes (`BigInteger.toByteArray`)."""
     size = (number if number >= 0 else number + 1).bit_length() // 8 + 1
     return number.to_bytes(size, "big", signed=True)
 
 
 def to_decimal(schema: Schema, data: bytes) -> Decimal:
-    """Decode a decimal. Raises DataException; ValueError for empty bytes."""
+    """Decode a decimal with the schema's scale. Raises DataException, or ValueError for empty bytes."""
     return unscaled_decimal(data, get_scale(schema))
 
 

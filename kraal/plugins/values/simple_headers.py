@@ -1,4 +1,7 @@
-"""Connect's default header converter: text, from which it infers types. Source: SimpleHeaderConverter (4.3.0)."""
+"""Connect's default header converter, which infers the types of values from text.
+
+Source: SimpleHeaderConverter (Kafka 4.3.0).
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INTEGER_TYPES: Final = ((8, Type.INT8), (16, Type.INT16), (32, Type.INT32), (64, Type.INT64))
 _DATE_SHAPE: Final = r"[ \t]*(-?\d+)-[ \t]*(-?\d+)-[ \t]*(-?\d+)"
 _TIME_SHAPE: Final = r"[ \t]*(-?\d+):[ \t]*(-?\d+):[ \t]*(-?\d+)\.[ \t]*(-?\d+)Z"
-_TEMPORAL: Final = {
+_TIME_FORMATS: Final = {
     len("yyyy-MM-dd"): (re.compile(_DATE_SHAPE), Schema(type=Type.INT32, name=DATE, version=1)),
     len("HH:mm:ss.SSSZ"): (re.compile(_TIME_SHAPE), Schema(type=Type.INT32, name=TIME, version=1)),
     len("yyyy-MM-ddTHH:mm:ss.SSSZ"): (
@@ -58,7 +58,7 @@ def _format_value(value: Any, *, embedded: bool) -> str:
             text = b64encode(value).decode("ascii")
             return f'"{text}"' if embedded else text
         case list() | tuple():
-            return "[" + ",".join(_format_value(each, embedded=True) for each in value) + "]"
+            return "[" + ",".join(_format_value(item, embedded=True) for item in value) + "]"
         case Mapping():
             pairs = (
                 f"{_format_value(key, embedded=True)}:{_format_value(item, embedded=True)}"
@@ -121,8 +121,8 @@ class _Parser:
         except DataException:
             tokens.rewind(start)
         token = tokens.next()
-        trimmed = token.strip(BLANK)
-        return self._parse_scalar(trimmed, embedded=embedded) if trimmed else (STRING, token)
+        trimmed_token = token.strip(BLANK)
+        return self._parse_scalar(trimmed_token, embedded=embedded) if trimmed_token else (STRING, token)
 
     def _is_literal(self, literal: str, *, embedded: bool) -> bool:
         """Consume the literal if it is next; outside lists and maps, it must be the whole text."""
@@ -133,24 +133,24 @@ class _Parser:
         return False
 
     def _parse_scalar(self, token: str, *, embedded: bool) -> _SchemaAndValue:
-        parsed = None
+        value = None
         if token[0].isdigit():
-            parsed = self._parse_time_tokens(token)
-        if parsed is None and (token[0].isdigit() or token[0] in "+-"):
-            parsed = _parse_number(token)
-        if parsed is None and embedded:
+            value = self._parse_time_tokens(token)
+        if value is None and (token[0].isdigit() or token[0] in "+-"):
+            value = _parse_number(token)
+        if value is None and embedded:
             raise DataException("Failed to parse embedded value")
-        return parsed or (STRING, self._tokens.text)
+        return value or (STRING, self._tokens.text)
 
     def _parse_time_tokens(self, token: str) -> _SchemaAndValue | None:
         """Parse a time of up to five tokens, because colons delimit tokens."""
         start = self._tokens.mark()
         next_tokens = self._tokens.take_many(4)
-        parsed = None if next_tokens is None else _parse_time(token + next_tokens)
-        if parsed is None:
+        time = None if next_tokens is None else _parse_time(token + next_tokens)
+        if time is None:
             self._tokens.rewind(start)
-            parsed = _parse_time(token)
-        return parsed
+            time = _parse_time(token)
+        return time
 
     def _parse_quoted(self) -> _SchemaAndValue:
         parts = []
@@ -227,7 +227,7 @@ def _parse_number(token: str) -> _SchemaAndValue | None:
 def _parse_time(text: str) -> _SchemaAndValue | None:
     """Parse a date, a time or a timestamp, depending on the text's length; fields out of range overflow."""
     text = text.replace("\\:", ":")
-    shape, schema = _TEMPORAL.get(len(text), (None, None))
+    shape, schema = _TIME_FORMATS.get(len(text), (None, None))
     match = None if shape is None else shape.match(text)
     if match is None:
         return None

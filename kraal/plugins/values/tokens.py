@@ -36,7 +36,7 @@ class Tokens:
         return token
 
     def take_many(self, count: int) -> str | None:
-        """Consume `count` tokens and return their text; return None, consuming none, if there are fewer."""
+        """Consume `count` tokens and return their text. If there are fewer tokens, consume none and return None."""
         start = self.mark()
         for _ in range(count):
             if not self.has_next():
@@ -46,7 +46,7 @@ class Tokens:
         return self.text[start : self._at]
 
     def take(self, expected: str) -> bool:
-        """Consume the next non-blank token if it equals `expected`; return whether it does."""
+        """Consume the next non-blank token if it equals `expected`. Return whether a token was consumed."""
         if self._lookahead is None:
             if self._at >= len(self.text):
                 return False

@@ -51,7 +51,11 @@ SESSION_TIMEOUT_S = 6.0
 REBALANCE_TIMEOUT_S = 20.0
 REQUEST_TIMEOUT_S = 90.0
 MAX_HOPS = 2
-STATE_OF = {TargetState.STARTED: "RUNNING", TargetState.PAUSED: "PAUSED", TargetState.STOPPED: "STOPPED"}
+STATE_BY_TARGET = {
+    TargetState.STARTED: "RUNNING",
+    TargetState.PAUSED: "PAUSED",
+    TargetState.STOPPED: "STOPPED",
+}
 
 
 class EmbeddedCluster:
@@ -71,7 +75,7 @@ class EmbeddedCluster:
         exactly_once: bool = False,
         plugins: Mapping[str, type[Connector]] | None = None,
     ) -> None:
-        """Start workers; `settle` waits until they are a group.
+        """Start workers; `settle` waits until they form a group.
 
         Args:
             workers: number of workers.
@@ -81,7 +85,7 @@ class EmbeddedCluster:
             stop_s: maximum time until a task stops.
             read_s: maximum interval at which workers read the logs.
             properties: worker properties that override `kraal.testing._simulation.worker.DEFAULTS`.
-            transactional: whether the leader writes in transactions and fences.
+            transactional: whether the leader writes to the config log in transactions, and fences sources.
             exactly_once: whether sources also write exactly once.
             plugins: connectors by qualified name, in addition to the fake ones; their tasks run without Spark.
         """
@@ -151,7 +155,7 @@ class EmbeddedCluster:
         worker.crash(actor)
 
     def feed(self, task: TaskId, records: int) -> None:
-        """Supply a task with more records, on any worker."""
+        """Supply a task with more records; the task may run on any worker."""
         self.outside.supply[task] = self.outside.supply.get(task, 0) + records
         for worker in self.awake:
             worker.engine.poll_now(task)
@@ -164,15 +168,15 @@ class EmbeddedCluster:
     # -- requests -------------------------------------------------------------------------------------------
 
     def ask(self, worker: ClusterWorker, message: Ask[R], *, timeout_s: float = REQUEST_TIMEOUT_S) -> R:
-        """Send a message to a worker's herder and run until it replies. Raises TimedOut and the message's errors."""
+        """Send a message to a worker's herder, and return the reply. Raises TimedOut and the message's errors."""
         future = worker.assembly.herder.question(message)
         self.run_until(future.done, timeout_s=timeout_s)
         return future.result()
 
     def request(self, message: Ask[R], via: ClusterWorker | None = None, *, timeout_s: float = 60.0) -> R:
-        """Send a message to any worker as a client does: follow it to the leader, and retry after retriable errors.
+        """Send a message to any worker as a client does, with forwarding to the leader and with retries.
 
-        Raises the errors of the message, or the last retriable error after `timeout_s`.
+        Retriable errors are retried. Raises the errors of the message, or the last retriable error after `timeout_s`.
         """
         deadline = self.clock.now() + timeout_s
         while True:
@@ -257,43 +261,45 @@ class EmbeddedCluster:
         while not done():
             if self.scheduler.step():
                 continue
-            due = self.clock.next_due()
-            if due is None or due > deadline:
+            due_s = self.clock.next_due()
+            if due_s is None or due_s > deadline:
                 raise TimedOut(f"no reply within {timeout_s:g} virtual seconds")
-            self.clock.advance_to(due)
+            self.clock.advance_to(due_s)
         self.check()
 
     def settle(self, within_s: float = 30.0) -> float:
-        """Run until the cluster is in its desired state; return the virtual seconds. Raises AssertionError."""
+        """Run until the cluster is in its desired state; return the elapsed virtual seconds. Raises AssertionError."""
         start_s = self.clock.now()
-        while (missing := self.missing()) is not None:
+        while (difference := self.find_difference()) is not None:
             if self.clock.now() - start_s > within_s:
-                raise AssertionError(f"not settled after {within_s:g} s: {missing}; {self.describe()}")
+                raise AssertionError(f"not settled after {within_s:g} s: {difference}; {self.describe()}")
             self.advance(0.1)
         return self.clock.now() - start_s
 
-    def missing(self) -> str | None:
-        """Return the first difference from the desired state; None if there is none."""
+    def find_difference(self) -> str | None:
+        """Return the first difference from the desired state; None if the cluster is in that state."""
         if not self.broker.stable or len(self.broker.members) != len(self.awake):
             return f"the group has {sorted(self.broker.members)} and is stable: {self.broker.stable}"
         if sum(w.snapshot.is_leader for w in self.awake) != 1:
             return f"{[w.name for w in self.awake if w.snapshot.is_leader]} lead"
         offset = self.config_log.end() or -1
-        behind = [w.name for w in self.awake if w.snapshot.config.offset != offset]
-        if behind:
-            return f"{behind} have not read the config"
+        lagging_workers = [w.name for w in self.awake if w.snapshot.config.offset != offset]
+        if lagging_workers:
+            return f"{lagging_workers} have not read the config"
         config = self.awake[0].snapshot.config
-        expected: set[Instance] = set()
+        expected_instances: set[Instance] = set()
         for entry in config.connectors.values():
-            missing = self._find_missing(entry)
-            if missing is not None:
-                return missing
-            expected.update({entry.name, *(TaskId(entry.name, n) for n in range(len(entry.tasks)))})
-        extra = [(i, w.name) for w in self.awake for i in w.running if i not in expected]
-        return f"{extra} are running but should not be" if extra else None
+            difference = self._find_difference(entry)
+            if difference is not None:
+                return difference
+            expected_instances.update({entry.name, *(TaskId(entry.name, n) for n in range(len(entry.tasks)))})
+        unexpected_instances = [
+            (i, w.name) for w in self.awake for i in w.running if i not in expected_instances
+        ]
+        return f"{unexpected_instances} are running but should not be" if unexpected_instances else None
 
-    def _find_missing(self, entry: ConnectorEntry) -> str | None:
-        state = STATE_OF[entry.target]
+    def _find_difference(self, entry: ConnectorEntry) -> str | None:
+        state = STATE_BY_TARGET[entry.target]
         tasks: list[Instance] = [TaskId(entry.name, n) for n in range(len(entry.tasks))]
         if entry.target is TargetState.STARTED:
             if len(tasks) != int(entry.config.get("tasks.max") or 1):
@@ -303,52 +309,54 @@ class EmbeddedCluster:
                     return f"{instance} runs on {[w.name for w in self.owners(instance)]}"
         if entry.target is TargetState.STOPPED:
             tasks = []
-            running = [w.name for w in self.alive for t in w.engine.running if t.connector == entry.name]
-            if running:
-                return f"{running} run tasks of {entry.name}, which is stopped"
+            worker_names = [w.name for w in self.alive for t in w.engine.running if t.connector == entry.name]
+            if worker_names:
+                return f"{worker_names} run tasks of {entry.name}, which is stopped"
         for worker in self.awake:
-            missing = self._missing_status(entry, worker, [state] * (1 + len(tasks)))
-            if missing is not None:
-                return f"{missing} on {worker.name}"
+            difference = self._find_status_difference(entry, worker, [state] * (1 + len(tasks)))
+            if difference is not None:
+                return f"{difference} on {worker.name}"
         return None
 
-    def _missing_status(self, entry: ConnectorEntry, worker: ClusterWorker, states: list[str]) -> str | None:
+    def _find_status_difference(
+        self, entry: ConnectorEntry, worker: ClusterWorker, states: list[str]
+    ) -> str | None:
         try:
-            reported = self.states(entry.name, worker)
+            reported_states = self.states(entry.name, worker)
             status = _status(entry.name, worker)
         except NotFound as error:
             return str(error)
         if entry.target is TargetState.STOPPED:
-            reported = reported[:1]
-        if reported != states:
-            return f"{entry.name} is {reported}, not {states}"
+            reported_states = reported_states[:1]
+        if reported_states != states:
+            return f"{entry.name} is {reported_states}, not {states}"
         if entry.target is TargetState.STARTED:
-            reported = [status["connector"]["worker_id"], *(t["worker_id"] for t in status["tasks"])]
+            reported_workers = [status["connector"]["worker_id"], *(t["worker_id"] for t in status["tasks"])]
             instances: list[Instance] = [entry.name, *(TaskId(entry.name, n) for n in range(len(states) - 1))]
             owners = [w.worker_id for i in instances for w in self.owners(i)]
-            if reported != owners:
-                return f"{entry.name} is reported on {reported}, but runs on {owners}"
+            if reported_workers != owners:
+                return f"{entry.name} is reported on {reported_workers}, but runs on {owners}"
         return None
 
     def check(self) -> None:
         """Raise AssertionError if an instance runs twice or an actor died unexpectedly."""
         if self.bugs:
             raise AssertionError(self.bugs)
-        seen: dict[Instance, str] = {}
+        owner_names: dict[Instance, str] = {}
         for worker in self.alive:
             for instance in worker.effective:
-                if instance in seen:
-                    text = f"{instance} runs on {seen[instance]} and {worker.name} at {self.clock.now():g} s"
+                if instance in owner_names:
+                    text = f"{instance} runs on {owner_names[instance]} and {worker.name} at {self.clock.now():g} s"
                     raise AssertionError(text)
-                seen[instance] = worker.name
+                owner_names[instance] = worker.name
 
     def other_owners(self, task: TaskId, worker: ClusterWorker) -> list[str]:
         """Return the names of the other workers on which a task runs with a lease."""
-        running = [w for w in self.alive if w is not worker and w.engine.find_run(task) is not None]
-        return [w.name for w in running if task in w.effective]
+        running_workers = [w for w in self.alive if w is not worker and w.engine.find_run(task) is not None]
+        return [w.name for w in running_workers if task in w.effective]
 
     def describe(self) -> str:
-        """Describe the running instances of each worker, for a failed test."""
+        """Describe the running instances of each worker, for the message of a failed test."""
         return "; ".join(f"{w.name}: {sorted(map(str, w.running))}" for w in self.alive)
 
 

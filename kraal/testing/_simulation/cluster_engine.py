@@ -56,7 +56,7 @@ class ClusterEngine(FakeEngine):
     """An engine whose runs take time to stop, and which checks each new run."""
 
     def __init__(self, worker: ClusterWorker, outside: Outside, environment: PluginEnvironment) -> None:
-        """`environment`: environment of the tasks of real plugins."""
+        """Create the engine. `environment`: environment of the tasks of real plugins."""
         super().__init__(outside=outside)
         self._worker = worker
         self._plugin_environment = environment
@@ -74,11 +74,11 @@ class ClusterEngine(FakeEngine):
         plugin_class, version = task_class(self._plugin_environment.registry, spec)
         if issubclass(plugin_class, FakeSourceTask | FakeSinkTask):
             return ClusterRun(self, self._worker, spec, position, report)
-        work = _work(spec, plugin_class, version, self._offsets, self._plugin_environment)
+        work = _make_work(spec, plugin_class, version, self._offsets, self._plugin_environment)
         return PluginRun(self, self._worker, spec, work, report)
 
 
-def _work(
+def _make_work(
     spec: TaskSpec,
     plugin_class: type[SourceTask | SinkTask],
     version: str,
@@ -113,7 +113,7 @@ class ClusterRun(FakeRun):
 
     @override
     def stop(self) -> None:
-        self._worker.later(self._worker.stop_delay_s(), super().stop)
+        self._worker.schedule_call(self._worker.stop_delay_s(), super().stop)
 
 
 class PluginRun(ClusterRun):
@@ -129,13 +129,13 @@ class PluginRun(ClusterRun):
     ) -> None:
         super().__init__(engine, worker, spec, 0, report)
         self._work = work
-        self._due = False
+        self._is_poll_scheduled = False
         """Whether the next poll of the plugin is scheduled."""
 
     @override
     def open_plugin(self) -> None:
         version = self._work.open()
-        self._opened = True
+        self._is_opened = True
         self.spec.assigned(1)
         self._report(Opened(version=version))
 
@@ -150,13 +150,13 @@ class PluginRun(ClusterRun):
             self._report(Committed())
 
     def _schedule_poll(self, delay_s: float) -> None:
-        if self._batch_requested and not self._ended and not self._due:
-            self._due = True
-            self._worker.later(delay_s, self._batch)
+        if self._is_batch_requested and not self._is_ended and not self._is_poll_scheduled:
+            self._is_poll_scheduled = True
+            self._worker.schedule_call(delay_s, self._batch)
 
     def _batch(self) -> None:
-        self._due = False
-        if not self._batch_requested or self._ended:
+        self._is_poll_scheduled = False
+        if not self._is_batch_requested or self._is_ended:
             return
         if not (self.spec.lease() and self.spec.may_read()):
             self._schedule_poll(IDLE_S)
@@ -165,7 +165,7 @@ class PluginRun(ClusterRun):
             self.spec.working(busy=True, step="batch")
             return
         try:
-            done = self._work.next()
+            event = self._work.next()
         except RetriableError as error:
             self.spec.working(busy=True, step="batch", failure=str(error))
             self._report(Waiting(str(error), retry=True))
@@ -175,11 +175,11 @@ class PluginRun(ClusterRun):
             self.fail(format_trace(error))
             return
         self.spec.working(busy=False)
-        if done is None:
+        if event is None:
             self._schedule_poll(IDLE_S)
             return
-        self._batch_requested = False
-        self._report(done)
+        self._is_batch_requested = False
+        self._report(event)
 
     @override
     def on_ended(self) -> None:

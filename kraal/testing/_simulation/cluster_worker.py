@@ -59,7 +59,7 @@ class ClusterWorker:
         self._cluster = cluster
         self._clock = cluster.clock
         self._connectors: dict[ConnectorName, object] = {}
-        self._registry = _registry(cluster.installed, self._connectors, cluster.plugins)
+        self._registry = _make_registry(cluster.installed, self._connectors, cluster.plugins)
         self._host = _Host(cluster.scheduler, name, cluster.bugs, self._connectors)
         self._outside_world = Address(f"outside of {name}")
         self.loggers = create_separate_loggers(cluster.clock.wall_ms)
@@ -180,7 +180,7 @@ class ClusterWorker:
         """Crash the actor with this name at its next message. Raises KeyError."""
         self._host.address(actor).tell(Crash(CRASH))
 
-    def later(self, delay_s: float, call: Callable[[], None]) -> None:
+    def schedule_call(self, delay_s: float, call: Callable[[], None]) -> None:
         """Schedule a call outside of all actors; dropped if the worker is dead, delayed while it is frozen."""
         self._clock.after(delay_s, self._outside_world, _Call(call))
 
@@ -227,7 +227,7 @@ class _Host:
             died(error)
 
         self._addresses[address] = None
-        if address.name.startswith("connector "):  # its started connector is lost as well
+        if address.name.startswith("connector "):  # the actor's started connector is lost as well
             self._connectors.pop(ConnectorName(address.name.removeprefix("connector ")), None)
         self._scheduler.spawn(address, factory, on_death, shares_thread=shares_thread)
 
@@ -269,19 +269,21 @@ class _Caller:
             message.call()
 
 
-def _registry(
-    installed: Registry, running: dict[ConnectorName, object], plugins: Mapping[str, type[Connector]]
+def _make_registry(
+    installed: Registry,
+    running_connectors: dict[ConnectorName, object],
+    plugins: Mapping[str, type[Connector]],
 ) -> Registry:
     """Return a registry with the fake connectors, `plugins` and all installed transforms and converters."""
     fakes: dict[str, type[Connector]] = {FAKE_SOURCE: FakeSourceConnector, FAKE_SINK: FakeSinkConnector}
     connectors = {**fakes, **plugins}
     return installed.with_connectors(
-        {name: _track(connector, running) for name, connector in connectors.items()}
+        {name: _track(connector, running_connectors) for name, connector in connectors.items()}
     )
 
 
-def _track(connector: type[Connector], running: dict[ConnectorName, object]) -> type[Connector]:
-    """Return a connector class that adds its name to `running` while it is started."""
+def _track(connector: type[Connector], running_connectors: dict[ConnectorName, object]) -> type[Connector]:
+    """Return a connector class that adds its name to `running_connectors` while it is started."""
 
     class Tracked(connector):  # type: ignore[valid-type, misc]
         _tracked_name: ConnectorName | None = None
@@ -289,11 +291,11 @@ def _track(connector: type[Connector], running: dict[ConnectorName, object]) -> 
         def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
             super().start(config, context)
             self._tracked_name = ConnectorName(config["name"])
-            running[self._tracked_name] = self
+            running_connectors[self._tracked_name] = self
 
         def stop(self) -> None:
-            if self._tracked_name is not None and running.get(self._tracked_name) is self:
-                del running[self._tracked_name]
+            if self._tracked_name is not None and running_connectors.get(self._tracked_name) is self:
+                del running_connectors[self._tracked_name]
             super().stop()
 
     Tracked.__name__, Tracked.__qualname__ = connector.__name__, connector.__qualname__

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kraal.metrics.stalls.down_parts import DownPart
     from kraal.metrics.thread_pools import PoolState
 
-_BATCH = 10
+_BATCH_SIZE = 10
 """Maximum number of records per batch."""
 
 
@@ -61,7 +61,7 @@ class FakeEngine:
     """An engine for tests that works on the caller's thread and sends events immediately."""
 
     def __init__(self, *, outside: Outside | None = None) -> None:
-        """`outside`: state shared with the engines of other workers; by default not shared."""
+        """Create the engine. `outside`: state shared with the engines of other workers; by default not shared."""
         self._state: EngineState = EngineReady()
         self._topic = "fake"
         self._listeners: list[Callable[[EngineState], None]] = []
@@ -157,14 +157,16 @@ class FakeEngine:
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
         """Open one task; an earlier run of the same task is cancelled first."""
-        previous = self._runs.pop(spec.task, None)
-        if previous is not None:
-            previous.cancel()
-        stored = offsets.get(make_partition(spec.task), {}).get("position", self.committed.get(spec.task, 0))
-        if not isinstance(stored, int):
-            text = f"a stored position must be a number, not {stored!r}"
+        previous_run = self._runs.pop(spec.task, None)
+        if previous_run is not None:
+            previous_run.cancel()
+        position = offsets.get(make_partition(spec.task), {}).get(
+            "position", self.committed.get(spec.task, 0)
+        )
+        if not isinstance(position, int):
+            text = f"a stored position must be a number, not {position!r}"
             raise KraalError(text)
-        run = self.make_run(spec, stored, report)
+        run = self.make_run(spec, position, report)
         self._runs[spec.task] = run
         self.opened.append(spec.task)
         run.begin()
@@ -176,7 +178,7 @@ class FakeEngine:
         return isinstance(self._state, EngineReady)
 
     def waiting_reason(self) -> str | None:
-        """Return why the engine is not ready; None if it is."""
+        """Return why the engine is not ready; None if it is ready."""
         state = self._state
         return state.reason if isinstance(state, EngineStarting) else None
 
@@ -208,7 +210,7 @@ class FakeEngine:
 
     def take(self, task: TaskId, position: int) -> range:
         """Return the range of the next records from `position`."""
-        return range(position, min(self._supply.get(task, 0), position + _BATCH))
+        return range(position, min(self._supply.get(task, 0), position + _BATCH_SIZE))
 
     def on_written(self, task: TaskId, records: range) -> frozenset[TopicName]:
         """Store records as written; return their topics."""
@@ -238,13 +240,13 @@ class FakeRun:
         self._engine = engine
         self._position = position
         self._report = report
-        self._opened = False
-        self._ended = False
-        self._batch_requested = False
+        self._is_opened = False
+        self._is_ended = False
+        self._is_batch_requested = False
 
     def begin(self) -> None:
         """Open the run if Spark is available."""
-        if self._opened or self._ended:
+        if self._is_opened or self._is_ended:
             return
         if isinstance(self._engine.state, EngineStarting):
             self._report(Waiting(self._engine.state.reason))
@@ -260,7 +262,7 @@ class FakeRun:
 
     def open_plugin(self) -> None:
         """Open the run. Subclasses may raise any error of a plugin."""
-        self._opened = True
+        self._is_opened = True
         self.spec.assigned(1)  # for a sink, as if its topic had one partition per task
         self._report(Opened(version="1.0"))
 
@@ -268,12 +270,12 @@ class FakeRun:
         """Run one batch if one was requested and records are available."""
         records = self._engine.take(self.task, self._position)
         may_read = self.spec.lease() and self.spec.may_read()
-        if not self._batch_requested or not records or self._ended or not may_read:
+        if not self._is_batch_requested or not records or self._is_ended or not may_read:
             return
         if self._engine.hangs(self.task):
             self.spec.working(busy=True, step="batch")
             return
-        self._batch_requested = False
+        self._is_batch_requested = False
         self.spec.working(busy=False)
         offsets: dict[SourcePartition, Offset] = {make_partition(self.task): {"position": records.stop}}
         transactions, size = self.spec.transactions, None
@@ -286,7 +288,7 @@ class FakeRun:
             offsets, size = {}, len(records)
         self._position = records.stop
         topics = self._engine.on_written(self.task, records)
-        done = BatchDone(
+        event = BatchDone(
             offsets=offsets,
             records=len(records),
             topics=topics,
@@ -294,7 +296,7 @@ class FakeRun:
             transaction=size,
             way="in the simulation: without Spark",
         )
-        self._report(done)
+        self._report(event)
 
     def fail(self, trace: str, *, engine_lost: bool = False) -> None:
         """Fail this run."""
@@ -314,13 +316,13 @@ class FakeRun:
 
     def next(self) -> None:
         """Request another batch."""
-        self._batch_requested = True
+        self._is_batch_requested = True
         self.poll_now()
 
     def hold(self) -> None:
         """Withdraw the request for a batch."""
-        self._batch_requested = False
-        if not self._ended:
+        self._is_batch_requested = False
+        if not self._is_ended:
             self._report(Held())
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
@@ -336,9 +338,9 @@ class FakeRun:
 
     def stop_if_idle(self) -> bool:
         """Stop if a batch is requested; return whether the run stops."""
-        if self._ended or not self._batch_requested:
+        if self._is_ended or not self._is_batch_requested:
             return False
-        self._batch_requested = False
+        self._is_batch_requested = False
         self.stop()
         return True
 
@@ -347,10 +349,10 @@ class FakeRun:
         self._end(Stopped(clean=False))
 
     def _end(self, event: RunEvent) -> None:
-        if self._ended:
+        if self._is_ended:
             return
-        self._ended = True
-        self._batch_requested = False
+        self._is_ended = True
+        self._is_batch_requested = False
         self.spec.assigned(0)
         self.spec.working(busy=False)
         self._engine.on_closed(self)

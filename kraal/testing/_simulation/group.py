@@ -41,7 +41,7 @@ RETRY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class _Command(Tell):
-    what: str
+    action: str
     reason: str = ""
 
 
@@ -84,11 +84,8 @@ class FakeGroup:
         self._protocol = ""
         self._attempt = 0
         """Number of the current join; responses to older joins are dropped."""
-        self._joining = False
-        self._has_left = False
-        self._dead = False
-        self._expelled = False
-        self._prepared_expelled = False
+        self._is_joining = self._has_left = False
+        self._is_dead = self._is_expelled = self._is_prepared_expelled = False
         self._confirmed_s = -math.inf
         self._is_member = False
         self._unknown_since_s: float | None = None
@@ -113,7 +110,7 @@ class FakeGroup:
         self.address.tell(_Command("leave", reason))
 
     def resume(self) -> None:
-        """Rejoin the group after `pause`."""
+        """Rejoin the group after `leave`."""
         self.address.tell(_Command("resume"))
 
     def close(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing to wait for
@@ -132,19 +129,19 @@ class FakeGroup:
 
     def thaw(self) -> None:
         """Resume after `freeze`."""
-        waiting, self._frozen = self._frozen or deque(), None
-        for message in waiting:
+        queued_messages, self._frozen = self._frozen or deque(), None
+        for message in queued_messages:
             self.receive(message)
 
     def kill(self) -> None:
         """Kill the member without leaving the group."""
-        self._dead = True
+        self._is_dead = True
 
     # -- simulated behaviour --------------------------------------------------------------------------------
 
     def receive(self, message: object) -> None:
         """Handle one message."""
-        if self._dead:
+        if self._is_dead:
             return
         if self._frozen is not None:
             self._frozen.append(message)
@@ -153,7 +150,7 @@ class FakeGroup:
             case Begin():
                 pass
             case _Command():
-                self._execute(message.what)
+                self._execute(message.action)
             case _JoinPrepared():
                 self._on_prepared(message)
             case _Retry():
@@ -166,17 +163,17 @@ class FakeGroup:
             case _:
                 raise TypeError(message)
 
-    def _execute(self, what: str) -> None:
-        if what in ("leave", "close"):
+    def _execute(self, action: str) -> None:
+        if action in ("leave", "close"):
             self._leave()
-            self._dead = what == "close"
+            self._is_dead = action == "close"
         else:
-            self._has_left = self._has_left and what == "rejoin"
+            self._has_left = self._has_left and action == "rejoin"
             self._begin_join()  # no effect during a join, as in Kafka's clients
 
     def _leave(self) -> None:
         self._has_left = True
-        self._joining = False
+        self._is_joining = False
         self._attempt += 1
         if self.member_id:
             self._send(LeaveGroup(**self._request()))
@@ -185,31 +182,31 @@ class FakeGroup:
     # -- joining -------------------------------------------------------------------------------------------
 
     def _begin_join(self) -> None:
-        if self._has_left or self._joining:
+        if self._has_left or self._is_joining:
             return
-        self._joining = True
+        self._is_joining = True
         self._prepare()
 
     def _prepare(self) -> None:
         self._attempt += 1
         attempt = self._attempt
-        self._prepared_expelled = self._expelled
+        self._is_prepared_expelled = self._is_expelled
         future = self._require_hooks().prepare(
-            expelled=self._expelled, away_s=self._clock.now() - self._confirmed_s
+            expelled=self._is_expelled, away_s=self._clock.now() - self._confirmed_s
         )
 
         def on_done(future: Future[None]) -> None:
-            failed = future.cancelled() or future.exception() is not None
-            self.address.tell(_JoinPrepared(attempt, failed))
+            has_failed = future.cancelled() or future.exception() is not None
+            self.address.tell(_JoinPrepared(attempt, has_failed))
 
         future.add_done_callback(on_done)
 
     def _on_prepared(self, message: _JoinPrepared) -> None:
-        if message.attempt != self._attempt or not self._joining:
+        if message.attempt != self._attempt or not self._is_joining:
             return
         if message.failed:
             self._clock.after(RETRY_S, self.address, _Retry(self._attempt, prepare=True))
-        elif self._expelled != self._prepared_expelled:
+        elif self._is_expelled != self._is_prepared_expelled:
             self._prepare()
         else:
             self._send_join()
@@ -227,7 +224,7 @@ class FakeGroup:
         )
 
     def _retry(self, message: _Retry) -> None:
-        if message.attempt != self._attempt or not self._joining:
+        if message.attempt != self._attempt or not self._is_joining:
             return
         if message.prepare:
             self._prepare()
@@ -242,7 +239,7 @@ class FakeGroup:
         self._on_reached()
         if isinstance(request, Heartbeat):
             self._handle_heartbeat(request, response)
-        elif request.attempt == self._attempt and self._joining:
+        elif request.attempt == self._attempt and self._is_joining:
             if isinstance(request, JoinGroup):
                 self._on_joined(response)
             elif isinstance(request, SyncGroup):
@@ -278,7 +275,7 @@ class FakeGroup:
 
     def _on_synced(self, request: SyncGroup, response: GroupResponse) -> None:
         if response.error is None:
-            self._joining = self._expelled = False
+            self._is_joining = self._is_expelled = False
             self._last_generation = self._generation
             self._confirm(request)
             self._require_hooks().on_joined(
@@ -315,7 +312,11 @@ class FakeGroup:
         """Handle a timeout; resend a pending join after a delay."""
         if self._unknown_since_s is None:
             self._unknown_since_s = self._clock.now()
-        if isinstance(request, JoinGroup | SyncGroup) and request.attempt == self._attempt and self._joining:
+        if (
+            isinstance(request, JoinGroup | SyncGroup)
+            and request.attempt == self._attempt
+            and self._is_joining
+        ):
             self._attempt += 1
             self._clock.after(RETRY_S, self.address, _Retry(self._attempt, prepare=False))
 
@@ -329,7 +330,7 @@ class FakeGroup:
         self._unknown_since_s = None
         if self._is_lost:
             self._is_lost = False
-            self._joining = False
+            self._is_joining = False
             self._begin_join()
 
     def _confirm(self, request: Request) -> None:
@@ -337,7 +338,7 @@ class FakeGroup:
         self._confirmed_s = max(self._confirmed_s, request.sent_s)
 
     def _reset(self, *, expelled: bool) -> None:
-        self._expelled = self._expelled or (expelled and bool(self.member_id))
+        self._is_expelled = self._is_expelled or (expelled and bool(self.member_id))
         self._is_member = False
         self.member_id, self._generation = "", -1
 

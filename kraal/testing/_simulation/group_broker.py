@@ -2,7 +2,7 @@
 
 The coordinator implements the protocol as observed by members: new members first receive an id. A rebalance waits for
 all members, but no longer than the longest rebalance timeout. The elected protocol is supported by all members and
-preferred by most. The leader is retained. Only the leader's SyncGroup completes a generation. A member without
+preferred by most members. The leader is retained. Only the leader's SyncGroup completes a generation. A member without
 heartbeats for a session timeout is removed unless it waits for a response. A repeated join without changes receives the
 current response.
 Source: GroupCoordinator's classic groups (Kafka 4.3.0).
@@ -33,7 +33,7 @@ class GroupError(Enum):
     UNKNOWN_MEMBER_ID = "no such member"
     ILLEGAL_GENERATION = "another generation"
     REBALANCE_IN_PROGRESS = "join again"
-    INCONSISTENT_GROUP_PROTOCOL = "no protocol that all offer"
+    INCONSISTENT_GROUP_PROTOCOL = "no protocol that all members offer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class _RebalanceTimedOut(Tell):
 class _Member:
     join: JoinGroup
     """The last join."""
-    waiting: JoinGroup | SyncGroup | None = None
+    pending_request: JoinGroup | SyncGroup | None = None
     heartbeats: int = 0
     session: Timer | None = None
 
@@ -132,7 +132,7 @@ class FakeGroupBroker:
         self._assignments: dict[str, bytes] = {}
         self._state = "empty"
         self._ids = 0
-        self._number = 0
+        self._rebalance_number = 0
         scheduler.spawn(self.address, lambda: self, self._on_death)
 
     @property
@@ -159,18 +159,18 @@ class FakeGroupBroker:
         """Stop responding; waiting members are notified immediately, as by a broken connection."""
         self.down = True
         for member in self._members.values():
-            if member.waiting is not None:
-                self._reject(member.waiting, GroupError.UNREACHABLE)
-                member.waiting = None
+            if member.pending_request is not None:
+                self._reject(member.pending_request, GroupError.UNREACHABLE)
+                member.pending_request = None
 
     def start(self) -> None:
-        """Resume; the group is unchanged and its sessions are renewed."""
+        """Resume responding; the group is unchanged, and all sessions are renewed."""
         self.down = False
         for member_id in self._members:
             self._renew_session(member_id)
 
     def expel(self, member_id: str) -> None:
-        """Remove a member, like an operator."""
+        """Remove a member, as an operator does."""
         self._remove(member_id)
 
     def receive(self, message: object) -> None:
@@ -183,7 +183,7 @@ class FakeGroupBroker:
                 if member is not None and member.heartbeats == message.heartbeats and not self.down:
                     self._expire(message.member_id, member)
             case _RebalanceTimedOut():
-                if message.rebalance == self._number and self._state == "preparing":
+                if message.rebalance == self._rebalance_number and self._state == "preparing":
                     self._complete()
             case Request() if self.down:
                 self._reject(message, GroupError.UNREACHABLE)
@@ -212,9 +212,9 @@ class FakeGroupBroker:
         if member is None and member_id not in self._pending_ids:
             self._reject(request, GroupError.UNKNOWN_MEMBER_ID)
             return
-        if member is None or _names(member.join.offers) != _names(request.offers):
+        if member is None or _protocol_names(member.join.offers) != _protocol_names(request.offers):
             other_offers = [m.join.offers for i, m in self._members.items() if i != member_id]
-            if not _common([*other_offers, request.offers]):
+            if not _common_protocols([*other_offers, request.offers]):
                 self._reject(request, GroupError.INCONSISTENT_GROUP_PROTOCOL)
                 return
         has_changed = member is None or member.join.offers != request.offers or member_id == self.leader
@@ -226,7 +226,7 @@ class FakeGroupBroker:
             self._renew_session(member_id)
             self._on_joined(member_id, request)
             return
-        member.waiting = request
+        member.pending_request = request
         self._renew_session(member_id)
         self._prepare()
 
@@ -240,7 +240,7 @@ class FakeGroupBroker:
             self._renew_session(request.member_id)
             self._respond(request, assignment=self._assignments.get(request.member_id, b""))
         else:
-            member.waiting = request
+            member.pending_request = request
             if request.member_id == self.leader:
                 self._assignments = dict(request.assignments)
                 self._state = "stable"
@@ -250,8 +250,8 @@ class FakeGroupBroker:
         if self._check(request) is None:
             return
         self._renew_session(request.member_id)
-        preparing = self._state == "preparing"
-        self._respond(request, error=GroupError.REBALANCE_IN_PROGRESS if preparing else None)
+        is_preparing = self._state == "preparing"
+        self._respond(request, error=GroupError.REBALANCE_IN_PROGRESS if is_preparing else None)
 
     def _check(self, request: Request) -> _Member | None:
         member = self._members.get(request.member_id)
@@ -268,19 +268,19 @@ class FakeGroupBroker:
         """Start a rebalance unless one is in progress; complete it when all members have joined."""
         if self._state != "preparing":
             for member in self._members.values():
-                if isinstance(member.waiting, SyncGroup):
-                    self._reject(member.waiting, GroupError.REBALANCE_IN_PROGRESS)
-                    member.waiting = None
+                if isinstance(member.pending_request, SyncGroup):
+                    self._reject(member.pending_request, GroupError.REBALANCE_IN_PROGRESS)
+                    member.pending_request = None
             self._state = "preparing"
-            self._number += 1
+            self._rebalance_number += 1
             timeout_s = max((m.join.rebalance_timeout_s for m in self._members.values()), default=0.0)
-            self._clock.after(timeout_s, self.address, _RebalanceTimedOut(self._number))
-        if all(isinstance(member.waiting, JoinGroup) for member in self._members.values()):
+            self._clock.after(timeout_s, self.address, _RebalanceTimedOut(self._rebalance_number))
+        if all(isinstance(member.pending_request, JoinGroup) for member in self._members.values()):
             self._complete()
 
     def _complete(self) -> None:
         for member_id, member in list(self._members.items()):
-            if not isinstance(member.waiting, JoinGroup):
+            if not isinstance(member.pending_request, JoinGroup):
                 self._remove_member(member_id)
         self.generation += 1
         self._assignments = {}
@@ -293,7 +293,7 @@ class FakeGroupBroker:
         self.protocol = _elect([member.join.offers for member in self._members.values()])
         self.rebalances.append(frozenset(self._members))
         for member_id, member in self._members.items():
-            request, member.waiting = member.waiting, None
+            request, member.pending_request = member.pending_request, None
             if isinstance(request, JoinGroup):
                 self._on_joined(member_id, request)
             self._renew_session(member_id)
@@ -315,7 +315,7 @@ class FakeGroupBroker:
 
     def _release_syncs(self) -> None:
         for member_id, member in self._members.items():
-            request, member.waiting = member.waiting, None
+            request, member.pending_request = member.pending_request, None
             if isinstance(request, SyncGroup):
                 self._respond(request, assignment=self._assignments.get(member_id, b""))
             self._renew_session(member_id)
@@ -332,7 +332,7 @@ class FakeGroupBroker:
         member.session = self._clock.after(member.join.session_timeout_s, self.address, expired)
 
     def _expire(self, member_id: str, member: _Member) -> None:
-        if member.waiting is None:
+        if member.pending_request is None:
             self._remove(member_id)
         else:
             self._renew_session(member_id)
@@ -341,8 +341,8 @@ class FakeGroupBroker:
         member = self._members.get(member_id)
         if member is None:
             return
-        if member.waiting is not None:
-            self._reject(member.waiting, GroupError.UNKNOWN_MEMBER_ID)
+        if member.pending_request is not None:
+            self._reject(member.pending_request, GroupError.UNKNOWN_MEMBER_ID)
         self._remove_member(member_id)
         self._prepare()
 
@@ -385,16 +385,16 @@ class FakeGroupBroker:
         raise AssertionError("the fake coordinator has an error") from error
 
 
-def _names(offers: Sequence[Offer]) -> set[str]:
+def _protocol_names(offers: Sequence[Offer]) -> set[str]:
     return {str(offer.name) for offer in offers}
 
 
-def _common(offered: Sequence[Sequence[Offer]]) -> set[str]:
-    return set.intersection(*map(_names, offered))
+def _common_protocols(offered: Sequence[Sequence[Offer]]) -> set[str]:
+    return set.intersection(*map(_protocol_names, offered))
 
 
 def _elect(offered: Sequence[Sequence[Offer]]) -> str:
     """Elect the protocol; each member votes for the first of its protocols that all members support."""
-    common = _common(offered)
+    common = _common_protocols(offered)
     votes = Counter(next(str(o.name) for o in offers if o.name in common) for offers in offered)
     return votes.most_common(1)[0][0]

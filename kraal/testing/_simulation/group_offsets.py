@@ -68,7 +68,7 @@ class FakeGroupOffsets:
         *,
         timeout_s: float,
     ) -> None:
-        """Commit these offsets; None deletes the offset of a partition."""
+        """Commit these offsets; a None value deletes the partition's offset."""
         del config, timeout_s
         self.fault("alter")
         self._check_empty(connector)

@@ -1,4 +1,4 @@
-"""A scrape of a worker inside a test."""
+"""Scrapes the metrics of a worker inside a test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def scrape(assembly: Assembly, worker: WorkerId) -> str:
-    """Return the response of a worker's `GET /metrics`; `worker`: its worker id."""
+    """Return the response of a worker's `GET /metrics`; `worker` is the worker id."""
     return "".join(create_scrape(assembly, worker)())
 
 

@@ -1,4 +1,4 @@
-"""Execution of a plugin's task in a test without Spark, with Kraal's transforms and converters and in-memory topics.
+"""Runs a plugin's task in a test without Spark, with Kraal's transforms and converters and in-memory topics.
 
 Records are processed like small batches in a worker (`kraal.engine.records`), so transforms, converters and `errors.*`
 behave identically. Dead letters of sources are written; dead letters of sinks are dropped. Features that need a
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from kraal.testing._simulation.cluster_engine import PluginEnvironment
 
 MAX_BATCH_RECORDS = 500
-"""Maximum records per partition in a sink's batch."""
-_ELSEWHERE = "test it with kraal.testing.ProcessCluster, whose workers have a real Spark"
+"""Maximum number of records per partition in a sink's batch."""
+_ALTERNATIVE = "test it with kraal.testing.ProcessCluster, whose workers have a real Spark"
 
 
 class NeedsSpark(Exception):
@@ -62,23 +62,23 @@ class Work(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class _WorkerInfo:
     bootstrap_servers: str = "127.0.0.1:9092"
     spark_is_local: bool = True
     scratch: str = "/nonexistent"
 
 
-def _context(spec: TaskSpec) -> TaskContext:
+def _make_context(spec: TaskSpec) -> TaskContext:
     return TaskContext(
         connector=spec.task.connector,
         task=spec.task.task,
-        worker=_View(),
+        worker=_WorkerInfo(),
         connector_config=spec.connector_config,
         max_records=parse_batches(spec.connector_config, {}).max_records,
     )
 
 
-def _steps(spec: TaskSpec, environment: PluginEnvironment) -> Steps:
+def _create_steps(spec: TaskSpec, environment: PluginEnvironment) -> Steps:
     config = spec.connector_config
     chain = make_chain(environment.registry, config)
     converters = make_converters(environment.registry, environment.worker, spec)
@@ -103,10 +103,12 @@ class SourceWork:
         """Start the plugin at the stored offsets."""
         spec = self.spec
         topic = read_dead_letter_topic(spec.connector_config)
-        dead = None if topic is None else topic.of_source(spec.task)
-        self._records = SourceRecords(spec, _steps(spec, self.environment), dead, None, Event())
+        dead_letters = None if topic is None else topic.of_source(spec.task)
+        self._records = SourceRecords(
+            spec, _create_steps(spec, self.environment), dead_letters, None, Event()
+        )
         task = self.task_class()
-        task.start(spec.task_config, self.offsets, _context(spec))
+        task.start(spec.task_config, self.offsets, _make_context(spec))
         self._task = task
         return self.version
 
@@ -118,10 +120,10 @@ class SourceWork:
         if batch is None:
             return None
         if batch.table is None:
-            text = f"{self.task_class.__name__} reads with Spark, which the fake engine does not have; {_ELSEWHERE}"
+            text = f"{self.task_class.__name__} reads with Spark, which the fake engine does not have; {_ALTERNATIVE}"
             raise NeedsSpark(text)
         rows, summary = self._records.process_table(batch)
-        done = self._records.make_report(batch, summary, began_s=time.monotonic(), poll_s=0)
+        batch_done = self._records.make_report(batch, summary, began_s=time.monotonic(), poll_s=0)
         for row in rows.to_pylist():
             self.environment.topics.append(
                 row["topic"],
@@ -131,7 +133,7 @@ class SourceWork:
                 headers=[(header["key"], header["value"]) for header in row["headers"] or ()],
                 timestamp_ms=self.environment.now_ms(),
             )
-        return done
+        return batch_done
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """No-op: the task's actor stores a source's offsets."""
@@ -158,9 +160,9 @@ class SinkWork:
 
     def open(self) -> str:
         """Start the plugin at the committed offsets."""
-        self._steps = _steps(self.spec, self.environment)
+        self._steps = _create_steps(self.spec, self.environment)
         task = self.task_class()
-        task.start(self.spec.task_config, _context(self.spec))
+        task.start(self.spec.task_config, _make_context(self.spec))
         self._task = task
         return self.version
 
@@ -173,7 +175,7 @@ class SinkWork:
         batch = {
             topic_partition: records
             for topic_partition in partitions
-            if (records := self._after(topic_partition))
+            if (records := self._read_available(topic_partition))
         }
         if not batch:
             return None
@@ -183,7 +185,7 @@ class SinkWork:
         }
         value_form = self.task_class.values
         batches = SinkPass(steps=self._steps, value_form=value_form)(
-            _raw([r for rs in batch.values() for r in rs])
+            _to_record_batches([r for rs in batch.values() for r in rs])
         )
         rows = [row for part in batches for row in part.to_pylist()]
         summary, _ = merge_notes(row.pop("note") for row in rows)
@@ -197,7 +199,7 @@ class SinkWork:
             except Exception:
                 if reports.fatal is None:
                     raise
-        reported = handle_reports(self.spec.task, reports, None, None)
+        reported_errors = handle_reports(self.spec.task, reports, None, None)
         self._positions |= {topic_partition: end for topic_partition, (_, end) in ranges.items()}
         return BatchDone(
             offsets={
@@ -210,7 +212,7 @@ class SinkWork:
             read=summary.read,
             topics=frozenset(map(TopicName, summary.topics)),
             duration_s=0.0,
-            errors=summary.counts + reported,
+            errors=summary.counts + reported_errors,
         )
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
@@ -251,7 +253,7 @@ class SinkWork:
                 if number % tasks == self.spec.task.task:
                     yield TopicPartition(topic, number)
 
-    def _after(self, topic_partition: TopicPartition) -> list[TopicRecord]:
+    def _read_available(self, topic_partition: TopicPartition) -> list[TopicRecord]:
         committed = self.environment.committed.get((self.spec.task.connector, topic_partition), 0)
         position = self._positions.get(topic_partition, committed)
         return self.environment.topics.after(
@@ -294,10 +296,10 @@ class MemoryFrame:
         if name.startswith("__"):
             raise AttributeError(name)
         text = f"a frame of the fake engine has columns, count, collect, toLocalIterator and toArrow, not {name!r}"
-        raise NeedsSpark(f"{text}; {_ELSEWHERE}")
+        raise NeedsSpark(f"{text}; {_ALTERNATIVE}")
 
 
-def _raw(records: Sequence[TopicRecord]) -> Iterator[pa.RecordBatch]:
+def _to_record_batches(records: Sequence[TopicRecord]) -> Iterator[pa.RecordBatch]:
     """Yield records with the columns of Spark's Kafka reader."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 

@@ -1,4 +1,4 @@
-"""Configurable connectors for tests that record the calls of their methods."""
+"""Configurable connectors for tests, which record the calls of their own methods."""
 
 from __future__ import annotations
 
@@ -52,10 +52,11 @@ class FakeSinkTask(SinkTask):
 
 
 class FakeSourceConnector(Connector):
-    """Generates `tasks.max` tasks. `fail.in`: a method that raises: start, stop, task_configs, alter_offsets.
+    """Generates `tasks.max` tasks.
 
-    `fake.offsets`: the result of `alter_offsets`: `managed` for True, `unsupported`, or an error message; by default
-    False.
+    The key `fail.in` names a method that raises an error: `start`, `stop`, `task_configs` or `alter_offsets`. The key
+    `fake.offsets` determines the result of `alter_offsets`: `managed` is True, `unsupported` raises
+    OffsetsNotSupported, any other value is the message of a ValueError, and the default is False.
     """
 
     kind: ClassVar[Literal["source", "sink"]] = "source"

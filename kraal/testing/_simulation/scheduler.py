@@ -58,7 +58,7 @@ class VirtualClock:
         self._now = 0.0
         self._wall_ms = wall_ms
         self._due: list[tuple[float, int, _Alarm]] = []
-        self._tie = itertools.count()
+        self._tie_breaker = itertools.count()
 
     def now(self) -> float:
         """Return the virtual seconds since the clock was created."""
@@ -69,13 +69,13 @@ class VirtualClock:
         return self._wall_ms + int(self._now * 1000)
 
     def after(self, delay_s: float, address: Address, message: Tell) -> Timer:
-        """Send `address` the message after a virtual delay."""
+        """Send the message to `address` after a virtual delay."""
         alarm = _Alarm(address, message)
-        heapq.heappush(self._due, (self._now + delay_s, next(self._tie), alarm))
+        heapq.heappush(self._due, (self._now + delay_s, next(self._tie_breaker), alarm))
         return alarm
 
     def next_due(self) -> float | None:
-        """Return the time of the next message in virtual seconds, if any."""
+        """Return the time of the next message in virtual seconds; None if no message is scheduled."""
         while self._due and self._due[0][2].cancelled:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
@@ -89,10 +89,10 @@ class VirtualClock:
 
 
 class Scheduler:
-    """A `System` that handles one message at a time, for an actor that the seed determines."""
+    """A `System` that handles one message at a time, of an actor that the seed determines."""
 
     def __init__(self, seed: int = 0, *, real_time: bool = False) -> None:
-        """`real_time`: virtual time advances no faster than real time in `run_until`.
+        """Create a scheduler. `real_time`: virtual time advances no faster than real time in `run_until`.
 
         Required with real threads, whose timeouts are in real time.
         """
@@ -103,7 +103,7 @@ class Scheduler:
         self.latest: Address | None = None
         """The actor that handled the latest message."""
         self._random = random.Random(seed)  # noqa: S311 - order, not secrets
-        self._cells: dict[Address, _Actor] = {}
+        self._actors: dict[Address, _Actor] = {}
         self._sequence = itertools.count()
         self._ready: list[_Actor] = []
         """The actors with a message to handle, by number. Guarded by `_arrived`."""
@@ -121,17 +121,17 @@ class Scheduler:
     ) -> None:
         """Start a new behaviour with a mailbox at `address`; all actors share the caller's thread."""
         del shares_thread
-        previous = self._cells.get(address)
-        number = next(self._sequence) if previous is None else previous.number
-        cell = self._cells[address] = _Actor(number, address, factory, died)
+        previous_actor = self._actors.get(address)
+        number = next(self._sequence) if previous_actor is None else previous_actor.number
+        actor = self._actors[address] = _Actor(number, address, factory, died)
 
         def deliver(message: object) -> bool:
             with self._arrived:
-                if not cell.alive:
+                if not actor.alive:
                     return False
-                if not cell.inbox and not cell.frozen:
-                    bisect.insort(self._ready, cell, key=_number)
-                cell.inbox.append(message)
+                if not actor.inbox and not actor.frozen:
+                    bisect.insort(self._ready, actor, key=_number)
+                actor.inbox.append(message)
                 self._arrived.notify_all()
             return True
 
@@ -140,27 +140,27 @@ class Scheduler:
 
     def stop(self, address: Address) -> None:
         """Stop the actor at `address` and drop its mailbox."""
-        cell = self._cells.pop(address, None)
-        if cell is not None:
-            self._end(cell)
+        actor = self._actors.pop(address, None)
+        if actor is not None:
+            self._end(actor)
             address.bind(None)
             address.fail_pending(f"{address.name} was stopped")
 
     def addresses(self) -> list[Address]:
         """Return the addresses of all running actors."""
-        return [address for address, cell in self._cells.items() if cell.alive]
+        return [address for address, actor in self._actors.items() if actor.alive]
 
     def freeze(self, address: Address, *, frozen: bool = True) -> None:
         """Suspend the actor at `address`, like SIGSTOP, until this is called with `frozen=False`."""
-        cell = self._cells[address]
+        actor = self._actors[address]
         with self._arrived:
-            if cell.frozen is frozen:
+            if actor.frozen is frozen:
                 return
-            cell.frozen = frozen
-            if frozen and cell.inbox:
-                self._ready.remove(cell)
-            elif cell.inbox:
-                bisect.insort(self._ready, cell, key=_number)
+            actor.frozen = frozen
+            if frozen and actor.inbox:
+                self._ready.remove(actor)
+            elif actor.inbox:
+                bisect.insort(self._ready, actor, key=_number)
 
     # -- running -------------------------------------------------------------------------------------------
 
@@ -169,11 +169,11 @@ class Scheduler:
         with self._arrived:
             if not self._ready:
                 return False
-            cell = self._random.choice(self._ready)
-            message = cell.inbox.popleft()
-            if not cell.inbox:
-                self._ready.remove(cell)
-        self._handle(cell, message)
+            actor = self._random.choice(self._ready)
+            message = actor.inbox.popleft()
+            if not actor.inbox:
+                self._ready.remove(actor)
+        self._handle(actor, message)
         return True
 
     def run(self, *, limit: int = 100_000) -> None:
@@ -194,7 +194,7 @@ class Scheduler:
         self.clock.advance_to(end)
 
     def run_until(self, done: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
-        """Run until `done()`, in virtual time first, then wait for real threads.
+        """Run until `done()` returns True, in virtual time first; then wait for real threads.
 
         `timeout_s`: maximum real time without a message; with `real_time`, the total time.
         """
@@ -202,47 +202,49 @@ class Scheduler:
         while not done():
             if self.step():
                 continue
-            due = self.clock.next_due()
-            if due is not None and not self._real_time:
-                self.clock.advance_to(due)
+            due_s = self.clock.next_due()
+            if due_s is not None and not self._real_time:
+                self.clock.advance_to(due_s)
                 continue
-            remaining = deadline - time.monotonic() if self._real_time else timeout_s
-            until_due = remaining if due is None else due - self.clock.now()
+            remaining_s = deadline - time.monotonic() if self._real_time else timeout_s
+            until_due = remaining_s if due_s is None else due_s - self.clock.now()
             with self._arrived:
-                arrived = self._arrived.wait_for(self._busy, max(0.0, min(remaining, until_due)))
-            if not arrived and due is not None and until_due < remaining:
-                self.clock.advance_to(due)
-            elif not arrived:
+                has_message = self._arrived.wait_for(
+                    self._has_ready_actor, max(0.0, min(remaining_s, until_due))
+                )
+            if not has_message and due_s is not None and until_due < remaining_s:
+                self.clock.advance_to(due_s)
+            elif not has_message:
                 text = f"nothing happened for {timeout_s} s; the last messages: {self.trace[-10:]}"
                 raise AssertionError(text)
 
-    def _busy(self) -> bool:
+    def _has_ready_actor(self) -> bool:
         return bool(self._ready)
 
-    def _end(self, cell: _Actor) -> None:
+    def _end(self, actor: _Actor) -> None:
         with self._arrived:
-            cell.alive = False
-            if cell.inbox and not cell.frozen:
-                self._ready.remove(cell)
-            cell.inbox.clear()
+            actor.alive = False
+            if actor.inbox and not actor.frozen:
+                self._ready.remove(actor)
+            actor.inbox.clear()
 
-    def _handle(self, cell: _Actor, message: object) -> None:
+    def _handle(self, actor: _Actor, message: object) -> None:
         content = message.message if isinstance(message, Question) else message
-        self.trace.append((cell.address.name, type(content).__name__))
-        self.latest = cell.address
+        self.trace.append((actor.address.name, type(content).__name__))
+        self.latest = actor.address
         try:
             if isinstance(message, Crash):
                 raise RuntimeError(message.reason)
-            if cell.behaviour is None:
-                cell.behaviour = cell.factory()
+            if actor.behaviour is None:
+                actor.behaviour = actor.factory()
             if isinstance(message, Question):
-                message.reply_with(cell.behaviour)
+                message.reply_with(actor.behaviour)
             else:
-                cell.behaviour.receive(message)
+                actor.behaviour.receive(message)
         except Exception as error:  # noqa: BLE001 - kills the actor, as in pykka
-            self._end(cell)
-            cell.died(error)
+            self._end(actor)
+            actor.died(error)
 
 
-def _number(cell: _Actor) -> int:
-    return cell.number
+def _number(actor: _Actor) -> int:
+    return actor.number

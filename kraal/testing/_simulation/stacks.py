@@ -21,7 +21,7 @@ _POLL_INTERVAL_S: Final = 0.05
 _PROC: Final = Path("/proc")
 
 
-def dump_stacks(pid: int, log: Path, number: signal.Signals) -> str:
+def dump_stacks(pid: int, log: Path, signal_number: signal.Signals) -> str:
     """Make a process write its stacks to `log`; return them with the kernel's view of its threads.
 
     Waits at most `TIMEOUT_S`, because a frozen process writes nothing. Empty if the process no longer exists.
@@ -30,7 +30,7 @@ def dump_stacks(pid: int, log: Path, number: signal.Signals) -> str:
     with suppress(psutil.Error):
         if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
             return ""
-        psutil.Process(pid).send_signal(number)
+        psutil.Process(pid).send_signal(signal_number)
         output = (
             _read_since(start, log)
             or "(no stacks were written: the process is frozen or does not handle the signal)"
@@ -58,21 +58,21 @@ def threads(pid: int) -> str:
 
 
 def _wait_channel(task: Path) -> str:
-    with suppress(OSError):  # it may need privileges
+    with suppress(OSError):  # reading it may need privileges
         return (task / "wchan").read_text(encoding="ascii", errors="replace").strip().strip("0")
     return ""
 
 
 def _read_since(start: int, log: Path) -> str:
-    """Return the bytes appended to a file after `start`, once it stops growing."""
-    until = time.monotonic() + TIMEOUT_S
-    last, since = start, time.monotonic()
-    while time.monotonic() < until:
+    """Return the bytes appended to a file after `start`, once the file stops growing."""
+    deadline = time.monotonic() + TIMEOUT_S
+    last_size, changed_s = start, time.monotonic()
+    while time.monotonic() < deadline:
         time.sleep(_POLL_INTERVAL_S)
         now = _size(log)
-        if now != last:
-            last, since = now, time.monotonic()
-        elif now > start and time.monotonic() - since > _IDLE_S:
+        if now != last_size:
+            last_size, changed_s = now, time.monotonic()
+        elif now > start and time.monotonic() - changed_s > _IDLE_S:
             break
     with suppress(OSError):
         return log.read_bytes()[start:].decode(errors="replace")

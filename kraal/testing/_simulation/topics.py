@@ -51,7 +51,7 @@ class Topics:
         return record
 
     def read(self, topic: str) -> list[TopicRecord]:
-        """Return all records of a topic by partition; empty if it does not exist."""
+        """Return all records of a topic by partition and offset; empty if the topic does not exist."""
         partitions = self._records.get(topic, {})
         return [record for number in sorted(partitions) for record in partitions[number]]
 

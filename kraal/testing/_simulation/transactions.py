@@ -54,7 +54,7 @@ class FakeTransactions:
     def commit(
         self, producer: FakeProducer, task: TaskId, offsets: Mapping[SourcePartition, Offset | None]
     ) -> None:
-        """Store a task's offsets. Raises Fenced unless `producer` claimed it last."""
+        """Store a task's offsets. Raises Fenced unless `producer` is the latest producer of the task."""
         if self._holders.get(f"{self._group_id}-{task}") is not producer:
             raise Fenced("There is a newer producer with the same transactionalId")
         self._offsets.store({task.connector: offsets})
@@ -73,7 +73,7 @@ class FakeProducer:
         self,
         topic: str | None,
         columns: Mapping[str, Sequence[Any]],
-        placed: Mapping[int, Callable[[int], None]] | None = None,
+        offset_callbacks: Mapping[int, Callable[[int], None]] | None = None,
     ) -> None:
         """No-op: fake runs count their records themselves."""
 

@@ -140,7 +140,7 @@ class EmbeddedWorker:
         self.scheduler.run()
 
     def run_until(self, done: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
-        """Run until `done()`. Raises AssertionError if nothing happens for `timeout_s` real seconds."""
+        """Run until `done()` returns True. Raises AssertionError if nothing happens for `timeout_s` real seconds."""
         self.scheduler.run_until(done, timeout_s=timeout_s)
 
     def advance(self, seconds: float) -> None:
@@ -148,7 +148,7 @@ class EmbeddedWorker:
         self.scheduler.advance(seconds)
 
     def ask(self, message: Ask[R]) -> R:
-        """Send a message to the herder and run until it replies. Raises the errors of the message."""
+        """Send a message to the herder and run until the herder replies. Raises the errors of the message."""
         future = self.assembly.herder.question(message)
         self.scheduler.run_until(future.done, timeout_s=30.0 if self._is_real else 0.0)
         return future.result()

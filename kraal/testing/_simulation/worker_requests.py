@@ -25,7 +25,7 @@ def ask_leader(
     future = leader.assembly.herder.question(message)
     future.add_done_callback(lambda done: settle(response, None, _as_peer_error(done.exception())))
     timeout_error = PeerFailed(f"{url} gave no response")
-    sender.later(RESPONSE_TIMEOUT_S, lambda: settle(response, None, timeout_error))
+    sender.schedule_call(RESPONSE_TIMEOUT_S, lambda: settle(response, None, timeout_error))
     return response
 
 

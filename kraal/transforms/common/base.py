@@ -39,7 +39,7 @@ def make_replace_null_key(source: str) -> Key:
 def parse_settings(keys: ConfigDef, config: Mapping[str, str]) -> dict[str, Any]:
     """Parse a transform's own keys; the result contains every key. Raises ConfigException for the first error.
 
-    Duplicates in lists of distinct entries are dropped, as in Java without validation.
+    As in Java, duplicates in lists of distinct entries are dropped. They are errors only when a config is validated.
     """
     values = keys.validate({name: _drop_duplicates(keys.get(name), text) for name, text in config.items()})
     for value in values:
@@ -69,7 +69,7 @@ class PartTransformation(Transformation):
         return record.key if self.is_key else record.value
 
     def get_part(self, given: Columns) -> Part:
-        """Return the columns of the key or value."""
+        """Return the key or value as a `Part`."""
         return given.part(is_key=self.is_key)
 
     def with_part(self, record: Record, schema: Schema | None, value: Any) -> Record:
@@ -88,7 +88,7 @@ class PartTransformation(Transformation):
 
 
 class PerSchema(Generic[T]):
-    """Cache of results for a few schemas, by identity; not pickled.
+    """Cache of results for a few schemas, which are compared by identity. Results are not pickled.
 
     Many converters return the same schema object for every record. For other converters, the cache only adds a lookup.
     """
@@ -100,7 +100,7 @@ class PerSchema(Generic[T]):
         self._cache: dict[int, tuple[Schema, T]] = {}
 
     def __call__(self, schema: Schema) -> T:
-        """Return the result for the schema. Errors of the computation are raised and not cached."""
+        """Return the result for the schema. Exceptions of `make` are propagated and not cached."""
         cached = self._cache.get(id(schema))
         if cached is not None:
             return cached[1]
@@ -116,7 +116,7 @@ class PerSchema(Generic[T]):
 
 
 class PerTopic(Generic[T]):
-    """Cache of results by topic name; not pickled."""
+    """Cache of results by topic name. Results are not pickled."""
 
     _MAX_SIZE: ClassVar[int] = 1_000
 
@@ -125,7 +125,7 @@ class PerTopic(Generic[T]):
         self._cache: dict[str, T] = {}
 
     def __call__(self, topic: str) -> T:
-        """Return the result for the topic. Errors of the computation are raised and not cached."""
+        """Return the result for the topic. Exceptions of `make` are propagated and not cached."""
         try:
             return self._cache[topic]
         except KeyError:

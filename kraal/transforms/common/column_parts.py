@@ -1,6 +1,6 @@
 """Column expressions for transforms: fields, structs, constants and masks.
 
-The module `structs` contains the counterparts for values. Expressions access Spark only when they are called.
+The module `structs` contains the counterparts for single values. Expressions access Spark only when they are called.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def build_struct(
 
 
 def replace_null_by_default(part: Part, *, replace_null: bool) -> Part:
-    """Replace nulls by the default of the schema, if requested and present. Raises ByRecords."""
+    """Replace nulls with the schema's default if `replace_null` is set and there is a default. Raises ByRecords."""
     if part.schema is None or part.schema.default is None or not replace_null or part.sure:
         return part
     default = make_constant(part.schema, part.schema.default)
@@ -78,7 +78,7 @@ def replace_null_by_default(part: Part, *, replace_null: bool) -> Part:
     )
 
 
-def make_null_if_null(part: Part, other: Part) -> Part:
+def preserve_nulls(part: Part, other: Part) -> Part:
     """Return `other`, or null in rows in which `part` is null."""
     if part.sure:
         return other
@@ -90,8 +90,12 @@ def make_empty(part: Part) -> Part:
     is_map = part.schema is not None and part.schema.type is Type.MAP
 
     def empty_items() -> Any:
-        items, never = make_column(part), F.lit(False)  # noqa: FBT003 - Spark's literal
-        return F.map_filter(items, lambda _, __: never) if is_map else F.filter(items, lambda _: never)
+        items, false_literal = make_column(part), F.lit(False)  # noqa: FBT003 - Spark's literal
+        return (
+            F.map_filter(items, lambda _, __: false_literal)
+            if is_map
+            else F.filter(items, lambda _: false_literal)
+        )
 
     return Part(schema=part.schema, expression=empty_items, sure=part.sure)
 

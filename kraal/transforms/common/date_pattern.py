@@ -19,8 +19,8 @@ MONTHS: Final = (
     "November", "December",
 )  # fmt: skip
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_SHORT_NAME: Final = 3
-_LONG_NAME: Final = 4
+_SHORT_NAME_LENGTH: Final = 3
+_LONG_NAME_COUNT: Final = 4
 _TWO_DIGITS: Final = 2
 _NOON: Final = 12
 THURSDAY: Final = 3
@@ -69,13 +69,13 @@ def _make_element(letter: str, count: int) -> Element:
         raise UnsupportedPattern(
             f"The date pattern letter '{letter}' is not supported; supported are {', '.join(SUPPORTED_LETTERS)}"
         )
-    if letter == "X" and count > _SHORT_NAME:
+    if letter == "X" and count > _SHORT_NAME_LENGTH:
         raise UnsupportedPattern(f"invalid ISO 8601 format: length={count}")
     return Element(letter, count)
 
 
 def _parse_quoted_text(pattern: str, opening: int) -> tuple[str, int]:
-    """Return the text between quotes and the index after it; two quotes represent one."""
+    """Return the text between quotes, and the index after the closing quote. Two quotes represent one quote."""
     if pattern[opening + 1 : opening + 2] == "'":
         return "'", opening + 2
     text, index = "", opening + 1
@@ -119,18 +119,18 @@ def _format_elements(pattern: tuple[Element, ...], ms: int) -> Iterator[str]:
             case "y":
                 year_of_era = year if year > 0 else 1 - year
                 yield f"{year_of_era % 100:02d}" if count == _TWO_DIGITS else f"{year_of_era:0{count}d}"
-            case "M" | "L" if count >= _SHORT_NAME:
+            case "M" | "L" if count >= _SHORT_NAME_LENGTH:
                 name = MONTHS[month - 1]
-                yield name if count >= _LONG_NAME else name[:_SHORT_NAME]
+                yield name if count >= _LONG_NAME_COUNT else name[:_SHORT_NAME_LENGTH]
             case "M" | "L":
                 yield f"{month:0{count}d}"
             case "E":
                 name = DAYS[(day + THURSDAY) % 7]
-                yield name if count >= _LONG_NAME else name[:_SHORT_NAME]
+                yield name if count >= _LONG_NAME_COUNT else name[:_SHORT_NAME_LENGTH]
             case "a":
                 yield "AM" if hour < _NOON else "PM"
             case "z":
-                yield "Coordinated Universal Time" if count >= _LONG_NAME else "UTC"
+                yield "Coordinated Universal Time" if count >= _LONG_NAME_COUNT else "UTC"
             case "Z":
                 yield "+0000"
             case "X":

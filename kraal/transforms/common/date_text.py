@@ -1,4 +1,6 @@
-"""Lenient date parser like Java's SimpleDateFormat: month 13 is January of the next year, trailing text is ignored.
+"""Lenient date parser like Java's SimpleDateFormat.
+
+Month 13 is January of the next year, and trailing text is ignored.
 
 Source: SimpleDateFormat.parse and subParse, CalendarBuilder, GregorianCalendar.computeTime (Java 17).
 """
@@ -18,8 +20,8 @@ _NUMBER: Final = re.compile(r"-?\d+")
 _ZONE: Final = re.compile(r"(\d\d)(\d\d)")
 _COLON_ZONE: Final = re.compile(r"(\d\d?):(\d\d)")
 _ISO_ZONES: Final = {1: re.compile(r"(\d\d)()"), 2: _ZONE, 3: re.compile(r"(\d\d):(\d\d)")}
-_NUMERIC: Final = "ydDuHkKhmsS"
-_TWO: Final = 2
+_NUMERIC_LETTERS: Final = "ydDuHkKhmsS"
+_TWO_DIGITS: Final = 2
 _NOON: Final = 12
 _MIDNIGHT: Final = 24
 _MAX_HOUR, _MAX_MINUTE = 23, 59
@@ -30,7 +32,7 @@ _UTC_NAMES: Final = ("Coordinated Universal Time", "UTC")
 
 @dataclass(slots=True)
 class _Fields:
-    """The fields read so far, by pattern letter in the order of the text."""
+    """The fields read so far. `values` has pattern letters as keys, in the order of the text."""
 
     values: dict[str, int] = field(default_factory=dict)
     offset_ms: int = 0
@@ -53,8 +55,10 @@ def parse_date(pattern: tuple[Element, ...], text: str, *, now_ms: int | None = 
                 return None
             at += len(element.text)
             continue
-        after = pattern[position + 1] if position + 1 < len(pattern) else None
-        end = _read_field(element, text, at, fields, is_width_limited=after is not None and _is_number(after))
+        next_element = pattern[position + 1] if position + 1 < len(pattern) else None
+        end = _read_field(
+            element, text, at, fields, is_width_limited=next_element is not None and _is_number(next_element)
+        )
         if end is None:
             return None
         at = end
@@ -63,8 +67,8 @@ def parse_date(pattern: tuple[Element, ...], text: str, *, now_ms: int | None = 
 
 def _is_number(element: Element) -> bool:
     if element.letter in {"M", "L"}:
-        return element.count <= _TWO
-    return element.letter != "" and element.letter in _NUMERIC
+        return element.count <= _TWO_DIGITS
+    return element.letter != "" and element.letter in _NUMERIC_LETTERS
 
 
 def _read_field(
@@ -84,7 +88,7 @@ def _read_field(
             if end is not None:
                 fields.put("u", fields.values["u"] % len(DAYS) + 1)
             return end
-        case "M" | "L" if element.count > _TWO:
+        case "M" | "L" if element.count > _TWO_DIGITS:
             end = _read_name((*MONTHS, *(month[:3] for month in MONTHS)), text, at, fields, "M")
             if end is not None:
                 fields.put("M", fields.values["M"] % len(MONTHS) + 1)
@@ -102,11 +106,11 @@ def _read_number(
 ) -> int | None:
     if is_width_limited and start + element.count > len(text):
         return None
-    number = _NUMBER.match(text, at, start + element.count if is_width_limited else len(text))
-    if number is None:
+    match = _NUMBER.match(text, at, start + element.count if is_width_limited else len(text))
+    if match is None:
         return None
-    _put_number(element, number[0], fields)
-    return number.end()
+    _put_number(element, match[0], fields)
+    return match.end()
 
 
 def _put_number(element: Element, text: str, fields: _Fields) -> None:
@@ -119,7 +123,9 @@ def _put_number(element: Element, text: str, fields: _Fields) -> None:
         case "h":
             fields.put("K", 0 if value == _NOON else value)
         case "y":
-            fields.is_short_year = element.count <= _TWO and len(text) == _TWO and text.isdigit()
+            fields.is_short_year = (
+                element.count <= _TWO_DIGITS and len(text) == _TWO_DIGITS and text.isdigit()
+            )
             fields.put("y", value)
         case letter:
             fields.put(letter, value)
@@ -156,44 +162,47 @@ def _read_iso_zone(count: int, text: str, at: int, fields: _Fields) -> int | Non
 
 def _read_offset(offset_pattern: re.Pattern[str], text: str, sign: int, fields: _Fields) -> int | None:
     """Read hours and minutes after a sign."""
-    number = offset_pattern.match(text, sign + 1)
-    if number is None:
+    match = offset_pattern.match(text, sign + 1)
+    if match is None:
         return None
-    hours, minutes = int(number[1]), int(number[2] or 0)
+    hours, minutes = int(match[1]), int(match[2] or 0)
     if hours > _MAX_HOUR or minutes > _MAX_MINUTE:
         return None
     fields.offset_ms = (hours * 60 + minutes) * 60_000 * (1 if text[sign] == "+" else -1)
-    return number.end()
+    return match.end()
 
 
 def _to_millis(fields: _Fields, now_ms: int) -> int:
     """Convert the fields to milliseconds since 1970; missing fields default to the start of 1970."""
     year = fields.values.get("y", 1970)
     if not fields.is_short_year:
-        return _compute_time_of_day(fields, 1 - year if fields.values.get("G") == 0 else year)
+        return _compute_epoch_ms(fields, 1 - year if fields.values.get("G") == 0 else year)
     today = now_ms // MS_PER_DAY
     this_year, month, day = from_epoch_day(today)
     first_year = this_year - _MAX_PAST_YEARS
     start_ms = to_epoch_day(first_year, month, day) * MS_PER_DAY + now_ms % MS_PER_DAY
     year += first_year // 100 * 100 + (100 if year < first_year % 100 else 0)
-    time_ms = _compute_time_of_day(fields, year)
-    return _compute_time_of_day(fields, year + 100) if year == first_year and time_ms < start_ms else time_ms
+    time_ms = _compute_epoch_ms(fields, year)
+    return _compute_epoch_ms(fields, year + 100) if year == first_year and time_ms < start_ms else time_ms
 
 
-def _next_weekday(first_day: int, weekday: int) -> int:
-    """Return the first day on or after `first_day` with a weekday (1 is Monday); other values count from Sunday."""
+def _find_next_weekday(first_day: int, weekday: int) -> int:
+    """Return the first day on or after `first_day` that is a `weekday` (1 is Monday).
+
+    Weekdays outside the range 1 to 7 are counted from Sunday.
+    """
     if not 1 <= weekday <= len(DAYS):
         weekday -= 1
     return first_day + (weekday - 1 - (first_day + THURSDAY)) % len(DAYS)
 
 
-def _compute_time_of_day(fields: _Fields, year: int) -> int:
-    values, order = fields.values, list(fields.values)
-    if "D" in values and ("d" not in values or order.index("D") > order.index("d")):
+def _compute_epoch_ms(fields: _Fields, year: int) -> int:
+    values, letters = fields.values, list(fields.values)
+    if "D" in values and ("d" not in values or letters.index("D") > letters.index("d")):
         day = to_epoch_day(year, 1, 1) + values["D"] - 1
     else:
         first_day = to_epoch_day(year, values.get("M", 1), 1)
-        day = _next_weekday(first_day, values["u"]) if "u" in values and "d" not in values else first_day
+        day = _find_next_weekday(first_day, values["u"]) if "u" in values and "d" not in values else first_day
         day += values.get("d", 1) - 1
     hour = values.get("H")
     if hour is None:

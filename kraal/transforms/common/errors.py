@@ -1,4 +1,4 @@
-"""Errors of Java's transforms other than DataException, so that dead letters and stack traces have Java's classes."""
+"""Counterparts of the exceptions of Java's transforms, so that dead letters and stack traces name Java's classes."""
 
 from __future__ import annotations
 

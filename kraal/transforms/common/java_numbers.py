@@ -1,4 +1,4 @@
-"""Converts and parses numbers like Java: integers wrap, floats are clamped to the limits.
+"""Converts and parses numbers like Java: integers wrap around, and floats are clamped to the limits.
 
 Source: the Java Language Specification §5.1.3; Integer.parseInt, Double.parseDouble, BigDecimal (Java 17).
 """
@@ -20,8 +20,8 @@ _HEX: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F
 _BLANKS: Final = "".join(map(chr, range(0x21)))
 _MAX_EXPONENT: Final = 2**31 - 1
 _MAX_DIGITS: Final = 1000
-"""Maximum number of digits; Python does not parse very long numbers."""
-_LONG: Final = 64
+"""Maximum number of digits, because Python does not parse integers with thousands of digits."""
+_LONG_BITS: Final = 64
 
 
 def wrap_integer(number: int, bits: int) -> int:
@@ -33,7 +33,7 @@ def wrap_integer(number: int, bits: int) -> int:
 def truncate(number: float, bits: int) -> int:
     """Convert a float to an integer of `bits` bits, without the fraction and clamped to the limits; NaN becomes 0.
 
-    Java converts to 8 and 16 bits by way of 32 bits, so these wrap.
+    Java converts to 8 and 16 bits via 32 bits, so numbers outside the ranges of 8 and 16 bits wrap around.
     """
     if math.isnan(number):
         return 0
@@ -49,13 +49,13 @@ def truncate(number: float, bits: int) -> int:
 def to_long(number: Decimal) -> int:
     """Return `BigDecimal.longValue`: the lowest 64 bits, without the fraction."""
     exponent = int(number.as_tuple().exponent)
-    if exponent >= _LONG or number.adjusted() < 0:  # a multiple of 2**64, or only a fraction
+    if exponent >= _LONG_BITS or number.adjusted() < 0:  # a multiple of 2**64, or only a fraction
         return 0
-    return wrap_integer(int(number), _LONG)
+    return wrap_integer(int(number), _LONG_BITS)
 
 
 def parse_big_decimal(text: str) -> Decimal | None:
-    """Parse as `new BigDecimal` does; None if Java raises."""
+    """Parse a text like `new BigDecimal`; return None if Java throws an exception."""
     match = _DECIMAL.fullmatch(text)
     if match is None or len(text) > _MAX_DIGITS or abs(int(match[1] or 0)) > _MAX_EXPONENT:
         return None
@@ -63,7 +63,7 @@ def parse_big_decimal(text: str) -> Decimal | None:
 
 
 def parse_integer(text: str, bits: int) -> int | None:
-    """Parse as `Long.parseLong` and its narrower variants do; None if Java raises."""
+    """Parse a text like `Long.parseLong` or a narrower variant; return None if Java throws an exception."""
     if len(text) > _MAX_DIGITS or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
@@ -71,7 +71,7 @@ def parse_integer(text: str, bits: int) -> int | None:
 
 
 def parse_double(text: str) -> float | None:
-    """Parse as `Double.parseDouble` does; None if Java raises."""
+    """Parse a text like `Double.parseDouble`; return None if Java throws an exception."""
     stripped = text.strip(_BLANKS)
     if _HEX.fullmatch(stripped):
         try:
@@ -85,7 +85,7 @@ def parse_double(text: str) -> float | None:
 
 
 def parse_float(text: str) -> Float32 | None:
-    """Parse as `Float.parseFloat` does; None if Java raises."""
+    """Parse a text like `Float.parseFloat`; return None if Java throws an exception."""
     double = parse_double(text)
     stripped = text.strip(_BLANKS)
     if double is None or not math.isfinite(double) or _HEX.fullmatch(stripped) or len(stripped) > _MAX_DIGITS:

@@ -46,7 +46,7 @@ def _expand_replacement(match: Any, replacement: str) -> str:
 
 
 def _parse_group_reference(pattern: Any, replacement: str, at: int) -> tuple[int | str, int]:
-    """Parse the group reference after a dollar sign; return the group and the index after it."""
+    """Parse the group reference after a dollar sign; return the group and the index after the reference."""
     if at == len(replacement):
         raise IllegalArgument("Illegal group reference: group index is missing")
     if replacement[at] == "{":

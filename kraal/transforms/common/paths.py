@@ -38,12 +38,12 @@ class Path:
 
     @staticmethod
     def of(text: str, syntax: str) -> Path:
-        """Parse a path. The syntax, ignoring case, is V1 (the text is one step) or V2. Raises ConfigException."""
+        """Parse a path in syntax V1 (the text is one step) or V2 (see `parse`). Raises ConfigException."""
         return Path.parse(text) if syntax.upper() == "V2" else Path((text,))
 
     @staticmethod
     def parse(text: str) -> Path:
-        r"""Parse a path in syntax V2: steps separated by dots; steps with dots are in backticks, escaped as \\`.
+        r"""Parse a path in syntax V2: steps separated by dots. A step that contains dots is enclosed in backticks.
 
         Raises ConfigException for an unmatched backtick.
         """
@@ -62,7 +62,7 @@ class Path:
         return Path(tuple(steps) or ("",))
 
     def field(self, schema: Schema) -> Field | None:
-        """Return the declaration of the field, or None. Raises DataException if a parent is not a struct."""
+        """Return the schema field; None if a step is missing. Raises DataException if a parent is not a struct."""
         parent_schema = schema
         for step in self.steps[:-1]:
             field = find_field(parent_schema, step)
@@ -72,7 +72,7 @@ class Path:
         return find_field(parent_schema, self.steps[-1])
 
     def get_from_struct(self, struct: Struct, *, replace_null: bool) -> Any:
-        """Return the value of the field, or None. Raises DataException if a parent is not a struct.
+        """Return the value of the field; None if a step is missing. Raises DataException if a parent is not a struct.
 
         Null parents are replaced by their defaults; a null field is replaced only if `replace_null` is set.
         """

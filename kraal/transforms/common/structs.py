@@ -44,7 +44,7 @@ def require_struct(value: Any, purpose: str, schema: Schema | None = None) -> St
 
 
 def read(struct: Struct, field: Field, *, replace_null: bool) -> Any:
-    """Return the value of a field; with `replace_null`, the default replaces null."""
+    """Return the value of a field; if `replace_null` is set, the default replaces null."""
     value = struct.values.get(field.name)
     return field.schema.default if value is None and replace_null else value
 
@@ -57,7 +57,7 @@ def list_fields(schema: Schema) -> tuple[Field, ...]:
 
 
 def find_field(schema: Schema, name: str) -> Field | None:
-    """Return a field by name, or None. Raises DataException for types other than structs."""
+    """Return a field by name; None if there is no such field. Raises DataException for types other than structs."""
     if schema.type is not Type.STRUCT:
         raise DataException("Cannot look up fields on non-struct type")
     return next((field for field in schema.fields if field.name == name), None)
@@ -66,7 +66,7 @@ def find_field(schema: Schema, name: str) -> Field | None:
 def make_struct_schema(metadata: Schema | None, fields: Iterable[Field], **attributes: Any) -> Schema:
     """Return a required struct's schema with the name, version, doc and parameters of `metadata`.
 
-    `attributes` set further attributes. Raises SchemaBuilderException for an empty or duplicate field name.
+    `attributes` override attributes of the result. Raises SchemaBuilderException for an empty or duplicate field name.
     """
     fields_by_name: dict[str, Field] = {}
     for field in fields:
@@ -81,7 +81,7 @@ def make_struct_schema(metadata: Schema | None, fields: Iterable[Field], **attri
 
 
 def copy_metadata(source: Schema | None, kind: Type) -> Schema:
-    """Return a required schema of a type with the name, version, doc and parameters of another."""
+    """Return a required schema of type `kind` with the name, version, doc and parameters of `source`."""
     if source is None:
         return Schema(type=kind)
     return Schema(

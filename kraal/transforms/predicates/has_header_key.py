@@ -1,4 +1,4 @@
-"""HasHeaderKey: selects records that have a header with a given name."""
+"""HasHeaderKey: selects records that have a header with the configured name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kraal.transforms.common.base import VERSION, parse_settings
 
 
 class HasHeaderKey(Predicate):
-    """Selects records that have at least one header of the given name."""
+    """Selects records that have at least one header with the configured name."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(

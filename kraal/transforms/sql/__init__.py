@@ -1,1 +1,1 @@
-"""The SQL transform, which computes fields by Spark SQL expressions and does not exist in Connect."""
+"""The SQL transform, which computes fields with Spark SQL expressions and does not exist in Connect."""

@@ -1,7 +1,8 @@
 """Builds expressions as Spark columns, and marks the rows that only the record path can compute.
 
-Operations that can fail are replaced by variants that return null, and rows with such a null are marked as in doubt.
-The record path evaluates these rows again. It raises the error unless the operation is in a branch that is not taken.
+Operations that can fail are replaced by variants that return null instead of failing. Rows in which a variant returns
+such a null are marked as in doubt, and the record path evaluates these rows again. It raises the error unless the
+operation is in a branch that is not taken.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from kraal.transforms.sql.values import BITS, infer_operator_family
 
 _WIDE_TYPES: Final[Mapping[Family, str]] = {Family.WHOLE: "bigint", Family.DOUBLE: "double"}
 _TRY_FUNCTIONS: Final = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
-_INTEGER: Final = r"\A-?[0-9]{1,18}\z"
-_SAFE_BOOLEAN: Final = r"\A(true|false)\z"
+_INTEGER_PATTERN: Final = r"\A-?[0-9]{1,18}\z"
+_SAFE_BOOLEAN_PATTERN: Final = r"\A(true|false)\z"
 
 
 class Builder:
-    """Builds the columns of expressions for one record schema. Must be used in a thread that can call Spark."""
+    """Builds the columns of expressions for one record schema. Must be used on a thread that may use Spark."""
 
     def __init__(self, schema: Schema, read: Callable[[tuple[str, ...]], Any]) -> None:
         self._schema = schema
@@ -116,7 +117,7 @@ class Builder:
         }[name]
 
     def _build_checked(self, name: str, columns: list[Any]) -> Any:
-        """Return an operation that is null on overflow, and mark such rows as in doubt."""
+        """Return the result of an operation, null on overflow, and mark rows with an overflow as in doubt."""
         result = F.call_function(_TRY_FUNCTIONS[name], *columns)
         self.doubts.append(columns[0].isNotNull() & columns[1].isNotNull() & result.isNull())
         return result
@@ -125,9 +126,9 @@ class Builder:
         if (source is Family.DOUBLE and kind is Type.STRING) or (
             source is Family.TEXT and kind is Type.FLOAT64
         ):
-            raise ByRecords  # only the record path prints numbers like Java
+            raise ByRecords  # only the record path formats numbers like Java
         if source is Family.TEXT and kind is not Type.STRING:
-            safe_pattern = _INTEGER if kind in BITS else _SAFE_BOOLEAN
+            safe_pattern = _INTEGER_PATTERN if kind in BITS else _SAFE_BOOLEAN_PATTERN
             self.doubts.append(~column.rlike(safe_pattern))
             column = F.when(column.rlike(safe_pattern), column)
         if source is Family.DOUBLE and kind in BITS:

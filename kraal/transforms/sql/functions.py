@@ -1,7 +1,7 @@
-"""Functions of expressions, for values and as Spark columns.
+"""Functions that expressions can call, implemented for single values and as Spark columns.
 
-Only the functions of this table are allowed. Each function has two implementations, because records with their own
-schemas do not pass through Spark plans. A test compares the two implementations. If Spark's result depends on the
+Only the functions of this table are allowed. Each function has two implementations, because records that contain
+their schemas do not pass through Spark plans. A test compares the two implementations. If Spark's result depends on the
 version of Java or Unicode, a column marks the affected rows, which the record path evaluates.
 
 As in Spark, the result for a null argument is null unless noted. Integers are BIGINT, other numbers DOUBLE.
@@ -30,7 +30,7 @@ def compare(left: Any, right: Any) -> int:
     if isinstance(left, float) or isinstance(right, float):
         left, right = float(left), float(right)
         if left != left or right != right:  # noqa: PLR0124 - only NaN differs from itself
-            return int(left != left) - int(right != right)  # noqa: PLR0124 - the same
+            return int(left != left) - int(right != right)  # noqa: PLR0124 - as above
     return int(left > right) - int(left < right)
 
 
@@ -45,7 +45,7 @@ TYPES: Final[Mapping[str, Type]] = {
     "DOUBLE": Type.FLOAT64,
     "STRING": Type.STRING,
 }
-"""Types of CAST, by Spark name."""
+"""Target types of CAST by their Spark name."""
 
 MAX_POSITION: Final = 1_000_000_000
 """Maximum position and length in strings; larger values are clamped."""
@@ -64,12 +64,12 @@ class Family(StrEnum):
     OTHER = "neither text, number nor boolean"
 
 
-NUMBERS: Final = (Family.WHOLE, Family.DOUBLE)
-PLAIN: Final = (Family.TEXT, Family.WHOLE, Family.DOUBLE, Family.BOOLEAN)
-_TEXT: Final = (Family.TEXT,)
-_INTEGER: Final = (Family.WHOLE,)
+NUMBER_FAMILIES: Final = (Family.WHOLE, Family.DOUBLE)
+PLAIN_FAMILIES: Final = (Family.TEXT, Family.WHOLE, Family.DOUBLE, Family.BOOLEAN)
+_TEXT_FAMILIES: Final = (Family.TEXT,)
+_INTEGER_FAMILIES: Final = (Family.WHOLE,)
 
-Kinds = tuple[Family, ...]
+Families = tuple[Family, ...]
 
 
 def _get_first_family(families: Sequence[Family]) -> Family:
@@ -81,7 +81,7 @@ class Function:
     """A function of expressions. `value` receives null arguments only if `accepts_nulls` is set."""
 
     name: str
-    arg_families: tuple[Kinds, ...]
+    arg_families: tuple[Families, ...]
     """Allowed families of each argument; the last entry also applies to further arguments."""
     result_family: Family | None
     """Family of the result; None if it is the common family of the arguments."""
@@ -99,7 +99,7 @@ class Function:
 
     @property
     def argument_count(self) -> str:
-        """The number of arguments, in words."""
+        """The allowed number of arguments, in words."""
         if self.max_args is None:
             return f"at least {self.min_args} argument{'s' * (self.min_args > 1)}"
         is_fixed = self.min_args == self.max_args
@@ -107,7 +107,7 @@ class Function:
         return f"{counts} argument{'s' * (self.max_args > 1)}"
 
     def infer_family(self, families: Sequence[Family]) -> Family:
-        """Return the family of the result. Raises DataException for arguments of other families than allowed."""
+        """Return the family of the result. Raises DataException for arguments of families that are not allowed."""
         for index, family in enumerate(families):
             allowed = self.arg_families[min(index, len(self.arg_families) - 1)]
             if family is not Family.NULL and family not in allowed:
@@ -140,7 +140,7 @@ def _clamp(number: int, low: int = -MAX_POSITION, high: int = MAX_POSITION) -> i
 
 
 def _substring(text: str, position: int, length: int = MAX_POSITION) -> str:
-    """Source: UTF8String.substringSQL (Spark 4.2.0)."""
+    """Return a substring like Spark. Source: UTF8String.substringSQL (Spark 4.2.0)."""
     position, length = _clamp(position), _clamp(length)
     start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
     end = start + length
@@ -221,7 +221,7 @@ def _join(separator: str | None, *texts: str | None) -> str | None:
 
 def _make_text_function(name: str, value: Callable[..., Any], **overrides: Any) -> Function:
     properties: dict[str, Any] = {
-        "arg_families": (_TEXT,),
+        "arg_families": (_TEXT_FAMILIES,),
         "result_family": Family.TEXT,
         "column": _get_built_in(name),
         "max_args": 1,
@@ -233,7 +233,7 @@ def _make_ascii_function(change: Callable[[str], str], name: str) -> Function:
     return _make_text_function(name, change, doubt=_make_non_ascii_condition)
 
 
-_ALL: Final = (
+_FUNCTION_LIST: Final = (
     _make_ascii_function(str.upper, "upper"),
     _make_ascii_function(str.lower, "lower"),
     _make_text_function("trim", lambda text: text.strip(" ")),
@@ -248,7 +248,7 @@ _ALL: Final = (
     _make_text_function(
         "substring",
         _substring,
-        arg_families=(_TEXT, _INTEGER),
+        arg_families=(_TEXT_FAMILIES, _INTEGER_FAMILIES),
         min_args=2,
         max_args=3,
         column=_make_substring_column,
@@ -256,7 +256,7 @@ _ALL: Final = (
     _make_text_function(
         "left",
         lambda text, count: _substring(text, 1, count),
-        arg_families=(_TEXT, _INTEGER),
+        arg_families=(_TEXT_FAMILIES, _INTEGER_FAMILIES),
         min_args=2,
         max_args=2,
         column=lambda text, count: _make_substring_column(text, F.lit(1), count),
@@ -264,7 +264,7 @@ _ALL: Final = (
     _make_text_function(
         "right",
         lambda text, count: "" if count <= 0 else _substring(text, -_clamp(count)),
-        arg_families=(_TEXT, _INTEGER),
+        arg_families=(_TEXT_FAMILIES, _INTEGER_FAMILIES),
         min_args=2,
         max_args=2,
         column=_make_right_column,
@@ -279,7 +279,7 @@ _ALL: Final = (
     _make_text_function(
         "lpad",
         lambda text, width, pad=" ": _pad(text, width, pad, pads_left=True),
-        arg_families=(_TEXT, _INTEGER, _TEXT),
+        arg_families=(_TEXT_FAMILIES, _INTEGER_FAMILIES, _TEXT_FAMILIES),
         min_args=2,
         max_args=3,
         column=_make_pad_function("lpad"),
@@ -287,7 +287,7 @@ _ALL: Final = (
     _make_text_function(
         "rpad",
         lambda text, width, pad=" ": _pad(text, width, pad, pads_left=False),
-        arg_families=(_TEXT, _INTEGER, _TEXT),
+        arg_families=(_TEXT_FAMILIES, _INTEGER_FAMILIES, _TEXT_FAMILIES),
         min_args=2,
         max_args=3,
         column=_make_pad_function("rpad"),
@@ -310,14 +310,14 @@ _ALL: Final = (
     _make_text_function(
         "sha2",
         _sha2,
-        arg_families=(_TEXT, _INTEGER),
+        arg_families=(_TEXT_FAMILIES, _INTEGER_FAMILIES),
         min_args=2,
         max_args=2,
         column=lambda text, bits: F.call_function("sha2", text, _clamp_column(bits)),
     ),
     Function(
         name="abs",
-        arg_families=(NUMBERS,),
+        arg_families=(NUMBER_FAMILIES,),
         result_family=None,
         max_args=1,
         value=_abs,
@@ -326,7 +326,7 @@ _ALL: Final = (
     ),
     Function(
         name="ceil",
-        arg_families=(NUMBERS,),
+        arg_families=(NUMBER_FAMILIES,),
         result_family=Family.WHOLE,
         max_args=1,
         value=lambda number: number if isinstance(number, int) else _require_bigint(_round_finite(number, math.ceil)),
@@ -335,7 +335,7 @@ _ALL: Final = (
     ),
     Function(
         name="floor",
-        arg_families=(NUMBERS,),
+        arg_families=(NUMBER_FAMILIES,),
         result_family=Family.WHOLE,
         max_args=1,
         value=lambda number: number if isinstance(number, int) else _require_bigint(_round_finite(number, math.floor)),
@@ -344,15 +344,15 @@ _ALL: Final = (
     ),
     Function(
         name="coalesce",
-        arg_families=((*PLAIN, Family.OTHER),),
+        arg_families=((*PLAIN_FAMILIES, Family.OTHER),),
         result_family=None,
         accepts_nulls=True,
-        value=lambda *values: next((each for each in values if each is not None), None),
+        value=lambda *values: next((value for value in values if value is not None), None),
         column=_get_built_in("coalesce"),
     ),
     Function(
         name="greatest",
-        arg_families=(PLAIN,),
+        arg_families=(PLAIN_FAMILIES,),
         result_family=None,
         min_args=2,
         accepts_nulls=True,
@@ -360,29 +360,29 @@ _ALL: Final = (
         column=_get_built_in("greatest"),
     ),
     Function(
-        name="least", arg_families=(PLAIN,), result_family=None, min_args=2, accepts_nulls=True,
+        name="least", arg_families=(PLAIN_FAMILIES,), result_family=None, min_args=2, accepts_nulls=True,
         value=_make_extreme(-1), column=_get_built_in("least"),
     ),
     Function(
-        name="if", arg_families=(PLAIN,), result_family=None, min_args=3, max_args=3, value=lambda *_: None,
-        column=lambda *_: None,
+        name="if", arg_families=(PLAIN_FAMILIES,), result_family=None, min_args=3, max_args=3,
+        value=lambda *_: None, column=lambda *_: None,
     ),
     Function(
-        name="nullif", arg_families=(PLAIN,), result_family=None, min_args=2, max_args=2, value=lambda *_: None,
-        column=lambda *_: None,
+        name="nullif", arg_families=(PLAIN_FAMILIES,), result_family=None, min_args=2, max_args=2,
+        value=lambda *_: None, column=lambda *_: None,
     ),
 )  # fmt: skip
 
 
-def _round_finite(number: float, whole: Callable[[float], int]) -> float:
-    return whole(number) if math.isfinite(number) else number
+def _round_finite(number: float, round_number: Callable[[float], int]) -> float:
+    return round_number(number) if math.isfinite(number) else number
 
 
 FUNCTIONS: Final[Mapping[str, Function]] = {
-    **{each.name: each for each in _ALL},
+    **{function.name: function for function in _FUNCTION_LIST},
     **{
-        other: next(each for each in _ALL if each.name == name)
-        for other, name in {
+        alias: next(function for function in _FUNCTION_LIST if function.name == name)
+        for alias, name in {
             "ucase": "upper", "lcase": "lower", "substr": "substring", "char_length": "length", "ceiling": "ceil",
             "nvl": "coalesce", "ifnull": "coalesce", "sha": "sha1",
         }.items()

@@ -20,7 +20,7 @@ MAX_CHAIN: Final = 100
 """Maximum number of nested operations: `a + b + c` has two."""
 
 _COMPARISONS: Final = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
-_RESERVED: Final = frozenset(
+_RESERVED_WORDS: Final = frozenset(
     ("AND", "OR", "NOT", "IS", "NULL", "TRUE", "FALSE", "IN", "BETWEEN", "LIKE", "CASE", "WHEN", "THEN", "ELSE",
      "END", "AS", "CAST", "SELECT", "FROM", "WHERE", "EXISTS", "WITH", "UNION")
 )  # fmt: skip
@@ -153,7 +153,7 @@ class _Parser:
 
     def _parse_name(self, *, any_word: bool = False) -> str:
         token = self._next
-        is_allowed = any_word or token.text.upper() not in _RESERVED
+        is_allowed = any_word or token.text.upper() not in _RESERVED_WORDS
         if token.kind is Kind.QUOTED or (token.kind is Kind.NAME and is_allowed):
             return self._take().text
         raise self._unexpected_error("a name")
@@ -161,15 +161,15 @@ class _Parser:
     def _parse_expression(self) -> Node:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise SqlError(f"the expression is nested more than {MAX_DEPTH} deep")
+            raise SqlError(f"the expression is nested more than {MAX_DEPTH} levels deep")
         node = self._parse_chain("OR", lambda: self._parse_chain("AND", self._parse_negation))
         self._depth -= 1
         return node
 
-    def _parse_chain(self, word: str, operand: Callable[[], Node]) -> Node:
-        operands = [operand()]
+    def _parse_chain(self, word: str, parse_operand: Callable[[], Node]) -> Node:
+        operands = [parse_operand()]
         while self._take_word(word):
-            operands.append(operand())
+            operands.append(parse_operand())
         return operands[0] if len(operands) == 1 else Call(word, tuple(operands))
 
     def _parse_negation(self) -> Node:
@@ -231,23 +231,23 @@ class _Parser:
         if self.take_symbol("+"):
             return self._parse_signed_factor()
         if self.take_symbol("-"):
-            node = self._parse_signed_factor(negative=True)
+            node = self._parse_signed_factor(is_negative=True)
             if isinstance(node, Literal):
                 return node
             return Call("NEGATIVE", (node,))
         return self._parse_primary()
 
-    def _parse_signed_factor(self, *, negative: bool = False) -> Node:
+    def _parse_signed_factor(self, *, is_negative: bool = False) -> Node:
         if self._next.is_symbol("+", "-"):
             raise self._unexpected_error("a value after a sign")
-        if negative and self._next.kind is Kind.NUMBER:
-            return Literal(_parse_number(self._take(), negative=True))
+        if is_negative and self._next.kind is Kind.NUMBER:
+            return Literal(_parse_number(self._take(), is_negative=True))
         return self._parse_primary()
 
     def _parse_primary(self) -> Node:
         token = self._next
         if token.kind is Kind.NUMBER:
-            return Literal(_parse_number(self._take(), negative=False))
+            return Literal(_parse_number(self._take(), is_negative=False))
         if token.kind is Kind.TEXT:
             return Literal(self._take().text)
         if self.take_symbol("("):
@@ -258,8 +258,8 @@ class _Parser:
             return Literal({"TRUE": True, "FALSE": False}.get(word))
         if self._take_word("CASE"):
             return self._parse_case()
-        following = self._tokens[min(self._index + 1, len(self._tokens) - 1)]
-        if token.kind is Kind.NAME and following.is_symbol("("):
+        next_token = self._tokens[min(self._index + 1, len(self._tokens) - 1)]
+        if token.kind is Kind.NAME and next_token.is_symbol("("):
             return self._parse_call()
         return self._parse_reference()
 
@@ -330,12 +330,12 @@ def _check_like_pattern(text: str) -> str:
     return text
 
 
-def _parse_number(token: Token, *, negative: bool) -> int | float:
+def _parse_number(token: Token, *, is_negative: bool) -> int | float:
     text = token.text
     if text[-1] in "dD" or not text.rstrip("lL").isdigit():
         number = float(text.rstrip("dD"))
-        return -number if negative else number
-    whole = int(text.rstrip("lL")) * (-1 if negative else 1)
-    if not -(2**63) <= whole < 2**63:
-        raise SqlError(f"the number {whole} is out of range for BIGINT")
-    return whole
+        return -number if is_negative else number
+    integer = int(text.rstrip("lL")) * (-1 if is_negative else 1)
+    if not -(2**63) <= integer < 2**63:
+        raise SqlError(f"the number {integer} is out of range for BIGINT")
+    return integer

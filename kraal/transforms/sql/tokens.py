@@ -1,4 +1,4 @@
-"""Tokenizer for SQL expressions. Does not use Spark, so that configs can be validated without it."""
+"""Tokenizer for SQL expressions. Does not use Spark, so that configs can be validated without Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_LENGTH: Final = 10_000
 
 
 class SqlError(ValueError):
-    """Raised if an expression is invalid; the message is shown to its author."""
+    """Raised if an expression is invalid. Users see the message."""
 
 
 class Kind(Enum):

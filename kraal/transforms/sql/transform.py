@@ -1,4 +1,4 @@
-"""SQL: computes fields by Spark SQL expressions."""
+"""SQL: computes fields with Spark SQL expressions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _validate_expressions(name: str, value: object) -> str | None:
 
 
 class SQL(Transformation):
-    """Computes fields of a key or value by Spark SQL expressions. Connect has no such transform.
+    """Computes fields of a key or value with Spark SQL expressions. Connect does not have this transform.
 
     Expressions read the original fields. A result replaces the field with the same name, or is appended.
     """
@@ -82,7 +82,7 @@ class SQL(Transformation):
         self._replace_null = True
         self._nodes: dict[str, Node] = {}
         self._config: dict[str, str] = {}
-        self._computed: dict[str, Compute] = {}
+        self._computations: dict[str, Compute] = {}
         self._schemas = PerSchema(self._make_schema)
 
     @override
@@ -92,7 +92,7 @@ class SQL(Transformation):
         self._replace_null = values[REPLACE_NULL]
         self._config = dict(config)
         self._nodes = parse(values[EXPRESSIONS])
-        self._computed = {name: compile_node(node) for name, node in self._nodes.items()}
+        self._computations = {name: compile_node(node) for name, node in self._nodes.items()}
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
@@ -120,7 +120,7 @@ class SQL(Transformation):
 
     def _compute_results(self, read_field: Any) -> dict[str, Any]:
         results = {}
-        for name, compute in self._computed.items():
+        for name, compute in self._computations.items():
             try:
                 results[name] = compute(read_field)
             except DataException as exc:
@@ -204,7 +204,7 @@ def _get_part_at(fields: Mapping[str, Part], path: tuple[str, ...], *, replace_n
     for name in path[1:]:
         if part.schema is None:
             raise ByRecords
-        field = next(each for each in part.schema.fields if each.name == name)
+        field = next(candidate for candidate in part.schema.fields if candidate.name == name)
         if field.schema.default is not None and not part.sure:
             raise ByRecords  # a null struct has no defaults for its fields
         part = replace_null_by_default(part.field(field), replace_null=replace_null)
@@ -223,6 +223,6 @@ def _make_doubt_column(schema: Schema, read_field: Any, node: Node) -> Any:
     builder = Builder(schema, read_field)
     builder.build_result(node)
     condition = F.lit(False)  # noqa: FBT003 - Spark's literal
-    for each in builder.doubts:
-        condition = condition | each
+    for doubt in builder.doubts:
+        condition = condition | doubt
     return condition

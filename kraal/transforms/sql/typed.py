@@ -38,10 +38,10 @@ def get_schema_family(schema: Schema) -> Family:
 
 
 def get_schema_at(record_schema: Schema, path: tuple[str, ...]) -> Schema:
-    """Return the schema of a field by its path. Raises DataException if it does not exist."""
+    """Return the schema of a field by its path. Raises DataException if the field does not exist."""
     schema, optional = record_schema, False
     for name in path:
-        field = next((each for each in schema.fields if each.name == name), None)
+        field = next((member for member in schema.fields if member.name == name), None)
         if field is None:
             raise DataException(f"there is no field {'.'.join(path)}")
         optional = optional or (schema.optional and schema is not record_schema)
@@ -64,7 +64,9 @@ def infer_family(node: Node, record_schema: Schema) -> Family:
             for condition, _ in branches:
                 infer_operator_family("NOT", [infer_family(condition, record_schema)])
             results = [*(then for _, then in branches), otherwise]
-            return FUNCTIONS["coalesce"].infer_family([infer_family(each, record_schema) for each in results])
+            return FUNCTIONS["coalesce"].infer_family(
+                [infer_family(result, record_schema) for result in results]
+            )
         case Call(name, arguments):
             families = [infer_family(argument, record_schema) for argument in arguments]
             function = FUNCTIONS.get(name)
@@ -81,5 +83,5 @@ def infer_schema(node: Node, record_schema: Schema) -> Schema:
     if isinstance(node, Cast):
         return Schema(type=node.type, optional=True)
     if family not in _TYPES:
-        raise DataException(f"its result is {family}; choose a type with CAST")
+        raise DataException(f"the result is {family}; choose a type with CAST")
     return Schema(type=_TYPES[family], optional=True)

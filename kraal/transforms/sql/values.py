@@ -10,7 +10,7 @@ from typing import Any, Final
 from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import Type
 from kraal.plugins.values.java_values import double_text
-from kraal.transforms.sql.functions import FUNCTIONS, NUMBERS, Family, compare
+from kraal.transforms.sql.functions import FUNCTIONS, NUMBER_FAMILIES, Family, compare
 from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
 
 Read = Callable[[tuple[str, ...]], Any]
@@ -30,9 +30,9 @@ SQL_NAMES: Final[Mapping[Type, str]] = {
 _BLANKS: Final = "".join(map(chr, range(0x21))) + "\x7f"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_TRUE: Final = frozenset({"t", "true", "y", "yes", "1"})
-_FALSE: Final = frozenset({"f", "false", "n", "no", "0"})
-_ARITHMETIC: Final = ("+", "-", "*", "/", "%")
+_TRUE_TEXTS: Final = frozenset({"t", "true", "y", "yes", "1"})
+_FALSE_TEXTS: Final = frozenset({"f", "false", "n", "no", "0"})
+_ARITHMETIC_OPERATORS: Final = ("+", "-", "*", "/", "%")
 _COMPARISONS: Final[Mapping[str, Callable[[int], bool]]] = {
     "=": lambda sign: sign == 0,
     "<>": lambda sign: sign != 0,
@@ -71,15 +71,17 @@ def infer_operator_family(name: str, operand_families: list[Family]) -> Family:
         allowed = (Family.TEXT,)
     elif name == "%":
         allowed = (Family.WHOLE,)
-    elif name in (*_ARITHMETIC, "NEGATIVE"):
-        allowed = NUMBERS
+    elif name in (*_ARITHMETIC_OPERATORS, "NEGATIVE"):
+        allowed = NUMBER_FAMILIES
     else:
-        allowed = NUMBERS if any(family in NUMBERS for family in families) else tuple(families[:1])
+        allowed = (
+            NUMBER_FAMILIES if any(family in NUMBER_FAMILIES for family in families) else tuple(families[:1])
+        )
     for family in families:
         if family not in allowed or family is Family.OTHER:
             expected = " or ".join(allowed)
             raise DataException(f"{name} requires {expected}, but an operand is {family}; use CAST")
-    if name not in (*_ARITHMETIC, "NEGATIVE"):
+    if name not in (*_ARITHMETIC_OPERATORS, "NEGATIVE"):
         return Family.BOOLEAN
     if name == "/":
         return Family.DOUBLE
@@ -133,8 +135,8 @@ def _compile_call(name: str, arguments: list[Compute]) -> Compute:
 
     def compute(read: Read) -> Any:
         values = [argument(read) for argument in arguments]
-        kind = infer_operator_family(name, [get_value_family(value) for value in values])
-        return None if None in values else _apply_operator(name, values, kind)
+        family = infer_operator_family(name, [get_value_family(value) for value in values])
+        return None if None in values else _apply_operator(name, values, family)
 
     return compute
 
@@ -146,7 +148,7 @@ def _compile_function(name: str, arguments: list[Compute]) -> Compute:
         if name == "coalesce":  # arguments after the first value are not evaluated
             return next((value for argument in arguments if (value := argument(read)) is not None), None)
         values = [argument(read) for argument in arguments]
-        function.infer_family([get_value_family(each) for each in values])
+        function.infer_family([get_value_family(value) for value in values])
         return None if not function.accepts_nulls and None in values else function.value(*values)
 
     return compute
@@ -189,16 +191,16 @@ def _make_like_regex(pattern: str) -> str:
     if not inner_parts:
         return first_part
     return (
-        first_part + "".join(f"(?>.*?{each})" for each in inner_parts[:-1] if each) + ".*" + inner_parts[-1]
+        first_part + "".join(f"(?>.*?{part})" for part in inner_parts[:-1] if part) + ".*" + inner_parts[-1]
     )
 
 
-def _apply_operator(name: str, operands: list[Any], kind: Family) -> Any:
+def _apply_operator(name: str, operands: list[Any], family: Family) -> Any:
     match name:
         case "NOT":
             return not operands[0]
         case "NEGATIVE":
-            return _check_range(-operands[0], kind)
+            return _check_range(-operands[0], family)
         case "/":
             left, right = map(float, operands)
             if right == 0:
@@ -210,9 +212,9 @@ def _apply_operator(name: str, operands: list[Any], kind: Family) -> Any:
             remainder = abs(operands[0]) % abs(operands[1])
             return -remainder if operands[0] < 0 else remainder
         case "+" | "-" | "*":
-            left, right = map(float, operands) if kind is Family.DOUBLE else operands
+            left, right = map(float, operands) if family is Family.DOUBLE else operands
             return _check_range(
-                left + right if name == "+" else left - right if name == "-" else left * right, kind
+                left + right if name == "+" else left - right if name == "-" else left * right, family
             )
         case _:
             return _COMPARISONS[name](compare(*operands))
@@ -224,19 +226,19 @@ def _divide(left: float, right: float) -> float:
     return left / right
 
 
-def _check_range(number: Any, kind: Family) -> Any:
-    if kind is Family.WHOLE and not -(2**63) <= number < 2**63:
+def _check_range(number: Any, family: Family) -> Any:
+    if family is Family.WHOLE and not -(2**63) <= number < 2**63:
         raise DataException(f"{number} is out of range for BIGINT")
     return number
 
 
 def cast(value: Any, kind: Type) -> Any:
     """Cast a value to a type; null stays null. Raises DataException if the value cannot be cast."""
-    actual = get_value_family(value)
-    if actual is Family.NULL:
+    family = get_value_family(value)
+    if family is Family.NULL:
         return None
-    if actual is Family.OTHER:
-        raise DataException(f"{actual} cannot be CAST")
+    if family is Family.OTHER:
+        raise DataException(f"{family} cannot be CAST")
     if kind is Type.STRING:
         return _to_text(value)
     if isinstance(value, str):
@@ -256,8 +258,8 @@ def _to_text(value: Any) -> str:
 
 def _parse_text(text: str, kind: Type) -> Any:
     trimmed = text.strip(_BLANKS)
-    if kind is Type.BOOLEAN and trimmed.lower() in _TRUE | _FALSE:
-        return trimmed.lower() in _TRUE
+    if kind is Type.BOOLEAN and trimmed.lower() in _TRUE_TEXTS | _FALSE_TEXTS:
+        return trimmed.lower() in _TRUE_TEXTS
     if kind is Type.FLOAT64 and _NUMBER.fullmatch(trimmed):
         return float(trimmed)
     if kind in BITS and _INTEGER.fullmatch(trimmed):

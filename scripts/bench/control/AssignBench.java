@@ -12,7 +12,7 @@ import org.apache.kafka.connect.runtime.distributed.WorkerCoordinator.Connectors
 import org.apache.kafka.connect.storage.ClusterConfigState;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
-/** Prints the milliseconds of two rounds of Connect's assignor in a warm JVM, one line per repetition. */
+/** Prints the durations of two rounds of Connect's assignor in milliseconds, in a warm JVM, one line per repetition. */
 public class AssignBench {
     private static Method perform;
 
@@ -24,28 +24,28 @@ public class AssignBench {
         perform = IncrementalCooperativeAssignor.class.getDeclaredMethod(
             "performTaskAssignment", ClusterConfigState.class, int.class, int.class, Map.class);
         perform.setAccessible(true);
-        ClusterConfigState configured = configured(connectors, tasks);
-        Map<String, ConnectorsAndTasks> idle = new HashMap<>();
+        ClusterConfigState configState = makeConfigState(connectors, tasks);
+        Map<String, ConnectorsAndTasks> idleMembers = new HashMap<>();
         for (int member = 0; member < members; member++)
-            idle.put(String.format("worker-%03d", member), new ConnectorsAndTasks.Builder().build());
+            idleMembers.put(String.format("worker-%03d", member), new ConnectorsAndTasks.Builder().build());
         for (int number = -times; number < times; number++) { // negative numbers are the warm-up
             IncrementalCooperativeAssignor assignor = new IncrementalCooperativeAssignor(new LogContext(), Time.SYSTEM, 0);
             System.gc();
-            long begun = System.nanoTime();
-            Object first = perform.invoke(assignor, configured, -1, 1, idle);
-            long firstNanos = System.nanoTime() - begun;
-            Map<String, ConnectorsAndTasks> busy = assigned(first, idle.keySet());
-            busy.remove("worker-000");
+            long startNanos = System.nanoTime();
+            Object outcome = perform.invoke(assignor, configState, -1, 1, idleMembers);
+            long firstNanos = System.nanoTime() - startNanos;
+            Map<String, ConnectorsAndTasks> remainingMembers = getAssignment(outcome, idleMembers.keySet());
+            remainingMembers.remove("worker-000");
             System.gc();
-            begun = System.nanoTime();
-            perform.invoke(assignor, configured, 1, 2, busy);
-            long secondNanos = System.nanoTime() - begun;
+            startNanos = System.nanoTime();
+            perform.invoke(assignor, configState, 1, 2, remainingMembers);
+            long secondNanos = System.nanoTime() - startNanos;
             if (number >= 0)
                 System.out.println(firstNanos / 1e6 + " " + secondNanos / 1e6);
         }
     }
 
-    private static ClusterConfigState configured(int connectors, int tasks) {
+    private static ClusterConfigState makeConfigState(int connectors, int tasks) {
         Map<String, Integer> counts = new HashMap<>();
         Map<String, Map<String, String>> configs = new HashMap<>();
         Map<ConnectorTaskId, Map<String, String>> taskConfigs = new HashMap<>();
@@ -61,18 +61,18 @@ public class AssignBench {
     }
 
     @SuppressWarnings("unchecked")
-    private static Map<String, ConnectorsAndTasks> assigned(Object outcome, Collection<String> members) throws Exception {
+    private static Map<String, ConnectorsAndTasks> getAssignment(Object outcome, Collection<String> members) throws Exception {
         Method connectors = outcome.getClass().getDeclaredMethod("allAssignedConnectors");
         Method tasks = outcome.getClass().getDeclaredMethod("allAssignedTasks");
         connectors.setAccessible(true);
         tasks.setAccessible(true);
-        Map<String, Collection<String>> byConnector = (Map<String, Collection<String>>) connectors.invoke(outcome);
-        Map<String, Collection<ConnectorTaskId>> byTask =
+        Map<String, Collection<String>> connectorsByMember = (Map<String, Collection<String>>) connectors.invoke(outcome);
+        Map<String, Collection<ConnectorTaskId>> tasksByMember =
             (Map<String, Collection<ConnectorTaskId>>) tasks.invoke(outcome);
         Map<String, ConnectorsAndTasks> result = new HashMap<>();
         for (String member : members) {
-            List<String> own = new ArrayList<>(byConnector.get(member));
-            result.put(member, new ConnectorsAndTasks.Builder().with(own, byTask.get(member)).build());
+            List<String> memberConnectors = new ArrayList<>(connectorsByMember.get(member));
+            result.put(member, new ConnectorsAndTasks.Builder().with(memberConnectors, tasksByMember.get(member)).build());
         }
         return result;
     }

@@ -1,9 +1,9 @@
 """`assign`: the leader's incremental cooperative assignment for 100 workers, computed in this process.
 
-The first round assigns everything; the second reassigns the work of one lost worker. The same is measured with 10
-static workers (KIP-987), whose listed work runs on other workers before the second round. Connect's own assignor is
-measured at 10,000 tasks. Growth is the ratio of the time, or memory (tracemalloc's peak), of ten times as many tasks
-to that of n log n.
+The first round assigns all connectors and tasks; the second round reassigns the work of one lost worker. Both rounds
+are also measured with 10 static workers (KIP-987), whose listed work runs on other workers before the second round.
+Connect's own assignor is measured with 10,000 tasks. Growth is the factor by which time or memory (tracemalloc's peak)
+grows with ten times as many tasks, divided by the growth of n log n.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from scripts.harness.processes import ScriptFailed
 MEMBERS = 100
 SIZES = (1_000, 10_000, 100_000)
 JAVA_SIZE = 10_000
-PER_CONNECTOR = 10
+TASKS_PER_CONNECTOR = 10
 LIMIT_MS = 150.0
 MAX_GROWTH = 1.25
 """Limit relative to n log n, which allows for cache misses; n squared would give 8."""
 
-STATIC = 10
+STATIC_MEMBERS = 10
 """Number of static members; each lists a hundredth of the tasks, and one connector in a hundred."""
 
 ROUNDS = ("initial assignment", "lost worker")
@@ -47,7 +47,7 @@ def run(lab: Lab) -> list[Case]:
     times = lab.options.times(15, 3)
     java: dict[str, list[float]] = {}
     if "java" in lab.options.sides:
-        java = assign_java.measure(lab, MEMBERS, JAVA_SIZE, PER_CONNECTOR, times, ROUNDS)
+        java = assign_java.measure(lab, MEMBERS, JAVA_SIZE, TASKS_PER_CONNECTOR, times, ROUNDS)
     kraal: dict[tuple[str, int], list[float]] = {}
     memory: dict[tuple[str, int], float] = {}
     if "kraal" in lab.options.sides:
@@ -76,9 +76,9 @@ def _cases(
         )
         peak = [memory[name, size] / 2**20] if (name, size) in memory else []
         cases.append(Case("  memory", "MiB", [], peak))
-    best = {size: min(kraal[name, size]) for size in SIZES if (name, size) in kraal}
-    used = {size: memory[name, size] for size in SIZES if (name, size) in memory}
-    for resource, figures in (("time", best), ("memory", used)):
+    min_times = {size: min(kraal[name, size]) for size in SIZES if (name, size) in kraal}
+    peaks = {size: memory[name, size] for size in SIZES if (name, size) in memory}
+    for resource, figures in (("time", min_times), ("memory", peaks)):
         growth = _compute_growth(figures)
         cases.append(
             Case(f"  growth of {resource}, maximum", "x n log n", [], growth, wanted=Target(limit=MAX_GROWTH))
@@ -88,8 +88,8 @@ def _cases(
 
 def _rounds(size: int) -> dict[str, Callable[[], Outcome]]:
     """Return, for each round, a function that computes the assignment."""
-    connectors = [ConnectorName(f"connector-{number:06d}") for number in range(size // PER_CONNECTOR)]
-    jobs = frozenset(Job(name, task) for name in connectors for task in range(CONNECTOR, PER_CONNECTOR))
+    connectors = [ConnectorName(f"connector-{number:06d}") for number in range(size // TASKS_PER_CONNECTOR)]
+    jobs = frozenset(Job(name, task) for name in connectors for task in range(CONNECTOR, TASKS_PER_CONNECTOR))
     members = [f"worker-{number:03d}" for number in range(MEMBERS)]
     first = Round(
         members=dict.fromkeys(members, ()),
@@ -110,17 +110,17 @@ def _rounds(size: int) -> dict[str, Callable[[], Outcome]]:
         now_ms=1_000,
         max_delay_ms=0,
     )
-    lists = _make_static_lists(members[-STATIC:], connectors)
+    lists = _make_static_lists(members[-STATIC_MEMBERS:], connectors)
     static = replace(first, lists=lists)
-    arrived = replace(second, members={**second.members, members[0]: ()}, lists=lists)
-    waits = sum(map(len, assign_statically(static, AssignorState()).owned.values())) < len(jobs)
-    if waits or not any(assign_statically(arrived, after.state).revoked.values()):
-        raise ScriptFailed("The static rounds did not assign what this benchmark measures.")
+    late_join = replace(second, members={**second.members, members[0]: ()}, lists=lists)
+    has_unassigned = sum(map(len, assign_statically(static, AssignorState()).owned.values())) < len(jobs)
+    if has_unassigned or not any(assign_statically(late_join, after.state).revoked.values()):
+        raise ScriptFailed("The static rounds left work unassigned, or the late join revoked none.")
     return {
         ROUNDS[0]: lambda: assign_incrementally(first, AssignorState()),
         ROUNDS[1]: lambda: assign_incrementally(second, after.state),
         STATIC_ROUNDS[0]: lambda: assign_statically(static, AssignorState()),
-        STATIC_ROUNDS[1]: lambda: assign_statically(arrived, after.state),
+        STATIC_ROUNDS[1]: lambda: assign_statically(late_join, after.state),
     }
 
 
@@ -128,7 +128,9 @@ def _make_static_lists(members: list[str], connectors: list[ConnectorName]) -> d
     """Return the static work of each member: every hundredth connector with its tasks."""
     lists = {
         member: frozenset(
-            Job(name, task) for name in connectors[number::100] for task in range(CONNECTOR, PER_CONNECTOR)
+            Job(name, task)
+            for name in connectors[number::100]
+            for task in range(CONNECTOR, TASKS_PER_CONNECTOR)
         )
         for number, member in enumerate(members)
     }

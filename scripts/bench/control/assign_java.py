@@ -8,7 +8,7 @@ from pathlib import Path
 from kraal.jars.java import find_java
 from scripts.bench.lab import Lab, say
 from scripts.harness.java_connect import class_path
-from scripts.harness.workers import LOG4J2
+from scripts.harness.workers import LOG4J2_CONFIG
 
 PROGRAM = Path(__file__).with_name("AssignBench.java")
 TIMEOUT_S = 300.0
@@ -19,7 +19,7 @@ def measure(
 ) -> dict[str, list[float]]:
     """Return the milliseconds of each round by name. Prints a message and returns {} if the program fails."""
     log4j2 = lab.directory / "log4j2.xml"
-    log4j2.write_text(LOG4J2.replace('level="INFO"', 'level="ERROR"'), encoding="ascii")
+    log4j2.write_text(LOG4J2_CONFIG.replace('level="INFO"', 'level="ERROR"'), encoding="ascii")
     command = [str(find_java()), "-Xmx2G", f"-Dlog4j2.configurationFile={log4j2.as_uri()}"]
     command += ["-cp", class_path(), str(PROGRAM)]
     command += [str(number) for number in (members, tasks, per_connector, times)]

@@ -1,9 +1,10 @@
 """`churn`: 20 clients create, reconfigure and delete connectors for 60 s without pause; GETs of a status meanwhile.
 
-Each worker also has 104 idle connectors, and the other worker is stopped. Each client has a persistent connection and
-one connector at a time: POST, PUT of another config, DELETE, and the next. A 409, as during a rebalance, is not a
-failure; the request is repeated immediately. All clients share one process. This process gets the status of an idle
-connector over its own connection every 10 ms, and measures from the time at which each request was due.
+Only one worker runs at a time, with 104 additional idle connectors. Each client has a persistent connection. It creates
+a connector (POST), changes its config (PUT), deletes it (DELETE), and continues with the next one. A 409, as during a
+rebalance, is not a failure; the request is retried immediately. All clients share one process. Meanwhile, this process
+requests the status of an idle connector every 10 ms, over a separate connection. These response times start at the time
+for which the request was scheduled.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class ChurnResult:
         errors = sum(n for load in loads for status, n in load.statuses.items() if status >= SERVER_ERROR)
         return (
             errors,
-            max(each for load in loads for each in load.durations_s) * 1000,
+            max(duration_s for load in loads for duration_s in load.durations_s) * 1000,
             self.statuses.percentile_ms(99),
             self.statuses.percentile_ms(50),
             changes / self.clients.seconds,
@@ -72,9 +73,9 @@ def run(lab: Lab) -> list[Case]:
             kind = worker_kind(side, mode)
             worker = lab.start_warm((kind,))[kind]
             create_idle(lab, worker)
-            _churn(lab, worker, "warm-up", lab.options.times(10, 2))
+            _measure_churn(lab, worker, "warm-up", lab.options.times(10, 2))
             lab.settle()
-            result = _churn(lab, worker, "churn", lab.options.times(60, 5))
+            result = _measure_churn(lab, worker, "churn", lab.options.times(60, 5))
             results[side] = result.figures()
             figures = ", ".join(f"{figure:,.4g}" for figure in results[side])
             say(f"{kind}: {figures}; clients {result.clients.statuses}, GETs {result.statuses.statuses}")
@@ -93,7 +94,7 @@ def run(lab: Lab) -> list[Case]:
     return cases
 
 
-def _churn(lab: Lab, worker: Worker, name: str, seconds: float) -> ChurnResult:
+def _measure_churn(lab: Lab, worker: Worker, name: str, seconds: float) -> ChurnResult:
     port, config = worker.rest.port, source_config(lab.file(1), lab.topic("churn"))
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe()

@@ -1,7 +1,8 @@
 """`client`: duration of two commands in the terminal, `kraal --help` and `kraal status` of 100 connectors.
 
-Measured from the start of the process to its exit, with its output in a pipe; the minimum of 20 runs, in an
-environment with all extras. The CPU time of the process (user and system) depends less on other load.
+Each command is measured from the start of its process until the exit, with its output in a pipe, in an environment with
+all extras. The result is the minimum of 20 runs. The CPU time of the process (user and system) depends less on other
+load.
 """
 
 from __future__ import annotations
@@ -43,18 +44,19 @@ def run(lab: Lab) -> list[Case]:
 
 def _measure_min_ms(runs: int, *arguments: str) -> tuple[float, float]:
     """Return the minimum duration and the minimum CPU time of a command, in milliseconds."""
-    measured = [_times_ms(arguments) for _ in range(runs)]
-    return min(wall for wall, _ in measured), min(used for _, used in measured)
+    durations_ms = [_times_ms(arguments) for _ in range(runs)]
+    return min(wall_ms for wall_ms, _ in durations_ms), min(cpu_ms for _, cpu_ms in durations_ms)
 
 
 def _times_ms(arguments: tuple[str, ...]) -> tuple[float, float]:
+    """Run a command; return its duration and its CPU time in milliseconds."""
     command = [str(Path(sys.prefix) / "bin" / "kraal"), *arguments]
     before, start_s = _child_cpu_s(), time.perf_counter()
     completed = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    wall_s, used_s = time.perf_counter() - start_s, _child_cpu_s() - before
+    wall_s, cpu_s = time.perf_counter() - start_s, _child_cpu_s() - before
     if completed.returncode:
         raise KraalError(f"kraal {' '.join(arguments)} failed: {completed.stderr.decode(errors='replace')}")
-    return wall_s * 1000, used_s * 1000
+    return wall_s * 1000, cpu_s * 1000
 
 
 def _child_cpu_s() -> float:

@@ -1,8 +1,9 @@
 """`cluster100`: CPU time per worker for one change, with 10,000 connectors in a simulated cluster of 100 workers.
 
-Times are CPU times of all workers, divided by their number, including two virtual seconds of heartbeats. The longest
-message is the message whose handling took longest on any worker. Both values are medians. The configs are in the config
-topic when the workers start. A tenth of the connectors shows the growth; a factor of ten is linear.
+A time is the CPU time of all workers, divided by the number of workers. It includes two virtual seconds of heartbeats.
+The longest message is the message whose handling took longest on any worker. Both values are medians. The configs are
+in the config topic when the workers start. Growth compares all connectors with a tenth of them; a factor of ten is
+linear.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scripts.bench.report import Case, Target
 WORKERS = 100
 SIZES = (1_000, 10_000)
 REPETITIONS = 10
-"""Number of connectors that are created, then restarted, and of workers that are killed, one after another."""
+"""Number of connectors that are created, of connectors that are restarted, and of workers that are killed."""
 SESSION_S = 7.0
 """Virtual time after which the other workers have detected that a worker is dead."""
 LONGEST_MESSAGE = "longest message"
@@ -52,7 +53,7 @@ def run(lab: Lab) -> list[Case]:
 
 
 def _measure(connectors: int) -> dict[tuple[str, str], float]:
-    """Return each value by its name and unit; `{}` in a name stands for the number of connectors."""
+    """Return the measured values by name and unit; `{}` in a name stands for the number of connectors."""
     results: dict[tuple[str, str], float] = {}
     with disable_interference():
         cluster = SimulatedCluster()

@@ -2,9 +2,10 @@
 
 A follower is killed, and another worker joins, three times each; then the leader is killed. The CPU time of each
 worker is measured from the moment when the coordinator begins the rebalance until all connectors and tasks run and all
-statuses are read, without heartbeats and empty reads; values are medians, also over followers. The time from the kill
-until all run is virtual and independent of the machine. The broker's work is not simulated; the sizes of its requests
-are exact. Ten times the workers show the growth; a factor of ten is linear.
+statuses are read. Heartbeats and empty reads are not included. Values are medians; for followers, a value is also the
+median of all followers. The time from the kill until all connectors and tasks run is virtual and independent of the
+machine. The broker's work is not simulated, but the sizes of the requests that it receives are exact. Growth compares
+the largest cluster with a cluster of a tenth of its workers; a factor of ten is linear.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ SIZES: Final = (10, 100, 300, 1_000)
 CONNECTORS: Final = 1_000
 REPETITIONS: Final = 3
 """Number of followers that are killed, and of workers that join."""
-FINE_S: Final = 0.02
-"""Virtual seconds between two checks whether all connectors and tasks run."""
+CHECK_INTERVAL_S: Final = 0.02
+"""Virtual seconds between two checks of whether all connectors and tasks run."""
 MAX_GROWTH: Final = 20.0
 """Limit relative to a tenth of the workers; quadratic growth would give 100."""
-GROWING: Final = (": the leader", ": a follower", "of the group")
+GROWING: Final = (": CPU time of the leader", ": CPU time of a follower", "of the group")
 """Substrings of the names of values whose growth is limited."""
 
 Name = tuple[str, str]
@@ -63,7 +64,7 @@ def cases(figures: Mapping[int, Mapping[Name, float]]) -> list[Case]:
 
 
 def measure(workers: int, connectors: int) -> dict[Name, float]:
-    """Return each value by its name and unit."""
+    """Run the rebalances in a simulated cluster; return the measured values by name and unit."""
     with disable_interference():
         cluster = SimulatedCluster()
         start_s = time.process_time()
@@ -81,10 +82,10 @@ def measure(workers: int, connectors: int) -> dict[Name, float]:
             f"{cluster.embedded.broker.generation} generations"
         )
         for _ in range(REPETITIONS):
-            _add_costs(results, "a worker is lost", _lose_follower(cluster))
+            _add_costs(results, "loss of a worker", _lose_follower(cluster))
             _add_sizes(results, cluster)
-            _add_costs(results, "a worker joins", _join(cluster))
-        _add_costs(results, "the leader is lost", _lose_leader(cluster))
+            _add_costs(results, "join of a worker", _join(cluster))
+        _add_costs(results, "loss of the leader", _lose_leader(cluster))
         for (name, unit), values in results.items():
             say(f"{workers:,} workers: {name}: {', '.join(f'{value:.3g}' for value in values)} {unit}")
         return {name: statistics.median(values) for name, values in results.items()}
@@ -119,20 +120,22 @@ def _join(cluster: SimulatedCluster) -> _Rebalance:
 
 def _rebalance(cluster: SimulatedCluster, change: Callable[[], object]) -> _Rebalance:
     """Change the members and measure the rebalance; a joining worker is not counted as a follower."""
-    began_s, before = cluster.now_s, cluster.embedded.alive
+    start_s, before = cluster.now_s, cluster.embedded.alive
     cluster.start_measurement(by_worker=True)
     change()
     cluster.advance_until_rebalance()
-    earlier_spent = dict(cluster.spent)
+    spent_before_rebalance = dict(cluster.spent)
     cluster.start_measurement(by_worker=True)
-    virtual_s = cluster.advance_until_all_run(FINE_S) - began_s
+    virtual_s = cluster.advance_until_all_run(CHECK_INTERVAL_S) - start_s
     cluster.advance(READ_S)
     leader, spent, alive = cluster.embedded.leader, cluster.spent, cluster.embedded.alive
     rebalance = _Rebalance(
         leader_s=spent[leader.name],
-        followers_s=[spent[each.name] for each in before if each.alive and each is not leader],
+        followers_s=[spent[worker.name] for worker in before if worker.alive and worker is not leader],
         joined_s=sum(
-            spent[each.name] + earlier_spent.get(each.name, 0.0) for each in alive if each not in before
+            spent[worker.name] + spent_before_rebalance.get(worker.name, 0.0)
+            for worker in alive
+            if worker not in before
         ),
         virtual_s=virtual_s,
         longest=cluster.longest,
@@ -141,14 +144,14 @@ def _rebalance(cluster: SimulatedCluster, change: Callable[[], object]) -> _Reba
     return rebalance
 
 
-def _add_costs(results: defaultdict[Name, list[float]], what: str, rebalance: _Rebalance) -> None:
-    results[f"{what}: the leader", "ms"].append(rebalance.leader_s * 1000)
-    results[f"{what}: longest message", "ms"].append(rebalance.longest[0] * 1000)
-    results[f"{what}: a follower", "ms"].append(statistics.median(rebalance.followers_s) * 1000)
+def _add_costs(results: defaultdict[Name, list[float]], change: str, rebalance: _Rebalance) -> None:
+    results[f"{change}: CPU time of the leader", "ms"].append(rebalance.leader_s * 1000)
+    results[f"{change}: longest message", "ms"].append(rebalance.longest[0] * 1000)
+    results[f"{change}: CPU time of a follower", "ms"].append(statistics.median(rebalance.followers_s) * 1000)
     if rebalance.joined_s:
-        results[f"{what}: the joining worker", "ms"].append(rebalance.joined_s * 1000)
-    results[f"{what}: until all tasks run, virtual time", "s"].append(rebalance.virtual_s)
-    say(f"  {what}: {rebalance.longest[1]}; slowest follower {max(rebalance.followers_s) * 1000:.1f} ms")
+        results[f"{change}: CPU time of the joining worker", "ms"].append(rebalance.joined_s * 1000)
+    results[f"{change}: until all tasks run, virtual time", "s"].append(rebalance.virtual_s)
+    say(f"  {change}: {rebalance.longest[1]}; slowest follower {max(rebalance.followers_s) * 1000:.1f} ms")
 
 
 def _add_sizes(results: defaultdict[Name, list[float]], cluster: SimulatedCluster) -> None:

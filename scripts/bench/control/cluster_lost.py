@@ -1,9 +1,9 @@
 """`cluster-lost`: one of three workers that run 60 file connectors, one task each, is killed with SIGKILL.
 
-session.timeout.ms=6000 and scheduled.rebalance.max.delay.ms=0 for both. The group has
-detected the loss when the broker logs a new generation; a task runs again when another worker has written its RUNNING
-to the status topic. A task of another worker counts as stopped if any status of it was written meanwhile. A new worker
-replaces the lost one in each round.
+Java and Kraal workers have session.timeout.ms=6000 and scheduled.rebalance.max.delay.ms=0. The group has detected the
+loss when the broker logs a new generation. A task runs again when another worker has written RUNNING as the task's
+status to the status topic. A task of another worker counts as stopped if any status of the task was written in the
+meantime. A new worker replaces the lost one in each round.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from scripts.harness.processes import ScriptFailed
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 WORKERS, CONNECTORS = 3, 60
-EXTRA = {"session.timeout.ms": "6000", "scheduled.rebalance.max.delay.ms": "0"}
+WORKER_PROPERTIES = {"session.timeout.ms": "6000", "scheduled.rebalance.max.delay.ms": "0"}
 PARTS = (
     ("new generation until all tasks RUNNING", "s", Target(limit=1.5)),
     ("  from the start of the rebalance", "s", Target()),
     ("  from the kill", "s", Target()),
     ("  tasks of other workers that stopped", "tasks", Target(limit=0)),
 )
-TARGETS = ("a follower", "the leader")
+ROLES = ("a follower", "the leader")
 
 
 def run(lab: Lab) -> list[Case]:
     """Kill followers and leaders of a cluster of each kind."""
     rows: dict[tuple[str, str], list[tuple[float, ...]]] = {}
-    times = dict(zip(TARGETS, (lab.options.times(3, 1), lab.options.times(2, 1)), strict=True))
+    times = dict(zip(ROLES, (lab.options.times(3, 1), lab.options.times(2, 1)), strict=True))
     for kind in lab.options.sides:
-        cluster = lab.cluster(kind, EXTRA)
+        cluster = lab.cluster(kind, WORKER_PROPERTIES)
         cluster.start(WORKERS)
         names = _create(lab, cluster)
         cluster.settle(names)
@@ -52,7 +52,7 @@ def run(lab: Lab) -> list[Case]:
             kraal=[row[index] for row in rows.get(("kraal", role), [])],
             wanted=wanted,
         )
-        for role in TARGETS
+        for role in ROLES
         for index, (part, unit, wanted) in enumerate(PARTS)
     ]
 
@@ -67,36 +67,40 @@ def _create(lab: Lab, cluster: Cluster) -> list[str]:
 
 def _measure_loss(cluster: Cluster, names: Sequence[str], role: str) -> tuple[float, ...]:
     """Kill one worker and start a new one; return the values of `PARTS`."""
-    victim, before = _choose_victim(cluster, role), cluster.generations()[-1].generation
+    victim, last_generation = _choose_victim(cluster, role), cluster.generations()[-1].generation
     tasks = [f"task-{name}-0" for name in names]
-    owner = {key: worker for key, worker in get_owners(cluster.statuses.now(), names).items() if key in tasks}
+    owners = {
+        key: worker for key, worker in get_owners(cluster.statuses.now(), names).items() if key in tasks
+    }
     lost_id = victim.rest.worker_id
     killed_at = time.time()
     cluster.kill(victim)
 
-    def all_elsewhere(now: Mapping[str, Status]) -> bool:
-        return all(now[key].state == RUNNING and now[key].worker != lost_id for key in tasks)
+    def are_all_elsewhere(statuses: Mapping[str, Status]) -> bool:
+        return all(statuses[key].state == RUNNING and statuses[key].worker != lost_id for key in tasks)
 
-    now = cluster.statuses.wait_until("all tasks ran again", all_elsewhere, START_TIMEOUT_S)
-    running_at = max(now[key].at for key in tasks if owner[key] == lost_id)
+    statuses = cluster.statuses.wait_until("all tasks ran again", are_all_elsewhere, START_TIMEOUT_S)
+    running_at = max(statuses[key].at for key in tasks if owners[key] == lost_id)
     time.sleep(2.0)
-    stopped = {key for key, _ in cluster.statuses.since(killed_at) if key in owner and owner[key] != lost_id}
-    new_generations = [each for each in cluster.generations() if each.generation > before]
-    if not new_generations:
+    stopped_tasks = {
+        key for key, _ in cluster.statuses.since(killed_at) if key in owners and owners[key] != lost_id
+    }
+    rebalances = [rebalance for rebalance in cluster.generations() if rebalance.generation > last_generation]
+    if not rebalances:
         raise ScriptFailed("The broker logged no new generation after a worker was killed.")
-    rebalance = new_generations[0]
+    rebalance = rebalances[0]
     cluster.wait_until_in(cluster.launch())
     cluster.settle(names)
     return (
         running_at - rebalance.stable_at,
         running_at - rebalance.started_at,
         running_at - killed_at,
-        float(len(stopped)),
+        float(len(stopped_tasks)),
     )
 
 
 def _choose_victim(cluster: Cluster, role: str) -> Worker:
     leader = cluster.leader()
-    if role == TARGETS[1]:
+    if role == ROLES[1]:
         return leader
     return next(worker for worker in reversed(cluster.workers) if worker is not leader)

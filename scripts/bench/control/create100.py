@@ -1,10 +1,10 @@
 """`create100`: 100 connectors, created over REST one after another, on a new warm worker, and from a cold start.
 
-Each connector has a file of one line; all write to one topic. On a warm worker, all times start with the first POST and
-end with the last response, when every connector and task is RUNNING, and when every first record is in Kafka. Both
-kinds are measured as standalone workers and as clusters of one worker; after a 409, as during a rebalance, the request
-is repeated after 5 ms. For the cold start, the POSTs to a standalone worker start as soon as `GET /` returns 200, and
-times start with the process.
+Each connector has a file of one line, and all connectors write to one topic. On a warm worker, all times start with the
+first POST. The three times end with the last response, when every connector and task is RUNNING, and when the first
+record of every connector is in Kafka. Java and Kraal are measured as standalone workers and as clusters of one worker;
+a request that returns 409, as during a rebalance, is retried after 5 ms. For the cold start, the POSTs to a standalone
+worker start as soon as `GET /` returns 200, and all times start with the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 COLD = "cold start"
 MODES = ("standalone", "distributed", COLD)
-PARTS = ("all POSTs answered", "all tasks RUNNING", "all first records in Kafka")
+PARTS = ("all POSTs completed", "all tasks RUNNING", "all first records in Kafka")
 WITHOUT_TARGET = {("standalone", 0), (COLD, 0), (COLD, 2)}
 """Modes and parts without a target."""
 
@@ -78,15 +78,15 @@ def _measure_cold(lab: Lab, kind: str) -> tuple[float, float, float]:
     lab.settle()
     start_s = time.monotonic()
     worker = lab.start(kind)
-    up = f"{worker.name} was up"
-    wait_until(up, worker.rest.is_up, timeout_s=START_TIMEOUT_S, every_s=0.005, program=worker.process)
+    what = f"{worker.name} was up"
+    wait_until(what, worker.rest.is_up, timeout_s=START_TIMEOUT_S, every_s=0.005, program=worker.process)
     times = _create_all(worker, batch, start_s)
     worker.stop()
     return times
 
 
 def _create_all(worker: Worker, batch: _Batch, start_s: float) -> tuple[float, float, float]:
-    """Create all connectors; return the seconds from `begun` until the end of each part."""
+    """Create all connectors; return the seconds from `start_s` (monotonic) until the end of each part."""
     count = len(batch.configs)
     for name, config in batch.configs.items():
         worker.rest.create(name, config)

@@ -1,8 +1,9 @@
 """`create1000`: the cost of creating, listing and running 1,000 connectors on one worker, compared with 100.
 
 The connectors are idle FileStreamSources with one task each, created over REST one after another. Then `GET
-/connectors?expand=status` is sent 100 times. Then the CPU time of the worker and its child processes is measured for
-30 s without requests. Threads are those of the worker's own process and, for Kraal, also of its JVM.
+/connectors?expand=status` is sent 100 times. Finally, the CPU time of the worker and its child processes is measured
+for 30 s without requests. Threads are counted in the worker's own process, and in this process together with its child
+processes, such as Kraal's JVM.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ def _measure(lab: Lab, worker: Worker) -> list[float]:
     topic, rest = lab.topic("many"), worker.rest
     names = [f"many-{number}" for number in range(count)]
     files = [lab.file(1) for _ in names]
-    times = []
+    creation_times_ms = []
     for name, file in zip(names, files, strict=True):
         start_s = time.perf_counter()
         rest.create(name, source_config(file, topic))
-        times.append((time.perf_counter() - start_s) * 1000)
+        creation_times_ms.append((time.perf_counter() - start_s) * 1000)
     last_response_s = time.monotonic()
     wait_until(
         f"{count} connectors ran",
@@ -67,26 +68,26 @@ def _measure(lab: Lab, worker: Worker) -> list[float]:
         program=worker.process,
     )
     running_s = time.monotonic() - last_response_s
-    lists = []
+    list_times_ms = []
     for _ in range(LIST_REQUESTS):
         start_s = time.perf_counter()
         rest.statuses()
-        lists.append((time.perf_counter() - start_s) * 1000)
+        list_times_ms.append((time.perf_counter() - start_s) * 1000)
     time.sleep(lab.options.times(10, 2))
     seconds = lab.options.times(30, 5)
     before, start_s = worker.process.usage(), time.monotonic()
     time.sleep(seconds)
     after, elapsed_s = worker.process.usage(), time.monotonic() - start_s
-    first, last = statistics.fmean(times[:FIRST]), statistics.fmean(times[-FIRST:])
+    first_ms, last_ms = (statistics.fmean(t) for t in (creation_times_ms[:FIRST], creation_times_ms[-FIRST:]))
     main_process, *children = worker.process.tree()
     return [
-        first,
-        last,
-        last / first,
+        first_ms,
+        last_ms,
+        last_ms / first_ms,
         running_s,
-        percentile(lists, 99),
+        percentile(list_times_ms, 99),
         main_process.num_threads(),
-        main_process.num_threads() + sum(each.num_threads() for each in children),
+        main_process.num_threads() + sum(child.num_threads() for child in children),
         (after.cpu_s - before.cpu_s) / elapsed_s,
         after.resident_bytes / 1e9,
     ]

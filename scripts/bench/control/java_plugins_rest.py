@@ -1,10 +1,11 @@
 """`java-plugins-rest`: listing, describing and validating ten Java plugins, before Kraal's JVMs are up.
 
-Both are clusters of one worker with the same `plugin.path`: ten directories, each with a version of the source,
-transform, predicate and converter of `java/src/versioned`. An unmeasured start of Kraal caches its list
-of plugins. Then, as soon as it responds to `GET /`, each request is sent over one connection; the run fails if Spark or
-the JVM of Java plugins was up by the end. The Java worker has no list of plugins before it is up. The first response to
-each request is shown separately, because it includes Kraal's lazy imports, and Java's JIT compiler is cold.
+The Java worker and the Kraal worker are clusters of one worker each, with the same `plugin.path`: ten directories, each
+with a version of the source, transform, predicate and converter of `java/src/versioned`. Kraal is first started once
+without measurement, so that its list of plugins is cached. In a measurement, the requests are sent over one connection
+as soon as a worker responds to `GET /`. The run fails if Spark or Kraal's JVM of Java plugins was up before the last
+response. The Java worker does not respond before it has scanned its plugins. The first response to each request is
+shown separately, because it includes Kraal's lazy imports and is slowed by Java's cold JIT compiler.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SOURCES = Path(__file__).parents[3] / "java" / "src" / "versioned"
 PLUGINS = 10
 REQUESTS_PER_KIND = 11
 LIMIT_MS = 20.0
-SPARK = "Started Spark in"
+SPARK_STARTED = "Started Spark in"
 SOURCE = "kraal.testing.VersionedSource"
 CONFIG = {
     "name": "any",
@@ -48,14 +49,14 @@ REQUESTS: Mapping[str, tuple[str, str, Mapping[str, str] | None]] = {
 def run(lab: Lab) -> list[Case]:
     """Start each worker and send the requests immediately."""
     extra = {"plugin.path": str(_create_plugin_path(lab.directory))}
-    measured: dict[str, dict[str, list[float]]] = {}
+    response_times: dict[str, dict[str, list[float]]] = {}
     if "kraal" in lab.options.sides:
         _measure_responses(lab, "kraal", extra, wait=True)
     for kind in lab.options.sides:
-        measured[kind] = _measure_responses(lab, kind, extra, wait=False)
+        response_times[kind] = _measure_responses(lab, kind, extra, wait=False)
     cases = []
     for name in REQUESTS:
-        java, kraal = (measured.get(kind, {}).get(name, []) for kind in ("java", "kraal"))
+        java, kraal = (response_times.get(kind, {}).get(name, []) for kind in ("java", "kraal"))
         cases.append(Case(name, "ms", java[1:], kraal[1:], wanted=Target(limit=LIMIT_MS)))
         cases.append(Case("  first response", "ms", java[:1], kraal[:1]))
     return cases
@@ -75,7 +76,7 @@ def _create_plugin_path(directory: Path) -> Path:
 def _measure_responses(
     lab: Lab, kind: str, extra: Mapping[str, str], *, wait: bool
 ) -> dict[str, list[float]]:
-    """Start a worker; return its response times in milliseconds. `wait`: first wait for its Java plugins."""
+    """Start a worker; return its response times in milliseconds. With `wait`, first wait for its Java plugins."""
     cluster = lab.cluster(kind, extra)
     worker = cluster.launch()
     wait_until(
@@ -95,7 +96,7 @@ def _measure_responses(
                 start_s = time.perf_counter()
                 client.request(method, path, json=body).raise_for_status()
                 times[name].append((time.perf_counter() - start_s) * 1e3)
-    if kind == "kraal" and not wait and (_has_java_plugins(worker) or _has_logged(worker, SPARK)):
+    if kind == "kraal" and not wait and (_has_java_plugins(worker) or _has_logged(worker, SPARK_STARTED)):
         raise ScriptFailed("Spark or the JVM of Java plugins was up before the last response.")
     cluster.stop()
     return times

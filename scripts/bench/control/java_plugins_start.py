@@ -1,9 +1,9 @@
 """`java-plugins-start`: time from the start of a worker until its first Java task writes a record.
 
-Both are clusters of one worker with the same `plugin.path` of 22 directories: plugins from Maven, some without a
-manifest, and ten versions of a small plugin. Java's FileStreamSource runs when the worker is stopped. A line is then
-appended to its file, and the worker is started again: the case is the time until the line is in Kafka. An unmeasured
-start precedes, in which Kraal caches its list of plugins.
+The Java worker and the Kraal worker are clusters of one worker each, with the same `plugin.path` of 22 directories:
+plugins from Maven, some without a manifest, and ten versions of a small plugin. The worker is stopped while it runs
+Java's FileStreamSource. A line is then appended to the file of the source, and the worker is started again. The result
+is the time until the line is in Kafka. The first start, in which Kraal caches its list of plugins, is not measured.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def run(lab: Lab) -> list[Case]:
 
 
 def _create_plugin_path(directory: Path) -> Path:
-    """Create a plugin path with 22 directories; return it."""
+    """Create and return a plugin path with 22 directories."""
     root = create_plugin_path(directory)
     for group in GROUPS:
         (root / group).mkdir()
@@ -93,7 +93,7 @@ def _create_plugin_path(directory: Path) -> Path:
 
 
 def _wait_for_record(reader: Reader, count: int, worker: Worker) -> None:
-    """Wait until the topic has this many records."""
+    """Wait until the topic has `count` records."""
     wait_until(
         f"{worker.name} had written {count} lines",
         lambda: reader.end() >= count,

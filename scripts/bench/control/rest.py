@@ -2,9 +2,9 @@
 
 The Java and the Kraal worker run side by side, but only one receives requests at a time; the idle worker uses a few
 hundredths of a core. Each worker has 104 FileStreamSource connectors with one task each, which read an empty file. The
-warm-up sends both kinds of request to each worker, so that JIT compilation has finished. Status requests go to all
-connectors in turn. The load generator runs in this process. Its maximum request rate is measured against a stub server
-that returns responses of the same size.
+warm-up sends both kinds of requests to each worker, so that JIT compilation is complete. Status requests are sent for
+all connectors in turn. The load generator runs in this process. Its maximum request rate is measured against a stub
+server that returns responses of the same size.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def create_idle(lab: Lab, worker: Worker) -> None:
 
     def are_all_running() -> bool:
         statuses = worker.rest.statuses()
-        return len(statuses) == CONNECTORS and all(is_fully_running(each) for each in statuses.values())
+        return len(statuses) == CONNECTORS and all(is_fully_running(status) for status in statuses.values())
 
     wait_until(
         "all idle connectors were RUNNING",

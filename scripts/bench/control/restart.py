@@ -1,7 +1,7 @@
 """`restart`: POST /connectors/X/restart?includeTasks=true for an idle FileStreamSource, over a persistent connection.
 
 Standalone workers respond when the connector and its tasks have been restarted. Distributed workers respond when the
-request has been read back and planned.
+request has been read back from the config topic and the restart has been planned.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scripts.bench.report import Case, Target
 from scripts.harness.workers import Worker
 
 WARM_UPS = 3
-GOLDEN = 0.618034
+INVERSE_GOLDEN_RATIO = 0.618034
 """The reciprocal of the golden ratio. Its multiples are spread evenly over a second, the poll interval of an idle Java
 task."""
 
@@ -42,7 +42,7 @@ def run(lab: Lab) -> list[Case]:
 
 
 def _measure_restarts(lab: Lab, worker: Worker, times: int) -> list[float]:
-    """Return the milliseconds of each response."""
+    """Return the time until each response in milliseconds."""
     file = lab.file(10)
     worker.rest.create("idle", source_config(file, lab.topic("restart")))
     worker.wait_until_running("idle")
@@ -55,6 +55,6 @@ def _measure_restarts(lab: Lab, worker: Worker, times: int) -> list[float]:
         if number >= WARM_UPS:
             durations_ms.append(milliseconds)
         worker.wait_until_running("idle")
-        time.sleep(0.2 + number * GOLDEN % 1.0)
+        time.sleep(0.2 + number * INVERSE_GOLDEN_RATIO % 1.0)
     say(f"{worker.name}: {len(durations_ms)} restarts")
     return durations_ms

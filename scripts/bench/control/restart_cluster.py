@@ -1,7 +1,8 @@
 """`restart-cluster`: POST /connectors/X/restart?includeTasks=true to the leader and a follower of three workers.
 
-X is an idle FileStreamSource; connections are persistent. "Response" is from the POST to the 202; "RUNNING again" is
-from the POST until the status topic has a new RUNNING of the connector and of its task as their latest status.
+X is an idle FileStreamSource; connections are persistent. "Response" is the time from the POST to the 202. "RUNNING
+again" is the time from the POST until the latest status of the connector and of its task in the status topic is a new
+RUNNING.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from scripts.bench.control.restart import GOLDEN, WARM_UPS
+from scripts.bench.control.restart import INVERSE_GOLDEN_RATIO, WARM_UPS
 from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Target
 from scripts.harness.clusters import Cluster
@@ -18,7 +19,7 @@ from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 NAME = "idle"
 LIMITS_MS = {"leader": 20.0, "follower": 50.0}
-"""Limit in milliseconds by role of the worker that gets the requests."""
+"""Limit in milliseconds by role of the worker that receives the requests."""
 
 
 def run(lab: Lab) -> list[Case]:
@@ -58,16 +59,16 @@ def _measure_restarts(cluster: Cluster, worker: Worker, times: int) -> list[tupl
     for number in range(WARM_UPS + times):
         start_s = time.time()
 
-        def is_running_again(now: Mapping[str, Status], start_s: float = start_s) -> bool:
-            return all(now[key].state == RUNNING and now[key].at > start_s for key in keys)
+        def is_running_again(statuses: Mapping[str, Status], start_s: float = start_s) -> bool:
+            return all(statuses[key].state == RUNNING and statuses[key].at > start_s for key in keys)
 
         worker.rest.restart(NAME)
         response_s = time.time()
         cluster.statuses.wait_until(f"{NAME} was RUNNING again", is_running_again, START_TIMEOUT_S)
-        time.sleep(0.2 + number * GOLDEN % 1.0)
-        now = cluster.statuses.wait_until(f"{NAME} stayed RUNNING", is_running_again, START_TIMEOUT_S)
+        time.sleep(0.2 + number * INVERSE_GOLDEN_RATIO % 1.0)
+        statuses = cluster.statuses.wait_until(f"{NAME} stayed RUNNING", is_running_again, START_TIMEOUT_S)
         if number >= WARM_UPS:
             durations_ms.append(
-                ((response_s - start_s) * 1000, (max(now[key].at for key in keys) - start_s) * 1000)
+                ((response_s - start_s) * 1000, (max(statuses[key].at for key in keys) - start_s) * 1000)
             )
     return durations_ms

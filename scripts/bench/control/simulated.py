@@ -31,7 +31,7 @@ READ_S: Final = 2.0
 """Virtual time within which all workers read the records that were written earlier."""
 POLL_S: Final = 0.5
 """Maximum virtual time between two polls of the internal topics by a worker."""
-LIMIT_S: Final = 120.0
+TIMEOUT_S: Final = 120.0
 STEP_S: Final = 0.1
 _MAX_TRACE: Final = 10_000
 """Maximum number of messages in the scheduler's trace; only the latest is used."""
@@ -74,7 +74,9 @@ class SimulatedCluster:
     def write_configs(self, connectors: int) -> None:
         """Write the configs of all connectors to the config topic at once."""
         self.connectors += connectors
-        self.embedded.config_log.append([_entry(make_name(number)) for number in range(connectors)])
+        self.embedded.config_log.append(
+            [_make_config_entry(make_name(number)) for number in range(connectors)]
+        )
 
     def add_workers(self, count: int, *, over_s: float = 0.0) -> None:
         """Start workers at even intervals within a virtual time, so that their heartbeats are also spread."""
@@ -101,29 +103,29 @@ class SimulatedCluster:
     def advance_until_all_run(self, step_s: float = STEP_S) -> float:
         """Advance until all connectors and tasks run and all workers are members; return the virtual time.
 
-        Raises ScriptFailed after `LIMIT_S` virtual seconds.
+        Raises ScriptFailed after `TIMEOUT_S` virtual seconds.
         """
-        deadline_s = self.now_s + LIMIT_S
+        deadline_s = self.now_s + TIMEOUT_S
         while not self._are_all_running():
             if self.now_s > deadline_s:
                 running = sum(len(worker.running) for worker in self.embedded.awake)
                 raise ScriptFailed(
-                    f"Timed out after {LIMIT_S:g} virtual seconds: only {running} of {2 * self.connectors} connectors "
-                    "and tasks are running."
+                    f"Timed out after {TIMEOUT_S:g} virtual seconds: only {running} of {2 * self.connectors}"
+                    " connectors and tasks are running."
                 )
             self.advance(step_s)
         return self.now_s
 
     def advance_until_rebalance(self) -> None:
-        """Advance until the coordinator begins a rebalance. Raises ScriptFailed after `LIMIT_S` virtual seconds."""
+        """Advance until the coordinator begins a rebalance. Raises ScriptFailed after `TIMEOUT_S` (virtual)."""
         broker = self.embedded.broker
-        self.advance(LIMIT_S, until=lambda: not broker.stable)
+        self.advance(TIMEOUT_S, until=lambda: not broker.stable)
         if broker.stable:
             raise ScriptFailed("Timed out: the coordinator began no rebalance.")
 
     def ask(self, message: Ask[Any]) -> None:
-        """Send a request to the leader's herder; repeat it while the group rebalances."""
-        deadline_s = self.now_s + LIMIT_S
+        """Send a request to the leader's herder; retry it while the group rebalances."""
+        deadline_s = self.now_s + TIMEOUT_S
         while True:
             reply = self.embedded.leader.assembly.herder.question(message)
             while not reply.done():
@@ -139,7 +141,7 @@ class SimulatedCluster:
     def advance(self, seconds: float, *, until: Callable[[], bool] | None = None) -> None:
         """Advance the virtual time, without the checks of `EmbeddedCluster.advance`.
 
-        `until` is called after each message; once it returns True, this returns and later messages stay queued.
+        `until` is called after each message. Once it returns True, `advance` returns, and later messages stay queued.
         """
         clock, end = self._scheduler.clock, self.now_s + seconds
         while not self._handle_all(until):
@@ -187,7 +189,9 @@ class SimulatedCluster:
         if address is None:
             return ""
         if address not in owners:
-            owners.update({each: w.name for w in self.embedded.workers for each in w.addresses})
+            owners.update(
+                {address: worker.name for worker in self.embedded.workers for address in worker.addresses}
+            )
         return owners.setdefault(address, "")
 
 
@@ -196,6 +200,6 @@ def make_name(number: int) -> ConnectorName:
     return ConnectorName(f"connector-{number:05d}")
 
 
-def _entry(name: ConnectorName) -> Entry:
+def _make_config_entry(name: ConnectorName) -> Entry:
     config = {"name": name, "connector.class": FAKE_SOURCE, "tasks.max": "1"}
     return Entry(*encode(ConnectorConfigRecord(name, config)))

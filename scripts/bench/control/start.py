@@ -15,20 +15,20 @@ from scripts.harness.processes import wait_until
 def run(lab: Lab) -> list[Case]:
     """Start each worker several times, in turns."""
     times = {"java": lab.options.times(3, 1), "kraal": lab.options.times(5, 2)}
-    measured: dict[str, list[float]] = {"java": [], "kraal": []}
+    durations_s: dict[str, list[float]] = {"java": [], "kraal": []}
     for kind in lab.options.sides:
         _measure_start(lab, kind)
     for number in range(max(times.values())):
         for kind in lab.options.sides:
             if number < times[kind]:
-                measured[kind].append(_measure_start(lab, kind))
-                say(f"{kind}: {measured[kind][-1]:.2f} s")
+                durations_s[kind].append(_measure_start(lab, kind))
+                say(f"{kind}: {durations_s[kind][-1]:.2f} s")
     return [
         Case(
             "start until GET / returns 200",
             "s",
-            measured["java"],
-            measured["kraal"],
+            durations_s["java"],
+            durations_s["kraal"],
             wanted=Target(limit=1.0),
         )
     ]

@@ -1,11 +1,12 @@
 """`ui`: the dashboard of a worker with 1,000 connectors: time to content, updates, bytes, and idle cost.
 
 The connectors are those of `create1000` on a standalone worker; pages are opened in the Chromium of the tests. A visit
-opens `/ui/` in a new Chromium with a new profile and an empty cache; its bytes are those that Chromium received,
-compressed and with headers. Visits of `/`, which is a line of JSON, alternate with them and show the cost of the
-browser itself. An update is the time from just before `PUT /connectors/{name}/pause` or `resume` until the new state is
-in the page, which shows the first 50 connectors. The idle cost is the CPU time of the worker and its child processes in
-60 s with five open pages, minus that without pages; there are no other requests meanwhile.
+opens `/ui/` in a new Chromium with a new profile and an empty cache. The bytes of a visit are those that Chromium
+received, compressed and with headers. These visits alternate with visits of `/`, which is a line of JSON; the latter
+show the cost of the browser itself. An update is the time from just before `PUT /connectors/{name}/pause` or `resume`
+until the new state is in the page, which shows the first 50 connectors. The idle cost is the CPU time of the worker and
+its child processes over 60 s with five open pages, minus the CPU time without pages. There are no other requests during
+these measurements.
 """
 
 from __future__ import annotations
@@ -42,13 +43,14 @@ ROWS: Final[tuple[Row, ...]] = (
     ("CPU without pages", "cores", Target()),
     ("additional CPU of five idle pages", "cores", Target(limit=0.05)),
 )
-PAINTED: Final = """() => new Promise(done => {
+GET_PAINT_TIMES: Final = """() => new Promise(done => {
     const paint = () => performance.getEntriesByName("first-contentful-paint")[0];
     const wait = () => paint()
         ? done([performance.getEntriesByType("navigation")[0].responseStart, paint().startTime])
         : setTimeout(wait, 5);
     wait();
 })"""
+"""JavaScript that waits for the first content and resolves with the times of the first byte and the first content."""
 WATCH: Final = """([name, state]) => {
     const isShown = () => {
         const row = [...document.querySelectorAll("tr[data-row]")]
@@ -75,9 +77,9 @@ def run(lab: Lab) -> list[Case]:
     cores_without_pages = _measure_idle_cores(lab, worker)
     with sync_playwright() as playwright:
         visits: list[dict[str, Any]] = []
-        lines: list[dict[str, Any]] = []
+        plain_visits: list[dict[str, Any]] = []
         for _ in range(lab.options.times(10, 3)):
-            for path, results in (("/ui/", visits), ("/", lines)):
+            for path, results in (("/ui/", visits), ("/", plain_visits)):
                 with run_browser(chromium(), playwright) as browser:
                     results.append(_measure_visit(browser, worker, path))
         with run_browser(chromium(), playwright) as browser:
@@ -94,8 +96,8 @@ def run(lab: Lab) -> list[Case]:
         percentile([visit["byte_ms"] for visit in visits], 50),
         percentile(contents, 50),
         percentile(contents, 90),
-        percentile([visit["content_ms"] for visit in lines], 50),
-        percentile([visit["content_ms"] for visit in lines], 90),
+        percentile([visit["content_ms"] for visit in plain_visits], 50),
+        percentile([visit["content_ms"] for visit in plain_visits], 90),
         percentile(updates, 50),
         max(updates),
         max(visit["bytes"] for visit in visits) / 1000,
@@ -107,7 +109,7 @@ def run(lab: Lab) -> list[Case]:
 
 
 def create_connectors(lab: Lab, worker: Worker, count: int) -> None:
-    """Create idle connectors, and wait until all run."""
+    """Create idle connectors, and wait until all of them run."""
     topic, names = lab.topic("many"), [f"many-{number:04d}" for number in range(count)]
     say(f"creating {count} connectors")
     for name in names:
@@ -132,16 +134,16 @@ def _open(browser: Browser, worker: Worker) -> Page:
 
 
 def _measure_visit(browser: Browser, worker: Worker, path: str) -> dict[str, Any]:
-    """Return milliseconds until the first byte and the first content, and received bytes."""
+    """Return the milliseconds until the first byte and the first content, and the number of received bytes."""
     page = browser.new_context().new_page()
-    received = []
+    response_sizes = []
     debugger = page.context.new_cdp_session(page)
-    debugger.on("Network.loadingFinished", lambda event: received.append(event["encodedDataLength"]))
+    debugger.on("Network.loadingFinished", lambda event: response_sizes.append(event["encodedDataLength"]))
     debugger.send("Network.enable")
     page.goto(f"{worker.rest.url}{path}", wait_until="load")
-    byte_ms, content_ms = page.evaluate(PAINTED)
+    byte_ms, content_ms = page.evaluate(GET_PAINT_TIMES)
     page.wait_for_timeout(1000)  # for requests of scripts after the page has loaded
-    return {"byte_ms": byte_ms, "content_ms": content_ms, "bytes": sum(received)}
+    return {"byte_ms": byte_ms, "content_ms": content_ms, "bytes": sum(response_sizes)}
 
 
 def _measure_update(page: Page, worker: Worker, number: int) -> float:

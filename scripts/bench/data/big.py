@@ -2,10 +2,11 @@
 
 The file is in SparkSource's directory before the connector is created. Its lines are read with a schema
 (`spark.schema`), and written by JsonConverter without a schema. The topic keeps 1 GiB. Its end offset is fetched four
-times a second, and the memory of the worker's processes every two seconds. Rates are per minute, from the last end
-offset of the empty topic; the last minute ends with the last record. Half a minute of Java's FileStreamSource on the
-same file follows, which reads the lines as text without parsing. Both producers compress with lz4; `--gigabytes` sets
-the size. The last record must be the file's last line, and the numbers of records and lines must be equal.
+times a second, and the memory of the worker's processes every two seconds. Rates are computed for each minute since the
+last check that found the topic empty; the last minute ends with the last record. For comparison, Java's
+FileStreamSource reads the same file for half a minute, as lines of text without parsing. Both producers compress with
+lz4; `--gigabytes` sets the size. The last record must be the file's last line, and the numbers of records and lines
+must be equal.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SPARK = {"spark.driver.memory": "2g"}
 COMPRESSED = {"producer.override.compression.type": "lz4"}
 SCHEMA = "id BIGINT NOT NULL, name STRING, amount DOUBLE, flag BOOLEAN, card STRING, note STRING"
 POLL_INTERVAL_S, MEMORY_INTERVAL_S = 0.25, 2.0
-STALLED_TIMEOUT_S = 120.0
+STALL_TIMEOUT_S = 120.0
 SPARE_BYTES = 5_000_000_000
 _BLOCK = 10_000
 
@@ -73,7 +74,7 @@ def run(lab: Lab) -> list[Case]:
     for kind in lab.options.sides:
         worker = lab.start_warm((kind,), SPARK)[kind]
         topic = lab.topic("big", TOPIC_CONFIG)
-        config = _config(kind, folder, topic)
+        config = _make_config(kind, folder, topic)
         transfers[kind] = _measure_transfer(
             lab, worker, config, topic, count, slice_s if kind == "java" else None
         )
@@ -83,7 +84,7 @@ def run(lab: Lab) -> list[Case]:
     return _cases(transfers, minute_s, total / count)
 
 
-def _config(kind: str, folder: Path, topic: str) -> dict[str, str]:
+def _make_config(kind: str, folder: Path, topic: str) -> dict[str, str]:
     if kind == "java":
         return source_config(folder / "records.json", topic) | COMPRESSED
     return COMPRESSED | {
@@ -135,7 +136,7 @@ def _take_samples(worker: Worker, reader: Reader, is_over: Callable[[Transfer], 
                 transfer.peaks[kind] = max(resident, transfer.peaks.get(kind, 0))
         if is_over(transfer):
             return transfer
-        if now - last_progress_s > STALLED_TIMEOUT_S or not worker.process.alive:
+        if now - last_progress_s > STALL_TIMEOUT_S or not worker.process.alive:
             raise ScriptFailed(f"{worker.name} stopped at {end} records: {worker.process.last_log_error()}")
         time.sleep(POLL_INTERVAL_S)
 
@@ -155,21 +156,26 @@ def _cases(transfers: Mapping[str, Transfer], minute_s: float, line_bytes: float
     def case(
         name: str, unit: str, get_value: Callable[[Transfer], float], *, more_is_better: bool = False
     ) -> Case:
-        first, second = ([get_value(each)] if each else [] for each in (java, kraal))
-        return Case(name, unit, first, second, more_is_better=more_is_better)
+        java_values, kraal_values = ([get_value(transfer)] if transfer else [] for transfer in (java, kraal))
+        return Case(name, unit, java_values, kraal_values, more_is_better=more_is_better)
 
     rates = compute_minute_rates(kraal.samples, minute_s) if kraal else []
     relative_rate = [rates[-1] / rates[0]] if rates else []
     return [
-        case("JSON lines to Kafka", "records/s", lambda each: each.rate, more_is_better=True),
-        case("  file throughput", "MB/s", lambda each: each.rate * line_bytes / 1e6, more_is_better=True),
+        case("JSON lines to Kafka", "records/s", lambda transfer: transfer.rate, more_is_better=True),
+        case(
+            "  file throughput",
+            "MB/s",
+            lambda transfer: transfer.rate * line_bytes / 1e6,
+            more_is_better=True,
+        ),
         Case(f"  in each {minute_s:g} s", "records/s", [], rates),
         Case(
             f"  last {minute_s:g} s relative to the first", "x", [], relative_rate, wanted=Target(least=0.9)
         ),
-        case("  peak resident memory, JVM", "GB", lambda each: each.peaks.get("java", 0) / 1e9),
-        case("  peak resident memory, Python", "GB", lambda each: each.peaks.get("other", 0) / 1e9),
-        case("  CPU", "cores", lambda each: each.cores),
+        case("  peak resident memory, JVM", "GB", lambda transfer: transfer.peaks.get("java", 0) / 1e9),
+        case("  peak resident memory, Python", "GB", lambda transfer: transfer.peaks.get("other", 0) / 1e9),
+        case("  CPU", "cores", lambda transfer: transfer.cores),
     ]
 
 
@@ -186,7 +192,7 @@ def compute_minute_rates(samples: Sequence[Sample], minute_s: float) -> list[flo
 
 
 def count_at(samples: Sequence[Sample], moment: float) -> float:
-    """Return the number of records at a time, by linear interpolation between samples."""
+    """Return the number of records at a point in time, by linear interpolation between samples."""
     for (before, count_before), (after, count_after) in itertools.pairwise(samples):
         if moment <= after:
             return count_before + (count_after - count_before) * max(0.0, moment - before) / (after - before)
@@ -202,13 +208,13 @@ def write_records(path: Path, total: int) -> tuple[int, bytes]:
     block = [""]
     with path.open("w", encoding="ascii", newline="\n") as file:
         while size < total:
-            block = [_line(number, notes[number % 1009]) for number in range(count, count + _BLOCK)]
+            block = [_make_line(number, notes[number % 1009]) for number in range(count, count + _BLOCK)]
             size += file.write("".join(block))
             count += _BLOCK
     return count, block[-1].rstrip("\n").encode()
 
 
-def _line(n: int, note: str) -> str:
+def _make_line(n: int, note: str) -> str:
     flag = "true" if n % 2 else "false"
     return (
         f'{{"id":{n},"name":"item {n % 1009}","amount":{n % 1000}.5,"flag":{flag},'

@@ -1,13 +1,13 @@
 """`busy100`: latency of 100 file connectors with ten lines a second each, and the stages of a task's cycle.
 
-One worker at a time is measured, Java's first. Each FileStreamSource has its own file and topic of one partition. A
-writer appends a line with a timestamp to each file every 100 ms, to ten files at once, 10 ms apart; a polling consumer
-records when each line is in Kafka. After a warm-up of 30 s, the lines of the next 60 s count.
+One worker at a time is measured, Java's first. Each FileStreamSource has its own file, and its own topic with one
+partition. A writer appends a line with a timestamp to each file every 100 ms, to ten files at once, 10 ms apart; a
+polling consumer records when each line is in Kafka. After a warm-up of 30 s, the lines of the next 60 s are measured.
 
-A record's CreateTime divides its latency. Java's source sets the CreateTime when it polls; in Kraal, the producer in
-the lane sets it. Kraal's results also include the stages of a task's cycle from poll to poll, by `/metrics`; the rest
-of a cycle is waiting for the next poll and for the acknowledgement. On average, a line waits half a cycle until its
-batch starts.
+A record's CreateTime divides the record's latency into two parts. Java's source sets the CreateTime when it polls; in
+Kraal, the producer in the lane sets it. Kraal's results also include the stages of a task's cycle from poll to poll,
+according to `/metrics`. In the remaining time of a cycle, the task waits for the next poll and for the acknowledgement.
+On average, a line waits half a cycle until its batch starts.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _SOURCE = "kafka_connect_source_task_metrics_"
 class Line:
     """Timestamps of a received line, in nanoseconds since the epoch."""
 
-    written: int
-    created: int
+    written_ns: int
+    created_ns: int
     """The record's CreateTime, which has a resolution of milliseconds."""
-    arrived: int
+    arrived_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,38 +62,38 @@ class Window:
 
     def select(self, lines: Sequence[Line]) -> list[Line]:
         """Return the lines written in this window."""
-        return [line for line in lines if self.start_ns <= line.written < self.end_ns]
+        return [line for line in lines if self.start_ns <= line.written_ns < self.end_ns]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """Mean durations of the stages of a Kraal task from poll to poll, in milliseconds."""
+class Cycle:
+    """Mean durations of the stages of a Kraal task's cycle, from poll to poll."""
 
-    round_ms: float
+    cycle_ms: float
     poll_ms: float
     store_ms: float
 
     @property
-    def rest_ms(self) -> float:
-        """The remaining stages, which are not measured separately."""
-        return self.round_ms - self.poll_ms - self.store_ms
+    def remaining_ms(self) -> float:
+        """Duration of the remaining stages, which are not measured separately."""
+        return self.cycle_ms - self.poll_ms - self.store_ms
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedLines:
     """The lines of a flow that a consumer received."""
 
     lines: Sequence[Line]
-    """Duplicates are excluded."""
-    repeated: int
+    """The lines without duplicates."""
+    duplicates: int
     """Number of duplicate lines."""
-    ends: Mapping[str, int]
+    end_offsets: Mapping[str, int]
     """The offset after the last record, by topic."""
 
     @property
     def transactions(self) -> int:
-        """Number of transactions that wrote these lines. Each one, including the last, ends with a marker."""
-        return sum(self.ends.values()) + len(self.ends) - len(self.lines) - self.repeated
+        """Number of transactions that wrote these lines. Each transaction, including the last, ends with a marker."""
+        return sum(self.end_offsets.values()) + len(self.end_offsets) - len(self.lines) - self.duplicates
 
 
 Row = tuple[str, str, Target]
@@ -103,49 +103,49 @@ Row = tuple[str, str, Target]
 def run(lab: Lab) -> list[Case]:
     """Measure one worker after another."""
     rows: dict[str, list[float]] = {}
-    each: list[Round] = []
-    lingering: list[Case] = []
+    linger_cases: list[Case] = []
+    stage_cases: list[Case] = []
     for kind in lab.options.sides:
-        rows[kind], one = _measure_flow(lab, kind)
-        if one is not None:
-            each.append(one)
-            lingering = _measure_linger(lab)
-    return cases(ROWS, rows) + lingering + [case for one in each for case in _make_stage_cases(one)]
+        rows[kind], cycle = _measure_flow(lab, kind)
+        if cycle is not None:
+            linger_cases = _measure_linger(lab)
+            stage_cases = _make_stage_cases(cycle)
+    return cases(ROWS, rows) + linger_cases + stage_cases
 
 
 def _measure_linger(lab: Lab) -> list[Case]:
     """Return the results of Kraal with a long `batch.linger.ms`."""
     values, _ = _measure_flow(lab, "kraal", {"batch.linger.ms": str(LINGER_MS)})
-    wanted = ((0, Target()), (len(ROWS) - 1, Target(limit=0.2)))
-    before = f"batch.linger.ms={LINGER_MS}: "
+    targets = ((0, Target()), (len(ROWS) - 1, Target(limit=0.2)))
+    prefix = f"batch.linger.ms={LINGER_MS}: "
     return [
-        Case(before + ROWS[index][0].strip(), ROWS[index][1], [], [values[index]], wanted=each)
-        for index, each in wanted
+        Case(prefix + ROWS[index][0].strip(), ROWS[index][1], [], [values[index]], wanted=target)
+        for index, target in targets
     ]
 
 
 def _measure_flow(
-    lab: Lab, kind: str, more: Mapping[str, str] | None = None
-) -> tuple[list[float], Round | None]:
-    """Return the results of one worker with `more` settings and, for Kraal, the stages of a cycle."""
+    lab: Lab, kind: str, settings: Mapping[str, str] | None = None
+) -> tuple[list[float], Cycle | None]:
+    """Return the results of one worker with additional settings and, for Kraal, the stages of a cycle."""
     # With this window, `/metrics` only covers the measurement.
     extra = {"metrics.sample.window.ms": str(lab.options.times(MEASURED_S, QUICK_S) * 500)}
-    worker = lab.start_warm((kind,), extra | dict(more or {}))[kind]
+    worker = lab.start_warm((kind,), extra | dict(settings or {}))[kind]
     flow = Flow(lab, worker)
     window = measure_window(lab, worker)
-    each = _read_round(worker) if kind == "kraal" else None
+    cycle = _read_cycle(worker) if kind == "kraal" else None
     values = figures(window.select(flow.close().lines), window.cores)
     worker.stop()
     say(f"{kind}: " + ", ".join(f"{figure:,.4g}" for figure in values))
-    return values, each
+    return values, cycle
 
 
-def cases(names: Sequence[Row], rows: Mapping[str, Sequence[float]]) -> list[Case]:
-    """Return a case for each row; `rows` has the values of all rows by kind."""
-    java, kraal = rows.get("java", []), rows.get("kraal", [])
+def cases(rows: Sequence[Row], values: Mapping[str, Sequence[float]]) -> list[Case]:
+    """Return a case for each row; `values` contains the values of all rows by kind."""
+    java, kraal = values.get("java", []), values.get("kraal", [])
     return [
         Case(name, unit, java=java[index:][:1], kraal=kraal[index:][:1], wanted=wanted)
-        for index, (name, unit, wanted) in enumerate(names)
+        for index, (name, unit, wanted) in enumerate(rows)
     ]
 
 
@@ -162,14 +162,14 @@ ROWS: tuple[Row, ...] = (
 
 def figures(lines: Sequence[Line], cores: float) -> list[float]:
     """Return a value for each of `ROWS`."""
-    delays = [(line.arrived - line.written) / 1e9 for line in lines]
+    delays = [(line.arrived_ns - line.written_ns) / 1e9 for line in lines]
     return [
         percentile(delays, 95),
         statistics.median(delays),
         percentile(delays, 99),
         max(delays),
-        statistics.median((line.created - line.written) / 1e6 for line in lines),
-        statistics.median((line.arrived - line.created) / 1e6 for line in lines),
+        statistics.median((line.created_ns - line.written_ns) / 1e6 for line in lines),
+        statistics.median((line.arrived_ns - line.created_ns) / 1e6 for line in lines),
         cores,
     ]
 
@@ -193,13 +193,13 @@ class Flow:
         extra: Mapping[str, str] | None = None,
         isolation: str = "read_uncommitted",
     ) -> None:
-        """Create the connectors, with `extra` in their configs, and start the flow when all run."""
+        """Create the connectors, with `extra` in their configs, and start the flow when all connectors run."""
         count = 20 if lab.options.quick else CONNECTORS
         self._worker = worker
         self._lines: list[Line] = []
-        self._sent = self._repeated = 0
-        self._ends: dict[str, int] = {}
-        self._writing, self._reading = threading.Event(), threading.Event()
+        self._sent = self._duplicates = 0
+        self._end_offsets: dict[str, int] = {}
+        self._writer_stopped, self._reader_stopped = threading.Event(), threading.Event()
         files = [lab.directory / lab.new_name("busy") for _ in range(count)]
         topics = [lab.topic("busy") for _ in files]
         for file in files:
@@ -230,9 +230,9 @@ class Flow:
         for thread in self._threads:
             thread.start()
 
-    def close(self) -> Received:
+    def close(self) -> ReceivedLines:
         """Stop writing, wait until every line has arrived, and return all lines."""
-        self._writing.set()
+        self._writer_stopped.set()
         self._threads[1].join(DRAIN_TIMEOUT_S)
         wait_until(
             f"{self._worker.name} had sent all {self._sent} lines",
@@ -240,10 +240,10 @@ class Flow:
             timeout_s=DRAIN_TIMEOUT_S,
             program=self._worker.process,
         )
-        self._reading.set()
+        self._reader_stopped.set()
         self._threads[0].join(DRAIN_TIMEOUT_S)
         self._consumer.close()
-        return Received(self._lines, self._repeated, self._ends)
+        return ReceivedLines(self._lines, self._duplicates, self._end_offsets)
 
     def _are_all_running(self) -> bool:
         statuses = self._worker.rest.statuses()
@@ -253,7 +253,9 @@ class Flow:
     def _write(self, files: Sequence[Path]) -> None:
         descriptors = [os.open(file, os.O_WRONLY | os.O_APPEND) for file in files]
         start_s, number = time.monotonic(), 0
-        while not self._writing.wait(max(0.0, start_s + number * INTERVAL_S / GROUPS - time.monotonic())):
+        while not self._writer_stopped.wait(
+            max(0.0, start_s + number * INTERVAL_S / GROUPS - time.monotonic())
+        ):
             for file in descriptors[number % GROUPS :: GROUPS]:
                 os.write(file, make_stamped_line(self._sent, time.time_ns()))
                 self._sent += 1
@@ -263,18 +265,18 @@ class Flow:
 
     def _read(self) -> None:
         received_numbers = set[int]()
-        while not self._reading.is_set():
+        while not self._reader_stopped.is_set():
             message: Any = self._consumer.poll(0.1)
             if message is None or message.error() is not None:
                 continue
-            arrived = time.time_ns()
-            number, written = read_stamp(message.value())
-            self._ends[message.topic()] = message.offset() + 1
+            arrived_ns = time.time_ns()
+            number, written_ns = read_stamp(message.value())
+            self._end_offsets[message.topic()] = message.offset() + 1
             if number in received_numbers:
-                self._repeated += 1
+                self._duplicates += 1
             else:
                 received_numbers.add(number)
-                self._lines.append(Line(written, message.timestamp()[1] * 1_000_000, arrived))
+                self._lines.append(Line(written_ns, message.timestamp()[1] * 1_000_000, arrived_ns))
 
 
 def make_stamped_line(number: int, now_ns: int) -> bytes:
@@ -284,26 +286,26 @@ def make_stamped_line(number: int, now_ns: int) -> bytes:
 
 def read_stamp(value: bytes) -> tuple[int, int]:
     """Return the number and the timestamp of a stamped line."""
-    number, written, _ = value.split(b" ", 2)
-    return int(number), int(written)
+    number, written_ns, _ = value.split(b" ", 2)
+    return int(number), int(written_ns)
 
 
-def _make_stage_cases(stages: Round) -> list[Case]:
+def _make_stage_cases(cycle: Cycle) -> list[Case]:
     """Return a case for each stage of a task's cycle."""
     return [
         Case(name, "ms", [], [value])
         for name, value in (
-            ("  cycle of a task, from poll to poll", stages.round_ms),
-            ("    poll", stages.poll_ms),
-            ("    offset commit", stages.store_ms),
-            ("    wait for the next poll and the acknowledgement", stages.rest_ms),
+            ("  cycle of a task, from poll to poll", cycle.cycle_ms),
+            ("    poll", cycle.poll_ms),
+            ("    offset commit", cycle.store_ms),
+            ("    wait for the next poll and the acknowledgement", cycle.remaining_ms),
         )
     ]
 
 
-def _read_round(worker: Worker) -> Round:
+def _read_cycle(worker: Worker) -> Cycle:
     """Read the stages of a cycle in the last window from `/metrics`."""
-    lines_each = statistics.fmean(worker.rest.metrics(f"{_TASK}batch_size_avg"))
+    lines_per_batch = statistics.fmean(worker.rest.metrics(f"{_TASK}batch_size_avg"))
     poll_ms = statistics.fmean(worker.rest.metrics(f"{_SOURCE}poll_batch_avg_time_ms"))
     store_ms = statistics.fmean(worker.rest.metrics(f"{_TASK}offset_commit_avg_time_ms"))
-    return Round(round_ms=lines_each * INTERVAL_S * 1000, poll_ms=poll_ms, store_ms=store_ms)
+    return Cycle(cycle_ms=lines_per_batch * INTERVAL_S * 1000, poll_ms=poll_ms, store_ms=store_ms)

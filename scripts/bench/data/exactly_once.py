@@ -1,11 +1,11 @@
 """`exactly-once`: a file into one partition, through sources with exactly-once delivery.
 
-Both workers are warm, distributed, and each a cluster of its own with `exactly.once.source.support=enabled`; the
-connectors have `exactly.once.support=required`. Producer settings and transaction boundaries are the defaults: a
-transaction for each poll. The transfer is complete when a consumer with `isolation.level=read_committed` can
-read the last line; its end offset is fetched every 20 ms. Records/s is lines divided by the time since the task's first
-RUNNING in the status topic, because the first transaction may have much of the file. "From creation" starts with the
-POST. After each round the topic must have the file's lines, each once, in order.
+The Java and the Kraal worker are separate, warm clusters of one worker with `exactly.once.source.support=enabled`. The
+connectors have `exactly.once.support=required`. Producer settings and transaction boundaries have their default values,
+so each poll is one transaction. The transfer is complete when a consumer with `isolation.level=read_committed` can read
+the last line; the consumer's end offset is fetched every 20 ms. Records/s is lines divided by the time since the task's
+first RUNNING in the status topic, because the first transaction may contain much of the file. "From creation" starts
+with the POST. After each round, the topic must have each line of the file once, in order.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from scripts.harness.processes import ScriptFailed
 from scripts.harness.topics import Reader
 from scripts.harness.workers import Worker
 
-WORKER = {"exactly.once.source.support": "enabled"}
-CONNECTOR = {"exactly.once.support": "required"}
+WORKER_PROPERTIES = {"exactly.once.source.support": "enabled"}
+CONNECTOR_CONFIG = {"exactly.once.support": "required"}
 FETCH_S = 1.0
 
 
@@ -38,7 +38,7 @@ def run(lab: Lab) -> list[Case]:
     def measure(kind: str, worker: Worker) -> list[float]:
         topic = lab.topic("exactly-once")
         committed, start_s = CommittedLines(lab.reader(topic), lines), time.time()
-        _, from_create = transfer(lab, worker, file, topic, lines, CONNECTOR, committed.count)
+        _, from_create = transfer(lab, worker, file, topic, lines, CONNECTOR_CONFIG, committed.count)
         seconds = committed.complete_at - first_running(clusters[kind].statuses.since(start_s))
         check(lab, kind, topic, lines, expected)
         return [lines / seconds, from_create, lines / committed.markers]
@@ -59,7 +59,7 @@ def run(lab: Lab) -> list[Case]:
 
 def start_cluster(lab: Lab, kind: str) -> Cluster:
     """Start a cluster of one worker with exactly-once sources, and warm it up."""
-    cluster = lab.cluster(kind, WORKER)
+    cluster = lab.cluster(kind, WORKER_PROPERTIES)
     cluster.start(1)
     say(f"warming up: {kind}")
     lab.warm_up(cluster.workers[0])
@@ -71,7 +71,7 @@ class CommittedLines:
     """Counts the committed lines of a file in a topic without reading the lines before the last one."""
 
     def __init__(self, reader: Reader, lines: int) -> None:
-        """Use a consumer that reads only committed records; nothing is read until `count`."""
+        """Create the counter. `reader` must read only committed records; nothing is read before `count` is called."""
         self._reader = reader
         self._lines = lines
         self.complete_at = 0.0
@@ -80,7 +80,7 @@ class CommittedLines:
         """Number of offsets without a line at that time, each of which is a transaction marker."""
 
     def count(self) -> int:
-        """Return the number of lines, which may include transaction markers as long as lines are missing."""
+        """Return the number of lines. While lines are missing, the number may include transaction markers."""
         now, end = time.time(), self._reader.end()
         if end <= self._lines:
             return min(end, self._lines - 1)  # at least one offset is a transaction marker

@@ -1,10 +1,10 @@
 """`java-plugins`: Java's own file connectors as plugins, on a Java worker and on Kraal.
 
-Both workers are distributed, each a cluster of its own, with the same `plugin.path`: a directory with the jar of
-Kafka's file connectors. Kraal runs them in its JVM of Java plugins, so the target is a ratio of at least 1. Both
-are warm and idle; the warm-up fails unless Kraal's JVM of Java plugins has the files of both connectors open.
-Records/s of sources is measured as in `source`, with the transforms and converter of `transforms` in the second row,
-and of sinks as in `sink`. The sinks read a topic that the first measurement filled, and run
+The Java worker and the Kraal worker are clusters of one worker each, with the same `plugin.path`: a directory with the
+jar of Kafka's file connectors. Kraal runs these connectors in its JVM of Java plugins, so the target is a ratio of at
+least 1. Both workers are warm and idle before a measurement. The warm-up fails unless Kraal's JVM of Java plugins has
+the files of both connectors open. Sources are measured as in `source`, in the second row with the transforms and the
+converter of `transforms`. Sinks are measured as in `sink`; they read a topic that the first measurement filled, and run
 several unmeasured rounds first.
 """
 
@@ -25,7 +25,7 @@ from scripts.bench.data.transforms import CHAIN
 from scripts.bench.lab import WARM_UP_LINES, Lab, measure_alternately, say, sink_config, source_config
 from scripts.bench.report import Case, Target
 from scripts.harness.java_connect import class_path
-from scripts.harness.lines import ON_DISK, sha256, size
+from scripts.harness.lines import LINE_BYTES_ON_DISK, sha256, size
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
@@ -65,10 +65,10 @@ def run(lab: Lab) -> list[Case]:
 
 
 def create_plugin_path(directory: Path) -> Path:
-    """Create a plugin path with Kafka's file connectors; return it."""
+    """Create and return a plugin path with Kafka's file connectors."""
     path = directory / "plugins"
     (path / "file").mkdir(parents=True)
-    jar = next(each for each in class_path().split(os.pathsep) if JAR in each)
+    jar = next(path for path in class_path().split(os.pathsep) if JAR in path)
     shutil.copy(jar, path / "file")
     return path
 
@@ -111,7 +111,7 @@ def _warm_up(lab: Lab, kind: str, worker: Worker) -> None:
     worker.rest.create("warm-sink", sink_config(sink, topic) | SINK)
     wait_until(
         f"{worker.name} had copied the warm-up lines",
-        lambda: size(sink) >= WARM_UP_LINES * ON_DISK,
+        lambda: size(sink) >= WARM_UP_LINES * LINE_BYTES_ON_DISK,
         timeout_s=120,
         program=worker.process,
     )
@@ -124,10 +124,10 @@ def _warm_up(lab: Lab, kind: str, worker: Worker) -> None:
 
 def has_open(processes: Iterable[psutil.Process], files: Iterable[Path]) -> bool:
     """Return whether the JVM of Java plugins is among the processes and has these files open."""
-    wanted = {str(file.resolve()) for file in files}
+    paths = {str(file.resolve()) for file in files}
     for process in processes:
         with suppress(psutil.Error):
-            if PROCESS in process.cmdline() and wanted <= {opened.path for opened in process.open_files()}:
+            if PROCESS in process.cmdline() and paths <= {file.path for file in process.open_files()}:
                 return True
     return False
 
@@ -141,14 +141,14 @@ def _is_idle(worker: Worker) -> bool:
 
 def _measure_source(lab: Lab, file: Path, lines: int, topics: list[str]) -> Measure:
     """Measure the source alone; append its topics to `topics`, and check the first one of each side."""
-    checked, expected = set[str](), sha256(file)
+    checked_kinds, expected = set[str](), sha256(file)
 
     def measure(kind: str, worker: Worker) -> list[float]:
         topic = lab.topic("plugin-source")
         seconds, _ = transfer(lab, worker, file, topic, lines, SOURCE)
         topics.append(topic)
-        if kind not in checked:
-            checked.add(kind)
+        if kind not in checked_kinds:
+            checked_kinds.add(kind)
             check(lab, kind, topic, lines, expected)
         return [lines / seconds]
 
@@ -157,14 +157,14 @@ def _measure_source(lab: Lab, file: Path, lines: int, topics: list[str]) -> Meas
 
 def _measure_transforms(lab: Lab, file: Path, lines: int) -> Measure:
     """Measure the source with transforms; the first topics of both sides must be equal."""
-    written: dict[str, str] = {}
+    checksums: dict[str, str] = {}
 
     def measure(kind: str, worker: Worker) -> list[float]:
         topic = lab.topic("plugin-transforms")
         seconds, _ = transfer(lab, worker, file, topic, lines, SOURCE | CHAIN)
-        if kind not in written:
-            written[kind] = lab.reader(topic).sha256(lines)
-            if len(set(written.values())) > 1:
+        if kind not in checksums:
+            checksums[kind] = lab.reader(topic).sha256(lines)
+            if len(set(checksums.values())) > 1:
                 raise ScriptFailed("Java's and Kraal's topics differ.")
         return [lines / seconds]
 
@@ -178,7 +178,7 @@ def _measure_sink(lab: Lab, file: Path, lines: int, topics: list[str]) -> Measur
     def measure(_kind: str, worker: Worker) -> list[float]:
         out = lab.directory / lab.new_name("out")
         config = sink_config(out, topics[0]) | SINK
-        seconds = drain(lab, worker, config, lambda: size(out), lines * ON_DISK)
+        seconds = drain(lab, worker, config, lambda: size(out), lines * LINE_BYTES_ON_DISK)
         if sha256(out) != expected:
             raise ScriptFailed(f"The file of {worker.name} differs from the records of the topic.")
         out.unlink()

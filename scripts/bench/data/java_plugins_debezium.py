@@ -1,12 +1,12 @@
 """`java-plugins-debezium`: Debezium's PostgreSQL source as a Java plugin, on a Java worker and on Kraal.
 
-Both workers are distributed, each a cluster of its own, with the same `plugin.path`, and are warm and idle. One
-PostgreSQL server has the tables. The snapshot is that of a table of 1,000,000 rows; records/s is rows divided by the
-time between the last end offset of the empty topic and the first one of the full topic, with JsonConverter, with and
-without schemas. The first topics of both sides must have the same records except for times and names. Then rows are
-inserted one at a time over a persistent connection; the latency is from the statement until a polling consumer has the
-record, with `poll.interval.ms=10`. Last, the CPU time of each worker's process tree with one idle connector of default
-settings, minus that of the same worker without it.
+The Java worker and the Kraal worker are clusters of one worker each, with the same `plugin.path`. Both are warm and
+idle before a measurement. One PostgreSQL server has the tables. The snapshot reads a table of 1,000,000 rows, with
+JsonConverter, with and without schemas. Records/s is rows divided by the time from the last check that finds the topic
+empty to the first check that finds it full. The first topics of both sides must have the same records except for times
+and names. Then rows are inserted one at a time over a persistent connection, with `poll.interval.ms=10`; the latency is
+the time from the statement until a polling consumer has the record. The cost of an idle connector is the CPU time of a
+worker's process tree with one idle connector with default settings, minus the CPU time without the connector.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from kraal.jars.jars import ensure
-from scripts.bench.control.restart import GOLDEN
+from scripts.bench.control.restart import INVERSE_GOLDEN_RATIO
 from scripts.bench.data.java_plugins import PROCESS, wait_until_idle, wait_until_ready
 from scripts.bench.data.source import POLL_INTERVAL_S
 from scripts.bench.lab import TRANSFER_TIMEOUT_S, Lab, measure_alternately, say
@@ -29,7 +29,7 @@ from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.topics import Reader, create_topic
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
-JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 ROWS: Final = 1_000_000
 WARM_UP_ROWS: Final = 50_000
 WARM_UPS: Final = 20
@@ -37,10 +37,10 @@ MIN_INTERVAL_S: Final = 0.02
 IDLE_S: Final = 30.0
 COMPARED_RECORDS: Final = 1000
 POLL_MS: Final = 10
-"""Debezium's poll interval. With the default of half a second, it would hide the latency of the worker."""
+"""Debezium's poll interval in milliseconds. The default of half a second would hide the latency of the worker."""
 NO_DATA: Final = {"snapshot.mode": "no_data"}
-SERVER: Final = ("wal_level=logical", "shared_buffers=256MB", "max_wal_size=8GB")
-TABLE: Final = """
+SERVER_SETTINGS: Final = ("wal_level=logical", "shared_buffers=256MB", "max_wal_size=8GB")
+CREATE_TABLE: Final = """
     CREATE TABLE {name} (
         id bigint PRIMARY KEY, customer text, amount numeric(12, 2), quantity int, paid boolean, rate double precision,
         at timestamptz, day date, note text
@@ -54,8 +54,11 @@ TABLE: Final = """
 def run(lab: Lab) -> list[Case]:
     """Measure snapshots, single rows, and an idle connector on both sides."""
     rows = lab.options.times(ROWS, ROWS // 50)
-    with postgresql(*SERVER) as database:
-        database.ask(TABLE.format(name="orders", rows=rows) + TABLE.format(name="warm", rows=WARM_UP_ROWS))
+    with postgresql(*SERVER_SETTINGS) as database:
+        database.ask(
+            CREATE_TABLE.format(name="orders", rows=rows)
+            + CREATE_TABLE.format(name="warm", rows=WARM_UP_ROWS)
+        )
         workers = _start_workers(lab, database)
         cases = [
             _measure_snapshot(lab, database, workers, rows, schemas=True),
@@ -94,7 +97,7 @@ def _start_workers(lab: Lab, database: PostgreSQL) -> dict[str, Worker]:
     """Start both workers, one after another; warm each up with a table's snapshot, with and without schemas."""
     plugins = lab.directory / "plugins"
     plugins.mkdir()
-    archive = next(each for each in ensure("debezium") if "postgres" in each.name)
+    archive = next(path for path in ensure("debezium") if "postgres" in path.name)
     with tarfile.open(archive) as archive_file:
         archive_file.extractall(plugins, filter="data")
     workers = {}
@@ -140,8 +143,8 @@ def _run_connector(
             "slot.drop.on.stop": "true",
             "topic.prefix": name,
             "table.include.list": f"public.{table}",
-            "key.converter": JSON,
-            "value.converter": JSON,
+            "key.converter": JSON_CONVERTER,
+            "value.converter": JSON_CONVERTER,
             **extra,
         },
     )
@@ -166,15 +169,15 @@ def _wait_until_streaming(database: PostgreSQL, worker: Worker, topic: str) -> N
 
 def _measure_filling(worker: Worker, count: Callable[[], int], rows: int) -> float:
     """Return the seconds between the last end offset of the empty topic and the first one of the full topic."""
-    start_s = idle_cores = now = time.monotonic()
+    start_s = empty_s = now_s = time.monotonic()
     while (end := count()) < rows:
-        now = time.monotonic()
+        now_s = time.monotonic()
         if end == 0:
-            idle_cores = now
-        if now - start_s > TRANSFER_TIMEOUT_S or not worker.process.alive:
+            empty_s = now_s
+        if now_s - start_s > TRANSFER_TIMEOUT_S or not worker.process.alive:
             raise ScriptFailed(f"{worker.name} sent {end} of {rows} rows; see {worker.process.log}.")
         time.sleep(POLL_INTERVAL_S)
-    return time.monotonic() - idle_cores
+    return time.monotonic() - empty_s
 
 
 def _measure_snapshot(
@@ -183,21 +186,21 @@ def _measure_snapshot(
     """Measure the snapshot of a table."""
     name = f"snapshot, JsonConverter {'with' if schemas else 'without'} schemas"
     say(name)
-    first: dict[str, list[Any]] = {}
+    first_records: dict[str, list[Any]] = {}
 
     def measure(kind: str, worker: Worker) -> list[float]:
         lab.settle()
         with _run_connector(lab, worker, database, "orders", _make_schema_settings(schemas)) as topic:
             reader = lab.reader(topic)
             seconds = _measure_filling(worker, reader.end, rows)
-            if kind not in first:
-                first[kind] = _read_records(reader, topic)
-                if any(records != first[kind] for records in first.values()):
+            if kind not in first_records:
+                first_records[kind] = _read_records(reader, topic)
+                if any(records != first_records[kind] for records in first_records.values()):
                     raise ScriptFailed("Java's and Kraal's topics differ.")
         return [rows / seconds]
 
-    measured = measure_alternately(workers, lab.options.times(2, 1), measure)
-    java, kraal = ([row[0] for row in measured.get(kind, [])] for kind in ("java", "kraal"))
+    results = measure_alternately(workers, lab.options.times(2, 1), measure)
+    java, kraal = ([row[0] for row in results.get(kind, [])] for kind in ("java", "kraal"))
     return Case(name, "records/s", java, kraal, more_is_better=True, wanted=Target(ratio=1.2))
 
 
@@ -213,9 +216,9 @@ def _remove_volatile_fields(value: Any) -> Any:
     if isinstance(value, dict):
         volatile_fields = ("ts_ms", "ts_us", "ts_ns", "lsn", "txId", "sequence", "snapshot")
         return {
-            key: _remove_volatile_fields(each) for key, each in value.items() if key not in volatile_fields
+            key: _remove_volatile_fields(field) for key, field in value.items() if key not in volatile_fields
         }
-    return [_remove_volatile_fields(each) for each in value] if isinstance(value, list) else value
+    return [_remove_volatile_fields(item) for item in value] if isinstance(value, list) else value
 
 
 class _Rows:
@@ -249,7 +252,7 @@ def _measure_latencies(lab: Lab, rows_by_kind: dict[str, _Rows]) -> dict[str, li
     latencies: dict[str, list[float]] = {kind: [] for kind in rows_by_kind}
     for number in range(WARM_UPS + lab.options.times(200, 20)):
         for kind, rows in rows_by_kind.items():
-            time.sleep(MIN_INTERVAL_S + number * GOLDEN % 0.1)
+            time.sleep(MIN_INTERVAL_S + number * INVERSE_GOLDEN_RATIO % 0.1)
             milliseconds = rows.delay() * 1000
             if number >= WARM_UPS:
                 latencies[kind].append(milliseconds)

@@ -1,11 +1,11 @@
 """`latency`: latency of single records through an idle source and an idle sink, and the cost of 100 idle tasks.
 
-All measurements use the same two workers with default settings. The latency of a source is from appending a line to an
-idle file until a polling consumer receives it; that of a sink is from sending a record to the topic of an idle
-FileStreamSink until the file, checked every millisecond, has it. The records are spread evenly over the phases of the
-poll loops, one worker at a time. Then 100 idle FileStreamSource connectors are created on each; after a pause, the CPU
-time of each process tree, worker and Spark together, is measured for 30 s on both at once, and its resident memory at
-the end.
+All measurements use one Java and one Kraal worker with default settings. The latency of a source is the time from
+appending a line to an idle file until a polling consumer receives the line. The latency of a sink is the time from
+sending a record to the topic of an idle FileStreamSink until the file, checked every millisecond, has the record. The
+records are spread evenly over the phases of the poll loops, one worker at a time. Then 100 idle FileStreamSource
+connectors are created on each worker. After a pause, the CPU time of each process tree (worker and Spark together) is
+measured for 30 s on both workers at once, and the resident memory at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol
 
 from confluent_kafka import Producer
 
-from scripts.bench.control.restart import GOLDEN
+from scripts.bench.control.restart import INVERSE_GOLDEN_RATIO
 from scripts.bench.lab import Lab, say, sink_config, source_config
 from scripts.bench.report import Case, Target
 from scripts.harness.lines import size
@@ -82,7 +82,7 @@ def _measure_latencies(lab: Lab, probes: Mapping[str, _Probe]) -> dict[str, list
     latencies: dict[str, list[float]] = {kind: [] for kind in probes}
     for number in range(WARM_UPS + lab.options.times(50, 10)):
         for kind, probe in probes.items():
-            time.sleep(IDLE_S + number * GOLDEN % 1.0)
+            time.sleep(IDLE_S + number * INVERSE_GOLDEN_RATIO % 1.0)
             milliseconds = probe.delay() * 1000
             if number >= WARM_UPS:
                 latencies[kind].append(milliseconds)
@@ -119,8 +119,8 @@ class _Tail:
             pass
         start_s = time.monotonic()
         os.write(self._file, line + b"\n")
-        if (received := self._expect(20.0)) != line:
-            raise ScriptFailed(f"{self._worker.name} sent {received!r} instead of {line!r}.")
+        if (value := self._expect(20.0)) != line:
+            raise ScriptFailed(f"{self._worker.name} sent {value!r} instead of {line!r}.")
         return time.monotonic() - start_s
 
     def _expect(self, timeout_s: float) -> bytes:
@@ -172,7 +172,7 @@ class _Sink:
 def _measure_idle(
     lab: Lab, workers: dict[str, Worker]
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Return cores and GB of each worker with `IDLE_CONNECTORS` idle tasks."""
+    """Return the CPU cores and the memory in GB that each worker uses with `IDLE_CONNECTORS` idle tasks."""
     count = 20 if lab.options.quick else IDLE_CONNECTORS
     topic = lab.topic("idle")
     for worker in workers.values():

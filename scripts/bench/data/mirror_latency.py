@@ -1,8 +1,9 @@
 """`mirror-latency`: latency from source to target of MirrorSource in real-time mode, compared with Java's.
 
-Both workers mirror a topic of two partitions each, with one task, and also run 20 idle FileStreamSource connectors.
-Kraal has `trigger=realtime`, and slots for it. Records are sent at a fixed rate of 20 per second to each side,
-independent of earlier records; a consumer for each side polls its topic. The run lasts more than three Spark batches.
+The Java and the Kraal worker each mirror a topic with two partitions in one task, and also run 20 idle FileStreamSource
+connectors. Kraal uses `trigger=realtime`, and its Spark has enough slots. Records are sent to each side at a fixed rate
+of 20 per second, whether or not earlier records have arrived. A consumer for each side polls the target topic. The run
+lasts for more than three Spark batches.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def run(lab: Lab) -> list[Case]:
     producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 0, "log_level": 2})
     for mirror in mirrors.values():
         mirror.warm_up(producer)
-    say(f"records flow through {len(mirrors)}, for {batch_s * BATCHES:.0f} s")
+    say(f"records flow through {len(mirrors)} mirrors for {batch_s * BATCHES:.0f} s")
     _send(producer, mirrors, round(batch_s * BATCHES / INTERVAL_S))
     latencies = {kind: mirror.close() for kind, mirror in mirrors.items()}
     label = f"latency from source to target, over {math.floor(BATCHES)} batches"
@@ -65,7 +66,7 @@ def _percentile_99(latencies: list[float]) -> list[float]:
 
 
 def _send(producer: Producer, mirrors: Mapping[str, _Mirror], count: int) -> None:
-    """Send the given number of records to each side, with the sides half an interval apart."""
+    """Send `count` records to each side. The second side's records are sent half an interval after the first side's."""
     start_s = time.monotonic()
     for number in range(count):
         for index, mirror in enumerate(mirrors.values()):
@@ -88,7 +89,7 @@ class _Mirror:
         copy = f"{kind}.{self._topic}"
         for topic in (self._topic, copy):
             create_topic(lab.bootstrap, topic, partitions=PARTITIONS)
-        worker.rest.create("mirror", _config(lab.bootstrap, kind, self._topic, batch_s))
+        worker.rest.create("mirror", _make_config(lab.bootstrap, kind, self._topic, batch_s))
         worker.wait_until_running("mirror")
         self._consumer = Consumer(
             {
@@ -146,7 +147,7 @@ class _Mirror:
                 del self._in_flight[message.value()]
 
 
-def _config(bootstrap: str, alias: str, topic: str, batch_s: int) -> dict[str, str]:
+def _make_config(bootstrap: str, alias: str, topic: str, batch_s: int) -> dict[str, str]:
     byte_array = "org.apache.kafka.connect.converters.ByteArrayConverter"
     return {
         "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",

@@ -1,10 +1,10 @@
 """`sink`: from one partition to one file, and to a directory.
 
-Java's FileStreamSource fills the topics once, with its producer's defaults and with lz4. Both workers are up and
-warm. Records/s is records divided by the time from the POST that creates the connector until the file has its full
-size, checked every 10 ms; then the file must equal the source file. For the directory, Kraal's sink is SparkSink with
-text files, whose concatenation must equal the source file; Java has no such sink, so that case is compared with its
-FileStreamSink.
+Java's FileStreamSource fills one topic with default producer settings and one with lz4. The Java and the Kraal worker
+are both up and warm. Records/s is records divided by the time from the POST that creates the connector until the file
+has its full size, checked every 10 ms. The file must then equal the source file. For the directory, Kraal's sink is
+SparkSink with text files, whose concatenation must equal the source file. Java has no such sink, so this case is
+compared with Java's FileStreamSink.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from scripts.bench.data.source import transfer
 from scripts.bench.lab import TRANSFER_TIMEOUT_S, Lab, measure_alternately, say, sink_config
 from scripts.bench.report import Case, Target
-from scripts.harness.lines import ON_DISK, sha256, size
+from scripts.harness.lines import LINE_BYTES_ON_DISK, sha256, size
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.workers import Worker
 
@@ -28,7 +28,7 @@ def run(lab: Lab) -> list[Case]:
     file = lab.file(lines)
     expected = sha256(file)
     source_worker = lab.start_warm(("java",))["java"]
-    plain, compressed = (
+    plain_topic, compressed_topic = (
         _fill_topic(lab, source_worker, file, {}),
         _fill_topic(lab, source_worker, file, {"compression.type": "lz4"}),
     )
@@ -41,13 +41,13 @@ def run(lab: Lab) -> list[Case]:
 
     def to_folder(kind: str, worker: Worker) -> list[float]:
         if kind == "java":
-            return to_file(plain)(kind, worker)
-        return [lines / _drain_to_directory(lab, worker, plain, lines, expected)]
+            return to_file(plain_topic)(kind, worker)
+        return [lines / _drain_to_directory(lab, worker, plain_topic, lines, expected)]
 
     cases = []
     for name, measure, wanted in (
-        ("topic with default producer settings", to_file(plain), Target(ratio=1.5)),
-        ("topic compressed with lz4", to_file(compressed), Target()),
+        ("topic with default producer settings", to_file(plain_topic), Target(ratio=1.5)),
+        ("topic compressed with lz4", to_file(compressed_topic), Target()),
         ("SparkSink to a directory", to_folder, Target(ratio=1.8)),
     ):
         say(name)
@@ -69,7 +69,7 @@ def _fill_topic(lab: Lab, source_worker: Worker, file: Path, settings: Mapping[s
 def _drain_to_file(lab: Lab, worker: Worker, topic: str, lines: int, expected: str) -> float:
     """Write `topic` to a new file; return the duration in seconds."""
     file = lab.directory / lab.new_name("out")
-    seconds = drain(lab, worker, sink_config(file, topic), lambda: size(file), lines * ON_DISK)
+    seconds = drain(lab, worker, sink_config(file, topic), lambda: size(file), lines * LINE_BYTES_ON_DISK)
     if sha256(file) != expected:
         raise ScriptFailed(f"The file of {worker.name} differs from the records of the topic.")
     file.unlink()
@@ -82,7 +82,9 @@ def _drain_to_directory(lab: Lab, worker: Worker, topic: str, lines: int, expect
     config = {
         "connector.class": "SparkSink", "tasks.max": "1", "topics": topic, "spark.format": "text", "path": str(folder)
     }  # fmt: skip
-    seconds = drain(lab, worker, config, lambda: sum(map(size, folder.glob("*.txt"))), lines * ON_DISK)
+    seconds = drain(
+        lab, worker, config, lambda: sum(map(size, folder.glob("*.txt"))), lines * LINE_BYTES_ON_DISK
+    )
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.txt")):  # sorted by name, the files are in offset order
         digest.update(path.read_bytes())

@@ -1,9 +1,9 @@
 """`sink-transforms`: JSON records from one partition through ReplaceField, Cast and MaskField.
 
-Measured as `sink`, from the POST until all lines are written. With schemas, each record is in an envelope with the same
-schema, and the files must have the expected lines. Without schemas, Java prints the fields in the order of its hash
-map, so only the file sizes must agree. SparkSink writes the records with schemas as JSON lines; Java has no such sink,
-so that case is compared with its FileStreamSink.
+Times are measured as in `sink`, from the POST until all lines are written. With schemas, each record is in an envelope
+with the same schema, and the files must have the expected lines. Without schemas, Java prints the fields in the order
+of a hash map, so only the file sizes must agree. SparkSink writes the records with schemas as JSON lines. Java has no
+such sink, so this case is compared with Java's FileStreamSink.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHAIN = {
     "transforms.mask.type": f"{_TRANSFORMS}.MaskField$Value",
     "transforms.mask.fields": "card",
 }
-PLAIN = {"value.converter.schemas.enable": "false"}
+WITHOUT_SCHEMAS = {"value.converter.schemas.enable": "false"}
 TYPES = {
     "id": "int64",
     "name": "string",
@@ -64,7 +64,9 @@ def run(lab: Lab) -> list[Case]:
 
     def without_schemas(_kind: str, worker: Worker) -> list[float]:
         # Each line is 2 bytes shorter: Java prints `{a=1, b=2, …}` instead of `Struct{a=1,b=2,…}`, with 5 fields.
-        return [count / _write_file(lab, worker, CHAIN | PLAIN, topics[False], total - 2 * count, None)]
+        return [
+            count / _write_file(lab, worker, CHAIN | WITHOUT_SCHEMAS, topics[False], total - 2 * count, None)
+        ]
 
     def to_json(kind: str, worker: Worker) -> list[float]:
         if kind == "java":
@@ -118,7 +120,7 @@ def _delete_files(folder: Path) -> None:
         path.unlink()
 
 
-def _record(number: int) -> dict[str, Any]:
+def _make_record(number: int) -> dict[str, Any]:
     return {
         "id": number,
         "name": f"item {number % 1009}",
@@ -131,7 +133,7 @@ def _record(number: int) -> dict[str, Any]:
 
 def _transform(number: int) -> dict[str, Any]:
     """Return the transformed record."""
-    record = _record(number)
+    record = _make_record(number)
     amount, flag = int(record["amount"]), str(record["flag"]).lower()
     return {"id": number, "title": record["name"], "amount": amount, "flag": flag, "card": ""}
 
@@ -166,7 +168,7 @@ def _fill_topic(lab: Lab, count: int, *, envelopes: bool) -> str:
         }
     )
     for number in range(count):
-        text = prefix + json.dumps(_record(number), separators=(",", ":")) + "}" * envelopes
+        text = prefix + json.dumps(_make_record(number), separators=(",", ":")) + "}" * envelopes
         while True:
             try:
                 producer.produce(topic, text.encode(), partition=0)

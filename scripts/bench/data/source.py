@@ -1,7 +1,8 @@
 """`source`: a file into one partition.
 
-Both workers are up and warm. Records/s is lines divided by the time between the last end offset of the empty topic and
-the first one of the full topic, fetched every 20 ms. "From creation" starts with the POST.
+The Java and the Kraal worker are both up and warm. The end offset of the topic is fetched every 20 ms. Records/s is
+lines divided by the time from the last check that finds the topic empty to the first check that finds it full. "From
+creation" starts with the POST.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ def run(lab: Lab) -> list[Case]:
 
 
 def _measure(lab: Lab, file: Path, name: str, settings: dict[str, str], wanted: Target) -> list[Case]:
-    lines, checked, expected = lab.options.lines(), set[str](), sha256(file)
+    lines, checked_kinds, expected = lab.options.lines(), set[str](), sha256(file)
     workers = lab.start_warm(lab.options.sides, {f"producer.{key}": value for key, value in settings.items()})
 
     def measure(kind: str, worker: Worker) -> list[float]:
         topic = lab.topic("source")
         seconds, from_create = transfer(lab, worker, file, topic, lines)
-        if kind not in checked:
-            checked.add(kind)
+        if kind not in checked_kinds:
+            checked_kinds.add(kind)
             check(lab, kind, topic, lines, expected)
         return [lines / seconds, from_create]
 
@@ -69,7 +70,7 @@ def transfer(
     extra: Mapping[str, str] | None = None,
     count: Callable[[], int] | None = None,
 ) -> tuple[float, float]:
-    """Send `file` into `topic`; return the seconds from the first record to the last, and from POST to the last.
+    """Send `file` to `topic`; return the seconds from the first record to the last, and from the POST to the last.
 
     `count` must return the number of lines in the topic; by default, it returns the end offset.
     """
@@ -77,26 +78,26 @@ def transfer(
     count()  # connects
     lab.settle()
     with ThreadPoolExecutor(1) as pool:
-        start_s = empty = now = time.monotonic()
+        start_s = empty_s = now_s = time.monotonic()
         creation = pool.submit(worker.rest.create, connector, source_config(file, topic) | dict(extra or {}))
         while (end := count()) < lines:
-            now = time.monotonic()
+            now_s = time.monotonic()
             if end == 0:
-                empty = now
+                empty_s = now_s
             if (
-                now - start_s > TRANSFER_TIMEOUT_S
+                now_s - start_s > TRANSFER_TIMEOUT_S
                 or not worker.process.alive
                 or (creation.done() and creation.exception())
             ):
                 creation.result()
                 raise ScriptFailed(f"{worker.name} stopped at {end} of {lines} records in {topic}.")
             time.sleep(POLL_INTERVAL_S)
-        now = time.monotonic()
+        now_s = time.monotonic()
         creation.result()
     worker.rest.delete(connector)
     if end > lines:
         raise ScriptFailed(f"{worker.name} wrote {end} records for {lines} lines.")
-    return now - empty, now - start_s
+    return now_s - empty_s, now_s - start_s
 
 
 def check(lab: Lab, kind: str, topic: str, lines: int, expected: str) -> None:

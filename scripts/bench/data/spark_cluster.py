@@ -1,8 +1,8 @@
 """`spark-cluster`: eight files of lines through SparkSource into a topic, on two executors of a Spark cluster.
 
 The other side is not a Java worker but a plain Spark job on two executors of the same cluster, with the same settings
-of Spark and of its producer. Measured from the time the files are in place until the last record; the plain job
-reports its own duration.
+of Spark and of the producer. Kraal is measured from the moment when the files are in the directory until the last
+record is in the topic. The plain job measures its own duration.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def run(lab: Lab) -> list[Case]:
     try:
         cluster.start()
         say("starting both applications")
-        requests = lab.directory / "orders"
+        requests = lab.directory / "requests"
         running.append(_start_plain_job(lab, cluster, requests))
         worker = _start_worker(lab, cluster)
         running.append(worker.process)
@@ -87,7 +87,7 @@ def _start_plain_job(lab: Lab, cluster: SparkStandalone, requests: Path) -> Runn
 
 
 def _measure_plain(lab: Lab, requests: Path) -> float:
-    name, topic = lab.new_name("order"), lab.topic("plain")
+    name, topic = lab.new_name("request"), lab.topic("plain")
     folder = lab.directory / name
     count = _write_files(lab, folder)
     options = producer_options({"bootstrap.servers": lab.bootstrap}, {}, "plain") | {"topic": topic}

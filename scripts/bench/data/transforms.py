@@ -1,6 +1,7 @@
 """`transforms`: a file through HoistField, InsertField and JsonConverter with schemas into one partition.
 
-Measured as `source`, with default settings. Both topics must contain the same bytes in the same order.
+Times are measured as in `source`, with default settings. The topics of both sides must contain the same bytes in the
+same order.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ def run(lab: Lab) -> list[Case]:
     lines = lab.options.lines()
     file = lab.file(lines)
     workers = lab.start_warm(lab.options.sides)
-    written: dict[str, str] = {}
+    checksums: dict[str, str] = {}
 
     def measure(kind: str, worker: Worker) -> list[float]:
         topic = lab.topic("transforms")
         seconds, _ = transfer(lab, worker, file, topic, lines, CHAIN)
-        if kind not in written:
-            written[kind] = lab.reader(topic).sha256(lines)
+        if kind not in checksums:
+            checksums[kind] = lab.reader(topic).sha256(lines)
         return [lines / seconds]
 
     rows = measure_alternately(workers, lab.options.times(2, 1), measure)
-    if len(set(written.values())) > 1:
+    if len(set(checksums.values())) > 1:
         raise ScriptFailed("Java's and Kraal's topics differ.")
     java, kraal = ([row[0] for row in rows.get(kind, [])] for kind in ("java", "kraal"))
     return [

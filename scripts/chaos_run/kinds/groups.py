@@ -29,7 +29,7 @@ def get_end_offsets(bootstrap: str, pipe: Pipe) -> dict[int, int]:
             partition.partition: consumer.get_watermark_offsets(
                 partition, timeout=REQUEST_TIMEOUT_S, cached=False
             )[1]
-            for partition in _partitions(pipe)
+            for partition in _list_partitions(pipe)
         }
     finally:
         consumer.close()
@@ -39,13 +39,13 @@ def get_committed(bootstrap: str, pipe: Pipe) -> dict[int, int]:
     """Return the committed offset of each partition of a pipe's topic; -1 if none. Raises KafkaException."""
     consumer = _create_consumer(bootstrap, get_group(pipe))
     try:
-        partitions = consumer.committed(_partitions(pipe), timeout=REQUEST_TIMEOUT_S)
+        partitions = consumer.committed(_list_partitions(pipe), timeout=REQUEST_TIMEOUT_S)
         return {partition.partition: max(partition.offset, -1) for partition in partitions}
     finally:
         consumer.close()
 
 
-class Intruder:
+class AdditionalMember:
     """An additional member of the group of a pipe's sink, which is assigned a partition and commits nothing."""
 
     def __init__(self, bootstrap: str, pipe: Pipe) -> None:
@@ -85,7 +85,7 @@ class Intruder:
         self._assigned = sorted(partitions, key=lambda partition: partition.partition)
 
 
-def _partitions(pipe: Pipe) -> list[TopicPartition]:
+def _list_partitions(pipe: Pipe) -> list[TopicPartition]:
     return [TopicPartition(pipe.name, number) for number in range(pipe.partitions)]
 
 

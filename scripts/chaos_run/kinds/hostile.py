@@ -1,4 +1,4 @@
-"""Hostile records: header names that are not UTF-8, and unpaired surrogates as text and as bytes.
+"""Produces hostile records: header names that are not UTF-8, and unpaired surrogates as text and as bytes.
 
 Two sinks read the records. One accepts any bytes as strings; the other reads JSON and skips invalid records
 (`errors.tolerance`). Both must write the valid record that follows.

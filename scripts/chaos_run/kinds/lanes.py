@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import psutil
 
-from kraal.engine.source.ways import Way
+from kraal.engine.source.ways import WritePath
 from scripts.chaos_run.clients import Call
 from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.members import Member
@@ -20,11 +20,11 @@ from scripts.chaos_run.schedule import HeavyStep
 JOB_STOP_TIMEOUT_S: Final = 3.0
 """Time within which a killed job must end."""
 FREEZE_S: Final = 2.0
-"""Time for which the broker is frozen before a kill, in which lines for several batches arrive."""
+"""Time for which the broker is frozen before a kill. During this time, lines for several batches arrive."""
 FULL_LANE_SHARE: Final = 0.5
 """Value of `pick` below which a lane's Spark job is killed while batches wait for the broker."""
 WAITING_MS: Final = 1000 * 4 * APPEND_INTERVAL_S
-"""Age of a source's last batch above which the source waits for a batch, as lines arrive more often."""
+"""Age of a source's last batch above which the source must be waiting for a batch, because lines arrive more often."""
 _STATUS: Final = "/connectors/{}-source/status?expand=supervision&forward=false"
 """With `forward=false`, the worker does not query other workers for their tasks."""
 _OK: Final = 200
@@ -35,8 +35,10 @@ class SourceTask:
     """The state of a pipe's source task, as reported by its worker."""
 
     pipe: str
-    by_lane: bool
+    uses_lane: bool
+    """Whether the last batch went through a lane."""
     age_ms: float
+    """Age of the last batch."""
 
 
 def kill_job(scene: Scene, step: HeavyStep) -> Undo | None:
@@ -70,7 +72,7 @@ def kill_full_jvm(scene: Scene, step: HeavyStep) -> Undo | None:
     """Freeze the broker so that batches wait in the lane, and kill the worker's JVM."""
     member = scene.members.all[step.worker]
     jvm = member.process.jvm()
-    if jvm is None or not any(task.by_lane for task in list_source_tasks(scene, member, scene.pipes)):
+    if jvm is None or not any(task.uses_lane for task in list_source_tasks(scene, member, scene.pipes)):
         return None
     resume = freeze_broker(scene)
     if resume is None:
@@ -118,7 +120,7 @@ def parse_tasks(pipe: str, status: dict[str, Any]) -> list[SourceTask]:
     """Return the source tasks in a status with supervision. Pure."""
     return [
         SourceTask(
-            pipe, str(task["last_batch_way"]).startswith(Way.LANE.value), task["last_batch_age_ms"] or 0
+            pipe, str(task["last_batch_way"]).startswith(WritePath.LANE.value), task["last_batch_age_ms"] or 0
         )
         for task in status.get("supervision", {}).get("tasks", [])
         if task["last_batch_way"] is not None
@@ -127,23 +129,23 @@ def parse_tasks(pipe: str, status: dict[str, Any]) -> list[SourceTask]:
 
 def find_pipe_without_lane(scene: Scene, pipes: Sequence[Pipe]) -> str:
     """Return a message about a pipe whose last batch did not go through a lane; empty if there is none."""
-    by_lane = {
+    pipes_with_lane = {
         task.pipe
         for member in scene.members.up()
         for task in list_source_tasks(scene, member, pipes)
-        if task.by_lane
+        if task.uses_lane
     }
     return next(
         (
             f"the batches of {pipe.name} do not go through a lane"
             for pipe in pipes
-            if pipe.name not in by_lane
+            if pipe.name not in pipes_with_lane
         ),
         "",
     )
 
 
 def _format_tasks(tasks: Sequence[SourceTask]) -> str:
-    by_lane = sum(task.by_lane for task in tasks)
-    waiting = sum(task.age_ms > WAITING_MS for task in tasks)
-    return f"{len(tasks)} source tasks, {by_lane} through the lane, {waiting} waiting for a batch"
+    lane_count = sum(task.uses_lane for task in tasks)
+    waiting_count = sum(task.age_ms > WAITING_MS for task in tasks)
+    return f"{len(tasks)} source tasks, {lane_count} through the lane, {waiting_count} waiting for a batch"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kraal.connectors.frames.range_files import format_file_name
 from kraal.plugins.api import TopicPartition
-from scripts.chaos_run.kinds.groups import Intruder
+from scripts.chaos_run.kinds.groups import AdditionalMember
 from scripts.chaos_run.kinds.once import list_range_files
 from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.schedule import HeavyStep
@@ -31,23 +31,23 @@ _SUFFIX: Final = ".txt"
 def move_back(scene: Scene, step: HeavyStep) -> Undo | None:
     """Join the group of the file sink, write a file without committing it, and leave."""
     del step
-    pipe, orders = scene.once, scene.once.orders
-    orders.sleep(SLEEP_S)
-    intruder = Intruder(scene.members.broker.bootstrap, pipe)
+    pipe, commands = scene.once, scene.once.orders
+    commands.sleep(SLEEP_S)
+    member = AdditionalMember(scene.members.broker.bootstrap, pipe)
     try:
-        joined = scene.wait_until(intruder.has_assignment, JOIN_TIMEOUT_S)
-        records = intruder.read(MAX_RECORDS, READ_TIMEOUT_S) if joined else []
+        has_joined = scene.wait_until(member.has_assignment, JOIN_TIMEOUT_S)
+        records = member.read(MAX_RECORDS, READ_TIMEOUT_S) if has_joined else []
     except BaseException:
-        intruder.close()
+        member.close()
         raise
     finally:
-        orders.release()
-    if not joined:
-        intruder.close()
+        commands.release()
+    if not has_joined:
+        member.close()
         return None
     outcome = write_file(pipe.sink_file, records)
     scene.timeline.say(f"  moved; {outcome}")
-    return intruder.close
+    return member.close
 
 
 def write_file(directory: Path, records: Sequence[Message]) -> str:

@@ -1,4 +1,4 @@
-"""Checks of file names and contents: each record of a topic must be in exactly one file of a directory."""
+"""Checks, by file names and contents, that each record of a topic is in exactly one file of a directory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def find_violations(records: Sequence[BrokerRecord], files: Iterable[tuple[Range
         by_partition.setdefault(file.partition.partition, []).append((file, content))
     errors = []
     for partition, partition_files in sorted(by_partition.items()):
-        partition_files.sort(key=lambda each: each[0].span)
+        partition_files.sort(key=lambda entry: entry[0].span)
         expected = values.get(partition, {})
         errors += _find_misplaced(
             partition, [file for file, _ in partition_files], max(expected, default=-1) + 1

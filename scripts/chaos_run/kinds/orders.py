@@ -1,4 +1,4 @@
-"""Commands, as files, from the script to its plugins in the workers.
+"""Commands that the script sends, as files, to its plugins in the workers.
 
 The files of one target (a pipe, or the connector of hanging tasks) have a common prefix:
 
@@ -22,7 +22,7 @@ from typing import Final
 
 from kraal.plugins.api import TopicPartition
 
-ORDERS: Final = "chaos.orders"
+COMMANDS_KEY: Final = "chaos.orders"
 """The config key with the prefix of the files."""
 _POLL_INTERVAL_S: Final = 0.05
 
@@ -33,24 +33,24 @@ class Orders:
 
     prefix: Path
 
-    # --- the script's side ----------------------------------------------------------------------------------
+    # --- methods for the script -----------------------------------------------------------------------------
 
     def sleep(self, seconds: float) -> None:
         """Make each call sleep first."""
-        self._file("sleep").write_text(str(seconds), encoding="ascii")
+        self._get_path("sleep").write_text(str(seconds), encoding="ascii")
 
     def hang(self) -> None:
         """Make each call hang until `release`."""
-        self._file("hang").touch()
+        self._get_path("hang").touch()
 
     def hang_one(self) -> None:
         """Make only the next call hang until `release`."""
-        self._file("hang-one").touch()
+        self._get_path("hang-one").touch()
 
     def release(self) -> None:
         """Withdraw all commands."""
         for name in ("sleep", "hang", "hang-one", "taken"):
-            self._file(name).unlink(missing_ok=True)
+            self._get_path(name).unlink(missing_ok=True)
 
     def list_hanging(self) -> list[int]:
         """Return the process id of each hanging call whose process is still running."""
@@ -61,21 +61,21 @@ class Orders:
     def list_written(self) -> list[str]:
         """Return the offsets of all written batches as `TOPIC-PARTITION FIRST END`."""
         with suppress(FileNotFoundError):
-            return self._file("written").read_text(encoding="ascii").splitlines()
+            return self._get_path("written").read_text(encoding="ascii").splitlines()
         return []
 
-    # --- the plugin's side ----------------------------------------------------------------------------------
+    # --- methods for plugins --------------------------------------------------------------------------------
 
     def execute(self) -> None:
         """Execute the current command: sleep, hang, or nothing."""
         with suppress(FileNotFoundError, ValueError):  # the command is withdrawn or not yet written
-            time.sleep(float(self._file("sleep").read_text(encoding="ascii")))
-        command = self._file("hang")
+            time.sleep(float(self._get_path("sleep").read_text(encoding="ascii")))
+        command = self._get_path("hang")
         with suppress(FileNotFoundError):
-            command = self._file("hang-one").rename(self._file("taken"))
+            command = self._get_path("hang-one").rename(self._get_path("taken"))
         if not command.exists():
             return
-        marker = self._file(f"hanging.{os.getpid()}.{threading.get_ident()}")
+        marker = self._get_path(f"hanging.{os.getpid()}.{threading.get_ident()}")
         marker.touch()
         try:
             while command.exists():
@@ -89,8 +89,8 @@ class Orders:
             f"{partition.topic}-{partition.partition} {first} {end}\n"
             for partition, (first, end) in ranges.items()
         ]
-        with self._file("written").open("a", encoding="ascii") as file:
+        with self._get_path("written").open("a", encoding="ascii") as file:
             file.writelines(sorted(lines))
 
-    def _file(self, name: str) -> Path:
+    def _get_path(self, name: str) -> Path:
         return self.prefix.with_name(f"{self.prefix.name}.{name}")

@@ -27,22 +27,22 @@ FREEZE_S: Final = 4.0
 """Time for which the successor is frozen. It is shorter than the session timeout."""
 STAGING_TIMEOUT_S: Final = 3.0
 _POLL_INTERVAL_S: Final = 0.001
-_FINISHED: Final = "_SUCCESS"
+_SUCCESS_FILE: Final = "_SUCCESS"
 """The file that Spark writes last."""
 _OK: Final = 200
 SUCCESSOR_TIMEOUT_S: Final = 30.0
-"""Time within which the newer run must write, which includes a graceful stop and a cancel of the older one."""
+"""Time within which the newer run must write. It includes the graceful stop and the cancellation of the older run."""
 
 
 def restart(scene: Scene, step: HeavyStep) -> Undo | None:
     """Restart a hanging task of a sink; the new run writes while the old one hangs."""
     del step
-    orders = scene.once.orders
+    commands = scene.once.orders
     if _hang_batch(scene) is None:
         return None
     request = Call("POST", f"/connectors/{scene.once.name}-sink/restart?includeTasks=true")
     if not scene.send_until_accepted(request, REQUEST_TIMEOUT_S):
-        orders.release()
+        commands.release()
         return None
     return lambda: _release(scene)
 
@@ -73,12 +73,12 @@ def freeze(scene: Scene, step: HeavyStep) -> Undo | None:
 
 
 def _hang_batch(scene: Scene) -> int | None:
-    """Make one batch hang; return its process id, or None if there was no batch."""
-    orders = scene.once.orders
-    orders.hang_one()
-    if scene.wait_until(lambda: bool(orders.list_hanging()), HANG_TIMEOUT_S):
-        return orders.list_hanging()[0]
-    orders.release()
+    """Make one batch hang; return the id of the process that writes the batch, or None if there was no batch."""
+    commands = scene.once.orders
+    commands.hang_one()
+    if scene.wait_until(lambda: bool(commands.list_hanging()), HANG_TIMEOUT_S):
+        return commands.list_hanging()[0]
+    commands.release()
     return None
 
 
@@ -100,7 +100,7 @@ def _await_successor(scene: Scene) -> None:
 
 @contextmanager
 def _freeze_after_staging(scene: Scene, member: Member | None) -> Iterator[None]:
-    """Freeze the Python process of a worker when it has staged a batch; resume it a few seconds after the body."""
+    """Freeze a worker's Python process once it has staged a batch; resume the process a few seconds after the body."""
     staging = scene.once.sink_file / STAGING
     if member is None or not _wait_until_staged(staging):
         yield
@@ -129,7 +129,7 @@ def _wait_until_staged(staging: Path) -> bool:
 def _has_finished(staging: Path) -> bool:
     """Return whether a file of a batch is finished; False if the directory disappears meanwhile."""
     with suppress(FileNotFoundError):
-        return next(staging.glob(f"**/{_FINISHED}"), None) is not None
+        return next(staging.glob(f"**/{_SUCCESS_FILE}"), None) is not None
     return False
 
 

@@ -23,7 +23,7 @@ from kraal.plugins.api import (
     SourceTask,
     TaskContext,
 )
-from scripts.chaos_run.kinds.orders import ORDERS, Orders
+from scripts.chaos_run.kinds.orders import COMMANDS_KEY, Orders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ class HangingFileSinkTask(FileStreamSinkTask):
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
-        self._orders = Orders(Path(config[ORDERS]))
+        self._orders = Orders(Path(config[COMMANDS_KEY]))
         super().start(config, context)
 
     @override
@@ -58,7 +58,7 @@ class HangingFilesSinkTask(SparkSinkTask):
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
-        self._orders = Orders(Path(config[ORDERS]))
+        self._orders = Orders(Path(config[COMMANDS_KEY]))
         super().start(config, context)
 
     @override
@@ -88,7 +88,7 @@ class HangingSourceTask(SourceTask):
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:
         del offsets, context
-        self._call, self._orders = config[HANG_IN], Orders(Path(config[ORDERS]))
+        self._call, self._orders = config[HANG_IN], Orders(Path(config[COMMANDS_KEY]))
         self._execute("start")
 
     @override

@@ -1,7 +1,8 @@
 """Exhausts thread pools with tasks that hang in their start, in a batch or in their stop.
 
-The tasks are deleted while they hang, immediately or after a restart, and released in the end. Workers replace hanging
-threads, so that the pipes continue. If the replacement threads hang as well, workers report that they are unhealthy.
+The tasks are deleted while they hang, immediately or after a restart, and are released at the end. Workers replace
+hanging threads, so that the pipes continue. If the replacement threads hang as well, workers report that they are
+unhealthy.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from typing import Final
 
 from scripts.chaos_run.clients import Call
 from scripts.chaos_run.kinds.install import SOURCE
-from scripts.chaos_run.kinds.orders import ORDERS
+from scripts.chaos_run.kinds.orders import COMMANDS_KEY
 from scripts.chaos_run.kinds.plugins import HANG_IN
 from scripts.chaos_run.kinds.scene import Scene, Undo
-from scripts.chaos_run.pipes import HANGING
+from scripts.chaos_run.pipes import HANGING_CONNECTOR
 from scripts.chaos_run.schedule import HeavyStep, choose
 
 TASKS: Final = 12
 """Number of tasks per worker, which exceeds the 8 threads for batches and the 4 threads for starts and stops."""
 THREADS: Final = {"batch": 8, "start": 4, "stop": 4}
 VARIANTS: Final = tuple(f"{call}, {action}" for call in THREADS for action in ("delete", "restart"))
-_DELETE: Final = Call("DELETE", f"/connectors/{HANGING}")
-_RESTART: Final = Call("POST", f"/connectors/{HANGING}/restart?includeTasks=true")
+_DELETE: Final = Call("DELETE", f"/connectors/{HANGING_CONNECTOR}")
+_RESTART: Final = Call("POST", f"/connectors/{HANGING_CONNECTOR}/restart?includeTasks=true")
 _OK: Final = 200
 HANG_TIMEOUT_S: Final = 20.0
 RESTART_TIMEOUT_S: Final = 15.0
@@ -58,17 +59,19 @@ def exhaust(scene: Scene, step: HeavyStep) -> Undo | None:
 
 
 def _hang_tasks(scene: Scene, call: str, action: str, count: int) -> bool:
-    """Make the tasks hang, restart them if `action` is `restart`, and delete them; return whether all succeeded."""
+    """Make the tasks hang, restart them if `action` is `restart`, and delete them; return whether this succeeded."""
     config = {
         "connector.class": SOURCE,
         "tasks.max": str(count),
-        "topic": HANGING,
+        "topic": HANGING_CONNECTOR,
         HANG_IN: call,
-        ORDERS: str(scene.hanging.prefix),
+        COMMANDS_KEY: str(scene.hanging.prefix),
     }
     if call != "stop":
         scene.hanging.hang()
-    if not scene.send_until_accepted(Call("PUT", f"/connectors/{HANGING}/config", config), REQUEST_TIMEOUT_S):
+    if not scene.send_until_accepted(
+        Call("PUT", f"/connectors/{HANGING_CONNECTOR}/config", config), REQUEST_TIMEOUT_S
+    ):
         return False
     if call != "stop":
         if not scene.wait_until(lambda: _is_exhausted(scene, THREADS[call]), HANG_TIMEOUT_S):
@@ -96,14 +99,14 @@ def _check_progress(scene: Scene, situation: str) -> None:
 
 
 def _is_exhausted(scene: Scene, threads: int) -> bool:
-    """Return whether at least this many calls hang in every worker."""
+    """Return whether at least `threads` calls hang in every worker."""
     hanging = Counter(scene.hanging.list_hanging())
     return all(hanging[member.process.pid] >= threads for member in scene.members.up())
 
 
 def _count_running(scene: Scene) -> int:
     for member in scene.members.up():
-        response = scene.ask(member, Call("GET", f"/connectors/{HANGING}/status"))
+        response = scene.ask(member, Call("GET", f"/connectors/{HANGING_CONNECTOR}/status"))
         if response is not None and response[0] == _OK:
             return sum(task["state"] == "RUNNING" for task in response[1]["tasks"])
     return 0

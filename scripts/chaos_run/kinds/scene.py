@@ -36,7 +36,7 @@ class Scene:
     pipes: Sequence[Pipe]
     timeline: Timeline
     stopped: threading.Event
-    """Set when the run ends; waits then return early, and faults are undone."""
+    """Set when the run ends. All waits then return early, and the faults are undone."""
     violations: list[str] = field(default_factory=list)
     """Violated guarantees, as reported by faults."""
 
@@ -50,11 +50,13 @@ class Scene:
 
     def send_until_accepted(self, request: Call, seconds: float) -> bool:
         """Send a request to the workers in turn until one accepts it; return False on a timeout."""
-        turn = iter(range(1_000_000))
+        attempts = iter(range(1_000_000))
 
         def try_once() -> bool:
-            up = self.members.up()
-            response = self.ask(up[next(turn) % len(up)], request) if up else None
+            live_members = self.members.up()
+            response = (
+                self.ask(live_members[next(attempts) % len(live_members)], request) if live_members else None
+            )
             is_deleted = request.method == "DELETE" and response is not None and response[0] == _NOT_FOUND
             return is_deleted or (response is not None and response[0] in _ACCEPTED)
 

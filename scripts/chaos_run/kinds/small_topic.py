@@ -27,7 +27,7 @@ PROGRESS_TIMEOUT_S: Final = 30.0
 def shrink(scene: Scene, step: HeavyStep) -> Undo | None:
     """Lower the limit of one pipe's topic; lines must keep flowing."""
     name = choose([pipe.name for pipe in scene.pipes], step.pick)
-    pipe = next(each for each in scene.pipes if each.name == name)
+    pipe = next(pipe for pipe in scene.pipes if pipe.name == name)
     bootstrap = scene.members.broker.bootstrap
     if not _set_limit(bootstrap, pipe, LIMIT_BYTES):
         return None
@@ -46,7 +46,7 @@ def shrink(scene: Scene, step: HeavyStep) -> Undo | None:
 
 
 def _set_limit(bootstrap: str, pipe: Pipe, limit: int | None) -> bool:
-    """Set a topic's limit, or restore the default; return whether the broker has accepted it."""
+    """Set a topic's limit, or restore the default; return whether the broker has accepted the change."""
     operation = AlterConfigOpType.DELETE if limit is None else AlterConfigOpType.SET
     entry = ConfigEntry(_KEY, None if limit is None else str(limit), incremental_operation=operation)
     resource = ConfigResource(ConfigResource.Type.TOPIC, pipe.name, incremental_configs=[entry])

@@ -13,7 +13,7 @@ from scripts.chaos_run.pipes import Pipe
 LIMIT_S: Final = 120.0
 """Time without a new line after which REST must report a cause."""
 CHECK_INTERVAL_S: Final = 5.0
-_ALL: Final = "/connectors?expand=status&expand=progress"
+_LIST_PATH: Final = "/connectors?expand=status&expand=progress"
 _OK: Final = 200
 _HALTED: Final = frozenset({"PAUSED", "STOPPED"})
 
@@ -28,7 +28,7 @@ class Standstill:
         """Names of the pipes whose current standstill was reported."""
 
     def run(self, seconds: float) -> None:
-        """Check the pipes for this many seconds, or until the run ends."""
+        """Check the pipes for `seconds`, or until the run ends."""
         end_s = time.monotonic() + seconds
         while time.monotonic() < end_s and not self._scene.stopped.wait(CHECK_INTERVAL_S):
             self.check()
@@ -56,7 +56,7 @@ class Standstill:
     def _query_connectors(self) -> Mapping[str, Mapping[str, Any]] | None:
         """Return the state of all connectors from any worker; None if none responds."""
         for member in self._scene.members.up():
-            response = self._scene.ask(member, Call("GET", _ALL))
+            response = self._scene.ask(member, Call("GET", _LIST_PATH))
             if response is not None and response[0] == _OK and isinstance(response[1], dict):
                 return response[1]
         return None

@@ -11,23 +11,23 @@ from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.schedule import HeavyStep
 
 PROCESSES_PER_CORE: Final = 4
-"""Number of processes per core, with which a worker's thread gets a fifth of a core."""
-_BURN: Final = "import time\nend_s = time.monotonic() + {seconds}\nwhile time.monotonic() < end_s: pass"
-_SPARE_S: Final = 30.0
-"""Time after the fault after which the processes exit by themselves if they were not killed."""
+"""Number of busy processes per core. Next to them, a worker's thread gets a fifth of a core."""
+_BUSY_LOOP: Final = "import time\nend_s = time.monotonic() + {seconds}\nwhile time.monotonic() < end_s: pass"
+_EXIT_DELAY_S: Final = 30.0
+"""Time from the end of the fault until processes that were not killed exit by themselves."""
 
 
 def starve(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Start the processes; kill them to undo."""
+    """Start busy processes; the returned function kills them."""
     count = PROCESSES_PER_CORE * (os.cpu_count() or 1)
-    code = _BURN.format(seconds=step.hold_s + _SPARE_S)
-    burners = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(count)]
+    code = _BUSY_LOOP.format(seconds=step.hold_s + _EXIT_DELAY_S)
+    processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(count)]
     scene.timeline.say(f"  started {count} busy processes")
 
     def undo() -> None:
-        for burner in burners:
-            burner.kill()
-        for burner in burners:
-            burner.wait()
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.wait()
 
     return undo

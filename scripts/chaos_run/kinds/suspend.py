@@ -1,7 +1,7 @@
-"""Simulates a worker that is suspended with its machine: its processes stop, and so does its monotonic clock.
+"""Simulates the suspension of a worker's machine, which stops the worker's processes and the monotonic clock.
 
-SIGSTOP does not stop `CLOCK_MONOTONIC`, unlike a suspension; therefore the worker's lease clock is advanced
-by the same time through the control port.
+Unlike a suspension, SIGSTOP does not stop `CLOCK_MONOTONIC`. Therefore, the worker's lease clock is advanced by the
+same time through the control port.
 """
 
 from __future__ import annotations

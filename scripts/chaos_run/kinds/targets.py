@@ -1,4 +1,4 @@
-"""Faults of sink targets, which are slow or temporarily do not respond."""
+"""Faults of sink targets that are slow, or that temporarily do not respond."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ HANG_TIMEOUT_S: Final = 10.0
 def slow_down(scene: Scene, step: HeavyStep) -> Undo | None:
     """Make each batch of a sink take longer than its `max.poll.interval.ms`; batches must still be committed."""
     del step
-    orders, pipe = scene.slow.orders, scene.slow
+    commands, pipe = scene.slow.orders, scene.slow
     bootstrap = scene.members.broker.bootstrap
-    before, initial_count = get_committed(bootstrap, pipe), len(orders.list_written())
-    orders.sleep(SLEEP_S)
+    before, initial_count = get_committed(bootstrap, pipe), len(commands.list_written())
+    commands.sleep(SLEEP_S)
 
     def undo() -> None:
         try:
-            after, batches = get_committed(bootstrap, pipe), orders.list_written()[initial_count:]
+            after, batches = get_committed(bootstrap, pipe), commands.list_written()[initial_count:]
         finally:
-            orders.release()
+            commands.release()
         if after == before and (repeated := find_repeated(batches)):
             scene.report_violation(
                 f"a slow sink wrote the same batch repeatedly without committing it: {repeated}"
@@ -41,11 +41,11 @@ def slow_down(scene: Scene, step: HeavyStep) -> Undo | None:
 def hang(scene: Scene, step: HeavyStep) -> Undo | None:
     """Make a sink's next batch hang."""
     del step
-    orders = scene.slow.orders
-    orders.hang()
-    if scene.wait_until(lambda: bool(orders.list_hanging()), HANG_TIMEOUT_S):
-        return orders.release
-    orders.release()
+    commands = scene.slow.orders
+    commands.hang()
+    if scene.wait_until(lambda: bool(commands.list_hanging()), HANG_TIMEOUT_S):
+        return commands.release
+    commands.release()
     return None
 
 

@@ -16,14 +16,14 @@ import org.apache.kafka.connect.mirror.MirrorMakerConfig;
 import org.apache.kafka.connect.mirror.MirrorSourceConnector;
 import org.apache.kafka.connect.mirror.SourceAndTarget;
 
-/** Prints the configs that MirrorMaker derives from a properties file: of the worker and of the connectors of each flow. */
+/** Prints the configs that MirrorMaker derives from a properties file, for the worker and the connectors of each flow. */
 public class MirrorMakerConfigs {
     private static final String PACKAGE = "org.apache.kafka.connect.mirror.";
 
-    private static Set<String> names(String type, String field) throws Exception {
-        Field found = Class.forName(PACKAGE + type).getDeclaredField(field);
-        found.setAccessible(true);
-        return new TreeSet<>(((ConfigDef) found.get(null)).names());
+    private static Set<String> names(String type, String fieldName) throws Exception {
+        Field field = Class.forName(PACKAGE + type).getDeclaredField(fieldName);
+        field.setAccessible(true);
+        return new TreeSet<>(((ConfigDef) field.get(null)).names());
     }
 
     public static void main(String[] args) throws Exception {
@@ -45,11 +45,11 @@ public class MirrorMakerConfigs {
         Set<String> connectorKeys = names("MirrorSourceConfig", "CONNECTOR_CONFIG_DEF");
         connectorKeys.addAll(names("MirrorCheckpointConfig", "CONNECTOR_CONFIG_DEF"));
         connectorKeys.addAll(names("MirrorHeartbeatConfig", "CONNECTOR_CONFIG_DEF"));
-        Map<String, Object> found = new TreeMap<>(Map.of(
+        Map<String, Object> result = new TreeMap<>(Map.of(
             "client_keys", names("MirrorClientConfig", "CLIENT_CONFIG_DEF"),
             "connector_keys", connectorKeys,
             "flows", flows));
         ObjectMapper mapper = new ObjectMapper().configure(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS, true);
-        System.out.println(mapper.writeValueAsString(found));
+        System.out.println(mapper.writeValueAsString(result));
     }
 }

@@ -3,8 +3,8 @@
     python -m scripts.harness.mirror_maker.capture
 
 Writes a JSON file next to each properties file. Uses the MirrorMaker in the jars of `connect`, and the runtime and
-clients of the current version. For a new version, copy the properties files first. Requires Java's compiler; takes
-seconds.
+clients of the current version. For a new version, copy the properties files first. Takes a few seconds. Requires
+Java's compiler.
 """
 
 from __future__ import annotations

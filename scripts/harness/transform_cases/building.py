@@ -28,11 +28,11 @@ def case(name: str, *stages: dict[str, str], records: Sequence[Data], **predicat
 
 
 def stage(kind: str, **keys: str) -> dict[str, str]:
-    """Return a stage; underscores in names of keys become periods."""
+    """Return a transform config without its alias; underscores in names of keys become periods."""
     return {"type": kind, **{name.strip("_").replace("_", "."): text for name, text in keys.items()}}
 
 
-def record(value: Any = None, key: Any = None, **others: Any) -> dict[str, Any]:
+def record(value: Any = None, key: Any = None, **attributes: Any) -> dict[str, Any]:
     """Return a sink record of JSON values; values from `with_schema` have a schema."""
     return {
         "topic": "orders",
@@ -41,7 +41,7 @@ def record(value: Any = None, key: Any = None, **others: Any) -> dict[str, Any]:
         "timestamp": 1_700_000_000_123,
         "key": text(key),
         "value": text(value),
-        **others,
+        **attributes,
     }
 
 
@@ -55,31 +55,31 @@ def with_schema(schema: dict[str, Any], payload: Any) -> dict[str, Any]:
     return {"schema": schema, "payload": payload}
 
 
-def make_schema(kind: str, *, optional: bool = False, **others: Any) -> dict[str, Any]:
-    """Return a schema of a type; `others` are additional attributes of the schema."""
-    return {"type": kind, "optional": optional, **others}
+def make_schema(kind: str, *, optional: bool = False, **attributes: Any) -> dict[str, Any]:
+    """Return a schema of a type, with additional attributes."""
+    return {"type": kind, "optional": optional, **attributes}
 
 
-def optional_schema(kind: str, **others: Any) -> dict[str, Any]:
+def optional_schema(kind: str, **attributes: Any) -> dict[str, Any]:
     """Return an optional schema of a type."""
-    return make_schema(kind, optional=True, **others)
+    return make_schema(kind, optional=True, **attributes)
 
 
-def struct(*fields: tuple[str, dict[str, Any]], **others: Any) -> dict[str, Any]:
+def struct(*fields: tuple[str, dict[str, Any]], **attributes: Any) -> dict[str, Any]:
     """Return the schema of a struct with these fields."""
     return make_schema(
-        "struct", **{"fields": [{**schema, "field": name} for name, schema in fields], **others}
+        "struct", **{"fields": [{**schema, "field": name} for name, schema in fields], **attributes}
     )
 
 
-def array(items: dict[str, Any], **others: Any) -> dict[str, Any]:
+def array(items: dict[str, Any], **attributes: Any) -> dict[str, Any]:
     """Return the schema of an array."""
-    return make_schema("array", items=items, **others)
+    return make_schema("array", items=items, **attributes)
 
 
-def mapping(values: dict[str, Any], keys: dict[str, Any] | None = None, **others: Any) -> dict[str, Any]:
+def mapping(values: dict[str, Any], keys: dict[str, Any] | None = None, **attributes: Any) -> dict[str, Any]:
     """Return the schema of a map."""
-    return make_schema("map", keys=keys or make_schema("string"), values=values, **others)
+    return make_schema("map", keys=keys or make_schema("string"), values=values, **attributes)
 
 
 _DATA = "org.apache.kafka.connect.data."

@@ -1,4 +1,4 @@
-"""Cases of typical chains of several transforms."""
+"""Cases for typical chains of several transforms."""
 
 from __future__ import annotations
 

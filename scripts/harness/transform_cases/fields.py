@@ -26,7 +26,7 @@ from scripts.harness.transform_cases.building import (
 )
 
 NO_DEFAULTS = "false"
-EVERYTHING = [record(value=each) for each in (ANN, BOB, PLAIN, TEXT, "text", [1, 2], None)]
+EVERYTHING = [record(value=value) for value in (ANN, BOB, PLAIN, TEXT, "text", [1, 2], None)]
 EVERY_TYPE = with_schema(
     struct(
         ("i8", make_schema("int8")),
@@ -68,9 +68,9 @@ EVERY_TYPE = with_schema(
 ALL_FIELDS = "i8,i16,i32,i64,f32,f64,yes,text,raw,day,time,at,money,list,map"
 
 
-def extract(field: str, version: str = "V1", **others: str) -> dict[str, str]:
+def extract(field: str, version: str = "V1", **settings: str) -> dict[str, str]:
     """Return a stage of ExtractField$Value."""
-    return stage("ExtractField$Value", field=field, field_syntax_version=version, **others)
+    return stage("ExtractField$Value", field=field, field_syntax_version=version, **settings)
 
 
 PATHS = {"a": {"b.c": {"d": 1}, "`": 2, "b": None}, "a.b": {"c`d": 3}, "": {"": 4}}

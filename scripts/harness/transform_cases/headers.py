@@ -1,4 +1,4 @@
-"""Cases of transforms of headers, and of InsertField with the metadata of a record."""
+"""Cases for header transforms, and for InsertField with the metadata of a record."""
 
 from __future__ import annotations
 

@@ -115,9 +115,9 @@ UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
 TARGETS = ("string", "unix", "Date", "Time", "Timestamp")
 
 
-def convert(target: str, **others: str) -> dict[str, str]:
+def convert(target: str, **settings: str) -> dict[str, str]:
     """Return a stage of TimestampConverter$Value."""
-    return stage("TimestampConverter$Value", target_type=target, **others)
+    return stage("TimestampConverter$Value", target_type=target, **settings)
 
 
 EVENT = struct(
@@ -179,7 +179,7 @@ CASES: list[Case] = [
         case(
             f"read as {pattern}",
             convert("unix", format=pattern),
-            records=[record(with_schema(make_schema("string"), each)) for each in texts],
+            records=[record(with_schema(make_schema("string"), text)) for text in texts],
         )
         for pattern, texts in READ
     ),

@@ -1,4 +1,4 @@
-"""Cases of transforms of topics, and of predicates."""
+"""Cases for topic transforms and predicates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROUTES = (
     ("orders", "$x"),
     ("(.)\\1*.*", "$1"),
 )
-SUPPORTED = tuple((regex, by) for regex, by in ROUTES if "&&" not in regex)
+SUPPORTED = tuple((regex, replacement) for regex, replacement in ROUTES if "&&" not in regex)
 """The routes without the regular expressions that are unsupported according to docs/compat.md."""
 
 TIMES = (

@@ -1,4 +1,4 @@
-"""Tests for the contract of GroupOffsets: the implementations of the fake engine and of Kafka."""
+"""Tests for the contract of GroupOffsets, as implemented by the fake engine and by Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests for the contract of Log: in memory, in a file, and in a Kafka topic with one partition."""
+"""Tests for the contract of Log, as implemented in memory, in a file, and in a Kafka topic with one partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests for the contract of OffsetStore: in memory, in Connect's file, and in Kafka."""
+"""Tests for the contract of OffsetStore, as implemented in memory, in Connect's file, and in Kafka."""
 
 from __future__ import annotations
 

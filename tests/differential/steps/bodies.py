@@ -22,7 +22,7 @@ _ENDPOINTS: Mapping[str, str] = {
     "validate": "PUT /connector-plugins/FileStreamSource/config/validate",
     "logger": "PUT /admin/loggers/body.example",
 }
-_BROKEN: Mapping[str, str | bytes] = {
+_INVALID_BODIES: Mapping[str, str | bytes] = {
     "truncated": '{"name": "x"',
     "XML": "<xml/>",
     "blank": "  ",
@@ -41,7 +41,7 @@ _BROKEN: Mapping[str, str | bytes] = {
 """Bodies that are invalid for all endpoints."""
 
 
-_KINDS = (
+_MEDIA_TYPES = (
     "text/plain",
     "application/x-yaml",
     "application/json;charset=utf-8",
@@ -50,17 +50,17 @@ _KINDS = (
 )
 
 
-def _make_broken_bodies() -> list[Step]:
+def _make_invalid_body_steps() -> list[Step]:
     return [
-        ask(f"{endpoint}: {how}", line, body, _UNREADABLE)
+        ask(f"{endpoint}: {description}", line, body, _UNREADABLE)
         for endpoint, line in _ENDPOINTS.items()
-        for how, body in _BROKEN.items()
+        for description, body in _INVALID_BODIES.items()
     ]
 
 
-def _allow_media_type(endpoint: str, kind: str) -> list[Allowance]:
+def _allow_media_type(endpoint: str, media_type: str) -> list[Allowance]:
     """Return the allowances for a body that is valid only as a map of strings, but is not a complete config."""
-    if "application/json" not in kind.lower():
+    if "application/json" not in media_type.lower():
         return []
     return {
         "create": [_UNREADABLE],
@@ -69,15 +69,21 @@ def _allow_media_type(endpoint: str, kind: str) -> list[Allowance]:
     }.get(endpoint, [])
 
 
-def _make_media_types() -> list[Step]:
+def _make_media_type_steps() -> list[Step]:
     """Return steps with valid and invalid media types."""
-    kinds = [
-        ask(f"{endpoint}: as {kind}", line, {"a": "b"}, *_allow_media_type(endpoint, kind), content_type=kind)
+    steps = [
+        ask(
+            f"{endpoint}: as {media_type}",
+            line,
+            {"a": "b"},
+            *_allow_media_type(endpoint, media_type),
+            content_type=media_type,
+        )
         for endpoint, line in _ENDPOINTS.items()
-        for kind in _KINDS
+        for media_type in _MEDIA_TYPES
     ]
     for endpoint, line in _ENDPOINTS.items():
-        kinds += [
+        steps += [
             ask(
                 f"{endpoint}: with an invalid type",
                 line,
@@ -90,14 +96,14 @@ def _make_media_types() -> list[Step]:
             ask(f"{endpoint}: with an empty body", line, "", _UNREADABLE),
             ask(f"{endpoint}: null", line, "null", _UNREADABLE),
         ]
-    return kinds
+    return steps
 
 
 STEPS = family(
     "bodies",
     ask("create the connector", "POST /connectors", idle("body")),
-    _make_broken_bodies(),
-    _make_media_types(),
+    _make_invalid_body_steps(),
+    _make_media_type_steps(),
     ask(
         "initial offsets",
         "POST /connectors",

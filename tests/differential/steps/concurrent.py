@@ -1,4 +1,4 @@
-"""Steps with concurrent requests. The winner is random, the final state is deterministic."""
+"""Steps that send concurrent requests. Their order is random, but the final state is deterministic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.differential.script import ask, at_once, family, states, status
 
 _ORDER = in_any_order("list-order")
 _MANY = [f"many-{n}" for n in range(8)]
-_ONE = "/connectors/raced"
+_RACED = "/connectors/raced"
 _CREATED_OR_GONE = (201, 204, 404, 409)
 
 STEPS = family(
@@ -38,47 +38,47 @@ STEPS = family(
     ),
     at_once(
         "create and delete",
-        [("POST /connectors", idle("raced")), (f"DELETE {_ONE}", None)] * 5,
+        [("POST /connectors", idle("raced")), (f"DELETE {_RACED}", None)] * 5,
         among=_CREATED_OR_GONE,
         only=DISTRIBUTED,  # Java's standalone herder responds with 500 if its own stop is late
     ),
     at_once("create after the race", [("POST /connectors", idle("raced"))], among=(201, 409)),
-    ask("read after the race", f"GET {_ONE}", until=status(200)),
-    ask("status after the race", f"GET {_ONE}/status", until=states("STOPPED")),
-    ask("delete after the race", f"DELETE {_ONE}"),
+    ask("read after the race", f"GET {_RACED}", until=status(200)),
+    ask("status after the race", f"GET {_RACED}/status", until=states("STOPPED")),
+    ask("delete after the race", f"DELETE {_RACED}"),
     ask("create a running connector", "POST /connectors", creation("raced", source("raced", tasks_max="1"))),
-    ask("running", f"GET {_ONE}/status", until=states("RUNNING", "RUNNING")),
-    at_once("restart it eight times", [(f"POST {_ONE}/restart?includeTasks=true", None)] * 8, among=(202,)),
-    ask("running after restarts", f"GET {_ONE}/status", None, VERSIONS, until=states("RUNNING", "RUNNING")),
-    at_once("restart its task eight times", [(f"POST {_ONE}/tasks/0/restart", None)] * 8, among=(204,)),
+    ask("running", f"GET {_RACED}/status", until=states("RUNNING", "RUNNING")),
+    at_once("restart it eight times", [(f"POST {_RACED}/restart?includeTasks=true", None)] * 8, among=(202,)),
+    ask("running after restarts", f"GET {_RACED}/status", None, VERSIONS, until=states("RUNNING", "RUNNING")),
+    at_once("restart its task eight times", [(f"POST {_RACED}/tasks/0/restart", None)] * 8, among=(204,)),
     ask(
         "running after task restarts",
-        f"GET {_ONE}/status",
+        f"GET {_RACED}/status",
         None,
         VERSIONS,
         until=states("RUNNING", "RUNNING"),
     ),
     at_once(
-        "pause and resume", [(f"PUT {_ONE}/pause", None), (f"PUT {_ONE}/resume", None)] * 4, among=(202,)
+        "pause and resume", [(f"PUT {_RACED}/pause", None), (f"PUT {_RACED}/resume", None)] * 4, among=(202,)
     ),
-    ask("resume after the race", f"PUT {_ONE}/resume"),
-    ask("running after pauses", f"GET {_ONE}/status", None, VERSIONS, until=states("RUNNING", "RUNNING")),
+    ask("resume after the race", f"PUT {_RACED}/resume"),
+    ask("running after pauses", f"GET {_RACED}/status", None, VERSIONS, until=states("RUNNING", "RUNNING")),
     at_once(
         "reconfigure, restart and stop",
         [
-            (f"PUT {_ONE}/config", source("raced", note="raced")),
-            (f"POST {_ONE}/restart?includeTasks=true", None),
-            (f"PUT {_ONE}/stop", None),
+            (f"PUT {_RACED}/config", source("raced", note="raced")),
+            (f"POST {_RACED}/restart?includeTasks=true", None),
+            (f"PUT {_RACED}/stop", None),
         ],
         among=(200, 202, 204),
     ),
-    ask("stopped after the race", f"GET {_ONE}/status", until=states("STOPPED")),
-    ask("config after the race", f"GET {_ONE}/config"),
+    ask("stopped after the race", f"GET {_RACED}/status", until=states("STOPPED")),
+    ask("config after the race", f"GET {_RACED}/config"),
     at_once(
         "delete and restart",
-        [(f"DELETE {_ONE}", None), (f"POST {_ONE}/restart?includeTasks=true", None)],
+        [(f"DELETE {_RACED}", None), (f"POST {_RACED}/restart?includeTasks=true", None)],
         among=(202, 204, 404),
     ),
-    ask("wait until it is deleted, after the restart", f"GET {_ONE}/status", until=status(404)),
+    ask("wait until it is deleted, after the restart", f"GET {_RACED}/status", until=status(404)),
     ask("list no connectors", "GET /connectors"),
 )

@@ -18,7 +18,7 @@ from tests.differential.script import ask, family, has, states, status
 
 _LISTED = (missing_in_text("other-connectors"), own_plugins("own-plugins"))
 
-_OWN_TEXT = in_standalone(error("unknown-in-standalone", 500, 404))
+_UNKNOWN_IN_STANDALONE = in_standalone(error("unknown-in-standalone", 500, 404))
 
 _UNKNOWN = [
     ask("GET of none", "GET /connectors/none"),
@@ -38,10 +38,10 @@ _UNKNOWN = [
         None,
         in_standalone(error("unknown-in-standalone", 500, 404)),
     ),
-    ask("restart of none", "POST /connectors/none/restart", None, _OWN_TEXT),
+    ask("restart of none", "POST /connectors/none/restart", None, _UNKNOWN_IN_STANDALONE),
     ask("restart of none with tasks", "POST /connectors/none/restart?includeTasks=true"),
     ask("restart of failed instances of none", "POST /connectors/none/restart?onlyFailed=true"),
-    ask("restart of a task of none", "POST /connectors/none/tasks/0/restart", None, _OWN_TEXT),
+    ask("restart of a task of none", "POST /connectors/none/tasks/0/restart", None, _UNKNOWN_IN_STANDALONE),
     ask("DELETE of the offsets of none", "DELETE /connectors/none/offsets"),
     ask(
         "PATCH of the offsets of none",
@@ -50,21 +50,29 @@ _UNKNOWN = [
     ),
 ]
 
-_TASKS = ("1", "-1", "+1", "007", "%31")
-_NO_TASKS = ("x", "1.0", "2147483648", "%20")
+_VALID_TASKS = ("1", "-1", "+1", "007", "%31")
+_INVALID_TASKS = ("x", "1.0", "2147483648", "%20")
 _TASK_IDS = [
     ask(f"status of task {task}", f"GET /connectors/none/tasks/{task}/status")
-    for task in (*_TASKS, *_NO_TASKS)
+    for task in (*_VALID_TASKS, *_INVALID_TASKS)
 ]
 _RESTARTS_OF_TASKS = [
     *(
-        ask(f"restart of task {task}", f"POST /connectors/none/tasks/{task}/restart", None, _OWN_TEXT)
-        for task in _TASKS
+        ask(
+            f"restart of task {task}",
+            f"POST /connectors/none/tasks/{task}/restart",
+            None,
+            _UNKNOWN_IN_STANDALONE,
+        )
+        for task in _VALID_TASKS
     ),
-    *(ask(f"restart of task {task}", f"POST /connectors/none/tasks/{task}/restart") for task in _NO_TASKS),
+    *(
+        ask(f"restart of task {task}", f"POST /connectors/none/tasks/{task}/restart")
+        for task in _INVALID_TASKS
+    ),
 ]
 
-_REFUSED = [
+_REJECTED_REQUESTS = [
     ask("an empty name", "POST /connectors", creation("", source("x"))),
     ask("a blank name", "POST /connectors", creation("  ", source("x"))),
     ask("a null name", "POST /connectors", {"name": None, "config": source("x")}),
@@ -117,7 +125,7 @@ _REFUSED = [
     ask("list no connectors", "GET /connectors"),
 ]
 
-_NUMBERS = only_kraal_has("progress", "progress")
+_PROGRESS = only_kraal_has("progress", "progress")
 
 _CONFIGS = [
     ask("create a stopped connector", "POST /connectors", idle("plain")),
@@ -137,7 +145,7 @@ _CONFIGS = [
     ask("read the log lines", "GET /connectors/plain/logs", None, whole("logs", 404, 200)),
     ask("read the tasks", "GET /connectors/plain/tasks"),
     ask("read the status", "GET /connectors/plain/status", until=states("STOPPED")),
-    ask("read the status with progress", "GET /connectors/plain/status?expand=progress", None, _NUMBERS),
+    ask("read the status with progress", "GET /connectors/plain/status?expand=progress", None, _PROGRESS),
     ask("read the recent metrics", "GET /connectors/plain/series", None, whole("series", 404, 200)),
     ask(
         "read the metrics since a time",
@@ -196,12 +204,12 @@ _CONFIGS = [
         None,
         LIST_ORDER,
     ),
-    ask("all with progress", "GET /connectors?expand=progress", None, _NUMBERS, LIST_ORDER),
+    ask("all with progress", "GET /connectors?expand=progress", None, _PROGRESS, LIST_ORDER),
     ask(
         "all with progress and infos",
         "GET /connectors?expand=progress&expand=info",
         None,
-        _NUMBERS,
+        _PROGRESS,
         LIST_ORDER,
     ),
     ask("expanded by an unknown value", "GET /connectors?expand=none", None, LIST_ORDER),
@@ -223,6 +231,6 @@ _CONFIGS = [
 
 STEPS = [
     *family("unknown connectors", _UNKNOWN, _TASK_IDS, _RESTARTS_OF_TASKS),
-    *family("creating", _REFUSED),
+    *family("creating", _REJECTED_REQUESTS),
     *family("configs", _CONFIGS),
 ]

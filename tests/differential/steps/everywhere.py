@@ -20,16 +20,16 @@ from tests.differential.exchange import Response
 from tests.differential.older_connect import as_current
 
 OLDER_ROW: Final = "connect-4-3"
-"""The row of differences that only an older Connect has."""
+"""The id of the row for differences that only an older Connect has."""
 _VERSION: Final = re.compile(
     r"""(,"version":"|version='|encodedVersion=|"(?:default_value|value)":"|"recommended_values":\[")"""
     rf"""(?:{"|".join(map(re.escape, (CURRENT, *OLDER, __version__)))})(?=["',}}])"""
 )
 """Matches versions of plugins. The version in `GET /` is the first field, and does not match."""
-_OWN: Final = re.compile(
+_KRAAL_CLASSES: Final = re.compile(
     rf"""("recommended_values":\[)((?:"(?:{"|".join(map(re.escape, KRAAL_PREFIXES))})[^"]*",)+)"""
 )
-"""Matches recommended class names that precede Kafka's class names."""
+"""Matches Kraal's class names at the start of a list of recommended values."""
 
 
 def _as_current(expected: Response, actual: Response) -> Pair:
@@ -39,8 +39,8 @@ def _as_current(expected: Response, actual: Response) -> Pair:
 
 def _unify_reason(expected: Response, actual: Response) -> Pair:
     """Use one reason phrase for a 500, for which Java and Kraal have different phrases."""
-    names = {"Server Error", "Internal Server Error"}
-    if {expected.reason, actual.reason} == names and expected.status == actual.status:
+    phrases = {"Server Error", "Internal Server Error"}
+    if {expected.reason, actual.reason} == phrases and expected.status == actual.status:
         return replace(expected, reason=actual.reason), actual
     return expected, actual
 
@@ -50,6 +50,6 @@ EVERYWHERE: Final[tuple[Allowance, ...]] = (
     config_in_any_order("config-order"),
     Allowance(row="reason", forgive=_unify_reason),
     Allowance(row=OLDER_ROW, forgive=_as_current),
-    of_text("own-plugins", lambda body: _OWN.sub(r"\1", body)),
+    of_text("own-plugins", lambda body: _KRAAL_CLASSES.sub(r"\1", body)),
     of_text("plugin-versions", lambda body: _VERSION.sub(r"\1VERSION", body)),
 )

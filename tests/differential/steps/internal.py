@@ -10,25 +10,25 @@ _SIGNED = {
     "X-Connect-Authorization": "bm90IHNpZ25lZA==",
     "X-Connect-Request-Signature-Algorithm": "HmacSHA256",
 }
-_NO_BASE64 = error("base64", 400, 400)
-_NOT_HERE = in_standalone(status("standalone-internal", 500, 400))
+_INVALID_BASE64 = error("base64", 400, 400)
+_NO_INTERNAL_API = in_standalone(status("standalone-internal", 500, 400))
 _UNREADABLE = error("unreadable-body", 500, 400)
 
 STEPS = family(
     "internal",
-    ask("tasks, unsigned", "POST /connectors/none/tasks", [{"a": "b"}], _NOT_HERE),
+    ask("tasks, unsigned", "POST /connectors/none/tasks", [{"a": "b"}], _NO_INTERNAL_API),
     ask(
         "tasks, without a media type",
         "POST /connectors/none/tasks",
         [{"a": "b"}],
-        _NOT_HERE,
+        _NO_INTERNAL_API,
         content_type="",
     ),
     ask(
         "tasks, with a wrong signature",
         "POST /connectors/none/tasks",
         [{"a": "b"}],
-        _NOT_HERE,
+        _NO_INTERNAL_API,
         headers=_SIGNED,
     ),
     ask(
@@ -42,26 +42,28 @@ STEPS = family(
         "tasks, with a signature and no algorithm",
         "POST /connectors/none/tasks",
         [],
-        _NOT_HERE,
+        _NO_INTERNAL_API,
         headers={"X-Connect-Authorization": "bm90"},
     ),
     ask(
         "tasks, with an invalid signature",
         "POST /connectors/none/tasks",
         [],
-        _NO_BASE64,
+        _INVALID_BASE64,
         headers={**_SIGNED, "X-Connect-Authorization": "!"},
         only=DISTRIBUTED,
     ),
-    ask("no tasks", "POST /connectors/none/tasks", [], _NOT_HERE),
-    ask("tasks, forwarded once", "POST /connectors/none/tasks?forward=false", [], _NOT_HERE),
+    ask("no tasks", "POST /connectors/none/tasks", [], _NO_INTERNAL_API),
+    ask("tasks, forwarded once", "POST /connectors/none/tasks?forward=false", [], _NO_INTERNAL_API),
     ask("tasks, unreadable", "POST /connectors/none/tasks", "[", _UNREADABLE),
     ask("tasks, an object", "POST /connectors/none/tasks", {}, _UNREADABLE),
     ask("tasks, strings", "POST /connectors/none/tasks", ["a"], _UNREADABLE),
     ask("tasks, without a body", "POST /connectors/none/tasks", None, _UNREADABLE),
-    ask("fence, unsigned", "PUT /connectors/none/fence", None, _NOT_HERE),
-    ask("fence, with a wrong signature", "PUT /connectors/none/fence", None, _NOT_HERE, headers=_SIGNED),
-    ask("fence, with a body", "PUT /connectors/none/fence", "{}", _NOT_HERE, headers=_SIGNED),
-    ask("fence, forwarded once", "PUT /connectors/none/fence?forward=false", None, _NOT_HERE),
-    ask("fence, forwarded twice", "PUT /connectors/none/fence?forward=true", None, _NOT_HERE),
+    ask("fence, unsigned", "PUT /connectors/none/fence", None, _NO_INTERNAL_API),
+    ask(
+        "fence, with a wrong signature", "PUT /connectors/none/fence", None, _NO_INTERNAL_API, headers=_SIGNED
+    ),
+    ask("fence, with a body", "PUT /connectors/none/fence", "{}", _NO_INTERNAL_API, headers=_SIGNED),
+    ask("fence, forwarded once", "PUT /connectors/none/fence?forward=false", None, _NO_INTERNAL_API),
+    ask("fence, forwarded twice", "PUT /connectors/none/fence?forward=true", None, _NO_INTERNAL_API),
 )

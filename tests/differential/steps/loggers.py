@@ -9,7 +9,7 @@ from tests.differential.exchange import DISTRIBUTED
 from tests.differential.script import ask, family, has
 
 _LOGGER = "/admin/loggers/example.of"
-_SET = '"level":"DEBUG","last_modified":"TIME"'
+_LEVEL_AND_TIME = '"level":"DEBUG","last_modified":"TIME"'
 """Both fields must be present: Java sets the level before the time, and reads both without a lock."""
 
 
@@ -21,17 +21,17 @@ def _select_test_loggers(loggers: Any) -> Any:
     )
 
 
-_NAMES = of_json("loggers", _select_test_loggers)
+_OTHER_LOGGERS = of_json("loggers", _select_test_loggers)
 
 STEPS = family(
     "loggers",
-    ask("all", "GET /admin/loggers", None, _NAMES),
+    ask("all", "GET /admin/loggers", None, _OTHER_LOGGERS),
     ask("the root", "GET /admin/loggers/root", None, fields("loggers", "level")),
     ask("the root in upper case", "GET /admin/loggers/ROOT", None, fields("loggers", "level")),
     ask("an unknown logger", "GET /admin/loggers/example.of.none"),
     ask("set", f"PUT {_LOGGER}.one", {"level": "DEBUG"}),
     ask("read the level", f"GET {_LOGGER}.one"),
-    ask("list the logger", "GET /admin/loggers", None, _NAMES),
+    ask("list the logger", "GET /admin/loggers", None, _OTHER_LOGGERS),
     ask("set in lower case", f"PUT {_LOGGER}.one", {"level": "warn"}),
     ask("read the level set in lower case", f"GET {_LOGGER}.one"),
     ask("set an unchanged level", f"PUT {_LOGGER}.one", {"level": "WARN"}),
@@ -48,7 +48,12 @@ STEPS = family(
     ask("for this worker, in upper case", f"PUT {_LOGGER}.one?scope=WORKER", {"level": "DEBUG"}),
     ask("for an unknown scope", f"PUT {_LOGGER}.one?scope=world", {"level": "INFO"}),
     ask("for the cluster", f"PUT {_LOGGER}.three?scope=cluster", {"level": "DEBUG"}),
-    ask("read the level set for the cluster", f"GET {_LOGGER}.three", until=has(_SET), only=DISTRIBUTED),
+    ask(
+        "read the level set for the cluster",
+        f"GET {_LOGGER}.three",
+        until=has(_LEVEL_AND_TIME),
+        only=DISTRIBUTED,
+    ),
     ask("for the cluster, an unknown level", f"PUT {_LOGGER}.three?scope=cluster", {"level": "LOUD"}),
     ask("for the cluster, no level", f"PUT {_LOGGER}.three?scope=cluster", {}),
     ask("an unknown level", f"PUT {_LOGGER}.one", {"level": "LOUD"}),

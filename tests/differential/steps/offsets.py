@@ -7,10 +7,10 @@ from typing import Any
 from tests.differential.allowances import Allowance, error, offsets_in_any_order, only_kraal_has, status
 from tests.differential.script import Step, ask, family, has, lacks
 
-_ONE = "/connectors/lines"
+_SOURCE = "/connectors/lines"
 _SINK = "/connectors/copier-TAG"
 _FILE = {"filename": "DIR/lines.in"}
-_PART = {"kafka_topic": "lines-TAG", "kafka_partition": 0}
+_TOPIC_PARTITION = {"kafka_topic": "lines-TAG", "kafka_partition": 0}
 _OBJECTION = status("offsets-objection", 500, 400)
 _ORDER = offsets_in_any_order("offsets-order")
 _LAG = only_kraal_has("offsets-lag", "lag")
@@ -21,21 +21,21 @@ def _pairs(*pairs: tuple[Any, Any]) -> dict[str, Any]:
 
 
 def _alter_source_offset(label: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
-    return ask(f"a source's {label}", f"PATCH {_ONE}/offsets", _pairs((partition, offset)), *allow)
+    return ask(f"a source's {label}", f"PATCH {_SOURCE}/offsets", _pairs((partition, offset)), *allow)
 
 
 def _alter_sink_offset(label: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
     return ask(f"a sink's {label}", f"PATCH {_SINK}/offsets", _pairs((partition, offset)), *allow)
 
 
-_SHOW = f"GET {_ONE}/offsets"
+_SHOW = f"GET {_SOURCE}/offsets"
 _SHOW_SINK = f"GET {_SINK}/offsets"
 
 STEPS = family(
     "offsets",
-    ask("no offsets", f"PATCH {_ONE}/offsets", {"offsets": []}),
-    ask("null offsets", f"PATCH {_ONE}/offsets", {"offsets": None}),
-    ask("an empty object", f"PATCH {_ONE}/offsets", {}),
+    ask("no offsets", f"PATCH {_SOURCE}/offsets", {"offsets": []}),
+    ask("null offsets", f"PATCH {_SOURCE}/offsets", {"offsets": None}),
+    ask("an empty object", f"PATCH {_SOURCE}/offsets", {}),
     _alter_source_offset("position", _FILE, {"position": 4}),
     ask("read the altered offset", _SHOW, until=has('"position":4')),
     ask("a source has no lag", f"{_SHOW}?expand=lag"),
@@ -63,29 +63,29 @@ STEPS = family(
     _alter_source_offset("offset has an array", _FILE, {"position": [1]}, _OBJECTION),
     ask(
         "one partition twice",
-        f"PATCH {_ONE}/offsets",
+        f"PATCH {_SOURCE}/offsets",
         _pairs((_FILE, {"position": 1}), (_FILE, {"position": 2})),
     ),
     ask("read the last offset of the partition", _SHOW, None, _ORDER, until=has('"position":2}')),
     ask(
         "a valid and an invalid offset",
-        f"PATCH {_ONE}/offsets",
+        f"PATCH {_SOURCE}/offsets",
         _pairs((_FILE, {"position": 5}), ({"filename": "b"}, {"position": -5})),
         _OBJECTION,
     ),
-    ask("a missing offset", f"PATCH {_ONE}/offsets", {"offsets": [{"partition": _FILE}]}),
+    ask("a missing offset", f"PATCH {_SOURCE}/offsets", {"offsets": [{"partition": _FILE}]}),
     ask(
         "a missing partition",
-        f"PATCH {_ONE}/offsets",
+        f"PATCH {_SOURCE}/offsets",
         {"offsets": [{"offset": {"position": 1}}]},
         error("null-partition", 500, 400),
     ),
     ask("read unchanged offsets", _SHOW, None, _ORDER),
-    ask("reset", f"DELETE {_ONE}/offsets"),
+    ask("reset", f"DELETE {_SOURCE}/offsets"),
     ask("read no offsets", _SHOW, until=has("[]")),
-    ask("reset again", f"DELETE {_ONE}/offsets"),
-    ask("DELETE with a query", f"DELETE {_ONE}/offsets?forward=false"),
-    _alter_sink_offset("offset", _PART, {"kafka_offset": 1}),
+    ask("reset again", f"DELETE {_SOURCE}/offsets"),
+    ask("DELETE with a query", f"DELETE {_SOURCE}/offsets?forward=false"),
+    _alter_sink_offset("offset", _TOPIC_PARTITION, {"kafka_offset": 1}),
     ask("read the sink's altered offset", _SHOW_SINK, None, _ORDER),
     ask("read the sink's offset with lag", f"{_SHOW_SINK}?expand=lag", None, _LAG, _ORDER),
     ask("an unknown part", f"{_SHOW_SINK}?expand=age", None, _ORDER),
@@ -122,21 +122,23 @@ STEPS = family(
     _alter_sink_offset(
         "partition is a boolean", {"kafka_topic": "lines-TAG", "kafka_partition": True}, {"kafka_offset": 1}
     ),
-    _alter_sink_offset("offset is empty", _PART, {}),
-    _alter_sink_offset("offset is a source offset", _PART, {"position": 1}),
-    _alter_sink_offset("offset is a word", _PART, {"kafka_offset": "x"}),
-    _alter_sink_offset("offset is an object", _PART, {"kafka_offset": {}}),
-    _alter_sink_offset("offset number is null", _PART, {"kafka_offset": None}),
-    _alter_sink_offset("offset is negative", _PART, {"kafka_offset": -1}, error("negative-offset", 500, 400)),
-    _alter_sink_offset("offset is beyond the end", _PART, {"kafka_offset": 1000}),
+    _alter_sink_offset("offset is empty", _TOPIC_PARTITION, {}),
+    _alter_sink_offset("offset is a source offset", _TOPIC_PARTITION, {"position": 1}),
+    _alter_sink_offset("offset is a word", _TOPIC_PARTITION, {"kafka_offset": "x"}),
+    _alter_sink_offset("offset is an object", _TOPIC_PARTITION, {"kafka_offset": {}}),
+    _alter_sink_offset("offset number is null", _TOPIC_PARTITION, {"kafka_offset": None}),
+    _alter_sink_offset(
+        "offset is negative", _TOPIC_PARTITION, {"kafka_offset": -1}, error("negative-offset", 500, 400)
+    ),
+    _alter_sink_offset("offset is beyond the end", _TOPIC_PARTITION, {"kafka_offset": 1000}),
     ask("read the sink's offsets after invalid requests", _SHOW_SINK, None, _ORDER),
-    _alter_sink_offset("offset is null", _PART, None),
+    _alter_sink_offset("offset is null", _TOPIC_PARTITION, None),
     ask("read the sink's deleted offset", _SHOW_SINK, None, _ORDER),
-    _alter_sink_offset("offset is null again", _PART, None),
-    _alter_sink_offset("offset is restored", _PART, {"kafka_offset": 3}),
+    _alter_sink_offset("offset is null again", _TOPIC_PARTITION, None),
+    _alter_sink_offset("offset is restored", _TOPIC_PARTITION, {"kafka_offset": 3}),
     ask("reset the sink's", f"DELETE {_SINK}/offsets"),
     ask("read no offsets of the sink", _SHOW_SINK),
     ask("reset the sink's again", f"DELETE {_SINK}/offsets"),
     ask("delete the sink", f"DELETE {_SINK}"),
-    ask("delete the source", f"DELETE {_ONE}"),
+    ask("delete the source", f"DELETE {_SOURCE}"),
 )

@@ -14,10 +14,10 @@ from tests.differential.allowances import (
 from tests.differential.configs import SINK, SOURCE, sink, source
 from tests.differential.script import Step, ask, family
 
-_WORDS = fields("documentation", "documentation", chance=True)
+_DOCUMENTATION = fields("documentation", "documentation", chance=True)
 _CONNECTORS = (missing_plugins("other-connectors", "source", "sink"), own_plugins("own-plugins"))
-_OF_KEYS = (_WORDS, keys_in_any_order("keys-order"))
-_FULL = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+_KEY_ALLOWANCES = (_DOCUMENTATION, keys_in_any_order("keys-order"))
+_SOURCE_CLASS = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 _PACKAGE = "org.apache.kafka.connect"
 
 
@@ -30,11 +30,11 @@ _LIST = [
 ]
 
 _KEYS = [
-    ask(f"keys of {name}", f"GET /connector-plugins/{name}/config", None, _WORDS)
+    ask(f"keys of {name}", f"GET /connector-plugins/{name}/config", None, _DOCUMENTATION)
     for name in (
         SOURCE,
         f"{SOURCE}Connector",
-        _FULL,
+        _SOURCE_CLASS,
         SINK,
         "org.apache.kafka.connect.file.FileStreamSinkConnector",
         "StringConverter",
@@ -56,12 +56,16 @@ _KEYS = [
 ]
 
 
-_REFUSED = error("validate-refused", 500, 400)
+_REJECTED_VALIDATION = error("validate-refused", 500, 400)
 
 
 def _validate(label: str, config: dict[str, Any], *allow: Any, plugin: str = SOURCE) -> Step:
     return ask(
-        f"validate: {label}", f"PUT /connector-plugins/{plugin}/config/validate", config, *_OF_KEYS, *allow
+        f"validate: {label}",
+        f"PUT /connector-plugins/{plugin}/config/validate",
+        config,
+        *_KEY_ALLOWANCES,
+        *allow,
     )
 
 
@@ -73,22 +77,22 @@ def _validate_sink(label: str, **more: Any) -> Step:
     return _validate(label, sink("valid", "t", name="valid", **more), plugin=SINK)
 
 
-_VALID = [
+_VALIDATION_STEPS = [
     _validate_source("a source"),
-    _validate("by the full class name", source("v", name="v"), plugin=_FULL),
+    _validate("by the full class name", source("v", name="v"), plugin=_SOURCE_CLASS),
     _validate("by the simple class name", source("v", name="v"), plugin=f"{SOURCE}Connector"),
-    _validate("a full class", {**source("v", name="v"), "connector.class": _FULL}),
+    _validate("a full class", {**source("v", name="v"), "connector.class": _SOURCE_CLASS}),
     _validate("no name", source("v")),
     _validate("only a class", {"connector.class": SOURCE}),
-    _validate("an empty config", {}, _REFUSED),
-    _validate("no class", {"file": "f"}, _REFUSED),
+    _validate("an empty config", {}, _REJECTED_VALIDATION),
+    _validate("no class", {"file": "f"}, _REJECTED_VALIDATION),
     _validate("an unknown class", {"connector.class": "none.Such"}),
     _validate("another class", {"connector.class": SINK}),
     _validate("another plugin", source("v"), plugin=SINK),
     _validate("an unknown plugin", source("v"), plugin="none"),
     _validate("a converter as a plugin", source("v"), plugin="StringConverter"),
-    _validate("a null class", {"connector.class": None}, _REFUSED),
-    _validate("all null", dict.fromkeys(source("v")), _REFUSED),
+    _validate("a null class", {"connector.class": None}, _REJECTED_VALIDATION),
+    _validate("all null", dict.fromkeys(source("v")), _REJECTED_VALIDATION),
     _validate_source("bad numbers", tasks_max="x", batch_size="-1"),
     _validate_source("numbers out of range", tasks_max="99999999999", batch_size="99999999999"),
     _validate_source("numbers with blanks", tasks_max=" 3 "),
@@ -143,4 +147,4 @@ _VALID = [
     _validate("a consumer's group", sink("v", "t", name="v", consumer_override_group_id="g"), plugin=SINK),
 ]
 
-STEPS = [*family("plugins", _LIST, _KEYS), *family("validate", _VALID)]
+STEPS = [*family("plugins", _LIST, _KEYS), *family("validate", _VALIDATION_STEPS)]

@@ -55,37 +55,37 @@ _METHODS = {
 }
 
 
-_OF_A_FORM = {
+_FORM_ALLOWANCES = {
     "tasks": [error("unreadable-body", 500, 400)],
     "fence": [in_standalone(status("standalone-internal", 500, 400))],
 }
 """Allowances for bodies of HTML forms."""
 
 
-def _every_path_steps() -> list[Step]:
+def _make_path_steps() -> list[Step]:
     """Return OPTIONS, unsupported methods and unsupported media types for every path."""
     steps = []
     for name, path in _PATHS.items():
-        has = _METHODS[name].split()
+        methods = _METHODS[name].split()
         steps.append(ask(f"OPTIONS of {name}", f"OPTIONS {path}"))
         steps += [
             ask(f"{method} of {name}", f"{method} {path}")
             for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
-            if method not in has
+            if method not in methods
         ]
         steps += [
             ask(f"{method} of {name} for XML", f"{method} {path}", headers={"Accept": "application/xml"})
-            for method in has
+            for method in methods
         ]
         steps += [
             ask(
                 f"{method} of {name} with a form",
                 f"{method} {path}",
                 "a=b",
-                *_OF_A_FORM.get(name, []),
+                *_FORM_ALLOWANCES.get(name, []),
                 content_type="application/x-www-form-urlencoded",
             )
-            for method in has
+            for method in methods
             if method not in ("GET", "DELETE")
         ]
     return steps
@@ -133,5 +133,5 @@ STEPS = family(
         headers={"Content-Type": "application/x-www-form-urlencoded"},
     ),
     ask("from another origin", "GET /connectors", headers={"Origin": "http://elsewhere.example"}),
-    _every_path_steps(),
+    _make_path_steps(),
 )

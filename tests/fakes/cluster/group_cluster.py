@@ -68,9 +68,8 @@ class StubHerder:
                     delay_s, worker.herder, JobsStopped(message.number, jobs(message.keep))
                 )
             case JobsStopped():
-                if (
-                    message.number == worker.stopping
-                ):  # else the revocation was received by an earlier incarnation
+                # Otherwise, an earlier incarnation received the revocation.
+                if message.number == worker.stopping:
                     worker.running &= message.keep
                     worker.membership.on_stopped(message.number)
             case AssignmentReceived():
@@ -89,12 +88,12 @@ class StubHerder:
 
     def _read(self, config: ClusterState) -> None:
         worker = self._worker
-        before = worker.published.latest.config
-        if config.offset <= before.offset:
+        previous_config = worker.published.latest.config
+        if config.offset <= previous_config.offset:
             return
         worker.published.publish(replace(worker.published.latest, config=config))
         worker.membership.on_config_read(config.offset)
-        if list_jobs(before) != list_jobs(config):
+        if list_jobs(previous_config) != list_jobs(config):
             worker.membership.on_work_changed()
 
 
@@ -170,14 +169,14 @@ class Worker:
             self.cluster.scheduler.stop(address)
 
     def _spawn(self, address: Address, factory: Callable[[], GroupMember | StubHerder]) -> None:
-        def died(error: BaseException) -> None:
+        def on_death(error: BaseException) -> None:
             if not isinstance(error, RuntimeError) or "a test killed it" not in str(error):
                 raise AssertionError(f"{address.name} has an error") from error
             address.bind(None)
             address.fail_pending(f"{address.name} died")
             self._spawn(address, factory)
 
-        self.cluster.scheduler.spawn(address, factory, died)
+        self.cluster.scheduler.spawn(address, factory, on_death)
 
 
 class Cluster:
@@ -201,7 +200,7 @@ class Cluster:
         self.workers: list[Worker] = []
         self.checks_ownership = True
         """Whether to check that no two workers run the same job."""
-        self._names = 0
+        self._worker_count = 0
 
     # -- actions -------------------------------------------------------------------------------------------
 
@@ -210,13 +209,13 @@ class Cluster:
         protocol: ConnectProtocol = ConnectProtocol.SESSIONED,
         ready: Callable[[], bool] = lambda: True,
     ) -> Worker:
-        self._names += 1
-        worker = Worker(self, f"w{self._names}", protocol, ready)
+        self._worker_count += 1
+        worker = Worker(self, f"w{self._worker_count}", protocol, ready)
         self.workers.append(worker)
         return worker
 
     def configure(self, **tasks: int) -> None:
-        """Create or change connectors; `tasks` is the number of tasks by connector, where -1 deletes it."""
+        """Create or change connectors; `tasks` is the number of tasks by connector; -1 deletes the connector."""
         connectors = dict(self.config.connectors)
         for name, count in tasks.items():
             if count < 0:
@@ -257,24 +256,24 @@ class Cluster:
 
     def settle(self, within_s: float) -> float:
         """Advance time until every job runs exactly once; return the duration."""
-        began_s = self.clock.now()
+        start_s = self.clock.now()
         while not self.is_settled:
             self.advance(0.1)
             self.check()
-            if self.clock.now() - began_s > within_s:
+            if self.clock.now() - start_s > within_s:
                 text = f"not stable after {within_s} s: {[(w.name, sorted(w.running)) for w in self.alive]}"
                 raise AssertionError(text)
-        return self.clock.now() - began_s
+        return self.clock.now() - start_s
 
     def check(self) -> None:
         """Check that no job runs on two workers at once."""
         if not self.checks_ownership:
             return
-        seen: dict[Job, str] = {}
+        workers_by_job: dict[Job, str] = {}
         for worker in self.alive:
             for job in worker.leased_jobs:
-                assert job not in seen, f"{job} runs on {seen[job]} and {worker.name}"
-                seen[job] = worker.name
+                assert job not in workers_by_job, f"{job} runs on {workers_by_job[job]} and {worker.name}"
+                workers_by_job[job] = worker.name
 
     def count_jobs(self) -> list[int]:
         return sorted(len(w.leased_jobs) for w in self.alive)

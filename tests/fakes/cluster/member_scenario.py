@@ -56,7 +56,7 @@ class Scenario:
         protocol: GroupProtocol = SESSIONED,
         repeated: bool = False,
     ) -> list[Decision]:
-        """Deliver an assignment; with `repeated`, in the same generation as the last one, without a rebalance."""
+        """Deliver an assignment. With `repeated`, it has the same generation as the previous assignment."""
         assignment = GroupAssignment(
             version=protocol.version,
             error=error,

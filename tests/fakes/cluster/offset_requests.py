@@ -19,15 +19,15 @@ from kraal.testing._simulation.worker import EmbeddedWorker
 
 X = ConnectorName("x")
 T0, T1 = TaskId(X, 0), TaskId(X, 1)
-BOTH = pytest.mark.parametrize("plugin", [FAKE_SOURCE, FAKE_SINK])
+BOTH_PLUGINS = pytest.mark.parametrize("plugin", [FAKE_SOURCE, FAKE_SINK])
 GET = ShowOffsets(name=X)
 RESET = ResetOffsets(name=X)
 
 Message = Ask[Any]
 
 
-def config(plugin: str, **more: str) -> dict[str, str | None]:
-    return {"connector.class": plugin, "tasks.max": "2", "topics": "lines", **more}
+def config(plugin: str, **settings: str) -> dict[str, str | None]:
+    return {"connector.class": plugin, "tasks.max": "2", "topics": "lines", **settings}
 
 
 def pair(plugin: str, task: int, position: int | None) -> Pair:
@@ -51,7 +51,7 @@ def create_stopped(
     store: MemoryOffsets | None = None,
     more: dict[str, str] | None = None,
 ) -> EmbeddedWorker:
-    """Return a worker whose connector has read some records and is stopped; `more` is added to its config."""
+    """Return a worker with a stopped connector that has read records; `more` contains additional settings."""
     worker = EmbeddedWorker(seed=seed, offsets=store)
     worker.create(X, config(plugin, **(more or {})))
     worker.fake.feed(T0, records)

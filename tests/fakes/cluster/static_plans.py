@@ -46,13 +46,13 @@ class Leader:
         self.cluster = ClusterState(offset=1, connectors=entries)
 
     def join(self, name: str, listed: str = "") -> None:
-        """Add a worker; `listed` as in `tests.fakes.cluster.static_scenario`."""
+        """Add a worker; `listed` contains its static jobs, separated by spaces."""
         self.workers[name] = (listed, None)
 
     def rebalance(self) -> GroupPlan:
         """Plan one round."""
         self.generation += 1
-        joined = JoinResult(
+        join_result = JoinResult(
             protocol=self.protocol,
             leader="w1",
             members={
@@ -69,7 +69,7 @@ class Leader:
             last_generation=self.generation - 1,
         )
         plan = plan_group(
-            joined,
+            join_result,
             self.cluster,
             self.state,
             now_ms=self.now_ms,

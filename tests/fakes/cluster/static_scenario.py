@@ -18,13 +18,13 @@ Assign = Callable[[Round, AssignorState], Outcome]
 
 
 def job(text: str) -> Job:
-    """Return the task `c1-0` or the connector `c1`; connector names in tests have no hyphens."""
+    """Return the job for a text: `c1-0` is a task, `c1` is a connector. Connector names must not contain hyphens."""
     task = parse_static_task(text)
     return Job(ConnectorName(text)) if task is None else Job(ConnectorName(task[0]), task[1])
 
 
 def jobs(text: str) -> frozenset[Job]:
-    """Return several jobs, separated by spaces."""
+    """Return the jobs for texts that are separated by spaces."""
     return frozenset(map(job, text.split()))
 
 
@@ -44,7 +44,7 @@ class StaticScenario:
     outcome: Outcome | None = None
 
     def join(self, name: str, listed: str = "", running: Iterable[Job] = ()) -> None:
-        """Add a worker, which is static if it lists jobs."""
+        """Add a worker; `listed` contains its static jobs, separated by spaces."""
         self.workers[name] = list(running)
         if listed:
             self.lists[name] = jobs(listed)
@@ -100,7 +100,7 @@ class StaticScenario:
             self.now_ms += outcome.delay_ms
             if not (any(outcome.assigned.values()) or any(outcome.revoked.values()) or outcome.delay_ms):
                 return count
-        raise AssertionError(f"still moving after {limit} rounds")
+        raise AssertionError(f"jobs still move after {limit} rounds")
 
     def list_jobs(self, name: str) -> set[str]:
         """Return the jobs of a worker as text."""

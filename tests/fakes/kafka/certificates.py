@@ -61,7 +61,7 @@ class Certified:
     def issue_certificate(
         self, name: str, *, address: str | None = None, authority: bool = False
     ) -> Certified:
-        """Create a certificate signed by this one; `address` is its IP address as subject alternative name."""
+        """Create a certificate signed by this one; `address` is an IP address for the subject alternative name."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = _sign_certificate(name, key, self, address=address, authority=authority)
         is_root = self.certificate.subject == self.certificate.issuer

@@ -8,7 +8,7 @@ from kraal.core.errors import StoreError
 
 
 def make_store_error(code: int) -> StoreError:
-    """Return the error of a request that failed with `code`; its message does not contain the code."""
+    """Return a StoreError caused by the client's error `code`. The message does not contain the code."""
     error = StoreError("cannot look it up")
     error.__cause__ = KafkaException(KafkaError(code))
     return error

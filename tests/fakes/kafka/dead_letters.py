@@ -47,8 +47,10 @@ class MemoryKafka:
         self.written: list[tuple[DeadLetter, Target]] = []
         self.settings: Mapping[str, str | None] = {}
         self.refuses = False
+        """Whether writes fail."""
         self.internal: frozenset[str] | None = None
         self.compact: set[str] = set()
+        """The names of compacted topics."""
 
     def __call__(self, settings: Mapping[str, str | None]) -> Self:
         """Accept the arguments of the real client."""
@@ -65,7 +67,7 @@ class MemoryKafka:
         return self.compact.intersection(topics)
 
     def spans(self, topic: str) -> dict[int, OffsetRange]:
-        """Return the spans of the topic; offsets start at 0."""
+        """Return the offset range of each partition of the topic; offsets start at 0."""
         return {
             number: OffsetRange(
                 0, sum(dead_letter.partition == number for dead_letter in self.letters[topic])

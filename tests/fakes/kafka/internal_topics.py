@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are documented there
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # documented there
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -92,9 +92,9 @@ def delete_records(admin: TopicAdmin, topic: str, partition: int, before: int) -
     for policy in ("delete", "compact"):
         _set_config(client, topic, "cleanup.policy", policy)
         if policy == "delete":
-            part = TopicPartition(topic, partition, before)
-            for _ in range(100):  # the broker applies the other policy with a delay
+            topic_partition = TopicPartition(topic, partition, before)
+            for _ in range(100):  # the broker applies a changed policy with a delay
                 with suppress(KafkaException):
-                    client.delete_records([part])[part].result(20)
+                    client.delete_records([topic_partition])[topic_partition].result(20)
                     break
                 time.sleep(0.05)

@@ -44,11 +44,12 @@ class Hooks:
     protocol: ConnectProtocol
     changed: threading.Condition = field(default_factory=threading.Condition)
     offset: int = 0
-    """Config offset in the metadata; increased by a rejoin, which does not start a rebalance without changes."""
+    """Config offset in the metadata; `request_rebalance` increases it, as only changed metadata causes a rebalance."""
     joins: list[CompletedJoin] = field(default_factory=list)
     plans: list[frozenset[str]] = field(default_factory=list)
     """The URLs of the members for each rebalance that this member led."""
     prepared: list[tuple[bool, float]] = field(default_factory=list)
+    """The arguments of the calls of `prepare`."""
     loss_reasons: list[str] = field(default_factory=list)
     hold: Future[None] | None = None
     """The future for which the next joins wait."""
@@ -77,25 +78,27 @@ class Hooks:
     ) -> Mapping[str, bytes]:
         """Assign each member one task, numbered by the member's index."""
         assert last_generation < generation
-        decoded = {member: decode_metadata(data) for member, data in members.items()}
-        self.plans.append(frozenset(metadata.url for metadata in decoded.values()))
+        metadata_by_member = {member: decode_metadata(data) for member, data in members.items()}
+        self.plans.append(frozenset(metadata.url for metadata in metadata_by_member.values()))
         return {
             member: encode_assignment(
                 GroupAssignment(
                     version=GroupProtocol(protocol).version,
                     leader=leader,
-                    leader_url=decoded[leader].url,
-                    config_offset=max(metadata.config_offset for metadata in decoded.values()),
+                    leader_url=metadata_by_member[leader].url,
+                    config_offset=max(metadata.config_offset for metadata in metadata_by_member.values()),
                     assigned=(Job(ConnectorName("c"), number),),
                 )
             )
-            for number, member in enumerate(sorted(decoded))
+            for number, member in enumerate(sorted(metadata_by_member))
         }
 
     def on_joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
-        decoded = decode_assignment(assignment)
+        decoded_assignment = decode_assignment(assignment)
         with self.changed:
-            self.joins.append(CompletedJoin(protocol, generation, member_id, decoded, time.monotonic()))
+            self.joins.append(
+                CompletedJoin(protocol, generation, member_id, decoded_assignment, time.monotonic())
+            )
             self.changed.notify_all()
 
     def on_lost(self, reason: str) -> None:
@@ -154,26 +157,26 @@ class KafkaMember:
     def request_rebalance(self) -> float:
         """Rejoin with changed metadata; return the time."""
         self.hooks.offset += 1
-        began_s = time.monotonic()
-        self.group.rejoin("a test wants a round")
-        return began_s
+        start_s = time.monotonic()
+        self.group.rejoin("requested by a test")
+        return start_s
 
     @property
     def is_leader(self) -> bool:
-        last = self.hooks.joins[-1]
-        return last.assignment.leader == last.member_id
+        last_join = self.hooks.joins[-1]
+        return last_join.assignment.leader == last_join.member_id
 
 
 def await_round(members: Sequence[KafkaMember], after: int, within_s: float = 30.0) -> int:
     """Wait until all members are in the same generation, later than `after`; return this generation."""
     deadline = time.monotonic() + within_s
     while True:
-        latest = [member.hooks.generation for member in members]
-        target = max([*latest, after + 1])
+        generations = [member.hooks.generation for member in members]
+        generation = max([*generations, after + 1])
         for member in members:
-            member.hooks.wait_for_generation(target, max(0.1, deadline - time.monotonic()))
-        if {member.hooks.generation for member in members} == {target}:
-            return target
+            member.hooks.wait_for_generation(generation, max(0.1, deadline - time.monotonic()))
+        if {member.hooks.generation for member in members} == {generation}:
+            return generation
 
 
 def joined_after_s(members: Sequence[KafkaMember], began_s: float) -> float:

@@ -7,7 +7,7 @@ from typing_extensions import override
 
 
 class _RawName(str):
-    """A name that kafka-python encodes to specific bytes."""
+    """A name that kafka-python encodes as the bytes in `data`."""
 
     __slots__ = ("data",)
     data: bytes
@@ -19,10 +19,10 @@ class _RawName(str):
 
 def produce_with_header(bootstrap: str, topic: str, value: bytes, name: bytes, data: bytes) -> None:
     """Write a record with one header to partition 0, and wait until it is acknowledged."""
-    raw = _RawName("x")
-    raw.data = name
+    header_name = _RawName("x")
+    header_name.data = name
     producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type="gzip")
     try:
-        producer.send(topic, value, partition=0, headers=[(raw, data)]).get(30)
+        producer.send(topic, value, partition=0, headers=[(header_name, data)]).get(30)
     finally:
         producer.close()

@@ -31,7 +31,7 @@ class RefusingProxy:
         self._broker = (host, int(port))
         self._server = socket.create_server(("127.0.0.1", 0))
         self.bootstrap = f"127.0.0.1:{self._server.getsockname()[1]}"
-        self.refused = 0
+        self.refused_count = 0
         """The number of rejected requests."""
         self._refuses_next = threading.Event()
         self._sockets: list[socket.socket] = []
@@ -53,7 +53,7 @@ class RefusingProxy:
         self._refuses_next.set()
 
     def _accept(self) -> None:
-        with suppress(OSError):  # closed
+        with suppress(OSError):  # the proxy was closed
             while True:
                 client, _ = self._server.accept()
                 broker = socket.create_connection(self._broker)
@@ -69,34 +69,33 @@ class RefusingProxy:
                 if key == _PRODUCE and self._refuses_next.is_set():
                     self._refuses_next.clear()
                     time.sleep(_REFUSAL_DELAY_S)
-                    self.refused += 1
-                    _write_frame(client, _refusal(request, version))
+                    self.refused_count += 1
+                    _write_frame(client, _make_refusal(request, version))
                 else:
                     _write_frame(broker, request)
         broker.close()
 
     def _forward_responses(self, client: socket.socket, broker: socket.socket) -> None:
-        """Forward responses with the broker's port replaced by the proxy's."""
-        own, real = (
+        """Forward responses, with the broker's address replaced by the proxy's address."""
+        proxy_address, broker_address = (
             host.encode() + struct.pack(">i", port)
             for host, port in (self._server.getsockname(), self._broker)
         )
         with suppress(OSError, EOFError):
             while True:
-                _write_frame(client, _read_frame(broker).replace(real, own))
+                _write_frame(client, _read_frame(broker).replace(broker_address, proxy_address))
         client.close()
 
 
-def _refusal(request: bytes, version: int) -> bytes:
+def _make_refusal(request: bytes, version: int) -> bytes:
     """Return an error response to a Produce request with one topic and partition 0."""
     if version not in {9, 10}:
         raise ValueError(f"cannot refuse version {version} of Produce: only 9 and 10")
     correlation_id = request[4:8]
     client_id_length = struct.unpack(">h", request[8:10])[0]
-    topic_at = (
-        10 + client_id_length + 1 + 1 + 2 + 4 + 1
-    )  # tags, transactional id, acks, timeout, number of topics
-    topic = request[topic_at : topic_at + request[topic_at]]  # with its length, which is less than 127
+    # After the client id: tags, transactional id, acks, timeout, number of topics.
+    start = 10 + client_id_length + 1 + 1 + 2 + 4 + 1
+    topic = request[start : start + request[start]]  # with its length, which is less than 127
     partition = struct.pack(">ih", 0, _NOT_LEADER) + _NO_OFFSETS + _NONE + _NULL + _NULL
     return correlation_id + _NULL + _ONE + topic + _ONE + partition + _NULL + struct.pack(">i", 0) + _NULL
 
@@ -109,10 +108,10 @@ def _read_frame(connection: socket.socket) -> bytes:
 def _read(connection: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
-        received = connection.recv(size - len(data))
-        if not received:
+        chunk = connection.recv(size - len(data))
+        if not chunk:
             raise EOFError
-        data += received
+        data += chunk
     return data
 
 

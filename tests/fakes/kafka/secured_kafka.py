@@ -1,4 +1,4 @@
-"""A broker that requires authentication, and authorization by ACLs, as in production.
+"""A broker with authentication, and with authorization by ACLs, as in production.
 
 SASL_SSL    SCRAM-SHA-256, SCRAM-SHA-512, PLAIN, OAUTHBEARER
 SSL         for clients with a certificate
@@ -26,7 +26,7 @@ from tests.fakes.kafka.certificates import PASSWORD, Certified, make_authority
 from tests.fakes.kafka.token_endpoint import TokenEndpoint, token_endpoint
 
 ck: Any = admin
-"""The module imports these names, which type checkers do not consider an export."""
+"""The admin module, untyped, because type checkers do not consider its imported names exports."""
 
 USER, SECRET = "worker", 'a "quoted" secret, =100%'
 PACKAGE = "org.apache.kafka.common.security"
@@ -40,7 +40,7 @@ _SCRAM = {
 
 @dataclass(frozen=True)
 class SecuredKafka:
-    """A running broker, its certificate authority, and client settings with Connect's names without a prefix."""
+    """A running broker with its certificate authority. Client settings have Connect's names, without a prefix."""
 
     broker: Broker
     sasl_port: int
@@ -59,7 +59,7 @@ class SecuredKafka:
 
     @property
     def trust(self) -> dict[str, str]:
-        """The path of the clients' trust store, in PKCS12."""
+        """The settings of the clients' trust store (PKCS12)."""
         return {
             "ssl.truststore.location": str(self.directory / "trust.p12"),
             "ssl.truststore.password": PASSWORD,
@@ -124,7 +124,7 @@ class SecuredKafka:
     def allow_worker(self, group: str, *data_topics: str) -> None:
         """Grant `worker` the permissions of a group's workers in docs/security.md; all names are prefixes.
 
-        The names of the internal topics start with the group's.
+        The names of the internal topics must start with the group's name.
         """
         self.allow("GROUP", group, "READ", "DESCRIBE")
         self.allow("TOPIC", group, "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
@@ -148,11 +148,11 @@ def secured_kafka(directory: Path, patch: pytest.MonkeyPatch) -> Iterator[Secure
     client.key_store(directory / "client.p12")
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     keys = directory / "keys.json"
-    keys.write_text(json.dumps({"keys": [_public(key)]}))
+    keys.write_text(json.dumps({"keys": [_to_jwk(key)]}))
     patch.setenv("JAVA_TOOL_OPTIONS", f"{_ALLOWED_URLS}={keys.as_uri()}")  # the broker requires both settings
     sasl_port, ssl_port = free_port(), free_port()
     with token_endpoint() as endpoint:
-        endpoint.respond = lambda _: {"access_token": _token(key), "expires_in": 300}
+        endpoint.respond = lambda _: {"access_token": _sign_token(key), "expires_in": 300}
         port = free_port()
         broker = Broker(directory / "kafka", port, extra=_settings(directory, port, sasl_port, ssl_port))
         broker.start()
@@ -171,7 +171,7 @@ def _settings(directory: Path, port: int, sasl_port: int, ssl_port: int) -> dict
         f"SASL_SSL://{HOST}:{sasl_port}",
         f"SSL://{HOST}:{ssl_port}",
     )
-    at = "listener.name.sasl_ssl"
+    prefix = "listener.name.sasl_ssl"
     users = f'user_{USER}="{_escape(SECRET)}"'.replace("\\", "\\\\")  # escaped for a properties file
     return {
         "listeners": ",".join((*listeners, f"CONTROLLER://{HOST}:{controller_port}")),
@@ -190,15 +190,15 @@ def _settings(directory: Path, port: int, sasl_port: int, ssl_port: int) -> dict
         "ssl.truststore.type": "PKCS12",
         "listener.name.ssl.ssl.client.auth": "required",
         "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
-        f"{at}.scram-sha-256.sasl.jaas.config": f"{_MODULES['SCRAM']} required;",
-        f"{at}.scram-sha-512.sasl.jaas.config": f"{_MODULES['SCRAM']} required;",
-        f"{at}.plain.sasl.jaas.config": f"{_MODULES['PLAIN']} required {users};",
-        f"{at}.oauthbearer.sasl.jaas.config": f"{PACKAGE}.oauthbearer.OAuthBearerLoginModule required;",
-        f"{at}.oauthbearer.sasl.server.callback.handler.class": (
+        f"{prefix}.scram-sha-256.sasl.jaas.config": f"{_MODULES['SCRAM']} required;",
+        f"{prefix}.scram-sha-512.sasl.jaas.config": f"{_MODULES['SCRAM']} required;",
+        f"{prefix}.plain.sasl.jaas.config": f"{_MODULES['PLAIN']} required {users};",
+        f"{prefix}.oauthbearer.sasl.jaas.config": f"{PACKAGE}.oauthbearer.OAuthBearerLoginModule required;",
+        f"{prefix}.oauthbearer.sasl.server.callback.handler.class": (
             f"{PACKAGE}.oauthbearer.OAuthBearerValidatorCallbackHandler"
         ),
-        f"{at}.sasl.oauthbearer.jwks.endpoint.url": (directory / "keys.json").as_uri(),
-        f"{at}.sasl.oauthbearer.expected.audience": "kafka",
+        f"{prefix}.sasl.oauthbearer.jwks.endpoint.url": (directory / "keys.json").as_uri(),
+        f"{prefix}.sasl.oauthbearer.expected.audience": "kafka",
     }
 
 
@@ -222,7 +222,7 @@ def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _token(key: rsa.RSAPrivateKey) -> str:
+def _sign_token(key: rsa.RSAPrivateKey) -> str:
     """Return a signed token for `worker` that is valid for five minutes."""
     now = int(time.time())
     claims = {"sub": USER, "aud": "kafka", "scope": "kafka", "iat": now, "exp": now + 300}
@@ -231,7 +231,7 @@ def _token(key: rsa.RSAPrivateKey) -> str:
     return ".".join([*parts, _base64(signature)])
 
 
-def _public(key: rsa.RSAPrivateKey) -> dict[str, str]:
+def _to_jwk(key: rsa.RSAPrivateKey) -> dict[str, str]:
     numbers = key.public_key().public_numbers()
     size = (numbers.n.bit_length() + 7) // 8
     modulus, exponent = numbers.n.to_bytes(size, "big"), numbers.e.to_bytes(3, "big")

@@ -28,7 +28,7 @@ class TokenEndpoint:
 
 @contextmanager
 def token_endpoint() -> Iterator[TokenEndpoint]:
-    """Serve until the end of the block."""
+    """Run an endpoint until the end of the block."""
     endpoint = TokenEndpoint()
 
     class Handler(BaseHTTPRequestHandler):

@@ -11,20 +11,20 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPa
 
 
 class TopicClient:
-    """Replaces `confluent_kafka.admin.AdminClient`. `topics` contains each topic's settings; all have one partition."""
+    """Replaces `confluent_kafka.admin.AdminClient`. Each topic has one partition; `topics` contains its settings."""
 
     def __init__(self, topics: Mapping[str, Mapping[str, str]]) -> None:
         self.topics = dict(topics)
         self.created: list[SimpleNamespace] = []
 
     def describe_topics(self, topics: TopicCollection, **_: object) -> dict[str, Future[Any]]:
-        """Return one in-sync replica, or an error for an unknown topic."""
+        """Describe each topic with one in-sync replica; fail for unknown topics."""
         partition = SimpleNamespace(replicas=[1], isr=[1])
         description = SimpleNamespace(topic_id="id", partitions=[partition], authorized_operations=[])
         return {name: self._future(name, description) for name in topics.topic_names}
 
     def describe_configs(self, resources: Iterable[Any], **_: object) -> dict[Any, Future[Any]]:
-        """Return the topic's settings."""
+        """Return the settings of each topic."""
         return {
             resource: self._future(
                 resource.name,
@@ -55,7 +55,7 @@ class TopicClient:
         return {partition: self._future(partition.topic, SimpleNamespace(offset=0)) for partition in specs}
 
     def poll(self, timeout: float) -> int:
-        """No-op."""
+        """Do nothing."""
         del timeout
         return 0
 

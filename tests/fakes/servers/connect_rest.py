@@ -42,12 +42,12 @@ class Connector:
     offsets: list[dict[str, Any]] = field(default_factory=list)
     versions: list[dict[str, Any]] = field(default_factory=list)
     lags: list[int | None] | None = None
-    """Lag of each offset, for `expand=lag`; None if the worker does not report lags, like Java's."""
+    """Lag of each offset, for `expand=lag`; None if the worker does not report lags, like a Java worker."""
 
 
 @dataclass
 class FakeConnect:
-    """The worker. `requests` records modifying requests; `problems` are error responses to the next of them."""
+    """The worker. `requests` records modifying requests; `problems` are the error responses to the next of these."""
 
     connectors: dict[str, Connector] = field(default_factory=dict)
     plugins: list[dict[str, str]] = field(
@@ -63,8 +63,8 @@ class FakeConnect:
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     paths: dict[str, Any] = field(default_factory=dict)
-    """Paths of the OpenAPI document; if empty, the worker has none, like Java's."""
-    on_ask: Any = None
+    """Paths of the OpenAPI document; if empty, the worker has no document, like a Java worker."""
+    on_request: Any = None
     """Called with the method and the path segments of each request before its response."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,8 +94,8 @@ class FakeConnect:
     def _handle(
         self, method: str, segments: list[str], query: dict[str, list[str]], body: Any, path: str
     ) -> ResponseContent:
-        if self.on_ask is not None:
-            self.on_ask(method, segments)
+        if self.on_request is not None:
+            self.on_request(method, segments)
         if method != "GET" and segments[-1] != "validate":
             text = "&".join(f"{key}={value[0]}" for key, value in query.items())
             self.requests.append((method, f"{path}?{text}" if text else path, body))
@@ -185,14 +185,16 @@ class FakeConnect:
         raise Problem(404, "HTTP 404 Not Found")
 
     def _restart(self, name: str, query: dict[str, list[str]]) -> ResponseContent:
-        tasks, failed = (query.get(key, ["false"])[0] == "true" for key in ("includeTasks", "onlyFailed"))
-        if not tasks and not failed:
+        includes_tasks, only_failed = (
+            query.get(key, ["false"])[0] == "true" for key in ("includeTasks", "onlyFailed")
+        )
+        if not includes_tasks and not only_failed:
             return 204, None
-        planned = self.status(name)
-        for instance in [planned["connector"], *(planned["tasks"] if tasks else [])]:
-            if not failed or instance["state"] == "FAILED":
+        statuses = self.status(name)
+        for instance in [statuses["connector"], *(statuses["tasks"] if includes_tasks else [])]:
+            if not only_failed or instance["state"] == "FAILED":
                 instance["state"] = "RESTARTING"
-        return 202, planned
+        return 202, statuses
 
     def _offsets(self, method: str, connector: Connector, body: Any, expand: list[str]) -> ResponseContent:
         if method == "GET" and expand == ["lag"] and connector.lags is not None:
@@ -208,7 +210,9 @@ class FakeConnect:
             connector.offsets = []
             return 200, {"message": "The offsets for this connector have been reset successfully"}
         for change in body["offsets"]:
-            connector.offsets = [old for old in connector.offsets if old["partition"] != change["partition"]]
+            connector.offsets = [
+                pair for pair in connector.offsets if pair["partition"] != change["partition"]
+            ]
             connector.offsets += [change] if change["offset"] is not None else []
         return 200, {"message": "The offsets for this connector have been altered successfully"}
 
@@ -241,12 +245,12 @@ class FakeConnect:
                 errors.append(f"Invalid value {value} for configuration {name}: Not a number of type INT")
             elif kind == "PASSWORD" and value == f"bad {HIDE_ME}":
                 errors.append(f"Invalid value {value} for configuration {name}")
-            displayed = (
+            displayed_value = (
                 "[hidden]" if kind == "PASSWORD" and value else value if value is not None else default
             )
             config_value = {
                 "name": name,
-                "value": displayed,
+                "value": displayed_value,
                 "recommended_values": [],
                 "errors": errors,
                 "visible": True,

@@ -37,11 +37,14 @@ class Collector(ThreadingHTTPServer):
 
     def add_spans(self, request: ExportTraceServiceRequest) -> None:
         """Record the spans of a request."""
-        for sender in request.resource_spans:
+        for resource_spans in request.resource_spans:
             self.resources.append(
-                {attribute.key: attribute.value.string_value for attribute in sender.resource.attributes}
+                {
+                    attribute.key: attribute.value.string_value
+                    for attribute in resource_spans.resource.attributes
+                }
             )
-            self.spans += [span for scope in sender.scope_spans for span in scope.spans]
+            self.spans += [span for scope in resource_spans.scope_spans for span in scope.spans]
 
 
 class _Receiver(BaseHTTPRequestHandler):

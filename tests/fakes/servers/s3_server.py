@@ -20,10 +20,10 @@ from scripts.harness.processes import wait_until
 
 LOCK: Final = Path(__file__).parents[2] / "s3-server.lock"
 START_TIMEOUT_S: Final = 120.0
-SIGNED: Final = (
+AUTHORIZATION: Final = (
     "AWS4-HMAC-SHA256 Credential=nobody/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00"
 )
-"""The server only checks that requests are signed."""
+"""A placeholder; the server only checks that requests are signed."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class S3Server:
     url: str
 
     @property
-    def worker(self) -> dict[str, str]:
+    def worker_properties(self) -> dict[str, str]:
         """The worker properties for access to the server, including hadoop-aws and its dependencies."""
         prefix = "spark.hadoop.fs.s3a"
         return {
@@ -48,30 +48,31 @@ class S3Server:
 
     def make_bucket(self, bucket: str) -> None:
         """Create a bucket."""
-        self._ask("PUT", bucket)
+        self._request("PUT", bucket)
 
     def put(self, bucket: str, name: str, content: bytes) -> None:
         """Put an object."""
-        self._ask("PUT", f"{bucket}/{quote(name)}", content)
+        self._request("PUT", f"{bucket}/{quote(name)}", content)
 
     def names(self, bucket: str, prefix: str) -> list[str]:
         """Return the names of at most 1,000 objects with a prefix, without the prefix."""
-        listing = self._ask("GET", f"{bucket}?list-type=2&prefix={quote(prefix)}")
+        listing = self._request("GET", f"{bucket}?list-type=2&prefix={quote(prefix)}")
         keys = ET.fromstring(listing).iterfind(".//{*}Key")  # noqa: S314 - our own server
         return [(key.text or "").removeprefix(prefix) for key in keys]
 
     def objects(self, bucket: str, prefix: str) -> Mapping[str, bytes]:
-        """Return the contents of these objects, which must not be removed meanwhile."""
+        """Return the contents of the objects with a prefix; the objects must not be removed meanwhile."""
         return {
-            name: self._ask("GET", f"{bucket}/{quote(prefix + name)}") for name in self.names(bucket, prefix)
+            name: self._request("GET", f"{bucket}/{quote(prefix + name)}")
+            for name in self.names(bucket, prefix)
         }
 
-    def _ask(self, method: str, path: str, content: bytes = b"") -> bytes:
+    def _request(self, method: str, path: str, content: bytes = b"") -> bytes:
         response = httpx2.request(
             method,
             f"{self.url}/{path}",
             content=content,
-            headers={"Authorization": SIGNED},
+            headers={"Authorization": AUTHORIZATION},
             timeout=START_TIMEOUT_S,
             trust_env=False,
         )

@@ -51,10 +51,10 @@ class SchemaRegistryServer:
     levels: dict[str, str] = field(default_factory=lambda: {"": "BACKWARD"})
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def put(self, subject: str, schema: object, kind: str = "AVRO", **more: object) -> int:
+    def put(self, subject: str, schema: object, kind: str = "AVRO", **fields: object) -> int:
         """Register a schema as another client; return its id."""
         text = schema if isinstance(schema, str) else json.dumps(schema)
-        return int(self.register(subject, {"schema": text, "schemaType": kind, **more})["id"])
+        return int(self.register(subject, {"schema": text, "schemaType": kind, **fields})["id"])
 
     def text(self, schema_id: int) -> Any:
         """Return the text of a registered schema."""
@@ -70,9 +70,12 @@ class SchemaRegistryServer:
         schema = self._parse_schema(body)
         with self.lock:
             versions = self.subjects.setdefault(subject, [])
-            known = next((at for at in versions if at and self.schemas[at - 1] == schema), None)
-            if known is not None:
-                return {"id": known}
+            known_id = next(
+                (schema_id for schema_id in versions if schema_id and self.schemas[schema_id - 1] == schema),
+                None,
+            )
+            if known_id is not None:
+                return {"id": known_id}
             self._check_compatible(subject, versions, schema)
             if schema not in self.schemas:
                 self.schemas.append(schema)
@@ -81,8 +84,8 @@ class SchemaRegistryServer:
 
     def find_schema(self, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
         schema = self._parse_schema(body)
-        for version, at in enumerate(self._versions(subject), 1):
-            if at and self.schemas[at - 1] == schema:
+        for version, schema_id in enumerate(self._versions(subject), 1):
+            if schema_id and self.schemas[schema_id - 1] == schema:
                 return self._describe_version(subject, version)
         raise _ErrorResponse(404, 40403, "Schema not found")
 
@@ -90,34 +93,34 @@ class SchemaRegistryServer:
         return sorted(self.subjects)
 
     def versions(self, subject: str) -> list[int]:
-        return [version for version, at in enumerate(self._versions(subject), 1) if at]
+        return [version for version, schema_id in enumerate(self._versions(subject), 1) if schema_id]
 
     def version(self, subject: str, number: str) -> dict[str, Any]:
-        known = self.versions(subject)
-        version = known[-1] if number in {"latest", "-1"} else int(number)
-        if version not in known:
+        versions = self.versions(subject)
+        version = versions[-1] if number in {"latest", "-1"} else int(number)
+        if version not in versions:
             raise _ErrorResponse(404, 40402, f"Version {number} not found.")
         return self._describe_version(subject, version)
 
     def get_schema(self, schema_id: str) -> dict[str, Any]:
-        at = int(schema_id)
-        if not 0 < at <= len(self.schemas):
-            raise _ErrorResponse(404, 40403, f"Schema {at} not found")
-        return dict(self.schemas[at - 1])
+        number = int(schema_id)
+        if not 0 < number <= len(self.schemas):
+            raise _ErrorResponse(404, 40403, f"Schema {number} not found")
+        return dict(self.schemas[number - 1])
 
     def list_versions(self, schema_id: str) -> list[dict[str, Any]]:
         self.get_schema(schema_id)
         return [
             {"subject": subject, "version": version}
             for subject, ids in self.subjects.items()
-            for version, at in enumerate(ids, 1)
-            if at == int(schema_id)
+            for version, version_id in enumerate(ids, 1)
+            if version_id == int(schema_id)
         ]
 
     def delete(self, subject: str) -> list[int]:
-        deleted = self.versions(subject)
+        deleted_versions = self.versions(subject)
         del self.subjects[subject]
-        return deleted
+        return deleted_versions
 
     def config(self, subject: str) -> dict[str, str]:
         return {"compatibilityLevel": self.levels.get(subject, self.levels[""])}
@@ -147,27 +150,28 @@ class SchemaRegistryServer:
         return schema
 
     def _check_avro(self, text: str, references: list[dict[str, Any]]) -> None:
-        named: dict[str, Any] = {}
+        named_schemas: dict[str, Any] = {}
         try:
             for reference in references:
-                part = self.version(reference["subject"], str(reference["version"]))
-                fastavro.parse_schema(json.loads(part["schema"]), named_schemas=named)
-            fastavro.parse_schema(json.loads(text), named_schemas=named)
+                referenced_version = self.version(reference["subject"], str(reference["version"]))
+                fastavro.parse_schema(json.loads(referenced_version["schema"]), named_schemas=named_schemas)
+            fastavro.parse_schema(json.loads(text), named_schemas=named_schemas)
         except Exception as exc:
             raise _ErrorResponse(422, 42201, f"Invalid schema {text}, details: {exc}") from exc
 
     def _check_compatible(self, subject: str, versions: list[int], schema: Mapping[str, Any]) -> None:
-        versions_before = [at for at in versions if at]
+        versions_before = [schema_id for schema_id in versions if schema_id]
         if (
             self.config(subject)["compatibilityLevel"] == "NONE"
             or not versions_before
             or schema.get("schemaType")
         ):
             return
-        old, new = self.text(versions_before[-1]), json.loads(schema["schema"])
-        known = _fields(old)
+        old_schema, new_schema = self.text(versions_before[-1]), json.loads(schema["schema"])
+        old_fields = _fields(old_schema)
         if any(
-            name not in known and "default" not in definition for name, definition in _fields(new).items()
+            name not in old_fields and "default" not in definition
+            for name, definition in _fields(new_schema).items()
         ):
             message = (
                 f'Schema being registered is incompatible with an earlier schema for subject "{subject}"'
@@ -180,8 +184,8 @@ class SchemaRegistryServer:
         return self.subjects[subject]
 
     def _describe_version(self, subject: str, version: int) -> dict[str, Any]:
-        at = self.subjects[subject][version - 1]
-        return {"subject": subject, "version": version, "id": at, **self.schemas[at - 1]}
+        schema_id = self.subjects[subject][version - 1]
+        return {"subject": subject, "version": version, "id": schema_id, **self.schemas[schema_id - 1]}
 
     def is_authorized(self, authorization: str | None) -> bool:
         if self.token is not None:
@@ -191,11 +195,11 @@ class SchemaRegistryServer:
         return authorization == f"Basic {base64.b64encode(self.user_info.encode()).decode()}"
 
     def respond(self, method: str, path: str, body: Any) -> Any:
-        for verb, pattern, name, with_body in _ROUTES:
+        for verb, pattern, name, receives_body in _ROUTES:
             match = re.fullmatch(pattern, path)
             if verb == method and match is not None:
                 parts = [unquote(part or "") for part in match.groups()]
-                return getattr(self, name)(*parts, *([body] if with_body else []))
+                return getattr(self, name)(*parts, *([body] if receives_body else []))
         raise _ErrorResponse(404, 404, f"HTTP 404 Not Found: {method} {path}")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-INSTALLED = ("pyarrow", "numpy", "regex", "typing_extensions")
+EXECUTOR_PACKAGES = ("pyarrow", "numpy", "regex", "typing_extensions")
 """The packages that executors require besides Spark."""
 
 
 def bare_python(directory: Path) -> Path:
-    """Create an environment with links to packages of the current one; return its Python executable."""
+    """Create an environment that links to packages of the current environment; return its Python executable."""
     library = Path("lib") / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
     (directory / "bin").mkdir(parents=True)
     (directory / library).mkdir(parents=True)
@@ -19,7 +19,7 @@ def bare_python(directory: Path) -> Path:
     python = directory / "bin" / "python"
     python.symlink_to(base)
     site_packages = Path(sys.prefix) / library
-    for name in (f"{package}{part}" for package in INSTALLED for part in ("", ".py", ".libs")):
+    for name in (f"{package}{part}" for package in EXECUTOR_PACKAGES for part in ("", ".py", ".libs")):
         if (site_packages / name).exists():
             (directory / library / name).symlink_to(site_packages / name)
     return python

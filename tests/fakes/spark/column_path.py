@@ -128,19 +128,19 @@ def by_columns(
 ) -> list[dict[str, Any]] | None:
     """Return the rows of the column path; None if the batch must take the record path."""
     columns = SourceColumns(steps, Converters(steps.key, steps.value, ()), ())
-    planned = columns.plan(batch, frozenset(table.column_names))
-    assert planned is not None
-    plan, topic = planned
+    plan_and_topic = columns.plan(batch, frozenset(table.column_names))
+    assert plan_and_topic is not None
+    plan, topic = plan_and_topic
     try:
         rows = kafka_frame(spark.createDataFrame(table).coalesce(1), plan, topic).collect()
     except PySparkException as exc:
         if not needs_record_path(exc):
             raise
         return None
-    return [written_record(row.asDict(recursive=True), topic) for row in rows]
+    return [_to_written_record(row.asDict(recursive=True), topic) for row in rows]
 
 
-def written_record(row: dict[str, Any], topic: str | None) -> dict[str, Any]:
+def _to_written_record(row: dict[str, Any], topic: str | None) -> dict[str, Any]:
     def data(value: Any) -> bytes | None:
         return None if value is None else bytes(value)
 
@@ -156,9 +156,9 @@ def written_record(row: dict[str, Any], topic: str | None) -> dict[str, Any]:
     }
 
 
-def chained(*stages: dict[str, str]) -> dict[str, str]:
-    config = {"transforms": ",".join(f"t{n}" for n in range(len(stages)))}
-    for number, stage in enumerate(stages):
-        config |= {f"transforms.t{number}.{key}": text for key, text in stage.items()}
-        config[f"transforms.t{number}.type"] = f"{CONNECT}transforms.{stage['type']}"
+def chained(*transforms: dict[str, str]) -> dict[str, str]:
+    config = {"transforms": ",".join(f"t{n}" for n in range(len(transforms)))}
+    for number, transform in enumerate(transforms):
+        config |= {f"transforms.t{number}.{key}": text for key, text in transform.items()}
+        config[f"transforms.t{number}.type"] = f"{CONNECT}transforms.{transform['type']}"
     return config

@@ -87,7 +87,7 @@ def verifiable(cluster: ProcessCluster, name: str) -> CountedSink:
 
 
 class Feed:
-    """Continuously sends numbers to a topic, to each of its partitions in turn."""
+    """Continuously sends numbers to the partitions of a topic in turn."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._producer = Producer(
@@ -96,23 +96,23 @@ class Feed:
         self._topic = topic
         self._numbers = count()
         self.sent = 0
-        """The count of sent numbers, which start at 0."""
+        """The number after the last number sent; the first number is 0."""
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
         """Send numbers while the body runs, then wait until all are acknowledged."""
-        ended = threading.Event()
-        thread = threading.Thread(target=self._run, args=(ended,), name="feed")
+        stop_requested = threading.Event()
+        thread = threading.Thread(target=self._run, args=(stop_requested,), name="feed")
         thread.start()
         try:
             yield
         finally:
-            ended.set()
+            stop_requested.set()
             thread.join()
         assert self._producer.flush(30) == 0
 
-    def _run(self, ended: threading.Event) -> None:
-        while not ended.wait(WRITE_INTERVAL_S):
+    def _run(self, stop_requested: threading.Event) -> None:
+        while not stop_requested.wait(WRITE_INTERVAL_S):
             for n in (next(self._numbers) for _ in range(NUMBERS_PER_WRITE)):
                 self._producer.produce(self._topic, b'{"n":%d}' % n, partition=n % PARTITIONS)
                 self.sent = n + 1

@@ -31,7 +31,7 @@ class Span(InputPartition):
 
 
 class NumbersReader(DataSourceStreamReader):
-    """Reads numbers up to the content of the file `limit`; records the committed offset next to it."""
+    """Reads numbers up to the number in the file `limit`; records the committed offset next to this file."""
 
     def __init__(self, limit: str) -> None:
         self._limit = limit
@@ -71,8 +71,8 @@ class Numbers(DataSource):
         return NumbersReader(self.options["limit"])
 
 
-class FewReader(SimpleDataSourceStreamReader):
-    """Reads two numbers at a time, up to six."""
+class SixNumbersReader(SimpleDataSourceStreamReader):
+    """Reads six numbers, two at a time."""
 
     @override
     def initialOffset(self) -> dict[str, int]:
@@ -84,8 +84,8 @@ class FewReader(SimpleDataSourceStreamReader):
         return iter([(number,) for number in range(start["next"], end)]), {"next": end}
 
 
-class Few(DataSource):
-    """The source of `FewReader`."""
+class SixNumbers(DataSource):
+    """The source of `SixNumbersReader`."""
 
     @override
     def schema(self) -> str:
@@ -93,7 +93,7 @@ class Few(DataSource):
 
     @override
     def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:
-        return FewReader()
+        return SixNumbersReader()
 
 
 @dataclass

@@ -16,8 +16,8 @@ from kraal.testing import ProcessCluster
 from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 
 WRITE_INTERVAL_S = 0.5
-LINES = 10
-"""The number of lines per write to each pipe; more frequent writes would overload a small machine with batches."""
+LINES_PER_WRITE = 10
+"""The number of lines per write to each pipe. More frequent writes would overload a small machine with batches."""
 _POLL_INTERVAL_S = 0.02
 
 Owners = Mapping[tuple[str, str], str]
@@ -28,7 +28,7 @@ class Flow:
     """Pipes on one cluster. A thread writes lines between `start` and `stop`."""
 
     def __init__(self, cluster: ProcessCluster, bootstrap: str, directory: Path, count: int) -> None:
-        """Create the pipes, and wait until they are running; there are no lines yet."""
+        """Create the pipes without writing lines, and wait until they are running."""
         self.cluster = cluster
         self._bootstrap = bootstrap
         self.pipes = [Pipe(cluster.alive[n % len(cluster.alive)], directory) for n in range(count)]
@@ -38,8 +38,8 @@ class Flow:
             pipe.create()
         self.wait_until_running()
         self.pauses: dict[str, float] = {}
-        """The longest time without new output of each pipe, in seconds."""
-        self._ended = threading.Event()
+        """The longest time without new output in seconds, by topic of the pipe."""
+        self._stop_requested = threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
@@ -49,20 +49,20 @@ class Flow:
 
     def start(self) -> None:
         """Start writing lines, and wait until each pipe has output."""
-        self._ended.clear()
+        self._stop_requested.clear()
         self._thread = threading.Thread(target=self._run, name="flow")
         self._thread.start()
-        before = {pipe.topic: pipe.sink_size() for pipe in self.pipes}
+        initial_sizes = {pipe.topic: pipe.sink_size() for pipe in self.pipes}
         self.cluster.wait_until(
             "each pipe had output",
-            lambda: all(pipe.sink_size() > before[pipe.topic] for pipe in self.pipes),
+            lambda: all(pipe.sink_size() > initial_sizes[pipe.topic] for pipe in self.pipes),
         )
         self.pauses = {pipe.topic: 0.0 for pipe in self.pipes}
 
     def stop(self) -> None:
         """Stop writing lines."""
         thread, self._thread = self._thread, None
-        self._ended.set()
+        self._stop_requested.set()
         if thread is not None:
             thread.join()
 
@@ -92,7 +92,7 @@ class Flow:
                 and max(work.values()) - min(work.values()) <= 2
             )
 
-        self.cluster.wait_until("work was balanced", is_balanced)
+        self.cluster.wait_until("the instances were balanced", is_balanced)
 
     def wait_until_through(self) -> None:
         """Wait until each pipe has written its last line."""
@@ -102,10 +102,10 @@ class Flow:
 
     def wait_until_new_output(self) -> None:
         """Wait until each pipe has written a line that was added after this call."""
-        wanted = {pipe.topic: pipe.written for pipe in self.pipes}
+        first_new_lines = {pipe.topic: pipe.written for pipe in self.pipes}
 
         def has_new_output() -> bool:
-            return all(self._last(pipe) >= wanted[pipe.topic] for pipe in self.pipes)
+            return all(self._read_last_number(pipe) >= first_new_lines[pipe.topic] for pipe in self.pipes)
 
         try:
             self.cluster.wait_until("each pipe had new output", has_new_output)
@@ -140,7 +140,7 @@ class Flow:
         sizes = {pipe.topic: pipe.sink_size() for pipe in self.pipes}
         last_growth_s = {pipe.topic: time.monotonic() for pipe in self.pipes}
         next_s = time.monotonic()
-        while not self._ended.wait(_POLL_INTERVAL_S):
+        while not self._stop_requested.wait(_POLL_INTERVAL_S):
             now = time.monotonic()
             for pipe in self.pipes:
                 topic, size = pipe.topic, pipe.sink_size()
@@ -151,7 +151,7 @@ class Flow:
             if now >= next_s:
                 next_s = now + WRITE_INTERVAL_S
                 for pipe in self.pipes:
-                    pipe.write(LINES)
+                    pipe.write(LINES_PER_WRITE)
 
     def _describe_progress(self, pipe: Pipe) -> str:
         """Describe the progress of a pipe's source and sink."""
@@ -164,10 +164,10 @@ class Flow:
             consumer.close()
         return (
             f"{pipe.topic}: {pipe.written} lines were written, its topic has {bounds}, its sink has committed "
-            f"{committed[0].offset}, and its last line is {self._last(pipe)}"
+            f"{committed[0].offset}, and its last line is {self._read_last_number(pipe)}"
         )
 
-    def _last(self, pipe: Pipe) -> int:
+    def _read_last_number(self, pipe: Pipe) -> int:
         with pipe.sink_file.open("rb") as file:
             file.seek(max(0, pipe.sink_size() - 10_000))
             lines = [line for line in file.read().split(b"\n")[1:] if len(line) > 10]
@@ -175,7 +175,7 @@ class Flow:
 
 
 class StatusTopic:
-    """The records that are written to the status topic of a cluster from now on."""
+    """The records that are written to a cluster's status topic after the creation of this object."""
 
     def __init__(self, bootstrap: str, cluster: ProcessCluster) -> None:
         self._consumer = Consumer(
@@ -232,6 +232,6 @@ class StatusTopic:
         return ends
 
 
-def rounded(pauses: Mapping[str, float]) -> list[float]:
-    """Return rounded pauses in seconds, the longest first."""
+def round_pauses(pauses: Mapping[str, float]) -> list[float]:
+    """Return round_pauses pauses in seconds, the longest first."""
     return sorted((round(pause, 1) for pause in pauses.values()), reverse=True)

@@ -1,4 +1,4 @@
-"""A batch that is cancelled between two reads of its state, as by the thread that watches the lease."""
+"""A batch that is cancelled between two reads of its state, as the thread that watches the lease may cancel it."""
 
 from __future__ import annotations
 

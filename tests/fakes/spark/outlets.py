@@ -29,7 +29,7 @@ class Outlets:
         self._sink, self._rows = directory / "out.txt", directory / "rows"
         self._spool.mkdir(parents=True)
         self._file.touch()
-        self.written = self._through = 0
+        self.written = self._drained_size = 0
         lines, rows = f"{name}-lines", f"{name}-rows"
         self._topics = (lines, rows, f"west.{lines}", f"west.{rows}")
         for topic in self._topics:
@@ -58,14 +58,14 @@ class Outlets:
                 "topics": rows,
                 **text,
             },
-            f"{name}-mirror": self._mirror(lines),
-            f"{name}-mirror-now": self._mirror(rows, trigger="realtime"),
+            f"{name}-mirror": self._mirror_config(lines),
+            f"{name}-mirror-now": self._mirror_config(rows, trigger="realtime"),
         }
         for connector, config in self.configs.items():
             worker.create(connector, dict(config))
 
     def write(self, count: int) -> None:
-        """Add a number of lines: append them to the file, and write them to a new file."""
+        """Append `count` lines to the file, and write the same lines to a new file."""
         numbers = range(self.written, self.written + count)
         text = "".join(f"{number:010d}{PADDING}\n" for number in numbers)
         with self._file.open("a", encoding="ascii") as file:
@@ -76,11 +76,11 @@ class Outlets:
         self.written += count
 
     def wait_until_flowing(self, timeout_s: float) -> None:
-        """Wait until the file sink has more output than at the last complete state."""
-        before = self._through
+        """Wait until the file sink has written more than at the last `wait_until_through`."""
+        drained_size = self._drained_size
         self.worker.wait_until(
             f"{self.name}: there was new output",
-            lambda: self._sink.exists() and self._sink.stat().st_size > before,
+            lambda: self._sink.exists() and self._sink.stat().st_size > drained_size,
             timeout_s=timeout_s,
         )
 
@@ -90,34 +90,34 @@ class Outlets:
             self.worker.wait_for_states(connector, ["RUNNING", "RUNNING"], timeout_s)
 
     def wait_until_through(self, timeout_s: float) -> None:
-        """Wait until the last line is in each outlet; outlets are ordered, so all other lines are there as well."""
-        last = f"{self.written - 1:010d}{PADDING}".encode()
+        """Wait until each outlet contains the last line. It then has all lines, because outlets are ordered."""
+        last_line = f"{self.written - 1:010d}{PADDING}".encode()
         checks: dict[str, Callable[[], bool]] = {
-            str(self._sink): lambda: last in _end_of(self._sink),
-            str(self._rows): lambda: last in _end_of(_newest(self._rows)),
+            str(self._sink): lambda: last_line in _read_end(self._sink),
+            str(self._rows): lambda: last_line in _read_end(_find_newest(self._rows)),
         }
         for topic in self._topics:
-            checks[topic] = lambda topic=topic: last in _newest_records(self._bootstrap, topic)  # type: ignore[misc]
+            checks[topic] = lambda topic=topic: last_line in _newest_records(self._bootstrap, topic)  # type: ignore[misc]
         for outlet, has_last_line in checks.items():
             self.worker.wait_until(
                 f"the last of {self.written} lines was in {outlet}", has_last_line, timeout_s=timeout_s
             )
-        self._through = self._sink.stat().st_size
+        self._drained_size = self._sink.stat().st_size
 
     def repeats(self) -> dict[str, int]:
         """Check that each outlet has all lines and nothing else; return the number of duplicate lines by outlet."""
-        wanted = {f"{number:010d}{PADDING}".encode() for number in range(self.written)}
+        expected_lines = {f"{number:010d}{PADDING}".encode() for number in range(self.written)}
         repeats: dict[str, int] = {}
         for outlet, lines in self._read_outlets():
             counts = Counter(lines)
-            missing = wanted - counts.keys()
+            missing = expected_lines - counts.keys()
             assert not missing, (
                 f"{outlet}: {len(missing)} lines are missing, the first one is {min(missing)!r}"
             )
-            assert counts.keys() == wanted, (
-                f"{outlet}: unexpected lines: {sorted(counts.keys() - wanted)[:3]}"
+            assert counts.keys() == expected_lines, (
+                f"{outlet}: unexpected lines: {sorted(counts.keys() - expected_lines)[:3]}"
             )
-            repeats[outlet] = counts.total() - len(wanted)
+            repeats[outlet] = counts.total() - len(expected_lines)
         return repeats
 
     def _read_outlets(self) -> Iterator[tuple[str, list[bytes]]]:
@@ -136,7 +136,7 @@ class Outlets:
                 [r.value or b"" for r in read_topic(self._bootstrap, topic, timeout_s=READ_TIMEOUT_S)],
             )
 
-    def _mirror(self, topic: str, **more: str) -> dict[str, str]:
+    def _mirror_config(self, topic: str, **settings: str) -> dict[str, str]:
         return {
             "connector.class": _MIRROR,
             "source.cluster.alias": "west",
@@ -146,15 +146,15 @@ class Outlets:
             "topics": topic,
             "replication.factor": "1",
             **{f"{part}.converter": _BYTES for part in ("key", "value", "header")},
-            **more,
+            **settings,
         }
 
 
-def _newest(folder: Path) -> Path:
+def _find_newest(folder: Path) -> Path:
     return max((path for path in folder.glob("*+*") if path.is_file()), default=folder / "none")
 
 
-def _end_of(path: Path) -> bytes:
+def _read_end(path: Path) -> bytes:
     if not path.exists():
         return b""
     with path.open("rb") as file:

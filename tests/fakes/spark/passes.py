@@ -55,16 +55,16 @@ P = TypeVar("P", SourcePass, SinkPass)
 
 
 def _pickle_and_load(pass_: P) -> P:
-    """Return the pass after pickling."""
+    """Return a copy of the pass that was pickled and unpickled."""
     loaded: P = pickle.loads(pickle.dumps(pass_))  # noqa: S301 - trusted bytes
     return loaded
 
 
-def kafka_row(value: bytes | None, offset: int, **more: Any) -> dict[str, Any]:
+def kafka_row(value: bytes | None, offset: int, **columns: Any) -> dict[str, Any]:
     """Return a record in the format of Spark's Kafka reader."""
     return {
         "topic": "t", "partition": 0, "offset": offset, "timestamp": 1000, "timestampType": 0,
-        "headers": None, "key": None, "value": value, **more,
+        "headers": None, "key": None, "value": value, **columns,
     }  # fmt: skip
 
 

@@ -87,16 +87,18 @@ class Pipe:
         """Return all states of both connectors."""
         return [*self.worker.states(self.source), *self.worker.states(self.sink)]
 
-    def wait_until_begun(self) -> None:
+    def wait_until_first_output(self) -> None:
         """Wait until the first lines are in the sink file."""
         self.worker.wait_until("the pipe had output", lambda: self.sink_size() > 0)
 
     def wait_until_through(self, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until the sink file is large enough for all lines of the source file, and contains the last line."""
-        last = f"{self.written - 1:010d}{self.padding}\n".encode()
+        last_line = f"{self.written - 1:010d}{self.padding}\n".encode()
 
         def is_through() -> bool:
-            return self.sink_size() >= self.source_file.stat().st_size and last in self._end_of_sink(200_000)
+            return self.sink_size() >= self.source_file.stat().st_size and last_line in self._end_of_sink(
+                200_000
+            )
 
         self.worker.wait_until(f"the sink file had {self.written} lines", is_through, timeout_s=timeout_s)
 
@@ -117,13 +119,15 @@ class Pipe:
     def assert_at_least_once(self) -> int:
         """Check that the sink file contains all lines and nothing else; return the number of duplicate lines."""
         counts = Counter(self.sink_lines())
-        source = self._source_lines()
-        missing = [line for line in source if line not in counts]
+        source_lines = self._source_lines()
+        missing = [line for line in source_lines if line not in counts]
         assert not missing, (
-            f"{len(missing)} of {len(source)} lines are missing, the first one is {missing[0]!r}"
+            f"{len(missing)} of {len(source_lines)} lines are missing, the first one is {missing[0]!r}"
         )
-        assert len(counts) == len(source), f"damaged lines: {sorted(counts.keys() - set(source))[:3]}"
-        return counts.total() - len(source)
+        assert len(counts) == len(source_lines), (
+            f"damaged lines: {sorted(counts.keys() - set(source_lines))[:3]}"
+        )
+        return counts.total() - len(source_lines)
 
     def _source_lines(self) -> Sequence[bytes]:
         return self.source_file.read_bytes().splitlines()

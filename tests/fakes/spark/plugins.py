@@ -92,7 +92,7 @@ class ListSourceTask(SourceTask):
 
 
 class ListSinkTask(SinkTask):
-    """Collects records, except for values that start with `refuse`, which it reports."""
+    """Collects records; reports records whose values start with `refuse`."""
 
     name: str
     number: int
@@ -211,13 +211,13 @@ class Text(Converter):
 
 
 class RecordHeaders(SimpleHeaderConverter):
-    """Does not declare that it reads any header, so that records take the record path."""
+    """A header converter that does not set `reads_any_header`, so that records take the record path."""
 
     reads_any_header: ClassVar[bool] = False
 
 
 class FakePlugins:
-    """A registry of these plugins."""
+    """A registry of the plugins in this module."""
 
     def connector_class(self, name: str) -> type[Connector]:
         """Return a fake connector or a connector that Kraal ships."""
@@ -242,7 +242,7 @@ class FakePlugins:
 
 
 def read_batch(read: Callable[[Any], Any], position: int, topic: str | None) -> SourceBatch:
-    """Return a source batch whose function `read` Spark calls."""
+    """Return a source batch that Spark reads with `read`."""
     return SourceBatch(
         offsets={SourcePartition.of({"list": "a"}): {"position": position}}, read=read, topic=topic
     )

@@ -1,4 +1,4 @@
-"""A real engine and a real broker on which tests run tasks."""
+"""A real engine and a real broker on which tests run tasks, and observers of runs."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ TIMEOUT_S = 300.0
 
 
 @dataclass
-class Opening:
-    """A run and its events."""
+class RunObserver:
+    """A run of a task, and the queue of its events."""
 
     events: queue.SimpleQueue[RunEvent] = field(default_factory=queue.SimpleQueue)
     seen: list[RunEvent] = field(default_factory=list)
@@ -50,8 +50,8 @@ class Opening:
 
 
 @dataclass
-class Stage:
-    """An engine and a broker."""
+class TaskHarness:
+    """An engine and a broker, with methods that run tasks and access topics."""
 
     engine: SparkEngine
     address: str
@@ -67,9 +67,9 @@ class Stage:
         number: int = 0,
         assigned: Callable[[int], None] = lambda _: None,
         backlog: Callable[[int], None] = lambda _: None,
-    ) -> Opening:
+    ) -> RunObserver:
         """Open a run of the task with this number."""
-        opening = Opening()
+        observer = RunObserver()
         spec = TaskSpec(
             task=TaskId(ConnectorName(name), number),
             task_config=dict(config or {}),
@@ -78,8 +78,8 @@ class Stage:
             assigned=assigned,
             backlog=lambda records, **_: backlog(records),
         )
-        opening.run = self.engine.open(spec, offsets or {}, opening.events.put)
-        return opening
+        observer.run = self.engine.open(spec, offsets or {}, observer.events.put)
+        return observer
 
     def topic(self, partitions: int = 1, settings: Mapping[str, str] | None = None) -> str:
         """Create a topic."""
@@ -92,8 +92,8 @@ class Stage:
         admin = AdminClient(
             {"bootstrap.servers": self.address}
         )  # kept, because deleting the client would cancel the request
-        new = cimpl.NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(settings or {})})
-        admin.create_topics([new])[name].result(20)
+        new_topic = cimpl.NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(settings or {})})
+        admin.create_topics([new_topic])[name].result(20)
 
     def produce(self, topic: str, values: list[str], partition: int = 0) -> None:
         """Write values to a partition."""
@@ -112,14 +112,14 @@ class Stage:
         return [message.value().decode() for message in self.messages(topic, count, timeout_s)]
 
     def distinct_values(self, topic: str, count: int, timeout_s: float = 20.0) -> set[str]:
-        """Read partition 0 until there are `count` distinct values, because a retried batch repeats records."""
-        deadline, length = time.monotonic() + timeout_s, count
+        """Read partition 0 until there are `count` distinct values, because a retried batch writes duplicates."""
+        deadline, message_count = time.monotonic() + timeout_s, count
         while True:
-            messages = self.messages(topic, length, 1.0)
+            messages = self.messages(topic, message_count, 1.0)
             values = {message.value().decode() for message in messages}
             if len(values) >= count or time.monotonic() > deadline:
                 return values
-            length = max(count, len(messages) + 1)
+            message_count = max(count, len(messages) + 1)
 
     def messages(self, topic: str, count: int, timeout_s: float = 20.0, partitions: int = 1) -> list[Any]:
         """Read `count` messages of the first partitions, and any further messages within 0.3 s."""

@@ -14,5 +14,5 @@ def struct(name: str | None, **fields: Schema) -> Schema:
 
 
 def optional(schema: Schema) -> Schema:
-    """Return the schema as an optional one."""
+    """Return an optional copy of the schema."""
     return replace(schema, optional=True)

@@ -14,7 +14,7 @@ from kraal.plugins.model.schema import Field, Schema, Type
 from kraal.plugins.values.java_values import double_text, float32, float_text
 from kraal.plugins.values.map_keys import as_key
 
-_SCALARS: dict[str, Callable[[Any], Any]] = {
+_SCALAR_PARSERS: dict[str, Callable[[Any], Any]] = {
     "byte": int,
     "short": int,
     "int": int,
@@ -33,7 +33,7 @@ def parse_schema(node: Any) -> Schema | None:
     """Parse a schema."""
     if node is None:
         return None
-    parsed = Schema(
+    schema_without_default = Schema(
         type=Type[node["type"]],
         optional="optional" in node,
         name=node.get("name"),
@@ -49,8 +49,9 @@ def parse_schema(node: Any) -> Schema | None:
         value=parse_schema(node.get("value")),
     )
     if "default" not in node:
-        return parsed
-    return replace(parsed, default=parse_value(parsed, node["default"]))
+        return schema_without_default
+    default = parse_value(schema_without_default, node["default"])
+    return replace(schema_without_default, default=default)
 
 
 def parse_value(schema: Schema | None, node: Any) -> Any:
@@ -75,11 +76,11 @@ def parse_value(schema: Schema | None, node: Any) -> Any:
                 {field_name: parse_value(fields[field_name], item) for field_name, item in inner.items()},
             )
         case _:
-            return _SCALARS[name](inner)
+            return _SCALAR_PARSERS[name](inner)
 
 
 def format_value(value: Any) -> Any:
-    """Return a value in the notation; integers are longs."""
+    """Return a value in the notation. All integers become longs."""
     match value:
         case None:
             return None

@@ -13,7 +13,7 @@ from kraal.plugins.model.schema import Schema
 PLAIN = JsonSchemaOptions()
 
 
-def text_of(schema: Schema, options: JsonSchemaOptions = PLAIN) -> str:
+def to_json_schema(schema: Schema, options: JsonSchemaOptions = PLAIN) -> str:
     """Return the JSON Schema of a Connect schema."""
     return JsonSchemaFormat(options).describe(schema).schema.text
 

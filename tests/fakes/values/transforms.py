@@ -42,9 +42,9 @@ class Moody(Transformation):
             case ["head", *_]:
                 return replace(record, headers=(*record.headers, Header("h", STRING, "new")))
             case ["busy", times, path]:
-                seen = Path(path).read_text() if Path(path).exists() else ""
-                Path(path).write_text(seen + ".")
-                if len(seen) < int(times):
+                attempts = Path(path).read_text() if Path(path).exists() else ""
+                Path(path).write_text(attempts + ".")
+                if len(attempts) < int(times):
                     raise RetriableError("busy")
             case _:
                 pass

@@ -1,6 +1,6 @@
 """Kraal's REST API on a real socket, with a worker in virtual time; responses can be scripted.
 
-Scripts replace responses that a worker in memory does not return, such as responses during rebalances or by Java.
+Scripts provide responses that an in-memory worker does not return, such as those of Java workers or during rebalances.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class _Pumped(Address):
+class _HerderAddress(Address):
     """The herder of a worker in virtual time; each question runs the worker until it replies."""
 
     def __init__(self, worker: EmbeddedWorker, lock: threading.RLock) -> None:
@@ -54,7 +54,7 @@ class _Pumped(Address):
 
 
 @dataclass(frozen=True)
-class Said:
+class ScriptedResponse:
     """A scripted response. A string body is sent unchanged, any other body as JSON."""
 
     status: int = 200
@@ -63,7 +63,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ReceivedRequest:
     """A received request."""
 
     method: str
@@ -82,8 +82,8 @@ class Connect:
         """Must be held while using `worker` concurrently with the server."""
         self.kafka = MemoryKafka()
         """Contains the dead letters."""
-        self.seen: list[Seen] = []
-        self._scripts: dict[tuple[str, str], list[Said]] = {}
+        self.seen: list[ReceivedRequest] = []
+        self._scripts: dict[tuple[str, str], list[ScriptedResponse]] = {}
         self._app: ASGIApp | None = None
 
     def serve(self, url: str) -> ASGIApp:
@@ -92,7 +92,7 @@ class Connect:
         config = parse_standalone(DEFAULTS)
         registry: Registry = fake_registry()
         self._app = create_apps(
-            _Pumped(self.worker, self.lock),
+            _HerderAddress(self.worker, self.lock),
             self.worker.assembly.published,
             registry,
             lambda plugin, raw: validate_for_rest(registry, config, plugin, raw),
@@ -103,17 +103,21 @@ class Connect:
         ).main
         return self
 
-    def script(self, method: str, target: str, *answers: Said) -> None:
+    def script(self, method: str, target: str, *responses: ScriptedResponse) -> None:
         """Script the responses to a request; the last response is repeated. `target`: path and query as sent."""
-        self._scripts[method, target] = list(answers)
+        self._scripts[method, target] = list(responses)
 
     def refuse(self, method: str, target: str, status: int, message: str, **headers: str) -> None:
         """Script an error response in Connect's format."""
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.script(method, target, Said(status, {"error_code": status, "message": message}, sent))
+        response_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.script(
+            method,
+            target,
+            ScriptedResponse(status, {"error_code": status, "message": message}, response_headers),
+        )
 
     def requests(self, *methods: str) -> list[str]:
-        """Return the received requests as `METHOD target`, optionally of some methods only."""
+        """Return the received requests with these methods (by default, all requests) as `METHOD target`."""
         return [
             f"{request.method} {request.target}"
             for request in self.seen
@@ -151,18 +155,18 @@ class Connect:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body, more = b"", True
-        while more:
+        body, has_more = b"", True
+        while has_more:
             message = await receive()
             body += message.get("body", b"")
-            more = message.get("more_body", False)
+            has_more = message.get("more_body", False)
         query = scope["query_string"].decode()
         target = scope["raw_path"].decode() + (f"?{query}" if query else "")
         headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
-        self.seen.append(Seen(scope["method"], target, headers, body))
-        answers = self._scripts.get((scope["method"], target))
-        if answers:
-            await _send_response(answers.pop(0) if len(answers) > 1 else answers[0], send)
+        self.seen.append(ReceivedRequest(scope["method"], target, headers, body))
+        responses = self._scripts.get((scope["method"], target))
+        if responses:
+            await _send_response(responses.pop(0) if len(responses) > 1 else responses[0], send)
             return
 
         async def replay() -> Any:
@@ -171,7 +175,7 @@ class Connect:
         await self._app(scope, replay, send)
 
 
-async def _send_response(response: Said, send: Send) -> None:
+async def _send_response(response: ScriptedResponse, send: Send) -> None:
     is_text = isinstance(response.body, str)
     content = (
         b""

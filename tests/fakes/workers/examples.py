@@ -1,4 +1,4 @@
-"""The connector configs in `examples/`, so that tests run the configs that users copy."""
+"""Reads the connector configs in `examples/`, so that tests run the configs that users copy."""
 
 from __future__ import annotations
 

@@ -41,10 +41,10 @@ def follow(directory: Path) -> Path:
     for name, text in (("kraal", _KRAAL), ("python", _PYTHON)):
         (bin_directory / name).write_text(text.format(python=sys.executable), encoding="utf-8")
         (bin_directory / name).chmod(0o755)
-    search = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    search_path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {
         "PATH": os.pathsep.join([str(bin_directory), os.environ["PATH"]]),
-        "PYTHONPATH": os.pathsep.join(search),
+        "PYTHONPATH": os.pathsep.join(search_path),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PIP_NO_INDEX": "1",
     }

@@ -49,17 +49,17 @@ class JavaWorker(WorkerProcess):
         properties: Mapping[str, str] | None = None,
         version: str | None = None,
     ) -> None:
-        """Configure the worker, by default with the run's version. The jars are downloaded at its start."""
+        """Configure the worker, by default with the Connect version of the test run. `launch` downloads the jars."""
         super().__init__(directory, bootstrap, properties=properties, group=group)
         self._version = version or worker_version()
         self._plugin_path = self.properties.get("plugin.path", "")
-        self._listens = ""
+        self._listener_url = ""
 
     @override
     def launch(self) -> None:
         """Start the process, with REST on a free port."""
-        self._listens = f"http://127.0.0.1:{free_port()}"
-        self.properties |= {"listeners": self._listens, "plugin.discovery": "service_load"}
+        self._listener_url = f"http://127.0.0.1:{free_port()}"
+        self.properties |= {"listeners": self._listener_url, "plugin.discovery": "service_load"}
         if self._plugin_path:
             plugins = prepare_plugins(self._plugin_path, self._version, self.directory / "plugins")
             self.properties["plugin.path"] = plugins
@@ -79,7 +79,7 @@ class JavaWorker(WorkerProcess):
 
     @override
     def _url(self) -> str | None:
-        return self._listens or None
+        return self._listener_url or None
 
     @override
     def _is_responding(self) -> bool:
@@ -94,7 +94,7 @@ class MixedCluster(ProcessCluster):
     def add_java(
         self, properties: Mapping[str, str] | None = None, *, version: str | None = None
     ) -> JavaWorker:
-        """Add a Java worker, by default with the run's version, without starting it."""
+        """Add a Java worker, by default with the Connect version of the test run, without starting it."""
         worker = JavaWorker(
             self._directory / f"worker-{len(self.workers)}-java",
             self.bootstrap,

@@ -42,20 +42,20 @@ def scraped(text: str) -> Scraped:
     """Parse a scrape. Raises AssertionError if a server would reject it."""
     result = Scraped()
     assert text.endswith("\n"), "the last line must end with a newline"
-    current = ""
+    family = ""
     for line in text[:-1].split("\n"):
         if line.startswith("# HELP "):
-            current, _, help_text = line[7:].partition(" ")
-            assert current not in result.helps, f"family {current} is not contiguous"
-            result.helps[current] = help_text
+            family, _, help_text = line[7:].partition(" ")
+            assert family not in result.helps, f"family {family} is not contiguous"
+            result.helps[family] = help_text
         elif line.startswith("# TYPE "):
             name, _, kind = line[7:].partition(" ")
-            assert name == current
+            assert name == family
             assert kind in {"counter", "gauge"}
             result.types[name] = kind
         else:
             name, labels, value = _series(line)
-            assert name == current, f"{name} within the family {current}"
+            assert name == family, f"{name} within the family {family}"
             assert name in result.types
             assert (name, labels) not in result.values, f"duplicate series: {line}"
             result.values[name, labels] = value
@@ -65,31 +65,31 @@ def scraped(text: str) -> Scraped:
 def _series(line: str) -> tuple[str, Labels, float]:
     match = _NAME.match(line)
     assert match, line
-    rest = line[match.end() :]
+    remaining_text = line[match.end() :]
     labels: Labels = frozenset()
-    if rest.startswith("{"):
-        pairs = list(_labels(rest))
+    if remaining_text.startswith("{"):
+        pairs = list(_labels(remaining_text))
         labels = frozenset(pairs)
         assert len(dict(pairs)) == len(pairs), f"duplicate label: {line}"
-        rest = rest[_end(rest) :]
-    assert rest.startswith(" "), line
-    assert _VALUE.fullmatch(rest[1:]), line
-    return match[0], labels, float(rest[1:])
+        remaining_text = remaining_text[_end(remaining_text) :]
+    assert remaining_text.startswith(" "), line
+    assert _VALUE.fullmatch(remaining_text[1:]), line
+    return match[0], labels, float(remaining_text[1:])
 
 
 def _labels(text: str) -> Iterator[tuple[str, str]]:
-    at = 1
-    while text[at] != "}":
-        match = _LABEL.match(text, at)
+    position = 1
+    while text[position] != "}":
+        match = _LABEL.match(text, position)
         assert match, text
         yield match[1], re.sub(r'\\[\\"n]', lambda escape: _ESCAPES[escape[0]], match[2])
-        at = match.end()
+        position = match.end()
 
 
 def _end(text: str) -> int:
-    at = 1
-    while text[at] != "}":
-        match = _LABEL.match(text, at)
+    position = 1
+    while text[position] != "}":
+        match = _LABEL.match(text, position)
         assert match, text
-        at = match.end()
-    return at + 1
+        position = match.end()
+    return position + 1

@@ -56,12 +56,12 @@ def rest_worker(
     config_log: MemoryLog | None = None,
     limits: Limits | None = None,
 ) -> Iterator[RestWorker]:
-    """Run a worker. Supply the records of its tasks with `outside.supply` before they start.
+    """Run a worker. Supply the tasks' records with `outside.supply` before the tasks start.
 
     Args:
         registry: the plugins; None for the fake plugins.
         group_offsets: the offsets of sinks; None for the offsets that the fake engine has committed.
-        distributed: whether it responds like the only worker of a cluster.
+        distributed: whether the worker responds like the only worker of a cluster.
         config_log: the initial content of the config topic; None for an empty topic.
         limits: the limits of the REST API; None for the defaults.
     """
@@ -75,7 +75,7 @@ def rest_worker(
     loggers = create_separate_loggers(clock.wall_ms)
     config, registry = parse_standalone(DEFAULTS), registry or fake_registry()
     plugins = WorkerPlugins(registry, config)
-    died: list[str] = []
+    dead_actors: list[str] = []
     assembly = assemble(
         Parts(
             system=system,
@@ -90,7 +90,7 @@ def rest_worker(
             leader_url=url,
             loggers=loggers,
         ),
-        lambda name, _: died.append(name),
+        lambda name, _: dead_actors.append(name),
     )
     settings = Settings(advertised_url=url, distributed=distributed, limits=limits or Limits())
     app = _app(assembly, plugins, registry, settings, system, loggers)
@@ -102,7 +102,7 @@ def rest_worker(
         server.stop()
         system.close(5)
         clock.close()
-    assert died == []
+    assert dead_actors == []
 
 
 def _app(

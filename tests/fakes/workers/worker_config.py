@@ -9,7 +9,7 @@ from typing import Final
 from kraal.config.clients.overrides import OverridePolicy
 from kraal.config.worker.distributed import DistributedConfig, parse_distributed
 
-STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
+STRING_CONVERTER: Final = "org.apache.kafka.connect.storage.StringConverter"
 GROUP: Final[Mapping[str, str]] = {
     "group.id": "cluster",
     "config.storage.topic": "configs",
@@ -19,16 +19,16 @@ GROUP: Final[Mapping[str, str]] = {
 MINIMAL_CONFIG: Final[Mapping[str, str]] = {
     "bootstrap.servers": "a:1, b:2",
     **GROUP,
-    "key.converter": STRING,
-    "value.converter": STRING,
+    "key.converter": STRING_CONVERTER,
+    "value.converter": STRING_CONVERTER,
     "listeners": "http://127.0.0.1:8083",
 }
 
 
-def distributed(**more: str) -> DistributedConfig:
+def distributed(**settings: str) -> DistributedConfig:
     """Parse the minimal config with additional settings; `_` in their names represents a dot."""
     return parse_distributed(
-        {**MINIMAL_CONFIG, **{key.replace("_", "."): value for key, value in more.items()}}
+        {**MINIMAL_CONFIG, **{key.replace("_", "."): value for key, value in settings.items()}}
     )
 
 
@@ -36,8 +36,8 @@ def distributed(**more: str) -> DistributedConfig:
 class Defaults:
     """Worker settings for validation (`WorkerDefaults`)."""
 
-    key_converter: str = STRING
-    value_converter: str = STRING
+    key_converter: str = STRING_CONVERTER
+    value_converter: str = STRING_CONVERTER
     header_converter: str = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
     override_policy: OverridePolicy = OverridePolicy.ALL
     topic_creation: bool = True

@@ -1,4 +1,4 @@
-"""Fixtures: a cluster of three workers for tests that keep all workers running, and clusters for single tests."""
+"""Fixtures: a shared cluster of three workers, and clusters for single tests."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     try:
         running_cluster.start(3)
         yield running_cluster
-        codes = [worker.end() for worker in running_cluster.workers]
+        exit_codes = [worker.end() for worker in running_cluster.workers]
     finally:
         running_cluster.close()
-    assert codes == [0, 0, 0], "\n".join(worker.log_text() for worker in running_cluster.workers)
+    assert exit_codes == [0, 0, 0], "\n".join(worker.log_text() for worker in running_cluster.workers)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def make_cluster(kafka: Broker, tmp_path: Path) -> Iterator[Callable[..., Proces
 
 @pytest.fixture
 def pipe(cluster: ProcessCluster, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
-    """Run a pipe without lines on the shared cluster. The pipe sends its requests to the second worker."""
+    """Run a pipe with an empty source file on the shared cluster. Its REST requests go to the second worker."""
     new_pipe = Pipe(cluster.workers[1], tmp_path)
     new_pipe.source_file.touch()
     create_topic(kafka.bootstrap, new_pipe.topic)

@@ -1,4 +1,4 @@
-"""Tests for sources with exactly-once support on worker processes: each committed line is read once."""
+"""Tests for source connectors with exactly-once support: each line of a file is committed exactly once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.fakes.spark.pipe import PADDING, RUNNING, Pipe, create_topic
 
 pytestmark = pytest.mark.ci
 
-ENABLED = {"exactly.once.source.support": "enabled"}
-LINES = 600_000
+EXACTLY_ONCE = {"exactly.once.source.support": "enabled"}
+LINE_COUNT = 600_000
 TRANSACTION_RECORDS = 20_000
-"""Number of additional records, committed or not, after which a transaction is open."""
+"""Number of further records (committed or not) to wait for before a kill, so that a transaction is open."""
 
 MakeCluster = Callable[..., ProcessCluster]
 
@@ -32,8 +32,8 @@ MakeCluster = Callable[..., ProcessCluster]
 def pipe_and_cluster(
     make_cluster: MakeCluster, kafka: Broker, tmp_path: Path
 ) -> Iterator[tuple[Pipe, ProcessCluster]]:
-    """Start a worker with exactly-once support, and prepare a pipe whose file has not been read."""
-    cluster = make_cluster(ENABLED)
+    """Start a worker with exactly-once support, and define a pipe without creating its connectors."""
+    cluster = make_cluster(EXACTLY_ONCE)
     cluster.start(1)
     pipe = Pipe(cluster.workers[0], tmp_path)
     create_topic(kafka.bootstrap, pipe.topic)
@@ -86,7 +86,7 @@ def test_killed_worker_neither_repeats_nor_loses_records(
 ) -> None:
     pipe, cluster = pipe_and_cluster
     [worker] = cluster.workers
-    pipe.write(LINES)
+    pipe.write(LINE_COUNT)
     worker.create(pipe.source, pipe.source_config | {"producer.override.compression.type": "none"})
     for _ in range(kills):
         count = end_offset(kafka.bootstrap, pipe.topic) + TRANSACTION_RECORDS
@@ -94,16 +94,16 @@ def test_killed_worker_neither_repeats_nor_loses_records(
         worker.kill()
         cluster.start_dead()
     worker.wait_for_states(pipe.source, RUNNING)
-    offset = pipe.source_file.stat().st_size
+    file_size = pipe.source_file.stat().st_size
 
     def is_stored() -> bool:
         offsets = worker.get(f"/connectors/{pipe.source}/offsets").body["offsets"]
-        return bool(offsets) and offsets[0]["offset"] == {"position": offset}
+        return bool(offsets) and offsets[0]["offset"] == {"position": file_size}
 
     worker.wait_until("the offset at the end of the file was stored", is_stored, timeout_s=240)
-    lines = [f"{number:010d}{PADDING}".encode() for number in range(LINES)]
+    lines = [f"{number:010d}{PADDING}".encode() for number in range(LINE_COUNT)]
     assert list(committed_values(kafka.bootstrap, pipe.topic)) == lines
-    assert end_offset(kafka.bootstrap, pipe.topic) > LINES, "records disappeared after kills"
+    assert end_offset(kafka.bootstrap, pipe.topic) > LINE_COUNT, "records disappeared after kills"
 
 
 def test_interval_transaction_is_committed_by_pause_and_stop(
@@ -112,12 +112,12 @@ def test_interval_transaction_is_committed_by_pause_and_stop(
     pipe, cluster = pipe_and_cluster
     [worker] = cluster.workers
     pipe.write(10)
-    interval = {
+    interval_config = {
         "transaction.boundary": "interval",
         "transaction.boundary.interval.ms": "600000",
         "producer.override.transaction.timeout.ms": "600000",
     }
-    worker.create(pipe.source, {**pipe.source_config, **interval})
+    worker.create(pipe.source, {**pipe.source_config, **interval_config})
     worker.wait_until("records arrived", lambda: end_offset(kafka.bootstrap, pipe.topic) == 10)
     assert list(committed_values(kafka.bootstrap, pipe.topic)) == []
     worker.ask("PUT", f"/connectors/{pipe.source}/pause")
@@ -165,7 +165,7 @@ def open_transaction(cluster: ProcessCluster, task: TaskId, seqno: int) -> Produ
 def test_creation_with_initial_offsets_fences_tasks_of_a_deleted_connector(
     make_cluster: MakeCluster, kafka: Broker
 ) -> None:
-    cluster = make_cluster(ENABLED)
+    cluster = make_cluster(EXACTLY_ONCE)
     cluster.start(1)
     [worker] = cluster.workers
     name = ConnectorName(f"numbers-{uuid.uuid4().hex[:8]}")
@@ -183,6 +183,6 @@ def test_creation_with_initial_offsets_fences_tasks_of_a_deleted_connector(
         with pytest.raises(KafkaException) as caught:
             producer.commit_transaction(30)
         assert caught.value.args[0].code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED)
-    stored = worker.get(f"/connectors/{name}/offsets").body["offsets"]
-    assert sorted(stored, key=str) == offsets
+    stored_offsets = worker.get(f"/connectors/{name}/offsets").body["offsets"]
+    assert sorted(stored_offsets, key=str) == offsets
     assert worker.end() == 0

@@ -1,6 +1,6 @@
-"""Tests that the work of a worker frozen longer than its session timeout moves without duplicate writers.
+"""Tests that the work of a worker that is frozen beyond its session timeout moves without duplicate writers.
 
-The tests use a separate broker, because the last test stops it.
+The tests use a separate broker, because the last test restarts it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import pytest
 from kraal.broker.broker import Broker, free_port
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.spark.flow import Flow, rounded
+from tests.fakes.spark.flow import Flow, round_pauses
 
 pytestmark = pytest.mark.ci
 
 log = logging.getLogger(__name__)
 
-SESSION_S = 6.0
-"""`session.timeout.ms` of `kraal.testing.process_cluster.QUICK`."""
+SESSION_TIMEOUT_S = 6.0
+"""`session.timeout.ms` in `kraal.testing.process_cluster.QUICK`, in seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def two_workers(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 def flow(two_workers: ProcessCluster, broker: Broker, tmp_path: Path) -> Iterator[Flow]:
-    """Run three pipes with work on both workers."""
+    """Run three pipes whose connectors and tasks are distributed over both workers."""
     running_flow = Flow(two_workers, broker.bootstrap, tmp_path, 3)
     running_flow.wait_until_balanced(2)
     yield running_flow
@@ -59,7 +59,7 @@ def flow(two_workers: ProcessCluster, broker: Broker, tmp_path: Path) -> Iterato
 
 
 def find_processes(worker: WorkerProcess, target: str) -> Sequence[psutil.Process]:
-    """Return the processes of a worker to freeze."""
+    """Return the Python process of a worker, its JVM, or both."""
     jvm = worker.jvm()
     assert jvm is not None
     python = psutil.Process(worker.pid)
@@ -71,63 +71,63 @@ def find_processes(worker: WorkerProcess, target: str) -> Sequence[psutil.Proces
 def test_thawed_worker_rejoins_without_committing_reassigned_work(
     flow: Flow, two_workers: ProcessCluster, target: str
 ) -> None:
-    frozen, other = two_workers.workers
-    frozen_id = frozen.url.partition("//")[2]
-    other_id = other.url.partition("//")[2]
+    frozen_worker, other_worker = two_workers.workers
+    frozen_id = frozen_worker.url.partition("//")[2]
+    other_id = other_worker.url.partition("//")[2]
     with flow.flowing():
-        stopped = find_processes(frozen, target)
-        for process in stopped:
+        frozen_processes = find_processes(frozen_worker, target)
+        for process in frozen_processes:
             process.send_signal(signal.SIGSTOP)
         try:
             two_workers.wait_until(
-                "all work had moved",
+                "all work was reassigned",
                 lambda: all(
-                    set(two_workers.owners(name, other).values()) == {other_id}
-                    and other.states(name) == ["RUNNING"] * 2
+                    set(two_workers.owners(name, other_worker).values()) == {other_id}
+                    and other_worker.states(name) == ["RUNNING"] * 2
                     for name in flow.names
                 ),
             )
             flow.wait_until_new_output()
-            log_size = len(frozen.log_text())
+            log_size = len(frozen_worker.log_text())
         finally:
-            for process in stopped:
+            for process in frozen_processes:
                 process.send_signal(signal.SIGCONT)
-        frozen.wait_until(
+        frozen_worker.wait_until(
             "the worker was in the group again",
-            lambda: "Joined group at generation" in frozen.log_text()[log_size:],
+            lambda: "Joined group at generation" in frozen_worker.log_text()[log_size:],
         )
         flow.wait_until_balanced(2)
         flow.wait_until_running()
         flow.wait_until_new_output()
     assert set(flow.owners().values()) == {frozen_id, other_id}
-    assert {name: two_workers.owners(name, frozen) for name in flow.names} == {
-        name: two_workers.owners(name, other) for name in flow.names
+    assert {name: two_workers.owners(name, frozen_worker) for name in flow.names} == {
+        name: two_workers.owners(name, other_worker) for name in flow.names
     }
     repeats = flow.repeats()
-    log.info("%s frozen: %s duplicate ranges, pauses of %s s", target, repeats, rounded(flow.pauses))
+    log.info("%s frozen: %s duplicate ranges, pauses of %s s", target, repeats, round_pauses(flow.pauses))
     assert max(repeats.values()) <= 2, "one batch of the source and one of the sink may be duplicated"
 
 
 def test_worker_with_a_frozen_jvm_keeps_its_work_and_continues(
     flow: Flow, two_workers: ProcessCluster
 ) -> None:
-    frozen = two_workers.workers[0]
+    frozen_worker = two_workers.workers[0]
     with flow.flowing():
-        before = flow.owners()
-        [jvm] = find_processes(frozen, "jvm")
+        owners_before = flow.owners()
+        [jvm] = find_processes(frozen_worker, "jvm")
         jvm.send_signal(signal.SIGSTOP)
         try:
-            deadline = time.monotonic() + SESSION_S + 2
+            deadline = time.monotonic() + SESSION_TIMEOUT_S + 2
             while time.monotonic() < deadline:
-                began = time.monotonic()
-                assert frozen.get("/connectors").status == 200
-                assert time.monotonic() - began < 5, "REST does not wait for Spark"
+                start_s = time.monotonic()
+                assert frozen_worker.get("/connectors").status == 200
+                assert time.monotonic() - start_s < 5, "REST must not wait for Spark"
                 time.sleep(0.2)
         finally:
             jvm.send_signal(signal.SIGCONT)
         flow.wait_until_new_output()
         flow.wait_until_running()
-        assert flow.owners() == before
+        assert flow.owners() == owners_before
     assert max(flow.repeats().values()) == 0
 
 
@@ -140,7 +140,7 @@ def test_workers_keep_their_work_after_a_broker_outage(
         flow.wait_until_balanced(2)
         flow.wait_until_running()
         flow.wait_until_new_output()
-        leaders = {worker.get("/").status for worker in two_workers.workers}
-    assert leaders == {200}
-    log.info("broker stopped: %s duplicate ranges, pauses of %s s", flow.repeats(), rounded(flow.pauses))
+        statuses = {worker.get("/").status for worker in two_workers.workers}
+    assert statuses == {200}
+    log.info("broker stopped: %s duplicate ranges, pauses of %s s", flow.repeats(), round_pauses(flow.pauses))
     assert max(flow.repeats().values()) <= 2

@@ -14,16 +14,16 @@ import pytest
 from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.spark.flow import Flow, rounded
+from tests.fakes.spark.flow import Flow, round_pauses
 
 pytestmark = pytest.mark.ci
 
 log = logging.getLogger(__name__)
 
 SHUTDOWN_TIMEOUT_S = 5.0 + 15.0
-"""Shutdown timeout of docs/operations.md: `task.shutdown.graceful.timeout.ms` plus 15 s."""
+"""Maximum shutdown time that docs/operations.md states: `task.shutdown.graceful.timeout.ms` plus 15 s."""
 MAX_GENERATIONS = 4
-"""Maximum number of generations: two rebalances of two rounds each, for revocation and assignment."""
+"""Maximum number of generations after a join: two rebalances with two rounds each (revocation and assignment)."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def is_healthy(worker: WorkerProcess) -> bool:
     return worker.get("/health").status == 200
 
 
-@pytest.mark.slow  # starting a fourth Spark next to three takes 90 s on two cores
+@pytest.mark.slow  # starting a fourth Spark session beside three others takes 90 s on two cores
 def test_joining_worker_receives_its_share_and_leaving_worker_returns_it(
     flow: Flow, restartable_cluster: ProcessCluster
 ) -> None:
@@ -63,18 +63,18 @@ def test_joining_worker_receives_its_share_and_leaving_worker_returns_it(
         generations = set(re.findall(r"Joined group at generation (\d+)", first_worker.log_text()[log_size:]))
         assert 1 <= len(generations) <= MAX_GENERATIONS, generations
         flow.wait_until_new_output()
-        joining_s = max(flow.pauses.values())
-        began = time.monotonic()
+        join_pause_s = max(flow.pauses.values())
+        start_s = time.monotonic()
         assert newcomer.end() == 0
-        took_s = time.monotonic() - began
-        assert took_s < SHUTDOWN_TIMEOUT_S
+        shutdown_s = time.monotonic() - start_s
+        assert shutdown_s < SHUTDOWN_TIMEOUT_S
         restartable_cluster.workers.remove(newcomer)
         newcomer.close()
         flow.wait_until_balanced(3)
         flow.wait_until_running()
         flow.wait_until_new_output()
-    log.info("fourth worker: pause of %.1f s, stopped in %.1f s", joining_s, took_s)
-    log.info("pauses of %s s", rounded(flow.pauses))
+    log.info("fourth worker: pause of %.1f s, stopped in %.1f s", join_pause_s, shutdown_s)
+    log.info("pauses of %s s", round_pauses(flow.pauses))
     assert all(pipe.is_through_exactly() for pipe in flow.pipes), flow.repeats()
 
 
@@ -83,10 +83,10 @@ def test_rolling_restart_neither_loses_nor_duplicates_records(
 ) -> None:
     with flow.flowing():
         for turn, worker in enumerate(restartable_cluster.workers):
-            began = time.monotonic()
+            start_s = time.monotonic()
             assert worker.end() == 0
-            took_s = time.monotonic() - began
-            assert took_s < SHUTDOWN_TIMEOUT_S
+            shutdown_s = time.monotonic() - start_s
+            assert shutdown_s < SHUTDOWN_TIMEOUT_S
             flow.wait_until_balanced(2)
             other_worker = restartable_cluster.alive[0]
             log_size = len(other_worker.log_text())
@@ -98,7 +98,12 @@ def test_rolling_restart_neither_loses_nor_duplicates_records(
                 re.findall(r"Joined group at generation (\d+)", other_worker.log_text()[log_size:])
             )
             assert 1 <= len(generations) <= MAX_GENERATIONS, generations
-            log.info("step %d: stopped in %.1f s; pauses of %s s so far", turn, took_s, rounded(flow.pauses))
+            log.info(
+                "step %d: stopped in %.1f s; pauses of %s s so far",
+                turn,
+                shutdown_s,
+                round_pauses(flow.pauses),
+            )
         flow.wait_until_new_output()
-    log.info("rolling restart: pauses of %s s", rounded(flow.pauses))
+    log.info("rolling restart: pauses of %s s", round_pauses(flow.pauses))
     assert all(pipe.is_through_exactly() for pipe in flow.pipes), flow.repeats()

@@ -38,7 +38,7 @@ class MixedGroup:
         return (self.leader, self.follower)
 
     def is_follower(self, worker_id: str) -> bool:
-        """Return whether a worker id is that of the follower."""
+        """Return whether `worker_id` is the id of the follower."""
         return self.cluster.worker(worker_id) is self.follower
 
 
@@ -53,15 +53,15 @@ def group(
         starts.reverse()
     try:
         yield MixedGroup(cluster, *(start() for start in starts))
-        codes = {type(worker): worker.end() for worker in cluster.workers}
+        exit_codes = {type(worker): worker.end() for worker in cluster.workers}
     finally:
         cluster.close()
-    assert codes == {JavaWorker: 143, WorkerProcess: 0}
+    assert exit_codes == {JavaWorker: 143, WorkerProcess: 0}
 
 
 @pytest.fixture
 def pipes(group: MixedGroup, kafka: Broker, tmp_path: Path) -> Iterator[Sequence[Pipe]]:
-    """Run two pipes, each created through a different worker, with work on both workers."""
+    """Run two pipes, each of which is created through a different worker."""
     running_pipes = [Pipe(worker, tmp_path) for worker in group.workers]
     for pipe in running_pipes:
         pipe.source_file.touch()
@@ -87,8 +87,8 @@ def write_and_wait(pipes: Sequence[Pipe], count: int = 10) -> None:
 
 def wait_until_responses_are_equal(group: MixedGroup, path: str) -> None:
     def are_equal() -> bool:
-        one, other = (comparable(worker.get(path)) for worker in group.workers)
-        return one == other
+        leader_response, follower_response = (comparable(worker.get(path)) for worker in group.workers)
+        return leader_response == follower_response
 
     group.cluster.wait_until(f"{path} was equal on both workers", are_equal)
 
@@ -110,7 +110,7 @@ def has_topic(worker: WorkerProcess, name: str, topic: str) -> bool:
     return topics == [topic]
 
 
-def test_task_configs_reach_the_leader_signed(group: MixedGroup, pipes: Sequence[Pipe]) -> None:
+def test_follower_signs_task_configs_for_the_leader(group: MixedGroup, pipes: Sequence[Pipe]) -> None:
     owners = {name: group.cluster.owners(name)["connector"] for name in connector_names(pipes)}
     follower_names = [name for name, owner in owners.items() if group.is_follower(owner)]
     assert follower_names, (
@@ -121,8 +121,8 @@ def test_task_configs_reach_the_leader_signed(group: MixedGroup, pipes: Sequence
     assert (response.status, response.body["message"]) == (400, "Internal request missing required signature")
     # after a config change, the owner generates new task configs and sends them
     for name in follower_names:
-        changed = {**group.leader.get(f"/connectors/{name}/config").body, "client.note": "changed"}
-        assert group.follower.ask("PUT", f"/connectors/{name}/config", changed).status == 200
+        new_config = {**group.leader.get(f"/connectors/{name}/config").body, "client.note": "changed"}
+        assert group.follower.ask("PUT", f"/connectors/{name}/config", new_config).status == 200
 
         group.cluster.wait_until(
             "both workers had the new task configs", partial(has_new_task_configs, group, name)
@@ -261,6 +261,6 @@ def test_group_uses_the_sessioned_protocol(group: MixedGroup) -> None:
     for worker in group.workers:
         versions = re.findall(r"protocol version (\d)", worker.log_text())
         assert versions[-1] == "2"
-        versions_alone = ["3"] if worker is group.leader and not isinstance(worker, JavaWorker) else []
-        assert versions[: len(versions_alone)] == versions_alone
-        assert set(versions[len(versions_alone) :]) == {"2"}
+        versions_before_join = ["3"] if worker is group.leader and not isinstance(worker, JavaWorker) else []
+        assert versions[: len(versions_before_join)] == versions_before_join
+        assert set(versions[len(versions_before_join) :]) == {"2"}

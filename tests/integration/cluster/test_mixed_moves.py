@@ -1,4 +1,4 @@
-"""Tests for the reassignment of work between Java and Kraal workers of one group, with counted records."""
+"""Tests that work moves between Java and Kraal workers of one group without losing records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.fakes.workers.java_worker import JavaWorker, MixedCluster
 
 pytestmark = pytest.mark.ci
 
-MIRROR = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
+HEARTBEAT_CONNECTOR = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def make_group(kafka: Broker, tmp_path: Path) -> Iterator[Callable[[], MixedClus
         group.close()
 
 
-class Lines:
-    """Two pipes through a group, with counted lines. Each of two workers has a task of each kind."""
+class PipePair:
+    """Two pipes through a group, with methods that write lines and count duplicates."""
 
     def __init__(self, cluster: MixedCluster, kafka: Broker, directory: Path) -> None:
         """Create the pipes on the first running worker, and wait until they run."""
@@ -54,7 +54,7 @@ class Lines:
         return [name for pipe in self.pipes for name in (pipe.source, pipe.sink)]
 
     def wait_until_running(self) -> None:
-        """Wait until all running workers show all instances as RUNNING on running workers."""
+        """Wait until every live worker reports all instances as RUNNING, none of them on a dead worker."""
         alive = {worker.url.partition("//")[2] for worker in self.cluster.alive}
 
         def are_on_running_workers() -> bool:
@@ -111,32 +111,32 @@ def test_records_flow_when_java_and_kraal_leaders_die(
     cluster = make_group()
     java = cluster.start_java()
     kraal = cluster.start_kraal()
-    lines = Lines(cluster, kafka, tmp_path)
-    lines.wait_until_shared()
+    pipe_pair = PipePair(cluster, kafka, tmp_path)
+    pipe_pair.wait_until_shared()
     assert is_leader(java)
-    assert lines.write() == 0
+    assert pipe_pair.write() == 0
 
     java.kill()
-    lines.wait_until_running()
+    pipe_pair.wait_until_running()
     assert is_leader(kraal)
-    repeated = lines.write()  # uncommitted records of Java are repeated
+    duplicates = pipe_pair.write()  # Java's uncommitted records are delivered again
 
     java = cluster.start_java()
-    lines.wait_until_shared()
+    pipe_pair.wait_until_shared()
     assert is_leader(kraal)
-    assert lines.write() == repeated, "graceful reassignment must not duplicate lines"
+    assert pipe_pair.write() == duplicates, "graceful reassignment must not duplicate lines"
 
     kraal.kill()
-    lines.wait_until_running()
+    pipe_pair.wait_until_running()
     assert is_leader(java)
-    repeated = lines.write()
+    duplicates = pipe_pair.write()
 
     kraal = cluster.start_kraal()
-    lines.wait_until_shared()
-    assert lines.write() == repeated, "graceful reassignment must not duplicate lines"
+    pipe_pair.wait_until_shared()
+    assert pipe_pair.write() == duplicates, "graceful reassignment must not duplicate lines"
     assert java.end() == 143
-    lines.wait_until_running()
-    assert lines.write() == repeated, "the graceful stop of a worker must not duplicate lines"
+    pipe_pair.wait_until_running()
+    assert pipe_pair.write() == duplicates, "the graceful shutdown of a worker must not duplicate lines"
     assert kraal.end() == 0
 
 
@@ -146,15 +146,15 @@ def test_java_workers_are_replaced_by_kraal_workers(
     cluster = make_group()
     java_workers = [cluster.add_java() for _ in range(2)]
     cluster.start_all(java_workers)
-    lines = Lines(cluster, kafka, tmp_path)
-    lines.wait_until_shared()
-    with lines.flowing():
+    pipe_pair = PipePair(cluster, kafka, tmp_path)
+    pipe_pair.wait_until_shared()
+    with pipe_pair.flowing():
         for java in java_workers:
             cluster.start_kraal()
-            lines.wait_until_shared()
+            pipe_pair.wait_until_shared()
             assert java.end() == 143
-            lines.wait_until_running()
-    assert lines.write() == 0
+            pipe_pair.wait_until_running()
+    assert pipe_pair.write() == 0
     assert not any(isinstance(worker, JavaWorker) for worker in cluster.alive)
     assert [worker.end() for worker in cluster.alive] == [0, 0]
 
@@ -167,24 +167,24 @@ def test_group_uses_the_older_protocol_of_a_java_member(
     cluster = make_group()
     java = cluster.start_java({"connect.protocol": protocol})
     kraal = cluster.start_kraal()
-    lines = Lines(cluster, kafka, tmp_path)
-    lines.wait_until_shared()
-    assert lines.write() == 0
+    pipe_pair = PipePair(cluster, kafka, tmp_path)
+    pipe_pair.wait_until_shared()
+    assert pipe_pair.write() == 0
     assert {*re.findall(r"protocol version (\d)", kraal.log_text())} == {version}
     assert java.end() == 143
-    lines.wait_until_running()
-    assert lines.write() == 0
+    pipe_pair.wait_until_running()
+    assert pipe_pair.write() == 0
     assert re.findall(r"protocol version (\d)", kraal.log_text())[-1] == "3"
 
     java.start()  # Kraal is now the leader and no longer signs its requests
-    lines.wait_until_shared()
+    pipe_pair.wait_until_shared()
     assert is_leader(kraal)
-    assert lines.write() == 0
+    assert pipe_pair.write() == 0
     assert re.findall(r"protocol version (\d)", kraal.log_text())[-1] == version
-    for name in lines.names:
+    for name in pipe_pair.names:
         assert java.ask("POST", f"/connectors/{name}/restart?includeTasks=true").status == 202
-    lines.wait_until_running()
-    assert lines.write() == 0
+    pipe_pair.wait_until_running()
+    assert pipe_pair.write() == 0
 
 
 def test_worker_without_a_connector_class_does_not_join(
@@ -193,15 +193,15 @@ def test_worker_without_a_connector_class_does_not_join(
     cluster = make_group()
     create_topic(kafka.bootstrap, f"{cluster.group}-config", {"cleanup.policy": "compact"})
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    value = f'{{"properties":{{"connector.class":"{MIRROR}","name":"beats"}}}}'
+    value = f'{{"properties":{{"connector.class":"{HEARTBEAT_CONNECTOR}","name":"beats"}}}}'
     producer.produce(f"{cluster.group}-config", value, "connector-beats")
     assert producer.flush(30) == 0
     worker = cluster.add()
     worker.launch()
     assert worker.wait() == 2
-    assert f"beats ({MIRROR})" in worker.log_text()
+    assert f"beats ({HEARTBEAT_CONNECTOR})" in worker.log_text()
     assert "mixed.group.missing.plugins=fail-task" in worker.log_text()
-    joined = cluster.start_kraal({"mixed.group.missing.plugins": "fail-task"})
-    joined.wait_for_states("beats", ["FAILED"])
-    assert MIRROR in joined.traces("beats")[0]
-    assert joined.end() == 0
+    tolerant_worker = cluster.start_kraal({"mixed.group.missing.plugins": "fail-task"})
+    tolerant_worker.wait_for_states("beats", ["FAILED"])
+    assert HEARTBEAT_CONNECTOR in tolerant_worker.traces("beats")[0]
+    assert tolerant_worker.end() == 0

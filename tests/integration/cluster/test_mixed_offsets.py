@@ -1,6 +1,6 @@
 """Tests for offset requests with a Java or a Kraal leader: equal responses and visible changes on both workers.
 
-One of the two groups has a Java leader, so all expected texts are compared with those of Java.
+One of the two groups has a Java leader, so every expected message is also compared with Java's.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def workers(
         starts.reverse()
     try:
         yield [start() for start in starts]
-        codes = {type(worker): worker.end() for worker in cluster.workers}
+        exit_codes = {type(worker): worker.end() for worker in cluster.workers}
     finally:
         cluster.close()
-    assert codes == {JavaWorker: 143, WorkerProcess: 0}
+    assert exit_codes == {JavaWorker: 143, WorkerProcess: 0}
 
 
 @pytest.fixture
@@ -55,11 +55,11 @@ def pipe(workers: list[WorkerProcess], kafka: Broker, tmp_path: Path) -> Iterato
     new_pipe.delete()
 
 
-def source_at(pipe: Pipe, position: object) -> list[Any]:
+def source_offsets(pipe: Pipe, position: object) -> list[Any]:
     return [{"partition": {"filename": str(pipe.source_file)}, "offset": {"position": position}}]
 
 
-def sink_at(pipe: Pipe, position: object) -> list[Any]:
+def sink_offsets(pipe: Pipe, position: object) -> list[Any]:
     partition = {"kafka_topic": pipe.topic, "kafka_partition": 0}
     return [{"partition": partition, "offset": {"kafka_offset": position}}]
 
@@ -68,41 +68,43 @@ def has_response(worker: WorkerProcess, path: str, expected: Answer) -> bool:
     return worker.get(path) == expected
 
 
-def alter_offsets(worker: WorkerProcess, name: str, pairs: object) -> tuple[int, str]:
-    response = worker.ask("PATCH", f"/connectors/{name}/offsets", {"offsets": pairs})
+def alter_offsets(worker: WorkerProcess, name: str, offsets: object) -> tuple[int, str]:
+    response = worker.ask("PATCH", f"/connectors/{name}/offsets", {"offsets": offsets})
     return response.status, response.body["message"]
 
 
 def test_offset_requests_work_on_any_worker_with_any_leader(workers: list[WorkerProcess], pipe: Pipe) -> None:
     leader, follower = workers
-    at = {pipe.source: source_at, pipe.sink: sink_at}
-    ends = {pipe.source: 10 * LINE_BYTES, pipe.sink: 10}
-    for name, pairs in at.items():
+    offset_functions = {pipe.source: source_offsets, pipe.sink: sink_offsets}
+    end_positions = {pipe.source: 10 * LINE_BYTES, pipe.sink: 10}
+    for name, make_offsets in offset_functions.items():
         path = f"/connectors/{name}/offsets"
-        expected = Answer(200, {"offsets": pairs(pipe, ends[name])})
+        expected = Answer(200, {"offsets": make_offsets(pipe, end_positions[name])})
         for worker in workers:
             worker.wait_until(
                 "the worker returned the offsets", partial(has_response, worker, path, expected)
             )
-        not_stopped = (
+        not_stopped_message = (
             "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the "
             f"specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
         )
-        assert alter_offsets(follower, name, pairs(pipe, 1)) == (400, not_stopped)
+        assert alter_offsets(follower, name, make_offsets(pipe, 1)) == (400, not_stopped_message)
         assert follower.ask("PUT", f"/connectors/{name}/stop").status == 204
         follower.wait_for_states(name, ["STOPPED"])
         for worker in workers:
-            assert worker.ask("PATCH", path, {"offsets": pairs(pipe, 3)}) == ALTERED
-            assert [each.get(path) for each in workers] == [Answer(200, {"offsets": pairs(pipe, 3)})] * 2
+            assert worker.ask("PATCH", path, {"offsets": make_offsets(pipe, 3)}) == ALTERED
+            assert [w.get(path) for w in workers] == [Answer(200, {"offsets": make_offsets(pipe, 3)})] * 2
         for worker in workers:
             assert worker.ask("DELETE", path) == RESET
-            assert [each.get(path) for each in workers] == [Answer(200, {"offsets": []})] * 2
-    assert leader.ask("PATCH", f"/connectors/{pipe.sink}/offsets", {"offsets": sink_at(pipe, 7)}) == ALTERED
-    for name in at:
+            assert [w.get(path) for w in workers] == [Answer(200, {"offsets": []})] * 2
+    assert (
+        leader.ask("PATCH", f"/connectors/{pipe.sink}/offsets", {"offsets": sink_offsets(pipe, 7)}) == ALTERED
+    )
+    for name in offset_functions:
         assert leader.ask("PUT", f"/connectors/{name}/resume").status == 202
     numbers = [*range(10), 7, 8, 9, *range(10)]
     pipe.worker.wait_until(
-        "lines were repeated from the altered offsets",
+        "lines were delivered again from the altered offsets",
         lambda: [int(line[:10]) for line in pipe.sink_lines()] == numbers,
     )
 
@@ -115,7 +117,7 @@ def test_initial_offsets_are_accepted_unless_java_leads(workers: list[WorkerProc
         "name": name,
         "config": {**pipe.source_config, "name": name},
         "initial_state": "STOPPED",
-        "initial_offsets": source_at(pipe, 3),
+        "initial_offsets": source_offsets(pipe, 3),
     }
     for worker in (java, kraal) if java is workers[0] else (java,):
         response = worker.ask("POST", "/connectors", body)
@@ -126,7 +128,7 @@ def test_initial_offsets_are_accepted_unless_java_leads(workers: list[WorkerProc
     response = kraal.ask("POST", "/connectors", body)
     assert (response.status, response.body["offsets_status"]) == (201, ALTERED.body["message"])
     for worker in workers:
-        path, expected = f"/connectors/{name}/offsets", Answer(200, {"offsets": source_at(pipe, 3)})
+        path, expected = f"/connectors/{name}/offsets", Answer(200, {"offsets": source_offsets(pipe, 3)})
         worker.wait_until("the worker returned the offsets", partial(has_response, worker, path, expected))
     assert kraal.ask("DELETE", f"/connectors/{name}").status == 204
 
@@ -136,7 +138,7 @@ def test_error_messages_match_java_with_any_leader(workers: list[WorkerProcess],
     missing_offsets = (400, "Partitions / offsets need to be provided for an alter offsets request")
     assert alter_offsets(follower, pipe.source, []) == missing_offsets
     assert alter_offsets(follower, pipe.source, None) == missing_offsets
-    assert alter_offsets(follower, "nobody", source_at(pipe, 1)) == (404, "Connector nobody not found")
+    assert alter_offsets(follower, "nobody", source_offsets(pipe, 1)) == (404, "Connector nobody not found")
     for method in ("GET", "DELETE"):
         response = follower.ask(method, "/connectors/nobody/offsets")
         assert (response.status, response.body["message"]) == (404, "Connector nobody not found")
@@ -158,52 +160,64 @@ def test_error_messages_match_java_with_any_leader(workers: list[WorkerProcess],
     )
 
 
-FILE: dict[str, Any] = {"filename": "f"}
-T0: dict[str, Any] = {"kafka_topic": "t", "kafka_partition": 0}
-NO_LONG = "The value for the 'position' key in the offset is expected to be a Long value"
-NO_PRIMITIVE = "Offsets may only contain primitive types as values, but field {} contains {}"
-NO_PARTITION = (
+SOURCE_PARTITION: dict[str, Any] = {"filename": "f"}
+SINK_PARTITION: dict[str, Any] = {"kafka_topic": "t", "kafka_partition": 0}
+NOT_A_LONG = "The value for the 'position' key in the offset is expected to be a Long value"
+NOT_PRIMITIVE = "Offsets may only contain primitive types as values, but field {} contains {}"
+INVALID_PARTITION = (
     "Failed to parse the following Kafka partition value in the provided offsets: '{}'. Partition values for sink "
     "connectors need to be integers."
 )
-NO_OFFSET = (
+INVALID_OFFSET = (
     "Failed to parse the following Kafka offset value in the provided offsets: '{}'. Offset values for sink connectors "
     "need to be integers."
 )
-NO_KEYS = (
+MISSING_KEYS = (
     "The partition for a sink connector offset must contain the keys 'kafka_topic' and 'kafka_partition'"
 )
 
 SOURCE_RULES: list[tuple[Any, Any, str]] = [
     ({}, {"position": 1}, "Partition objects should contain the key 'filename'"),
-    (FILE, {"pos": 1}, "Offset objects should either be null or contain the key 'position'"),
-    (FILE, {"position": "1"}, NO_LONG),
-    (FILE, {"position": 1.0}, NO_LONG),
-    (FILE, {"position": True}, NO_LONG),
-    (FILE, {"position": None}, NO_LONG),
-    (FILE, {"position": -1}, "The value for the 'position' key in the offset should be a non-negative value"),
-    ({"filename": ["f"]}, None, NO_PRIMITIVE.format("filename", "ARRAY")),
-    (FILE, {"position": {}}, NO_PRIMITIVE.format("position", "MAP")),
-    (FILE, {"position": 2**63}, NO_PRIMITIVE.format("position", "class java.math.BigInteger")),
+    (SOURCE_PARTITION, {"pos": 1}, "Offset objects should either be null or contain the key 'position'"),
+    (SOURCE_PARTITION, {"position": "1"}, NOT_A_LONG),
+    (SOURCE_PARTITION, {"position": 1.0}, NOT_A_LONG),
+    (SOURCE_PARTITION, {"position": True}, NOT_A_LONG),
+    (SOURCE_PARTITION, {"position": None}, NOT_A_LONG),
+    (
+        SOURCE_PARTITION,
+        {"position": -1},
+        "The value for the 'position' key in the offset should be a non-negative value",
+    ),
+    ({"filename": ["f"]}, None, NOT_PRIMITIVE.format("filename", "ARRAY")),
+    (SOURCE_PARTITION, {"position": {}}, NOT_PRIMITIVE.format("position", "MAP")),
+    (SOURCE_PARTITION, {"position": 2**63}, NOT_PRIMITIVE.format("position", "class java.math.BigInteger")),
 ]
 SINK_RULES: list[tuple[Any, Any, str]] = [
     (None, {"kafka_offset": 1}, "The partition for a sink connector offset cannot be null or missing"),
-    ({"kafka_topic": "t"}, None, NO_KEYS),
-    ({"kafka_partition": 0}, None, NO_KEYS),
-    (T0 | {"kafka_topic": None}, None, "Kafka topic names must be valid strings and may not be null"),
-    (T0 | {"kafka_partition": None}, None, "Kafka partitions must be valid numbers and may not be null"),
-    (T0 | {"kafka_partition": "x"}, None, NO_PARTITION.format("x")),
-    (T0 | {"kafka_partition": 1.5}, None, NO_PARTITION.format("1.5")),
-    (T0 | {"kafka_partition": True}, None, NO_PARTITION.format("true")),
-    (T0 | {"kafka_partition": [1, 2]}, None, NO_PARTITION.format("[1, 2]")),
-    (T0 | {"kafka_partition": 2**31}, None, NO_PARTITION.format(2**31)),
-    (T0 | {"kafka_partition": "1_0"}, None, NO_PARTITION.format("1_0")),
+    ({"kafka_topic": "t"}, None, MISSING_KEYS),
+    ({"kafka_partition": 0}, None, MISSING_KEYS),
     (
-        T0,
+        SINK_PARTITION | {"kafka_topic": None},
+        None,
+        "Kafka topic names must be valid strings and may not be null",
+    ),
+    (
+        SINK_PARTITION | {"kafka_partition": None},
+        None,
+        "Kafka partitions must be valid numbers and may not be null",
+    ),
+    (SINK_PARTITION | {"kafka_partition": "x"}, None, INVALID_PARTITION.format("x")),
+    (SINK_PARTITION | {"kafka_partition": 1.5}, None, INVALID_PARTITION.format("1.5")),
+    (SINK_PARTITION | {"kafka_partition": True}, None, INVALID_PARTITION.format("true")),
+    (SINK_PARTITION | {"kafka_partition": [1, 2]}, None, INVALID_PARTITION.format("[1, 2]")),
+    (SINK_PARTITION | {"kafka_partition": 2**31}, None, INVALID_PARTITION.format(2**31)),
+    (SINK_PARTITION | {"kafka_partition": "1_0"}, None, INVALID_PARTITION.format("1_0")),
+    (
+        SINK_PARTITION,
         {"offset": 1},
         "The offset for a sink connector should either be null or contain the key 'kafka_offset'",
     ),
-    (T0, {"kafka_offset": None}, NO_OFFSET.format("null")),
-    (T0, {"kafka_offset": "1e3"}, NO_OFFSET.format("1e3")),
-    (T0, {"kafka_offset": 2**63}, NO_OFFSET.format(2**63)),
+    (SINK_PARTITION, {"kafka_offset": None}, INVALID_OFFSET.format("null")),
+    (SINK_PARTITION, {"kafka_offset": "1e3"}, INVALID_OFFSET.format("1e3")),
+    (SINK_PARTITION, {"kafka_offset": 2**63}, INVALID_OFFSET.format(2**63)),
 ]

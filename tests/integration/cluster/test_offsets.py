@@ -25,18 +25,21 @@ RESET = {"message": "The offsets for this connector have been reset successfully
 LINE_BYTES = 84
 
 
-def expected_offsets(pipe: Pipe, position: int) -> dict[str, list[Any]]:
-    """Return the offsets of a pipe's two connectors after the given number of lines."""
-    source = {"partition": {"filename": str(pipe.source_file)}, "offset": {"position": position * LINE_BYTES}}
+def expected_offsets(pipe: Pipe, line_count: int) -> dict[str, list[Any]]:
+    """Return the offsets of a pipe's two connectors after `line_count` lines."""
+    source = {
+        "partition": {"filename": str(pipe.source_file)},
+        "offset": {"position": line_count * LINE_BYTES},
+    }
     sink = {
         "partition": {"kafka_topic": pipe.topic, "kafka_partition": 0},
-        "offset": {"kafka_offset": position},
+        "offset": {"kafka_offset": line_count},
     }
     return {pipe.source: [source], pipe.sink: [sink]}
 
 
 def current_offsets(worker: WorkerProcess, pipe: Pipe) -> dict[str, list[Any]]:
-    """Return the offsets of both connectors from a worker."""
+    """Request the offsets of a pipe's two connectors from a worker."""
     return {
         name: worker.get(f"/connectors/{name}/offsets").body["offsets"] for name in (pipe.source, pipe.sink)
     }
@@ -63,7 +66,7 @@ def test_offset_requests_work_on_any_worker(pipe: Pipe, cluster: ProcessCluster)
         assert cluster.workers[2].ask("PUT", f"/connectors/{name}/resume").status == 202
     expected = [*range(10), *range(6, 10), *range(6, 10)]
     cluster.wait_until(
-        "lines were repeated from the altered offsets", lambda: delivered_lines(pipe) == expected
+        "lines were delivered again from the altered offsets", lambda: delivered_lines(pipe) == expected
     )
     for name in (pipe.source, pipe.sink):
         path = f"/connectors/{name}"

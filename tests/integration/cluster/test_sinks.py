@@ -61,7 +61,7 @@ def pair(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
 
 
 class Trial:
-    """A connector with a sink of numbered records."""
+    """A sink connector, the producer of its numbered records, and the system to which the connector writes."""
 
     def __init__(self, cluster: ProcessCluster, name: str, sink: CountedSink, feed: Feed) -> None:
         self.cluster = cluster
@@ -91,23 +91,23 @@ class Trial:
         self.cluster.start_worker(owner)
 
     def owner(self) -> int:
-        """Return the number of the worker that runs the task, waiting for a rebalance in progress."""
+        """Return the index of the worker that runs the task, after waiting for any rebalance in progress."""
         owners: dict[str, str] = {}
 
-        def runs() -> bool:
+        def is_assigned() -> bool:
             owners.update(self.cluster.owners(self.name))
             return "0" in owners
 
-        self._wait_until("a worker ran the task", runs)
+        self._wait_until("a worker ran the task", is_assigned)
         return self.cluster.workers.index(self.cluster.worker(owners["0"]))
 
     def repeat_fault(self, fault: Callable[[], None]) -> None:
         """Call `fault` repeatedly. Before each call, wait until the connector and all tasks run."""
         for turn in range(REPEATS):
             self.cluster.wait_for_states(self.name, RUNNING)
-            began = time.monotonic()
+            start_s = time.monotonic()
             fault()
-            log.info("%s: %s %d took %.1f s", self.name, fault.__name__, turn, time.monotonic() - began)
+            log.info("%s: %s %d took %.1f s", self.name, fault.__name__, turn, time.monotonic() - start_s)
 
     def wait_until_new_records_arrive(self) -> None:
         """Wait until a record sent after this call is written."""
@@ -159,18 +159,18 @@ def test_stopped_reassigned_and_killed_sink_loses_no_records(
         trial.repeat_fault(trial.stop)
         trial.repeat_fault(trial.move)
     trial.wait_until_delivered()
-    assert sorted(sink.rows()) == list(range(feed.sent)), "stops and reassignments cause no duplicates"
+    assert sorted(sink.rows()) == list(range(feed.sent)), "stops and reassignments must not cause duplicates"
     with feed.flowing():
         trial.repeat_fault(trial.kill)
     trial.wait_until_delivered()
     pair.stop(name)
     pair.wait_for_states(name, ["STOPPED"])
-    times = Counter(sink.rows())
-    duplicates = times.total() - len(times)
+    counts = Counter(sink.rows())
+    duplicates = counts.total() - len(counts)
     log.info("%s: %d records, %d duplicates", name, feed.sent, duplicates)
-    assert times.keys() == set(range(feed.sent))
+    assert counts.keys() == set(range(feed.sent))
     if sink.is_exactly_once:
         assert duplicates == 0
     else:
-        assert max(times.values()) <= 1 + REPEATS, "each kill duplicates at most one batch"
+        assert max(counts.values()) <= 1 + REPEATS, "each kill may duplicate only one batch"
     pair.delete(name)

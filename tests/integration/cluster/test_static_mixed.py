@@ -28,22 +28,22 @@ def test_static_lists_take_effect_when_the_last_java_worker_leaves(
 ) -> None:
     java = group.start_java()
     flow = Flow(group, kafka.bootstrap, tmp_path, 2)
-    listed = {flow.pipes[0].source, f"{flow.pipes[0].source}-0"}
-    static = group.add(
+    listed_instances = {flow.pipes[0].source, f"{flow.pipes[0].source}-0"}
+    static_worker = group.add(
         {"static.connectors": flow.pipes[0].source, "static.tasks": f"{flow.pipes[0].source}-0"}
     )
-    group.start_all([static])
+    group.start_all([static_worker])
 
     def is_shared() -> bool:
         return sorted(group.work().values()) == [4, 4]
 
     group.wait_until("each worker had half of the work", is_shared)
     check_delivery(flow)
-    response = static.ask("GET", "/admin/assignments")
+    response = static_worker.ask("GET", "/admin/assignments")
     assert response.status == 404
     assert "it is a worker of Apache Kafka" in response.body["message"]
 
-    wildcard = group.start_kraal()
+    wildcard_worker = group.start_kraal()
     assert java.end() == 143
 
     def runs_listed_instances() -> bool:
@@ -51,23 +51,23 @@ def test_static_lists_take_effect_when_the_last_java_worker_leaves(
         instances = {
             f"{name}-{key}".removesuffix("-connector")
             for (name, key), w in owners.items()
-            if static.url.endswith(w)
+            if static_worker.url.endswith(w)
         }
-        return instances == listed and len(owners) == 8
+        return instances == listed_instances and len(owners) == 8
 
     group.wait_until("the static worker ran only listed instances", runs_listed_instances)
     check_delivery(flow)
-    assignments = wildcard.ask("GET", "/admin/assignments").body
+    assignments = wildcard_worker.ask("GET", "/admin/assignments").body
     assert (assignments["protocol"], assignments["note"], assignments["waiting"]) == ("static", None, [])
     kinds = {worker["url"]: worker["kind"] for worker in assignments["workers"]}
-    assert kinds == {f"{static.url}/": "static", f"{wildcard.url}/": "wildcard"}
+    assert kinds == {f"{static_worker.url}/": "static", f"{wildcard_worker.url}/": "wildcard"}
 
     group.start_all([java])
     group.wait_until(
         "three workers shared the work", lambda: sorted(group.work().values()) in ([2, 2, 4], [2, 3, 3])
     )
     check_delivery(flow)
-    assignments = wildcard.ask("GET", "/admin/assignments").body
+    assignments = wildcard_worker.ask("GET", "/admin/assignments").body
     assert assignments["protocol"] == "sessioned"
     assert assignments["note"].startswith("Static assignments are ignored")
     assert {worker["kind"] for worker in assignments["workers"]} == {"wildcard"}

@@ -109,14 +109,14 @@ def test_any_worker_explains_the_placement_of_a_task(cluster: ProcessCluster, pi
     def explanations() -> list[dict[str, Any]]:
         return [worker.get(f"/connectors/{pipe.source}/explain").body for worker in cluster.workers]
 
-    def agree() -> bool:
+    def are_equal() -> bool:
         tasks = [explanation["tasks"][0] for explanation in explanations()]
         return all(task["placement"] and task["placement"] == tasks[0]["placement"] for task in tasks)
 
-    cluster.wait_until("all workers named the same placement", agree)
-    for each in explanations():
-        [task] = each["tasks"]
-        assert each["silent"] == []
+    cluster.wait_until("all workers returned the same placement", are_equal)
+    for explanation in explanations():
+        [task] = explanation["tasks"]
+        assert explanation["silent"] == []
         assert (task["state"], task["reasons"]) == ("RUNNING", [])
         assert urlsplit(task["placement"]["worker"]).netloc == task["worker_id"]
         assert any(event["kind"] == "state" and "RUNNING" in event["text"] for event in task["events"])

@@ -29,8 +29,8 @@ class View:
     bootstrap_servers: str = "127.0.0.1:1"
 
 
-def context(scratch: Path, *, local: bool = True, task: int = 0) -> TaskContext:
-    view = View(str(scratch), local)
+def make_context(scratch: Path, *, is_local: bool = True, task: int = 0) -> TaskContext:
+    view = View(str(scratch), is_local)
     return TaskContext(connector="a/b c", task=task, worker=view, connector_config={})
 
 
@@ -44,12 +44,12 @@ def target(tmp_path: Path) -> Path:
 @pytest.fixture
 def sink(target: Path, tmp_path: Path) -> Iterator[FileStreamSinkTask]:
     task = FileStreamSinkTask()
-    task.start({"file": str(target)}, context(tmp_path))
+    task.start({"file": str(target)}, make_context(tmp_path))
     yield task
     task.stop()
 
 
-def batch(frame: DataFrame, records: int) -> SinkBatch:
+def make_batch(frame: DataFrame, records: int) -> SinkBatch:
     return SinkBatch(frame=frame, ranges={TopicPartition("t", 0): (0, records)})
 
 
@@ -63,7 +63,7 @@ def test_batches_are_appended_in_order(
 ) -> None:
     target.write_bytes(b"before\n")
     for _ in range(2):
-        sink.write(batch(make_numbers(spark, count), count))
+        sink.write(make_batch(make_numbers(spark, count), count))
     assert target.read_text().split() == ["before", *map(str, range(count)), *map(str, range(count))]
     sink.stop()
     assert sorted(path.name for path in target.parent.iterdir()) == [f".{target.name}.kraal", target.name]
@@ -88,7 +88,7 @@ def test_printed_values_match_java(
     }
     expected = b""
     for value, text in values.items():
-        sink.write(batch(spark.sql(f"select {value} as value"), records))
+        sink.write(make_batch(spark.sql(f"select {value} as value"), records))
         expected += (text if isinstance(text, bytes) else text.encode()) + b"\n"
     assert target.read_bytes() == expected
 
@@ -96,19 +96,19 @@ def test_printed_values_match_java(
 def test_overlapping_runs_keep_each_others_files(
     spark: SparkSession, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    older, task, next_one = FileStreamSinkTask(), FileStreamSinkTask(), FileStreamSinkTask()
-    for sink_task in (older, task):
-        sink_task.start({"file": str(target)}, context(tmp_path))
+    previous_task, task, next_task = FileStreamSinkTask(), FileStreamSinkTask(), FileStreamSinkTask()
+    for sink_task in (previous_task, task):
+        sink_task.start({"file": str(target)}, make_context(tmp_path))
     count = MAX_WORKER_RECORDS + 1
-    older.write(batch(make_numbers(spark, count), count))
+    previous_task.write(make_batch(make_numbers(spark, count), count))
 
-    def save(*args: Any, **named: Any) -> None:
-        staging.save(*args, **named)
-        older.stop()
-        next_one.start({"file": str(target)}, context(tmp_path))
+    def save(*args: Any, **kwargs: Any) -> None:
+        staging.save(*args, **kwargs)
+        previous_task.stop()
+        next_task.start({"file": str(target)}, make_context(tmp_path))
 
     monkeypatch.setattr(file_sink, "save", save)
-    task.write(batch(make_numbers(spark, count), count))
+    task.write(make_batch(make_numbers(spark, count), count))
     assert target.read_text().split() == [*map(str, range(count)), *map(str, range(count))]
 
 
@@ -120,14 +120,16 @@ def test_batch_of_lost_partition_is_not_appended(
 
     for count in (3, MAX_WORKER_RECORDS + 1):
         with pytest.raises(PartitionsLost):
-            sink.write(replace(batch(make_numbers(spark, count), count), ownership=raise_partitions_lost))
+            sink.write(
+                replace(make_batch(make_numbers(spark, count), count), ownership=raise_partitions_lost)
+            )
     assert target.read_bytes() == b""
 
 
 def test_text_is_fetched_from_remote_executors(spark: SparkSession, target: Path, tmp_path: Path) -> None:
     task = FileStreamSinkTask()
-    task.start({"file": str(target)}, context(tmp_path, local=False))
-    task.write(batch(make_numbers(spark, 30_000), 30_000))
+    task.start({"file": str(target)}, make_context(tmp_path, is_local=False))
+    task.write(make_batch(make_numbers(spark, 30_000), 30_000))
     assert target.read_text().split() == [str(number) for number in range(30_000)]
 
 
@@ -138,8 +140,8 @@ def test_sink_without_file_prints_records(
     out = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=out, flush=lambda: None, write=lambda _: None))
     task = FileStreamSinkTask()
-    task.start({}, context(tmp_path))
-    task.write(batch(make_numbers(spark, count), count))
+    task.start({}, make_context(tmp_path))
+    task.write(make_batch(make_numbers(spark, count), count))
     assert out.getvalue().split() == [str(number).encode() for number in range(count)]
 
 
@@ -148,16 +150,16 @@ def test_range_is_read_in_order_and_is_repeatable(spark: SparkSession, tmp_path:
     data = b"".join(b"line %d of the file\r\n" % number for number in range(300_000))
     path.write_bytes(b"head\n" + data + b"\xff\n\ntail")
     task = FileStreamSourceTask()
-    task.start({"file": str(path), "topic": "t"}, {}, context(tmp_path))
-    batch_read = task.poll()
-    assert batch_read is not None
-    assert batch_read.read is not None
-    frame = batch_read.read(spark)
+    task.start({"file": str(path), "topic": "t"}, {}, make_context(tmp_path))
+    batch = task.poll()
+    assert batch is not None
+    assert batch.read is not None
+    frame = batch.read(spark)
     lines = [bytes(row.value) for row in frame.selectExpr("cast(value as binary) value").collect()]
     expected = [b"head", *(b"line %d of the file" % number for number in range(300_000)), b"\xff", b""]
     assert lines == expected
     assert frame.rdd.getNumPartitions() == 1
-    assert batch_read.read(spark).count() == len(expected)
+    assert batch.read(spark).count() == len(expected)
     assert task.poll() is None
 
 
@@ -165,9 +167,9 @@ def test_worker_reads_file_with_remote_executors(tmp_path: Path) -> None:
     path = tmp_path / "in.txt"
     path.write_bytes(b"0123456789\n" * 500_000)
     task = FileStreamSourceTask()
-    task.start({"file": str(path), "topic": "t"}, {}, context(tmp_path, local=False))
-    rows = 0
-    while (batch_read := task.poll()) is not None:
-        assert batch_read.table is not None
-        rows += batch_read.table.num_rows
-    assert rows == 500_000
+    task.start({"file": str(path), "topic": "t"}, {}, make_context(tmp_path, is_local=False))
+    row_count = 0
+    while (batch := task.poll()) is not None:
+        assert batch.table is not None
+        row_count += batch.table.num_rows
+    assert row_count == 500_000

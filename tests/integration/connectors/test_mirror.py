@@ -1,4 +1,7 @@
-"""Tests of the mirror on real Spark and one broker as both clusters. Mirrors MirrorConnectorsIntegrationBaseTest."""
+"""Tests for the mirror connector on real Spark, with one broker as both clusters.
+
+The cases follow Kafka's MirrorConnectorsIntegrationBaseTest.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, Opened, Stopped
 from kraal.plugins.api import RetriableError, TopicPartition
 from scripts.harness.processes import wait_until
-from tests.fakes.spark.stage import Opening, Stage
+from tests.fakes.spark.stage import RunObserver, TaskHarness
 from tests.fakes.workers.examples import example
 
 TIMEOUT_S = 20.0
@@ -43,41 +46,41 @@ def make_config(address: str, changes: Mapping[str, str], name: str = "mirror") 
 class Mirror:
     """A mirror task that can be restarted at its stored offsets."""
 
-    stage: Stage
+    harness: TaskHarness
     partitions: str
-    more: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, str] = field(default_factory=dict)
     offsets: dict[SourcePartition, Offset] = field(default_factory=dict)
-    example: str = "mirror"
+    example_name: str = "mirror"
 
-    def open(self) -> Opening:
-        config = make_config(self.stage.address, {}, self.example)
-        config |= {"task.assigned.partitions": self.partitions, **self.more}
-        opening = self.stage.open(
+    def open(self) -> RunObserver:
+        config = make_config(self.harness.address, {}, self.example_name)
+        config |= {"task.assigned.partitions": self.partitions, **self.overrides}
+        observer = self.harness.open(
             f"mirror-{uuid.uuid4().hex[:8]}", config["connector.class"], config, dict(self.offsets)
         )
-        opening.expect(Opened)
-        return opening
+        observer.expect(Opened)
+        return observer
 
     def run(self, records: int) -> None:
-        """Run the task until this number of records is written."""
-        opening = self.open()
-        self.continue_run(opening, records)
-        opening.run.stop()
-        assert opening.expect(Stopped).clean
+        """Run the task until it has written `records` records."""
+        observer = self.open()
+        self.continue_run(observer, records)
+        observer.run.stop()
+        assert observer.expect(Stopped).clean
 
-    def continue_run(self, opening: Opening, records: int) -> None:
+    def continue_run(self, observer: RunObserver, records: int) -> None:
         count = 0
         while count < records:
-            opening.run.next()
-            batch_done = opening.expect(BatchDone)
+            observer.run.next()
+            batch_done = observer.expect(BatchDone)
             self.offsets |= batch_done.offsets
             count += batch_done.records
         assert count == records
 
 
-def messages(stage: Stage, topic: str, partitions: int, count: int) -> list[Message]:
-    """Return all records of a topic, at least `count`, by partition."""
-    consumer = ck.Consumer({"bootstrap.servers": stage.address, "group.id": uuid.uuid4().hex})
+def messages(harness: TaskHarness, topic: str, partitions: int, count: int) -> list[Message]:
+    """Return all records of a topic, sorted by partition and offset, once there are at least `count`."""
+    consumer = ck.Consumer({"bootstrap.servers": harness.address, "group.id": uuid.uuid4().hex})
     consumer.assign([ck.TopicPartition(topic, n, ck.OFFSET_BEGINNING) for n in range(partitions)])
     messages_read: list[Any] = []
     while len(messages_read) < count:
@@ -90,68 +93,70 @@ def messages(stage: Stage, topic: str, partitions: int, count: int) -> list[Mess
     return [(m.partition(), m.key(), m.value(), m.headers(), m.timestamp()) for m in messages_read]
 
 
-def test_records_are_copied_unchanged_and_task_resumes_after_restart(stage: Stage) -> None:
-    one, two = stage.topic(partitions=2), stage.topic()
-    stage.create(f"west.{one}", 2)
-    stage.create(f"west.{two}")
-    producer = ck.Producer({"bootstrap.servers": stage.address, "linger.ms": 5})
+def test_records_are_copied_unchanged_and_task_resumes_after_restart(harness: TaskHarness) -> None:
+    first_topic, second_topic = harness.topic(partitions=2), harness.topic()
+    harness.create(f"west.{first_topic}", 2)
+    harness.create(f"west.{second_topic}")
+    producer = ck.Producer({"bootstrap.servers": harness.address, "linger.ms": 5})
     headers: list[tuple[str, str | bytes | None]] = [
         ("a", b"\xff\x00"),
         ("a", None),
         ("kraal.timestamp", b"mine"),
     ]
-    producer.produce(one, b"\x00\xff", b"k", partition=1, timestamp=1234567890123, headers=headers)
-    producer.produce(one, None, b"gone", partition=1, timestamp=5)
-    producer.produce(one, b"", None, partition=0, timestamp=1700000000000)
-    producer.produce(two, b"two", None, partition=0, timestamp=1700000000001)
+    producer.produce(first_topic, b"\x00\xff", b"k", partition=1, timestamp=1234567890123, headers=headers)
+    producer.produce(first_topic, None, b"gone", partition=1, timestamp=5)
+    producer.produce(first_topic, b"", None, partition=0, timestamp=1700000000000)
+    producer.produce(second_topic, b"two", None, partition=0, timestamp=1700000000001)
     assert producer.flush(20) == 0
-    mirror = Mirror(stage, f"{one}-0,{one}-1,{two}-0")
+    mirror = Mirror(harness, f"{first_topic}-0,{first_topic}-1,{second_topic}-0")
     mirror.run(4)
     assert mirror.offsets == {
-        source_partition("west", TopicPartition(one, 0)): {"offset": 0},
-        source_partition("west", TopicPartition(one, 1)): {"offset": 1},
-        source_partition("west", TopicPartition(two, 0)): {"offset": 0},
+        source_partition("west", TopicPartition(first_topic, 0)): {"offset": 0},
+        source_partition("west", TopicPartition(first_topic, 1)): {"offset": 1},
+        source_partition("west", TopicPartition(second_topic, 0)): {"offset": 0},
     }
-    stage.produce(one, [str(n) for n in range(2000)], partition=1)
-    opening = mirror.open()
-    mirror.continue_run(opening, 2000)
-    opening.run.next()  # idle: waits for new records
-    stage.produce(one, ["new"], partition=0)
-    batch_done = opening.expect(BatchDone)
+    harness.produce(first_topic, [str(n) for n in range(2000)], partition=1)
+    observer = mirror.open()
+    mirror.continue_run(observer, 2000)
+    observer.run.next()  # idle: waits for new records
+    harness.produce(first_topic, ["new"], partition=0)
+    batch_done = observer.expect(BatchDone)
     mirror.offsets |= batch_done.offsets
     assert batch_done.records == 1
-    opening.run.stop()
-    assert opening.expect(Stopped).clean
-    copied = messages(stage, f"west.{one}", 2, 2004)
-    assert copied == messages(stage, one, 2, 2004)
-    assert copied[2] == (1, b"k", b"\x00\xff", headers, (ck.TIMESTAMP_CREATE_TIME, 1234567890123))
-    assert messages(stage, f"west.{two}", 1, 1) == messages(stage, two, 1, 1)
+    observer.run.stop()
+    assert observer.expect(Stopped).clean
+    copied_messages = messages(harness, f"west.{first_topic}", 2, 2004)
+    assert copied_messages == messages(harness, first_topic, 2, 2004)
+    assert copied_messages[2] == (1, b"k", b"\x00\xff", headers, (ck.TIMESTAMP_CREATE_TIME, 1234567890123))
+    assert messages(harness, f"west.{second_topic}", 1, 1) == messages(harness, second_topic, 1, 1)
 
 
 def test_missing_offsets_are_reset_and_the_gap_is_logged(
-    stage: Stage, caplog: pytest.LogCaptureFixture
+    harness: TaskHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = stage.topic()
-    stage.create(f"west.{topic}")
-    stage.produce(topic, [str(n) for n in range(10)])
-    admin = AdminClient({"bootstrap.servers": stage.address})
+    topic = harness.topic()
+    harness.create(f"west.{topic}")
+    harness.produce(topic, [str(n) for n in range(10)])
+    admin = AdminClient({"bootstrap.servers": harness.address})
     for future in admin.delete_records([ck.TopicPartition(topic, 0, 4)]).values():
         future.result(TIMEOUT_S)
     partition = TopicPartition(topic, 0)
     missing_offset = {source_partition("west", partition): {"offset": 77}}
-    mirror = Mirror(stage, f"{topic}-0,{topic}-7", offsets=dict(missing_offset))
+    mirror = Mirror(harness, f"{topic}-0,{topic}-7", offsets=dict(missing_offset))
     with caplog.at_level(logging.WARNING):
         mirror.run(6)
     assert f"{topic}-0: offset 78 is not in [4, 10]; continuing at 4" in caplog.text
     assert f"the source has no partition {topic}-7" in caplog.text
-    assert stage.values(f"west.{topic}", 6) == ["4", "5", "6", "7", "8", "9"]
-    newest = Mirror(stage, f"{topic}-0", {"source.consumer.auto.offset.reset": "latest"})
-    opening = newest.open()
-    opening.run.next()
-    stage.produce(topic, ["early or late"])  # before or after the task has read the end offset
-    opening.run.stop()
-    opening.expect(Stopped)
-    assert not newest.offsets or newest.offsets == {source_partition("west", partition): {"offset": 10}}
+    assert harness.values(f"west.{topic}", 6) == ["4", "5", "6", "7", "8", "9"]
+    latest_mirror = Mirror(harness, f"{topic}-0", {"source.consumer.auto.offset.reset": "latest"})
+    observer = latest_mirror.open()
+    observer.run.next()
+    harness.produce(topic, ["early or late"])  # before or after the task has read the end offset
+    observer.run.stop()
+    observer.expect(Stopped)
+    assert not latest_mirror.offsets or latest_mirror.offsets == {
+        source_partition("west", partition): {"offset": 10}
+    }
 
 
 def test_target_topics_match_source_topics(bootstrap: str) -> None:
@@ -168,17 +173,19 @@ def test_target_topics_match_source_topics(bootstrap: str) -> None:
     clusters = Clusters(config, MIRROR.parse(config))
 
     def refresh_partitions() -> list[TopicPartition]:
-        """Return the partitions of the topic, without a heartbeats topic that other tests may have created."""
-        return [cluster for cluster in clusters.refresh() if cluster.topic == name]
+        """Refresh the partitions. Return those of the topic, because other tests may have created further topics."""
+        return [partition for partition in clusters.refresh() if partition.topic == name]
 
-    def count_copied() -> int:
-        """Return the number of partitions of the copy."""
+    def count_target_partitions() -> int:
+        """Return the number of partitions of the topic's copy in the target cluster."""
         return len(admin.list_topics(f"west.{name}").topics[f"west.{name}"].partitions)
 
     # The controller responds before the broker has the new topic.
-    two = [TopicPartition(name, 0), TopicPartition(name, 1)]
-    wait_until("the source had the topic", lambda: refresh_partitions() == two, timeout_s=TIMEOUT_S)
-    wait_until("the target had its copy", lambda: count_copied() == 2, timeout_s=TIMEOUT_S)
+    two_partitions = [TopicPartition(name, 0), TopicPartition(name, 1)]
+    wait_until(
+        "the source had the topic", lambda: refresh_partitions() == two_partitions, timeout_s=TIMEOUT_S
+    )
+    wait_until("the target had its copy", lambda: count_target_partitions() == 2, timeout_s=TIMEOUT_S)
     copy = ConfigResource(ResourceType.TOPIC, f"west.{name}")
     entries = admin.describe_configs([copy])[copy].result(TIMEOUT_S)
     topic_settings = {
@@ -189,7 +196,9 @@ def test_target_topics_match_source_topics(bootstrap: str) -> None:
     wait_until(
         "the source had a third partition", lambda: len(refresh_partitions()) == 3, timeout_s=TIMEOUT_S
     )
-    wait_until("the target had a third partition", lambda: count_copied() == 3, timeout_s=TIMEOUT_S)
-    unsatisfiable = {**config, "replication.factor": "3", "source.cluster.alias": "far"}
+    wait_until(
+        "the target had a third partition", lambda: count_target_partitions() == 3, timeout_s=TIMEOUT_S
+    )
+    unsatisfiable_config = {**config, "replication.factor": "3", "source.cluster.alias": "far"}
     with pytest.raises(RetriableError, match="none could be created"):
-        Clusters(unsatisfiable, MIRROR.parse(unsatisfiable)).refresh()
+        Clusters(unsatisfiable_config, MIRROR.parse(unsatisfiable_config)).refresh()

@@ -1,4 +1,4 @@
-"""Tests of SparkSink on real Spark and a real broker: redelivered records are written once."""
+"""Tests for SparkSink on real Spark and a real broker."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kraal.connectors.spark import sink as spark_sink
 from kraal.connectors.spark.sink import STAGING, SparkSinkTask
 from kraal.engine.api import BatchDone, Opened
 from kraal.plugins.api import PartitionsLost, RetriableError, SinkBatch, TaskContext, TopicPartition
-from tests.fakes.spark.stage import Stage
-from tests.fakes.spark.tasks import JSON, STRING, run_sink
+from tests.fakes.spark.stage import TaskHarness
+from tests.fakes.spark.tasks import JSON_CONVERTER, STRING_CONVERTER, run_sink
 from tests.fakes.workers.examples import example
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ PARTITION_0, PARTITION_1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def records(spark: SparkSession, ranges: Ranges, value: str = '{{"n":{n}}}') -> DataFrame:
-    """Return the records with these offsets, as converted by StringConverter for a sink."""
+    """Return records at these offsets, as a sink receives them from StringConverter."""
     rows = [
         (partition.topic, partition.partition, n, 1_700_000_000_000_000 + n, "k", value.format(n=n))
         for partition, (start, end) in ranges.items()
@@ -55,7 +55,7 @@ def write(task: SparkSinkTask, spark: SparkSession, ranges: Ranges) -> None:
 
 
 def list_spans(folder: Path) -> list[tuple[int, int, int]]:
-    """Return partition, start and end of each published file."""
+    """Return the partition, the start offset and the end offset of each published file."""
     files = [file for path in folder.iterdir() if (file := parse_file_name(path.name)) is not None]
     return sorted((file.partition.partition, *file.span) for file in files)
 
@@ -67,7 +67,7 @@ def test_redelivered_batch_adds_no_duplicate_rows_to_files(spark: SparkSession, 
     first_task = start_task(config, tmp_path)
     write(first_task, spark, {PARTITION_0: (0, 10)})
     write(first_task, spark, {PARTITION_0: (10, 30), PARTITION_1: (5, 9)})
-    (folder / STAGING / "left over").mkdir()  # killed before the commit and the cleanup
+    (folder / STAGING / "left over").mkdir()  # the task is killed before it commits the offsets and cleans up
     second_task = start_task(config, tmp_path)
     write(second_task, spark, {PARTITION_0: (0, 20), PARTITION_1: (5, 12)})
     assert list_spans(folder) == [(0, 0, 10), (0, 10, 30), (1, 5, 12)]
@@ -97,16 +97,16 @@ def test_redelivered_batch_adds_no_duplicate_rows_to_table(spark: SparkSession, 
     }
     first_task = start_task(config, tmp_path)
     write(first_task, spark, {PARTITION_0: (0, 10)})
-    # The task is killed before the commit and the cleanup.
+    # After the next write, the task is killed before it commits the offsets and cleans up.
     write(first_task, spark, {PARTITION_0: (10, 30), PARTITION_1: (5, 9)})
     second_task = start_task(config, tmp_path)
     write(second_task, spark, {PARTITION_1: (5, 12), PARTITION_0: (0, 20)})
     write(second_task, spark, {PARTITION_0: (20, 40)})
     write(first_task, spark, {PARTITION_0: (30, 35), PARTITION_1: (9, 12)})  # a slow previous owner
     write(second_task, spark, {PARTITION_0: (40, 41)})
-    doubled = records(spark, {PARTITION_1: (12, 14)}).unionAll(records(spark, {PARTITION_1: (12, 14)}))
+    duplicate_rows = records(spark, {PARTITION_1: (12, 14)}).unionAll(records(spark, {PARTITION_1: (12, 14)}))
     with pytest.raises(RetriableError, match="staged 2 records more than once"):
-        second_task.write(SinkBatch(frame=doubled, ranges={PARTITION_1: (12, 14)}))
+        second_task.write(SinkBatch(frame=duplicate_rows, ranges={PARTITION_1: (12, 14)}))
     first_task.stop()
     second_task.stop()
 
@@ -140,14 +140,14 @@ def test_quoted_names_are_written(spark: SparkSession, tmp_path: Path, guarantee
 def test_overlapping_runs_keep_each_others_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_format: str
 ) -> None:
-    """Between Spark's job and the check of its files, an older run stops and the next one starts."""
+    """Stop the previous run and start the next one between a run's Spark job and the check of its files."""
     config = {"spark.format": spark_format, "path": str(tmp_path / "out"), "spark.schema": "n BIGINT"}
-    older, task = start_task(config, tmp_path), start_task(config, tmp_path)
-    write(older, spark, {PARTITION_0: (0, 1)})
+    previous_task, task = start_task(config, tmp_path), start_task(config, tmp_path)
+    write(previous_task, spark, {PARTITION_0: (0, 1)})
 
-    def save(*args: Any, **named: Any) -> None:
-        staging.save(*args, **named)
-        older.stop()
+    def save(*args: Any, **kwargs: Any) -> None:
+        staging.save(*args, **kwargs)
+        previous_task.stop()
         start_task(config, tmp_path)
 
     monkeypatch.setattr(spark_sink, "save", save)
@@ -161,13 +161,13 @@ def test_files_removed_before_publishing_are_rewritten(
 ) -> None:
     monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 0.2)
     task = start_task({"spark.format": "csv", "path": str(tmp_path / "out")}, tmp_path)
-    real = staging.check_complete
+    real_check = staging.check_complete
 
-    def check_after_removal(directory: Path, *args: Any, **named: Any) -> None:
+    def check_after_removal(directory: Path, *args: Any, **kwargs: Any) -> None:
         for path in directory.iterdir():
             if path.name not in remaining:
                 path.unlink()
-        real(directory, *args, **named)
+        real_check(directory, *args, **kwargs)
 
     monkeypatch.setattr(staging, "check_complete", check_after_removal)
     with pytest.raises(RetriableError, match=r"has no _SUCCESS|has 0 bytes, but Spark wrote 120$"):
@@ -193,12 +193,14 @@ def test_missing_rows_are_detected(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_reassigned_partition_detects_files_of_other_task(spark: SparkSession, tmp_path: Path) -> None:
     config = {"spark.format": "text", "path": str(tmp_path / "out")}
-    first, second = start_task(config, tmp_path), start_task(config, tmp_path)
-    write(first, spark, {PARTITION_0: (0, 10)})
-    write(second, spark, {PARTITION_0: (10, 25)})  # the task lost the partition before the commit
-    first.open({PARTITION_0})
-    write(first, spark, {PARTITION_0: (10, 20)})
-    write(first, spark, {PARTITION_0: (20, 30)})
+    first_task, second_task = start_task(config, tmp_path), start_task(config, tmp_path)
+    write(first_task, spark, {PARTITION_0: (0, 10)})
+    write(
+        second_task, spark, {PARTITION_0: (10, 25)}
+    )  # then loses the partition before committing the offsets
+    first_task.open({PARTITION_0})
+    write(first_task, spark, {PARTITION_0: (10, 20)})
+    write(first_task, spark, {PARTITION_0: (20, 30)})
     assert list_spans(tmp_path / "out") == [(0, 0, 10), (0, 10, 25), (0, 25, 30)]
 
 
@@ -245,48 +247,53 @@ def test_invalid_json_value_fails_with_its_offset(spark: SparkSession, tmp_path:
 
 
 def test_parquet_round_trip_through_kafka(
-    stage: Stage, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    harness: TaskHarness, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, staging.__name__)
-    topic, copy_topic = stage.topic(2), stage.topic()
+    topic, copy_topic = harness.topic(2), harness.topic()
     for partition in (0, 1):
-        stage.produce(topic, [f'{{"n":{n},"p":{partition}}}' for n in range(800)], partition)
-    run_sink(stage, example("spark-sink-parquet", {"topics": topic, "path": str(tmp_path)}), 1600)
+        harness.produce(topic, [f'{{"n":{n},"p":{partition}}}' for n in range(800)], partition)
+    run_sink(harness, example("spark-sink-parquet", {"topics": topic, "path": str(tmp_path)}), 1600)
     assert "Spark has no report" not in caplog.text
-    converter = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
-    files_read = spark.read.parquet(f"file://{tmp_path}")
-    assert files_read.distinct().count() == files_read.count() == 1600
+    converter = {"value.converter": JSON_CONVERTER, "value.converter.schemas.enable": "false"}
+    written_rows = spark.read.parquet(f"file://{tmp_path}")
+    assert written_rows.distinct().count() == written_rows.count() == 1600
     source = {"spark.format": "parquet", "path": str(tmp_path), "topic": copy_topic, **converter}
-    opening = stage.open(f"back-{uuid.uuid4().hex[:8]}", "SparkSource", source)
-    opening.expect(Opened)
+    observer = harness.open(f"back-{uuid.uuid4().hex[:8]}", "SparkSource", source)
+    observer.expect(Opened)
     count = 0
     while count < 1600:
-        opening.run.next()
-        count += opening.expect(BatchDone).records
-    opening.run.stop()
-    values = [json.loads(message.value()) for message in stage.messages(copy_topic, 1600)]
+        observer.run.next()
+        count += observer.expect(BatchDone).records
+    observer.run.stop()
+    values = [json.loads(message.value()) for message in harness.messages(copy_topic, 1600)]
     for partition in (0, 1):
         assert [value["n"] for value in values if value["p"] == partition] == list(range(800))
 
 
-def test_schemaless_json_is_written_as_lines(stage: Stage, tmp_path: Path) -> None:
-    topic = stage.topic()
-    stage.produce(topic, ['{"b": 1, "a": [null]}', '"text"', "7"])
+def test_schemaless_json_is_written_as_lines(harness: TaskHarness, tmp_path: Path) -> None:
+    topic = harness.topic()
+    harness.produce(topic, ['{"b": 1, "a": [null]}', '"text"', "7"])
     config = {"topics": topic, "spark.format": "json", "path": str(tmp_path)}
-    run_sink(stage, {**config, "value.converter": JSON, "value.converter.schemas.enable": "false"}, 3)
+    run_sink(
+        harness, {**config, "value.converter": JSON_CONVERTER, "value.converter.schemas.enable": "false"}, 3
+    )
     text = "".join(path.read_text() for path in sorted(tmp_path.glob("t-*.json")))
     assert text == '{"a":[null],"b":1}\n"text"\n7\n'
 
 
 def test_rows_are_appended_to_table_and_data_source(
-    stage: Stage, spark: SparkSession, tmp_path: Path
+    harness: TaskHarness, spark: SparkSession, tmp_path: Path
 ) -> None:
-    topic, database = stage.topic(), f"jdbc:derby:memory:{uuid.uuid4().hex};create=true"
-    stage.produce(topic, ['{"n":1}', '{"n":2}'])
-    common = {"topics": topic, "value.converter": STRING, "spark.schema": "n INT"}
-    run_sink(stage, example("spark-sink-jdbc", {"topics": topic, "spark.option.url": database}), 2)
+    topic, database = harness.topic(), f"jdbc:derby:memory:{uuid.uuid4().hex};create=true"
+    harness.produce(topic, ['{"n":1}', '{"n":2}'])
+    common = {"topics": topic, "value.converter": STRING_CONVERTER, "spark.schema": "n INT"}
+    run_sink(harness, example("spark-sink-jdbc", {"topics": topic, "spark.option.url": database}), 2)
     rows = spark.read.format("jdbc").options(url=database, dbtable="GOT").load()
     assert sorted(row[0] for row in rows.collect()) == [1, 2]
-    python = {"spark.format": "python", "spark.python.datasource": "tests.fakes.spark.data_sources:Folder"}
-    run_sink(stage, {**common, **python, "spark.option.folder": str(tmp_path)}, 2)
+    python_config = {
+        "spark.format": "python",
+        "spark.python.datasource": "tests.fakes.spark.data_sources:Folder",
+    }
+    run_sink(harness, {**common, **python_config, "spark.option.folder": str(tmp_path)}, 2)
     assert "".join(path.read_text() for path in tmp_path.iterdir()) == "(1,)\n(2,)\n"

@@ -1,4 +1,4 @@
-"""Tests of SparkSource on real Spark and a real broker: files, Apache Derby tables, Python Data Sources."""
+"""Tests for SparkSource on real Spark and a real broker: files, Apache Derby tables and Python data sources."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ import pytest
 
 from kraal.core.offsets import SourcePartition
 from kraal.engine.api import BatchDone
-from tests.fakes.spark.stage import Stage
+from tests.fakes.spark.stage import TaskHarness
 from tests.fakes.spark.tasks import source
 from tests.fakes.workers.examples import example
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NUMBERS = "tests.fakes.spark.data_sources:Numbers"
+NUMBERS_CLASS = "tests.fakes.spark.data_sources:Numbers"
 
 
-def lines(first: int, count: int) -> str:
+def make_lines(first: int, count: int) -> str:
     return "".join(f'{{"id":{n},"name":"n{n}"}}\n' for n in range(first, first + count))
 
 
-def test_json_source_with_schema_resumes_after_restart(stage: Stage, tmp_path: Path) -> None:
-    (tmp_path / "a%20 b.json").write_text(lines(0, 2500) + "\n")
+def test_json_source_with_schema_resumes_after_restart(harness: TaskHarness, tmp_path: Path) -> None:
+    (tmp_path / "a%20 b.json").write_text(make_lines(0, 2500) + "\n")
     (tmp_path / "_hidden.json").write_text("none")
     config = example("spark-source-json", {"path": str(tmp_path)})
-    files = source(stage, {**config, "file.batch.bytes": "30000"})
-    opening = files.open()
-    opening.run.next()
-    batch_done = opening.expect(BatchDone)  # a part of the file, up to a line end
+    files = source(harness, {**config, "file.batch.bytes": "30000"})
+    observer = files.open()
+    observer.run.next()
+    batch_done = observer.expect(BatchDone)  # a part of the file, up to a line end
     assert 0 < batch_done.records < 2500
-    opening.run.stop()
+    observer.run.stop()
     files.offsets |= batch_done.offsets
     files.read = batch_done.records
     files.run(2500 - files.read)
-    (tmp_path / "b.json").write_text(lines(2500, 3).rstrip("\n"))
-    with gzip.open(tmp_path / "c.json.gz", "wt") as packed:
-        packed.write(lines(2503, 2))
+    (tmp_path / "b.json").write_text(make_lines(2500, 3).rstrip("\n"))
+    with gzip.open(tmp_path / "c.json.gz", "wt") as gzip_file:
+        gzip_file.write(make_lines(2503, 2))
     files.run(5)
-    messages = stage.messages(files.topic, 2505)
+    messages = harness.messages(files.topic, 2505)
     assert [json.loads(message.value())["payload"]["name"] for message in messages] == [
         f"n{n}" for n in range(2505)
     ]
@@ -60,7 +60,7 @@ def test_json_source_with_schema_resumes_after_restart(stage: Stage, tmp_path: P
     assert files.offsets[SourcePartition.of({"path": path})]["done"] is True
 
 
-def test_parquet_files_provide_the_schema(stage: Stage, spark: SparkSession, tmp_path: Path) -> None:
+def test_parquet_files_provide_the_schema(harness: TaskHarness, spark: SparkSession, tmp_path: Path) -> None:
     columns = [
         "cast(id as int) i",
         "cast(id as decimal(9,2)) d",
@@ -79,7 +79,7 @@ def test_parquet_files_provide_the_schema(stage: Stage, spark: SparkSession, tmp
     spark.range(0, 3, 1, 1).selectExpr(*columns).write.parquet(str(folder))
     config = {"value.converter.schemas.enable": "true", "value.converter.decimal.format": "NUMERIC"}
     files = source(
-        stage, {"spark.format": "parquet", "path": f"{folder}/*.parquet", "value.column": "d", **config}
+        harness, {"spark.format": "parquet", "path": f"{folder}/*.parquet", "value.column": "d", **config}
     )
     files.run(3)
     decimal = {
@@ -89,29 +89,29 @@ def test_parquet_files_provide_the_schema(stage: Stage, spark: SparkSession, tmp
         "version": 1,
     }
     assert files.values()[1] == {"schema": {**decimal, "parameters": {"scale": "2"}}, "payload": 1.0}
-    files = source(stage, {"spark.format": "parquet", "path": f"{folder}/*.parquet", **config})
+    files = source(harness, {"spark.format": "parquet", "path": f"{folder}/*.parquet", **config})
     files.run(3)
     payload = files.values()[2]["payload"]
-    moment = 1767323045678
+    moment_ms = 1767323045678
     assert payload == {
-        "i": 2, "d": 2.0, "day": 20455, "at": moment, "wall": moment, "many": [2], "pairs": {"k": 2},
+        "i": 2, "d": 2.0, "day": 20455, "at": moment_ms, "wall": moment_ms, "many": [2], "pairs": {"k": 2},
         "one": {"x": 2}, "f": 2.0, "no": None, "raw": "/w==", "topic": "t2",
     }  # fmt: skip
 
 
-def test_csv_text_and_schemaless_json_are_read(stage: Stage, tmp_path: Path) -> None:
+def test_csv_text_and_schemaless_json_are_read(harness: TaskHarness, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('to,n,s\n{0},1,"a,b"\n\n{0},2,\n')
-    files = source(stage, {})
+    files = source(harness, {})
     (tmp_path / "a.csv").write_text(f'to,n,s\n{files.topic},1,"a,b"\n\n{files.topic},2,\n')
     csv = {"spark.format": "csv", "path": f"{tmp_path}/*.csv", "spark.option.header": "true"}
     files.config = {**csv, "spark.schema": "to STRING, n INT, s STRING", "topic.column": "to"}
     files.run(2)
     assert files.values() == [{"n": 1, "s": "a,b"}, {"n": 2, "s": None}]
     (tmp_path / "b.txt").write_text('{"b":1,"a":[2]}\r\n7\r')
-    text = source(stage, {"spark.format": "text", "path": f"{tmp_path}/*.txt", "value.converter": "Text"})
+    text = source(harness, {"spark.format": "text", "path": f"{tmp_path}/*.txt", "value.converter": "Text"})
     text.run(2)
-    assert [message.value() for message in stage.messages(text.topic, 2)] == [b'{"b":1,"a":[2]}', b"7"]
-    schemaless = source(stage, {"spark.format": "json", "path": f"{tmp_path}/b.txt"})
+    assert [message.value() for message in harness.messages(text.topic, 2)] == [b'{"b":1,"a":[2]}', b"7"]
+    schemaless = source(harness, {"spark.format": "json", "path": f"{tmp_path}/b.txt"})
     schemaless.run(2)
     assert schemaless.values() == [{"a": [2], "b": 1}, 7]
 
@@ -129,14 +129,14 @@ def test_csv_text_and_schemaless_json_are_read(stage: Stage, tmp_path: Path) -> 
     ],
 )
 def test_invalid_file_is_named_in_the_error(
-    stage: Stage, tmp_path: Path, spark_format: str, data: bytes, message: str
+    harness: TaskHarness, tmp_path: Path, spark_format: str, data: bytes, message: str
 ) -> None:
     (tmp_path / "bad.file").write_bytes(data)
-    files = source(stage, {"spark.format": spark_format, "path": str(tmp_path), "spark.schema": "id INT"})
+    files = source(harness, {"spark.format": spark_format, "path": str(tmp_path), "spark.schema": "id INT"})
     assert message in files.fail()
 
 
-def test_database_tables_are_read_in_each_mode(stage: Stage, spark: SparkSession) -> None:
+def test_database_tables_are_read_in_each_mode(harness: TaskHarness, spark: SparkSession) -> None:
     database = f"jdbc:derby:memory:{uuid.uuid4().hex}"
     jvm: Any = spark.sparkContext._jvm
     connection = jvm.java.sql.DriverManager.getConnection(f"{database};create=true")
@@ -151,18 +151,18 @@ def test_database_tables_are_read_in_each_mode(stage: Stage, spark: SparkSession
         insert(table, 0, 3, "2026-01-02 03:04:05.123456")
     jdbc = {"spark.format": "jdbc", "spark.option.url": database, "jdbc.tables": "ONE"}
     changes = {"spark.option.url": database, "jdbc.tables": "ONE"}
-    by_id = source(stage, example("spark-source-jdbc", changes))
+    by_id = source(harness, example("spark-source-jdbc", changes))
     by_id.topic += "ONE"
     by_id.run(3)
     timestamp_config = {"jdbc.timestamp.column": "STAMP", "jdbc.tables": "TWO"}
-    by_time = source(stage, {**jdbc, **timestamp_config, "jdbc.mode": "timestamp"})
+    by_time = source(harness, {**jdbc, **timestamp_config, "jdbc.mode": "timestamp"})
     by_time.run(3)
     timestamp_and_id = {
         **timestamp_config,
         "jdbc.mode": "timestamp+incrementing",
         "jdbc.incrementing.column": "ID",
     }
-    by_both = source(stage, {**jdbc, **timestamp_and_id})
+    by_both = source(harness, {**jdbc, **timestamp_and_id})
     by_both.run(3)
     insert("ONE", 3, 2, "2020-01-02 03:04:05")
     insert("TWO", 3, 1, "2026-01-02 03:04:05.123456")
@@ -179,46 +179,47 @@ def test_database_tables_are_read_in_each_mode(stage: Stage, spark: SparkSession
     assert by_both.offsets == {
         SourcePartition.of({"table": "TWO"}): {"incrementing": 4, "timestamp": "2026-01-02 03:04:06"}
     }
-    bulk = source(stage, {**jdbc, "jdbc.mode": "bulk"})
+    bulk = source(harness, {**jdbc, "jdbc.mode": "bulk"})
     bulk.run(5)
     statement.execute("DROP TABLE TWO")
     assert "TWO" in by_both.fail()
     connection.close()
 
 
-def write_limit(limit: Path, numbers: int) -> None:
-    """Set the number of records of the reader, atomically because it may read the file at any time."""
+def write_limit(limit: Path, record_count: int) -> None:
+    """Set how many records the reader returns. Replaces the file atomically, because the reader may be reading it."""
     new_file = limit.with_name("limit.next")
-    new_file.write_text(str(numbers))
+    new_file.write_text(str(record_count))
     new_file.rename(limit)
 
 
-def test_stream_reader_resumes_at_its_offset(stage: Stage, tmp_path: Path) -> None:
+def test_stream_reader_resumes_at_its_offset(harness: TaskHarness, tmp_path: Path) -> None:
     limit = tmp_path / "limit"
     write_limit(limit, 5)
-    changes = {"spark.python.datasource": NUMBERS, "spark.option.limit": str(limit)}
-    numbers = source(stage, example("spark-source-python", changes))
+    changes = {"spark.python.datasource": NUMBERS_CLASS, "spark.option.limit": str(limit)}
+    numbers = source(harness, example("spark-source-python", changes))
     numbers.run(5)
-    assert numbers.offsets == {SourcePartition.of({"datasource": NUMBERS}): {"offset": '{"next": 5}'}}
+    assert numbers.offsets == {SourcePartition.of({"datasource": NUMBERS_CLASS}): {"offset": '{"next": 5}'}}
     write_limit(limit, 8)
-    opening = numbers.open()
-    opening.run.next()
-    batch_done = opening.expect(BatchDone)
+    observer = numbers.open()
+    observer.run.next()
+    batch_done = observer.expect(BatchDone)
     numbers.read += batch_done.records
-    opening.run.next()  # the stored offset is committed on the next poll
+    observer.run.next()  # the stored offset is committed on the next poll
     write_limit(limit, 9)
-    assert opening.expect(BatchDone).records == 1
+    assert observer.expect(BatchDone).records == 1
     numbers.read += 1
-    opening.run.stop()
+    observer.run.stop()
     assert json.loads(Path(f"{limit}.committed").read_text()) == {"next": 8}
     values = numbers.values()
     assert [value["n"] for value in values] == list(range(9))
     assert values[7]["parts"] == {"half": 3}
 
 
-def test_simple_stream_reader_runs_in_the_worker(stage: Stage) -> None:
+def test_simple_stream_reader_runs_in_the_worker(harness: TaskHarness) -> None:
     numbers = source(
-        stage, {"spark.format": "python", "spark.python.datasource": "tests.fakes.spark.data_sources:Few"}
+        harness,
+        {"spark.format": "python", "spark.python.datasource": "tests.fakes.spark.data_sources:SixNumbers"},
     )
     numbers.run(2)
     numbers.run(4)

@@ -20,7 +20,7 @@ from tests.golden_files import current
 
 GOLDEN = current("converters")
 
-INNER = Schema(
+INNER_SCHEMA = Schema(
     type=Type.STRUCT,
     name="In",
     version=2,
@@ -28,21 +28,21 @@ INNER = Schema(
     optional=True,
     fields=(Field(name="x", schema=Schema(type=Type.INT32, optional=True)),),
 )
-RECORD = Schema(
+RECORD_SCHEMA = Schema(
     type=Type.STRUCT,
     name="Rec",
     parameters={"p": 'v"'},
     fields=(
         Field(name="a", schema=STRING),
         Field(name="b", schema=Schema(type=Type.FLOAT64, optional=True)),
-        Field(name="in", schema=INNER),
+        Field(name="in", schema=INNER_SCHEMA),
         Field(name="d", schema=Schema(type=Type.INT32, default=5)),
     ),
 )
 RECORD_DDL = "struct<a: string, b: double, in: struct<x: int>, d: int>"
-LIST = Schema(type=Type.ARRAY, value=OPTIONAL_STRING)
-MAP = Schema(type=Type.MAP, key=STRING, value=Schema(type=Type.INT64, optional=True))
-PAIRS = Schema(type=Type.MAP, key=Schema(type=Type.INT32), value=STRING)
+LIST_SCHEMA = Schema(type=Type.ARRAY, value=OPTIONAL_STRING)
+MAP_SCHEMA = Schema(type=Type.MAP, key=STRING, value=Schema(type=Type.INT64, optional=True))
+INT_MAP_SCHEMA = Schema(type=Type.MAP, key=Schema(type=Type.INT32), value=STRING)
 TEXTS = [
     "",
     "plain",
@@ -58,13 +58,13 @@ TEXTS = [
 DOUBLES = [
     0.0, -0.0, 1.5, 1e10, 1e-7, 123456789.125, 1e300, float("nan"), float("inf"), 100.0, 2.0e-3, 9.999999e6, 1.0e7,
 ]  # fmt: skip
-LOGICAL = "org.apache.kafka.connect.data."
+LOGICAL_PREFIX = "org.apache.kafka.connect.data."
 
 Case = tuple[str, Any, Schema | None]
 
 
 def cases() -> dict[str, Case]:
-    """Return the cases by the ids in the golden file: a Spark type, a value, a schema."""
+    """Return the cases by their ids in the golden file. A case consists of a Spark type, a value and a schema."""
     result: dict[str, Case] = {}
     for index, text in enumerate(TEXTS):
         result[f"string {index}"] = ("string", text, STRING)
@@ -88,24 +88,24 @@ def cases() -> dict[str, Case]:
         "int64": ("bigint", 2**63 - 1, Schema(type=Type.INT64)),
         "true": ("boolean", True, Schema(type=Type.BOOLEAN)),
         "optional false": ("boolean", False, Schema(type=Type.BOOLEAN, optional=True)),
-        "struct": (RECORD_DDL, ('x"\n', 2.5, (1,), 6), RECORD),
-        "struct nulls": (RECORD_DDL, ("\u00e9", None, None, None), RECORD),
-        "array": ("array<string>", ["a", None, 'b"'], LIST),
-        "array empty": ("array<string>", [], LIST),
-        "map": ("map<string, bigint>", {'k"': 1, "n": None}, MAP),
-        "map int key": ("map<int, string>", {3: "x"}, PAIRS),
+        "struct": (RECORD_DDL, ('x"\n', 2.5, (1,), 6), RECORD_SCHEMA),
+        "struct nulls": (RECORD_DDL, ("\u00e9", None, None, None), RECORD_SCHEMA),
+        "array": ("array<string>", ["a", None, 'b"'], LIST_SCHEMA),
+        "array empty": ("array<string>", [], LIST_SCHEMA),
+        "map": ("map<string, bigint>", {'k"': 1, "n": None}, MAP_SCHEMA),
+        "map int key": ("map<int, string>", {3: "x"}, INT_MAP_SCHEMA),
         "decimal numeric": (
             "decimal(10, 2)",
             Decimal("123.45"),
-            Schema(type=Type.BYTES, name=LOGICAL + "Decimal", version=1, parameters={"scale": "2"}),
+            Schema(type=Type.BYTES, name=LOGICAL_PREFIX + "Decimal", version=1, parameters={"scale": "2"}),
         ),
-        "date": ("date", date(2024, 10, 4), Schema(type=Type.INT32, name=LOGICAL + "Date", version=1)),
+        "date": ("date", date(2024, 10, 4), Schema(type=Type.INT32, name=LOGICAL_PREFIX + "Date", version=1)),
         "timestamp": (
             "timestamp",
             datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC),
-            Schema(type=Type.INT64, name=LOGICAL + "Timestamp", version=1),
+            Schema(type=Type.INT64, name=LOGICAL_PREFIX + "Timestamp", version=1),
         ),
-        "time": ("int", 3600000, Schema(type=Type.INT32, name=LOGICAL + "Time", version=1)),
+        "time": ("int", 3600000, Schema(type=Type.INT32, name=LOGICAL_PREFIX + "Time", version=1)),
     }
 
 
@@ -115,7 +115,7 @@ OPTIONS = {
 }
 
 
-def converter(*, schemas: bool, **options: str) -> JsonConverter:
+def make_converter(*, schemas: bool, **options: str) -> JsonConverter:
     new_converter = JsonConverter()
     new_converter.configure({"schemas.enable": str(schemas).lower(), **options}, is_key=False)
     return new_converter
@@ -125,21 +125,21 @@ def converter(*, schemas: bool, **options: str) -> JsonConverter:
 def test_encoded_bytes_match_java_for_every_schema(spark: SparkSession, *, schemas: bool) -> None:
     golden = json.loads((GOLDEN / "json_from_connect.json").read_text())
     rows = {row["id"]: row for row in golden if row["schemas"] is schemas and row["error"] is None}
-    selected = {name: case for name, case in cases().items() if name in rows}
-    assert set(rows) - set(selected) == {"decimal"}
-    schema = ", ".join(f"c{index} {case[0]}" for index, case in enumerate(selected.values()))
-    frame = spark.createDataFrame([tuple(case[1] for case in selected.values())], schema)
+    selected_cases = {name: case for name, case in cases().items() if name in rows}
+    assert set(rows) - set(selected_cases) == {"decimal"}
+    schema = ", ".join(f"c{index} {case[0]}" for index, case in enumerate(selected_cases.values()))
+    frame = spark.createDataFrame([tuple(case[1] for case in selected_cases.values())], schema)
     columns = [
-        converter(schemas=schemas, **OPTIONS.get(name, {}))
+        make_converter(schemas=schemas, **OPTIONS.get(name, {}))
         .from_connect(F.lit("t"), F.col(f"c{index}"), case[2])
         .alias(f"o{index}")
-        for index, (name, case) in enumerate(selected.items())
+        for index, (name, case) in enumerate(selected_cases.items())
     ]
     (out,) = frame.select(*columns).collect()
     actual = {
-        name: None if value is None else bytes(value) for name, value in zip(selected, out, strict=True)
+        name: None if value is None else bytes(value) for name, value in zip(selected_cases, out, strict=True)
     }
-    expected = {name: rows[name]["hex"] and bytes.fromhex(rows[name]["hex"]) for name in selected}
+    expected = {name: rows[name]["hex"] and bytes.fromhex(rows[name]["hex"]) for name in selected_cases}
     # The order of map entries is undefined, in Python as in Java.
     assert json.loads(actual.pop("map") or b"") == json.loads(expected.pop("map"))
     assert actual == expected
@@ -147,7 +147,7 @@ def test_encoded_bytes_match_java_for_every_schema(spark: SparkSession, *, schem
 
 def test_required_null_fails_with_java_message(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(None,)], "value string")
-    column = converter(schemas=True).from_connect(F.lit("t"), F.col("value"), STRING)
+    column = make_converter(schemas=True).from_connect(F.lit("t"), F.col("value"), STRING)
     with pytest.raises(
         PySparkException, match="null value for field that is required and has no default value"
     ):
@@ -161,7 +161,7 @@ DIFFERENT_TEXTS = {
     b"007": None,
     b'{"schema":{"type":"bytes"},"payload":"AAE="}': "AAE=",
 }
-"""Texts with intentionally different results than in Java; see the docstring of the converter."""
+"""Inputs that are intentionally decoded differently than in Java, by their text. None means an error."""
 
 
 @pytest.mark.parametrize("schemas", [True, False])
@@ -171,7 +171,7 @@ def test_decoding_matches_java(spark: SparkSession, *, schemas: bool) -> None:
     ]
     data = [(i, None if row["in"] is None else bytes.fromhex(row["in"])) for i, row in enumerate(rows)]
     frame = spark.createDataFrame(data, "i int, value binary")
-    value, error, schema = converter(schemas=schemas).to_connect(F.lit("t"), F.col("value"))
+    value, error, schema = make_converter(schemas=schemas).to_connect(F.lit("t"), F.col("value"))
     assert error is not None
     assert schema is None
     out = frame.select("i", value.cast("string").alias("text"), error.alias("error")).orderBy("i").collect()
@@ -193,7 +193,7 @@ def test_decoding_matches_java(spark: SparkSession, *, schemas: bool) -> None:
             assert (actual.text, actual.error) == (None if row["class"] is None else row["text"], None), raw
 
 
-PARTS = [
+STRING_PARTS = [
     b"x", b"\\ud83d", b"\\ude00", b"\\ud83d\\ude00",
     "\U0001f600".encode(), b"\\u0000", "\u00e9".encode(), b"\\n",
 ]  # fmt: skip
@@ -201,12 +201,12 @@ SCALARS = [b"null", b"true", b"0", b"-12", b"9007199254740993", b"0.5", b"1.25e1
 
 
 def generate_json(random: Random, depth: int = 3) -> bytes:
-    """Return JSON that Jackson accepts, with escaped unpaired surrogates."""
+    """Return random JSON that Jackson accepts. Its strings may contain escaped unpaired surrogates."""
     match random.randrange(5 if depth else 2):
         case 0:
             return random.choice(SCALARS)
         case 1 | 2:
-            return b'"' + b"".join(random.choices(PARTS, k=random.randrange(4))) + b'"'
+            return b'"' + b"".join(random.choices(STRING_PARTS, k=random.randrange(4))) + b'"'
         case 3:
             return (
                 b"[" + b", ".join(generate_json(random, depth - 1) for _ in range(random.randrange(3))) + b"]"
@@ -219,7 +219,7 @@ def generate_json(random: Random, depth: int = 3) -> bytes:
 
 
 def test_columns_and_records_decode_equally(spark: SparkSession) -> None:
-    random, schemaless = Random(7), converter(schemas=False)  # noqa: S311 - reproducible test data
+    random, schemaless = Random(7), make_converter(schemas=False)  # noqa: S311 - reproducible test data
     documents = [generate_json(random) for _ in range(400)]
     data = [*documents, *(document[: random.randrange(len(document))] for document in documents[:100])]
     data += [b'"\xff"', b'{"a":"\xed\xa0\xbd"}', b'"\xed\xa0\xbd\xed\xb8\x80"', b" "]
@@ -230,20 +230,20 @@ def test_columns_and_records_decode_equally(spark: SparkSession) -> None:
         assert error is not None
         return frame.select("i", F.to_json(value).alias("text"), error.alias("error")).orderBy("i").collect()
 
-    rejected = [row.error is not None for row in decode_columns(data)]
-    assert any(rejected[: len(documents)]), "columns reject some JSON that Jackson accepts"
-    rewritten = [
-        schemaless.for_columns(each) if is_rejected else each
-        for each, is_rejected in zip(data, rejected, strict=True)
+    rejections = [row.error is not None for row in decode_columns(data)]
+    assert any(rejections[: len(documents)]), "columns must reject some JSON that Jackson accepts"
+    rewritten_documents = [
+        schemaless.for_columns(document) if is_rejected else document
+        for document, is_rejected in zip(data, rejections, strict=True)
     ]
-    for each, row in zip(data, decode_columns(rewritten), strict=True):
+    for document, row in zip(data, decode_columns(rewritten_documents), strict=True):
         try:
-            _, value = schemaless.decode("t", each)
+            _, value = schemaless.decode("t", document)
         except DataException:
-            assert row.error is not None, each
+            assert row.error is not None, document
             continue
         expected = json.loads(json_text(value, None).encode("utf-8", "replace"))
-        assert (row.error, None if row.text is None else json.loads(row.text)) == (None, expected), each
+        assert (row.error, None if row.text is None else json.loads(row.text)) == (None, expected), document
 
 
 def test_text_like_an_escape_is_unchanged() -> None:

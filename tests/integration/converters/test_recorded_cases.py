@@ -1,4 +1,7 @@
-"""Tests that the column converters match the recorded cases of Kafka's converters: one job decodes, another encodes."""
+"""Tests that column converters return the recorded results of Kafka's converters.
+
+One Spark job decodes all cases, and another job encodes them.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ TYPES = {
 
 
 def configure_converter(case: dict[str, Any]) -> Converter | None:
-    """Return the configured converter; None if its config is invalid."""
+    """Return the configured converter, or None if its config is invalid."""
     name = case["converter"].rpartition(".")[2]
     module = MODULES.get(name, "primitive.numbers")
     converter: Converter = getattr(import_module(f"kraal.converters.{module}"), name)()
@@ -62,7 +65,7 @@ def configure_converter(case: dict[str, Any]) -> Converter | None:
 
 
 def is_printed_as(value: Any, text: str | None) -> bool:
-    """Return whether Spark's text equals a scalar of Java's result."""
+    """Return whether a text that Spark has printed equals the scalar that Java returned."""
     if value is None or text is None:
         return value is None and text is None
     kind, inner = next(iter(value.items()))
@@ -77,7 +80,7 @@ def is_printed_as(value: Any, text: str | None) -> bool:
 
 @pytest.fixture
 def interpreted_session(spark: SparkSession) -> SparkSession:
-    """Return a session without code generation, which would take most of the time for a few rows."""
+    """Return a session without code generation, which takes longer than the evaluation of a few rows."""
     session = spark.newSession()
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
@@ -96,34 +99,34 @@ def test_decoded_columns_match_java(interpreted_session: SparkSession) -> None:
             continue
         rows = [(case["id"], decode_data(case)) for case in cases]
         value, error, _ = converter.to_connect(F.lit("t"), F.col("value"))
-        printed = F.base64(value) if "ByteArray" in cases[0]["converter"] else value.cast("string")
+        text_column = F.base64(value) if "ByteArray" in cases[0]["converter"] else value.cast("string")
         frame = interpreted_session.createDataFrame(rows, "id int, value binary")
-        failed = F.lit(None).cast("string") if error is None else error
-        frames.append(frame.select("id", printed.alias("text"), failed.alias("error")))
+        error_column = F.lit(None).cast("string") if error is None else error
+        frames.append(frame.select("id", text_column.alias("text"), error_column.alias("error")))
     rows_by_id = {row.id: row for row in reduce(DataFrame.union, frames).coalesce(1).collect()}
     assert len(rows_by_id) > 350
-    converted = [case for case in CASES if case["id"] in rows_by_id]
+    converted_cases = [case for case in CASES if case["id"] in rows_by_id]
     differences = [
         (case, row)
-        for case in converted
+        for case in converted_cases
         if not matches_java(case, (row := rows_by_id[case["id"]]).text, row.error)
     ]
     assert differences == []
 
 
 def fails_job(case: dict[str, Any]) -> bool:
-    """Return whether Spark's decoder rejects the text."""
-    wide = case["config"].get("converter.encoding", "").startswith(("UTF-16", "UTF-32"))
-    return wide and "\ufffd" in str(case["answer"])
+    """Return whether Spark's decoder rejects the text, which fails the job."""
+    is_wide = case["config"].get("converter.encoding", "").startswith(("UTF-16", "UTF-32"))
+    return is_wide and "\ufffd" in str(case["answer"])
 
 
 def decode_data(case: dict[str, Any]) -> bytes | None:
-    """Return the data to decode."""
+    """Return the bytes that the case decodes, or None for a null value."""
     return None if case["data"] is None else b64decode(case["data"])
 
 
 def matches_java(case: dict[str, Any], text: str | None, error: str | None) -> bool:
-    """Return whether a column has Java's result, except for the differences in docs/compat.md."""
+    """Return whether a column has Java's result, apart from the differences that docs/compat.md lists."""
     expected = case["answer"]
     data = decode_data(case) or b""
     if "JsonConverter" not in case["converter"]:
@@ -133,9 +136,9 @@ def matches_java(case: dict[str, Any], text: str | None, error: str | None) -> b
         return error == expected.get("error") and (
             error is not None or is_printed_as(expected["value"], text)
         )
-    if "error" not in expected:  # Java accepts leading zeros; UTF-16 is not detected
+    if "error" not in expected:  # columns reject leading zeros, UTF-16 and byte order marks
         return error is None or b"00" in data or b"01" in data or b"\0" in data or data.startswith(b"\xef")
-    return error in (None, expected["error"])  # only the top level of a schema is validated
+    return error in (None, expected["error"])  # columns validate only the top level of a schema
 
 
 def is_utf_8(data: bytes) -> bool:
@@ -144,7 +147,7 @@ def is_utf_8(data: bytes) -> bool:
 
 
 def spark_type(schema: Schema) -> str | None:
-    """Return the column type for a schema; None if no column type exists."""
+    """Return the column type for a schema, or None if there is none."""
     match schema.name:
         case str() as name if name == DECIMAL:
             scale = schema.parameters.get("scale", "x")
@@ -173,7 +176,7 @@ def spark_value(schema: Schema, value: Any) -> Any:
 
 
 def is_writable(case: dict[str, Any]) -> bool:
-    """Return whether a column can contain the value and Java encoded it; other JSON types have a separate test."""
+    """Return whether a column can contain the value and Java encoded it. `test_json.py` covers other JSON types."""
     schema, value = parse_schema(case.get("schema")), case.get("value")
     if "data" in case or schema is None or "data" not in case["answer"] or spark_type(schema) is None:
         return False
@@ -196,7 +199,7 @@ def test_encoded_columns_match_java(interpreted_session: SparkSession) -> None:
         assert schema is not None
         assert converter is not None
         types.append(f"c{index} array<{spark_type(schema)}>")
-        values.append([spark_value(schema, parse_value(schema, each["value"])) for each in cases])
+        values.append([spark_value(schema, parse_value(schema, case["value"])) for case in cases])
         columns.append(encode_array(converter, F.col(f"c{index}"), schema).alias(f"o{index}"))
     (encoded,) = (
         interpreted_session.createDataFrame([tuple(values)], ", ".join(types)).select(*columns).collect()
@@ -211,12 +214,12 @@ def test_encoded_columns_match_java(interpreted_session: SparkSession) -> None:
 
 
 def encode_array(converter: Converter, values: Column, schema: Schema) -> Column:
-    """Return the bytes of each value in a column of arrays."""
+    """Return a column of arrays with the encoded bytes of each value in `values`."""
     return F.transform(values, lambda value: converter.from_connect(F.lit("t"), value, schema))
 
 
 def java_bytes(case: dict[str, Any]) -> bytes | None:
-    """Return the bytes that Java has written."""
+    """Return the bytes that Java has written, or None for null."""
     data = case["answer"]["data"]
     if data is None:
         return None

@@ -1,3 +1,5 @@
+"""Tests that StringConverter and ByteArrayConverter agree with Java on real Spark."""
+
 from __future__ import annotations
 
 import json
@@ -85,7 +87,7 @@ def test_bytes_over_127_in_ascii_become_replacement_characters(spark: SparkSessi
     assert frame.select(value.alias("value")).collect()[0].value == "a\ufffd\ufffd"
 
 
-def test_invalid_utf_8_passes_in_both_directions(spark: SparkSession) -> None:
+def test_invalid_utf_8_is_unchanged_in_both_directions(spark: SparkSession) -> None:
     converter = StringConverter()
     frame = spark.createDataFrame([(b"a\xff",)], "value binary")
     value, _, schema = converter.to_connect(F.lit("t"), F.col("value"))

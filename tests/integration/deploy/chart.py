@@ -1,4 +1,4 @@
-"""Renders the Helm chart with helm, and simulates its pods on this machine."""
+"""Rendering of the Helm chart with helm, and simulation of its pods on this machine."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.tools.helm.helm import run_helm
 
 ROOT: Final = Path(__file__).parents[3]
 CHART: Final = ROOT / "deploy" / "chart" / "kraal"
-VALUES: Final = sorted((ROOT / "deploy" / "chart" / "values").glob("*.yaml"))
+VALUES_FILES: Final = sorted((ROOT / "deploy" / "chart" / "values").glob("*.yaml"))
 RELEASE: Final = "r"
 NAMESPACE: Final = "data"
-START_S: Final = 10.0
+INIT_TIMEOUT_S: Final = 10.0
 
-KUBERNETES: Final = ("1.29", "1.37")
+KUBERNETES_VERSIONS: Final = ("1.29", "1.37")
 """The oldest Kubernetes version that the chart supports, and the newest version with available schemas."""
-_CUSTOM: Final = {"PodMonitor", "PrometheusRule"}
+_CUSTOM_KINDS: Final = {"PodMonitor", "PrometheusRule"}
 """Kinds of the Prometheus operator, for which Kubernetes has no schema."""
 
 Object = Mapping[str, Any]
@@ -34,7 +34,7 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class RenderedChart:
-    """Rendered objects of a release."""
+    """The rendered objects of a release."""
 
     objects: Sequence[Object]
 
@@ -51,10 +51,10 @@ class RenderedChart:
         """Return all objects of a kind."""
         return [manifest for manifest in self.objects if manifest["kind"] == kind]
 
-    def validate(self, version: str = KUBERNETES[-1]) -> None:
+    def validate(self, version: str = KUBERNETES_VERSIONS[-1]) -> None:
         """Validate all objects against the Kubernetes schemas. Raises ValidationError."""
         for manifest in self.objects:
-            if manifest["kind"] not in _CUSTOM:
+            if manifest["kind"] not in _CUSTOM_KINDS:
                 kubernetes_validate.validate(manifest, version, strict=True)
 
     @property
@@ -73,15 +73,15 @@ class RenderedChart:
 
     @property
     def files(self) -> Mapping[str, str]:
-        """Files that the chart creates for workers, by name."""
+        """Contents of the files that the chart creates for workers, by file name."""
         data: Mapping[str, str] = self.one("ConfigMap", self.one("StatefulSet")["metadata"]["name"])["data"]
         return data
 
 
 def render(
-    values: Path | Mapping[str, object], *arguments: str, kubernetes: str = KUBERNETES[-1]
+    values: Path | Mapping[str, object], *arguments: str, kubernetes: str = KUBERNETES_VERSIONS[-1]
 ) -> RenderedChart:
-    """Render the chart with a values file, or with values in addition to the brokers. Raises ScriptFailed."""
+    """Render the chart with a values file, or with values and an address of brokers. Raises ScriptFailed."""
     text = "" if isinstance(values, Path) else yaml.safe_dump({"bootstrapServers": "kafka:9092", **values})
     file = str(values) if isinstance(values, Path) else "/dev/stdin"
     # helm assumes a very old Kubernetes version if it was built without its Makefile.
@@ -102,17 +102,17 @@ def containers(pod: Object) -> Iterator[Object]:
 class Pod:
     """A pod of a rendered release, simulated in a directory that contains its `/etc/kraal`."""
 
-    rendered: RenderedChart
+    chart: RenderedChart
     number: int
     directory: Path
 
     @property
     def name(self) -> str:
         """Name of the pod, as assigned by its StatefulSet."""
-        return f"{self.rendered.one('StatefulSet')['metadata']['name']}-{self.number}"
+        return f"{self.chart.one('StatefulSet')['metadata']['name']}-{self.number}"
 
     def write(self, path: str, text: str) -> None:
-        """Write a file of a volume, such as a Secret; `path` is the path in the pod."""
+        """Write a file of a volume, such as a Secret, to `path` in the pod."""
         self.local_path(path).write_text(text, encoding="utf-8")
 
     def local_path(self, path: str) -> Path:
@@ -126,15 +126,16 @@ class Pod:
         return re.sub(r"(?<![\w.])/(etc|var/lib)/kraal", rf"{self.directory}/\1/kraal", text)
 
     def start(self) -> Path:
-        """Run the first init container's command; return the worker's properties file."""
-        for name, text in self.rendered.files.items():
+        """Run the command of the first init container, and return the worker's properties file."""
+        for name, text in self.chart.files.items():
             self.write(f"/etc/kraal/chart/{name}", self.localize(text))
         Path(self.localize("/etc/kraal/worker")).mkdir(parents=True, exist_ok=True)
         Path(self.localize("/etc/kraal/secrets")).mkdir(exist_ok=True)
-        init_container = self.rendered.one("StatefulSet")["spec"]["template"]["spec"]["initContainers"][0]
+        init_container = self.chart.one("StatefulSet")["spec"]["template"]["spec"]["initContainers"][0]
         variables = {variable["name"]: variable.get("value", self.name) for variable in init_container["env"]}
         subprocess.run(
             [self.localize(argument) for argument in init_container["command"]],
-            env={"PATH": os.environ["PATH"], **variables}, check=True, capture_output=True, text=True, timeout=START_S,
+            env={"PATH": os.environ["PATH"], **variables}, check=True, capture_output=True, text=True,
+            timeout=INIT_TIMEOUT_S,
         )  # fmt: skip
-        return Path(self.localize(self.rendered.worker["args"][1]))
+        return Path(self.localize(self.chart.worker["args"][1]))

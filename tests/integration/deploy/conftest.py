@@ -1,4 +1,4 @@
-"""Fixtures: a worker with metrics and traces that tests must not stop, and the collector of its traces."""
+"""Fixtures: a shared worker with tracing, and the collector of its traces."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tests.fakes.servers.otlp import Collector, collector
 
 
 @pytest.fixture(scope="package")
-def traces() -> Iterator[Collector]:
+def trace_collector() -> Iterator[Collector]:
     """Run a collector that receives the traces of the worker."""
-    with collector() as trace_collector:
-        yield trace_collector
+    with collector() as running_collector:
+        yield running_collector
 
 
 @pytest.fixture(scope="package")
 def cluster(
-    kafka: Broker, traces: Collector, tmp_path_factory: pytest.TempPathFactory
+    kafka: Broker, trace_collector: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ProcessCluster]:
     """Run one worker. Tests must delete their connectors, and must not stop the worker."""
     running_cluster = ProcessCluster(
@@ -30,7 +30,7 @@ def cluster(
     )
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", traces.endpoint)
+            patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", trace_collector.endpoint)
             patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "200")
             running_cluster.start(1)
         yield running_cluster

@@ -1,4 +1,4 @@
-"""Tests for the Helm chart: rendered by real helm and validated against the Kubernetes schemas."""
+"""Tests for the Helm chart, which is rendered by helm and validated against the Kubernetes schemas."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import yaml
 from scripts.harness.processes import ScriptFailed
 from tests.integration.deploy.chart import (
     CHART,
-    KUBERNETES,
+    KUBERNETES_VERSIONS,
     NAMESPACE,
     ROOT,
-    VALUES,
+    VALUES_FILES,
     Object,
     RenderedChart,
     containers,
@@ -28,16 +28,16 @@ IMAGE_VOLUME_EXAMPLES = {"plugins-volume"}
 """Example files with image volumes, which require Kubernetes 1.33."""
 
 
-@pytest.fixture(scope="module", params=VALUES, ids=lambda path: path.stem)
-def rendered(request: pytest.FixtureRequest) -> RenderedChart:
+@pytest.fixture(scope="module", params=VALUES_FILES, ids=lambda path: path.stem)
+def chart(request: pytest.FixtureRequest) -> RenderedChart:
     """Return the chart rendered with one of the example files."""
     values: Path = request.param
     return render(values)
 
 
-@pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("values", VALUES_FILES, ids=lambda path: path.stem)
 def test_helm_lint_reports_no_problems(values: Path) -> None:
-    version = f"--kube-version={KUBERNETES[-1]}.0"
+    version = f"--kube-version={KUBERNETES_VERSIONS[-1]}.0"
     result = run_helm("lint", "--strict", str(CHART), version, f"--values={values}")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "[WARNING]" not in result.stdout
@@ -47,15 +47,15 @@ def test_helm_lint_reports_no_problems(values: Path) -> None:
     ("values", "version"),
     [
         pytest.param(values, version, id=f"{values.stem}-{version}")
-        for values in VALUES
-        for version in KUBERNETES
-        if version == KUBERNETES[-1] or values.stem not in IMAGE_VOLUME_EXAMPLES
+        for values in VALUES_FILES
+        for version in KUBERNETES_VERSIONS
+        if version == KUBERNETES_VERSIONS[-1] or values.stem not in IMAGE_VOLUME_EXAMPLES
     ],
 )
 def test_every_object_matches_the_kubernetes_schema(values: Path, version: str) -> None:
-    rendered = render(values, kubernetes=version)
-    assert {manifest["kind"] for manifest in rendered.objects} >= {"StatefulSet", "Service", "ConfigMap"}
-    rendered.validate(version)
+    chart = render(values, kubernetes=version)
+    assert {manifest["kind"] for manifest in chart.objects} >= {"StatefulSet", "Service", "ConfigMap"}
+    chart.validate(version)
 
 
 def test_older_kubernetes_versions_are_rejected() -> None:
@@ -63,8 +63,8 @@ def test_older_kubernetes_versions_are_rejected() -> None:
         render({}, kubernetes="1.28")
 
 
-def test_pods_meet_the_restricted_profile(rendered: RenderedChart) -> None:
-    for pod in rendered.pods:
+def test_pods_meet_the_restricted_profile(chart: RenderedChart) -> None:
+    for pod in chart.pods:
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         for container in containers(pod):
@@ -77,28 +77,30 @@ def test_pods_meet_the_restricted_profile(rendered: RenderedChart) -> None:
             assert container["resources"]["limits"]["memory"]
 
 
-def test_every_volume_exists_and_is_mounted(rendered: RenderedChart) -> None:
-    for pod in rendered.pods:
+def test_every_volume_exists_and_is_mounted(chart: RenderedChart) -> None:
+    for pod in chart.pods:
         volumes = [volume["name"] for volume in pod["volumes"]]
-        mounted = {mount["name"] for container in containers(pod) for mount in container["volumeMounts"]}
-        assert sorted(volumes) == sorted(mounted)
+        mounted_names = {
+            mount["name"] for container in containers(pod) for mount in container["volumeMounts"]
+        }
+        assert sorted(volumes) == sorted(mounted_names)
         assert len(set(volumes)) == len(volumes)
 
 
-def test_workers_have_minimal_write_access(rendered: RenderedChart) -> None:
-    writable = {mount["mountPath"] for mount in rendered.worker["volumeMounts"] if not mount.get("readOnly")}
+def test_workers_have_minimal_write_access(chart: RenderedChart) -> None:
+    writable = {mount["mountPath"] for mount in chart.worker["volumeMounts"] if not mount.get("readOnly")}
     assert writable - {"/mnt/files"} == {"/var/lib/kraal", "/tmp"}  # noqa: S108 - of a pod
 
 
-def test_services_and_disruption_budget_select_only_workers(rendered: RenderedChart) -> None:
-    worker = rendered.one("StatefulSet")["spec"]["template"]["metadata"]["labels"]
+def test_services_and_disruption_budget_select_only_workers(chart: RenderedChart) -> None:
+    worker = chart.one("StatefulSet")["spec"]["template"]["metadata"]["labels"]
     job_labels = [
-        manifest["spec"]["template"]["metadata"]["labels"] for manifest in rendered.objects_of_kind("Job")
+        manifest["spec"]["template"]["metadata"]["labels"] for manifest in chart.objects_of_kind("Job")
     ]
-    selectors = [manifest["spec"]["selector"] for manifest in rendered.objects_of_kind("Service")]
+    selectors = [manifest["spec"]["selector"] for manifest in chart.objects_of_kind("Service")]
     selectors += [
         manifest["spec"]["selector"]["matchLabels"]
-        for manifest in rendered.objects_of_kind("PodDisruptionBudget")
+        for manifest in chart.objects_of_kind("PodDisruptionBudget")
     ]
     assert len(selectors) == 3
     for selector in selectors:
@@ -123,42 +125,45 @@ def test_termination_grace_period_exceeds_the_shutdown_time(
 
 
 def test_pods_are_replaced_only_for_changed_files() -> None:
-    def template(values: Mapping[str, object]) -> Object:
-        pod_template: Object = render(values).one("StatefulSet")["spec"]["template"]
-        return pod_template
+    def pod_template(values: Mapping[str, object]) -> Object:
+        template: Object = render(values).one("StatefulSet")["spec"]["template"]
+        return template
 
-    assert template({}) == template({"service": {"type": "NodePort"}, "replicas": 9})
-    assert template({}) != template({"config": {"batch.linger.ms": 0}})
-    assert template({}) != template({"assignments": {"0": {"tasks": ["a-0"]}}})
+    assert pod_template({}) == pod_template({"service": {"type": "NodePort"}, "replicas": 9})
+    assert pod_template({}) != pod_template({"config": {"batch.linger.ms": 0}})
+    assert pod_template({}) != pod_template({"assignments": {"0": {"tasks": ["a-0"]}}})
 
 
 def test_plugins_are_copied_before_the_worker_starts() -> None:
-    rendered = render(
+    chart = render(
         {"plugins": {"lock": "/opt/kraal-plugins/p.lock", "image": {"repository": "p", "path": "/a/"}}}
     )
-    copy = rendered.pods[0]["initContainers"][1]
-    assert (copy["image"], copy["command"]) == ("p:latest", ["cp", "-R", "/a/.", "/opt/kraal-plugins/"])
-    assert copy["volumeMounts"] == [{"name": "plugins", "mountPath": "/opt/kraal-plugins"}]
-    assert "kraal.plugins.lock=/opt/kraal-plugins/p.lock\n" in rendered.files["worker.properties"]
+    init_container = chart.pods[0]["initContainers"][1]
+    assert (init_container["image"], init_container["command"]) == (
+        "p:latest",
+        ["cp", "-R", "/a/.", "/opt/kraal-plugins/"],
+    )
+    assert init_container["volumeMounts"] == [{"name": "plugins", "mountPath": "/opt/kraal-plugins"}]
+    assert "kraal.plugins.lock=/opt/kraal-plugins/p.lock\n" in chart.files["worker.properties"]
 
 
-def test_workers_are_resolvable_before_they_are_ready(rendered: RenderedChart) -> None:
-    headless = rendered.one("Service", "-workers")
+def test_workers_are_resolvable_before_they_are_ready(chart: RenderedChart) -> None:
+    headless = chart.one("Service", "-workers")
     assert headless["spec"]["clusterIP"] == "None"
     assert headless["spec"]["publishNotReadyAddresses"] is True
-    assert rendered.one("StatefulSet")["spec"]["serviceName"] == headless["metadata"]["name"]
+    assert chart.one("StatefulSet")["spec"]["serviceName"] == headless["metadata"]["name"]
 
 
 def test_service_account_token_is_mounted_only_if_requested() -> None:
     for values, is_mounted in (({}, False), ({"serviceAccount": {"automountToken": True}}, True)):
-        rendered = render({**values, "connectors": {"a": {"config": {"connector.class": "A"}}}})
-        worker, job = rendered.pods
-        assert rendered.one("ServiceAccount")["automountServiceAccountToken"] is is_mounted
+        chart = render({**values, "connectors": {"a": {"config": {"connector.class": "A"}}}})
+        worker, job = chart.pods
+        assert chart.one("ServiceAccount")["automountServiceAccountToken"] is is_mounted
         assert (worker["automountServiceAccountToken"], job["automountServiceAccountToken"]) == (
             is_mounted,
             False,
         )
-        assert worker["serviceAccountName"] == rendered.one("ServiceAccount")["metadata"]["name"]
+        assert worker["serviceAccountName"] == chart.one("ServiceAccount")["metadata"]["name"]
     without_account = render({"serviceAccount": {"create": False, "name": "mine"}})
     assert (
         without_account.objects_of_kind("ServiceAccount"),
@@ -185,19 +190,22 @@ def test_nodes_can_be_drained_one_worker_at_a_time() -> None:
 
 
 def test_workers_spread_over_zones_and_nodes_by_default() -> None:
-    default = render({}).one("StatefulSet")["spec"]
-    keys = [each["topologyKey"] for each in default["template"]["spec"]["topologySpreadConstraints"]]
+    spec = render({}).one("StatefulSet")["spec"]
+    keys = [
+        default_constraint["topologyKey"]
+        for default_constraint in spec["template"]["spec"]["topologySpreadConstraints"]
+    ]
     assert keys == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
-    for each in default["template"]["spec"]["topologySpreadConstraints"]:
-        assert each["labelSelector"] == default["selector"]
-        assert each["whenUnsatisfiable"] == "ScheduleAnyway"
+    for default_constraint in spec["template"]["spec"]["topologySpreadConstraints"]:
+        assert default_constraint["labelSelector"] == spec["selector"]
+        assert default_constraint["whenUnsatisfiable"] == "ScheduleAnyway"
     constraint = {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
     assert render({"topologySpreadConstraints": [constraint]}).pods[0]["topologySpreadConstraints"] == [
         constraint
     ]
 
 
-def test_user_id_can_be_left_to_openshift() -> None:
+def test_openshift_values_set_no_user_id() -> None:
     context = render(ROOT / "deploy/chart/values/openshift.yaml").pods[0]["securityContext"]
     assert not {"runAsUser", "runAsGroup", "fsGroup"} & context.keys()
 
@@ -206,11 +214,11 @@ def test_network_policies_admit_the_release_and_configured_peers() -> None:
     peer = {"namespaceSelector": {"matchLabels": {"a": "b"}}}
     rule = {"ports": [{"port": 9092}]}
     policy = {"enabled": True, "from": [peer], "restrictEgress": True, "egress": [rule]}
-    rendered = render({"networkPolicy": policy, "connectors": {"a": {"config": {"connector.class": "A"}}}})
-    spec = rendered.one("NetworkPolicy")["spec"]
+    chart = render({"networkPolicy": policy, "connectors": {"a": {"config": {"connector.class": "A"}}}})
+    spec = chart.one("NetworkPolicy")["spec"]
     [ingress] = spec["ingress"]
     release_peer, configured_peer = ingress["from"]
-    job = rendered.one("Job")["spec"]["template"]["metadata"]["labels"]
+    job = chart.one("Job")["spec"]["template"]["metadata"]["labels"]
     assert release_peer["podSelector"]["matchLabels"].items() <= job.items()
     assert configured_peer == peer
     assert ingress["ports"] == [{"port": "rest", "protocol": "TCP"}]
@@ -221,8 +229,8 @@ def test_network_policies_admit_the_release_and_configured_peers() -> None:
 
 
 def test_prometheus_scrapes_with_credentials_and_ca_of_the_workers() -> None:
-    secured = render(ROOT / "deploy/chart/values/secured.yaml")
-    [endpoint] = secured.one("PodMonitor")["spec"]["podMetricsEndpoints"]
+    secured_chart = render(ROOT / "deploy/chart/values/secured.yaml")
+    [endpoint] = secured_chart.one("PodMonitor")["spec"]["podMetricsEndpoints"]
     assert endpoint == {
         "port": "rest",
         "path": "/metrics",
@@ -241,8 +249,9 @@ def test_prometheus_scrapes_with_credentials_and_ca_of_the_workers() -> None:
             "password": {"name": "kraal-client", "key": "password"},
         },
     }
-    selector = secured.one("PodMonitor")["spec"]["selector"]["matchLabels"]
-    assert selector.items() <= secured.one("StatefulSet")["spec"]["template"]["metadata"]["labels"].items()
+    selector = secured_chart.one("PodMonitor")["spec"]["selector"]["matchLabels"]
+    labels = secured_chart.one("StatefulSet")["spec"]["template"]["metadata"]["labels"]
+    assert selector.items() <= labels.items()
 
 
 def test_prometheus_rules_equal_the_file(tmp_path: Path) -> None:

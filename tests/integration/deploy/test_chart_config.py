@@ -15,7 +15,7 @@ from kraal.config.properties_file import read_properties
 from kraal.config.worker.distributed import DistributedConfig, load_distributed
 from kraal.java_plugins.services import resolve_worker_config
 from tests.fakes.kafka.certificates import PASSWORD, make_authority
-from tests.integration.deploy.chart import NAMESPACE, ROOT, VALUES, Pod, RenderedChart, render
+from tests.integration.deploy.chart import NAMESPACE, ROOT, VALUES_FILES, Pod, RenderedChart, render
 
 pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first test may build helm
 
@@ -30,16 +30,16 @@ DOCUMENTED_VALUES = [
 ]
 
 
-@pytest.fixture(scope="module", params=VALUES, ids=lambda path: path.stem)
-def rendered(request: pytest.FixtureRequest) -> RenderedChart:
+@pytest.fixture(scope="module", params=VALUES_FILES, ids=lambda path: path.stem)
+def chart(request: pytest.FixtureRequest) -> RenderedChart:
     """Return the chart rendered with one of the example files."""
     values: Path = request.param
     return render(values)
 
 
-def load_config(rendered: RenderedChart, directory: Path, number: int = 0) -> DistributedConfig:
+def load_config(chart: RenderedChart, directory: Path, number: int = 0) -> DistributedConfig:
     """Return the config that the worker of a pod reads. Raises ConfigInvalid."""
-    pod = Pod(rendered, number, directory)
+    pod = Pod(chart, number, directory)
     write_secrets(pod)
     return load_distributed(pod.start(), resolve_variables=resolve_worker_config)
 
@@ -60,13 +60,11 @@ def write_secrets(pod: Pod) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_worker_accepts_the_rendered_properties(rendered: RenderedChart, tmp_path: Path, number: int) -> None:
-    worker_config = load_config(rendered, tmp_path, number)
-    headless = rendered.one("Service", "-workers")["metadata"]["name"]
-    host = re.escape(
-        f"{rendered.one('StatefulSet')['metadata']['name']}-{number}.{headless}.{NAMESPACE}.svc."
-    )
-    port = rendered.worker["ports"][0]["containerPort"]
+def test_worker_accepts_the_rendered_properties(chart: RenderedChart, tmp_path: Path, number: int) -> None:
+    worker_config = load_config(chart, tmp_path, number)
+    headless = chart.one("Service", "-workers")["metadata"]["name"]
+    host = re.escape(f"{chart.one('StatefulSet')['metadata']['name']}-{number}.{headless}.{NAMESPACE}.svc.")
+    port = chart.worker["ports"][0]["containerPort"]
     assert re.fullmatch(
         rf"https?://{host}(cluster\.local|example\.internal):{port}/", worker_config.advertised_url
     )
@@ -75,16 +73,22 @@ def test_worker_accepts_the_rendered_properties(rendered: RenderedChart, tmp_pat
 
 
 def test_group_and_topic_names_derive_from_release_or_values(tmp_path: Path) -> None:
-    defaults = load_config(render({}), tmp_path / "own")
-    assert defaults.group_id == "r-kraal"
-    topics = [defaults.config_topic.name, defaults.offset_topic.name, defaults.status_topic.name]
+    default_config = load_config(render({}), tmp_path / "own")
+    assert default_config.group_id == "r-kraal"
+    topics = [
+        default_config.config_topic.name,
+        default_config.offset_topic.name,
+        default_config.status_topic.name,
+    ]
     assert topics == ["r-kraal-configs", "r-kraal-offsets", "r-kraal-status"]
-    named = load_config(render({"groupId": "orders", "topics": {"status": "states"}}), tmp_path / "given")
-    topics = [named.config_topic.name, named.offset_topic.name, named.status_topic.name]
+    named_config = load_config(
+        render({"groupId": "orders", "topics": {"status": "states"}}), tmp_path / "given"
+    )
+    topics = [named_config.config_topic.name, named_config.offset_topic.name, named_config.status_topic.name]
     assert topics == ["orders-configs", "orders-offsets", "states"]
 
 
-def test_values_of_keys_are_rendered_unchanged(tmp_path: Path) -> None:
+def test_config_values_are_rendered_unchanged(tmp_path: Path) -> None:
     values = {
         "offset.flush.interval.ms": 1_000_000,
         "a.ratio": 0.5,
@@ -114,10 +118,8 @@ def test_default_key_can_be_replaced_or_removed(tmp_path: Path) -> None:
 
 def test_static_assignments_are_rendered_per_pod(tmp_path: Path) -> None:
     lists = {"0": {"connectors": ["a", "b"], "tasks": ["a-0"]}, "10": {"tasks": ["b-1"]}}
-    rendered = render({"replicas": 11, "assignments": lists})
-    assignments = {
-        number: load_config(rendered, tmp_path / str(number), number).static for number in (0, 1, 10)
-    }
+    chart = render({"replicas": 11, "assignments": lists})
+    assignments = {number: load_config(chart, tmp_path / str(number), number).static for number in (0, 1, 10)}
     assert {
         number: [(job.connector, job.task) for job in jobs or ()] for number, jobs in assignments.items()
     } == {
@@ -128,23 +130,28 @@ def test_static_assignments_are_rendered_per_pod(tmp_path: Path) -> None:
 
 
 def test_secrets_are_mounted_as_readable_directories(tmp_path: Path) -> None:
-    rendered = render({"secrets": ["one", "two.three"]})
-    mounts = {mount["mountPath"]: mount["name"] for mount in rendered.worker["volumeMounts"]}
-    volumes = {volume["name"]: volume for volume in rendered.pods[0]["volumes"]}
+    chart = render({"secrets": ["one", "two.three"]})
+    mounts = {mount["mountPath"]: mount["name"] for mount in chart.worker["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in chart.pods[0]["volumes"]}
     for name in ("one", "two.three"):
         assert volumes[mounts[f"/etc/kraal/secrets/{name}"]]["secret"] == {
             "secretName": name,
             "defaultMode": 0o440,
         }
-    providers = read_properties(Pod(rendered, 0, tmp_path).start(), "worker configuration")
+    providers = read_properties(Pod(chart, 0, tmp_path).start(), "worker configuration")
     assert providers["config.providers.dir.param.allowed.paths"] == f"{tmp_path}/etc/kraal/secrets"
 
 
 def test_connectors_are_rendered_as_files_for_apply(tmp_path: Path) -> None:
-    one: dict[str, Any] = {"connector.class": "FileStreamSink", "tasks.max": 2, "file": "/a\\b", "flag": True}
+    first_config: dict[str, Any] = {
+        "connector.class": "FileStreamSink",
+        "tasks.max": 2,
+        "file": "/a\\b",
+        "flag": True,
+    }
     values = {
         "connectors": {
-            "one": {"config": one, "initialState": "STOPPED"},
+            "one": {"config": first_config, "initialState": "STOPPED"},
             "two": {"config": {"connector.class": "T"}},
         }
     }
@@ -155,13 +162,13 @@ def test_connectors_are_rendered_as_files_for_apply(tmp_path: Path) -> None:
     assert {
         connector.name: (connector.initial_state, connector.config) for connector in manifests.connectors
     } == {
-        "one": ("STOPPED", {**one, "name": "one", "tasks.max": "2", "flag": "true"}),
+        "one": ("STOPPED", {**first_config, "name": "one", "tasks.max": "2", "flag": "true"}),
         "two": (None, {"connector.class": "T", "name": "two"}),
     }
 
 
 @pytest.mark.parametrize("text", DOCUMENTED_VALUES)
 def test_documented_values_can_be_rendered(text: str, tmp_path: Path) -> None:
-    rendered = render(yaml.safe_load(text))
-    rendered.validate()
-    load_config(rendered, tmp_path)
+    chart = render(yaml.safe_load(text))
+    chart.validate()
+    load_config(chart, tmp_path)

@@ -76,7 +76,7 @@ def test_malformed_values_are_rejected(values: Mapping[str, object], reason: str
     assert "values don't meet the specifications of the schema" in str(raised.value)
 
 
-def test_brokers_have_no_default() -> None:
+def test_missing_bootstrap_servers_are_rejected() -> None:
     result = run_helm("template", "r", str(CHART), "--kube-version=1.37.0")
     assert result.returncode
     assert "missing property 'bootstrapServers'" in result.stderr

@@ -1,4 +1,4 @@
-"""Tests that a worker runs with the files of a rendered pod, and that the probe and the connector Job reach it."""
+"""Tests that a worker runs with the files of a simulated pod, and that its probe and the connector Job reach it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.integration.deploy.chart import NAMESPACE, ROOT, Object, Pod, render
 
 pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first test may build helm
 
-RUN = "from kraal.cli.main import main; main()"
+RUN_CLI = "from kraal.cli.main import main; main()"
 START_TIMEOUT_S = 60.0
 PROBE_TIMEOUT_S = 20.0
 
@@ -35,21 +35,21 @@ class SimulatedPod:
 
     def probe(self) -> subprocess.CompletedProcess[str]:
         """Run the readiness probe of the worker's container."""
-        command = self.pod.rendered.worker["readinessProbe"]["exec"]["command"]
+        command = self.pod.chart.worker["readinessProbe"]["exec"]["command"]
         return subprocess.run(
             [self.pod.localize(argument) for argument in command],
             capture_output=True, text=True, check=False, timeout=PROBE_TIMEOUT_S,
         )  # fmt: skip
 
     def is_ready(self) -> bool:
-        """Return whether the probe succeeds; fail if the worker has exited."""
+        """Return whether the readiness probe succeeds. Fails the test if the worker has exited."""
         assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
         return self.probe().returncode == 0
 
 
 @pytest.fixture
 def simulated_pod(kafka: Broker, tmp_path: Path) -> Iterator[SimulatedPod]:
-    """Start a worker with HTTPS and passwords."""
+    """Run a simulated pod whose worker requires HTTPS and passwords."""
     group = f"chart-{uuid.uuid4().hex[:8]}"
     source = {"connector.class": "FileStreamSource", "file": str(tmp_path / "lines"), "topic": group}
     values = {
@@ -67,7 +67,7 @@ def simulated_pod(kafka: Broker, tmp_path: Path) -> Iterator[SimulatedPod]:
     write_secrets(pod)
     log = tmp_path / "log"
     with log.open("wb") as out:
-        command = [sys.executable, "-c", RUN, pod.rendered.worker["args"][0], str(pod.start())]
+        command = [sys.executable, "-c", RUN_CLI, pod.chart.worker["args"][0], str(pod.start())]
         process = subprocess.Popen(command, env=environment({}), stderr=out, stdout=out, cwd=tmp_path)
     yield SimulatedPod(pod, process, log)
     process.kill()
@@ -94,13 +94,13 @@ def environment(extra: dict[str, str]) -> dict[str, str]:
 def run_apply_job(simulated_pod: SimulatedPod) -> subprocess.CompletedProcess[str]:
     """Run the command of the Job's container with the worker's local address."""
     pod = simulated_pod.pod
-    [container] = pod.rendered.one("Job")["spec"]["template"]["spec"]["containers"]
-    for name, text in pod.rendered.one("ConfigMap", "-connectors")["data"].items():
+    [container] = pod.chart.one("Job")["spec"]["template"]["spec"]["containers"]
+    for name, text in pod.chart.one("ConfigMap", "-connectors")["data"].items():
         pod.write(f"/etc/kraal/connectors/{name}", text)
     variables = {variable["name"]: read_variable(pod, variable) for variable in container["env"]}
-    port = pod.rendered.worker["ports"][0]["containerPort"]
+    port = pod.chart.worker["ports"][0]["containerPort"]
     assert variables["KRAAL_URL"] == f"https://r-kraal.{NAMESPACE}.svc.cluster.local:{port}"
-    command = [sys.executable, "-c", RUN, *map(pod.localize, container["args"])]
+    command = [sys.executable, "-c", RUN_CLI, *map(pod.localize, container["args"])]
     return subprocess.run(
         command, env=environment({**variables, "KRAAL_URL": f"https://127.0.0.1:{port}"}),
         capture_output=True, text=True, check=False, timeout=START_TIMEOUT_S,
@@ -120,7 +120,7 @@ def test_chart_worker_applies_connectors_and_stops_within_the_grace_period(
     simulated_pod: SimulatedPod,
 ) -> None:
     assert "Connection refused" in simulated_pod.probe().stderr
-    wait_until("the worker is ready", simulated_pod.is_ready, timeout_s=START_TIMEOUT_S)
+    wait_until("the worker was ready", simulated_pod.is_ready, timeout_s=START_TIMEOUT_S)
     result = run_apply_job(simulated_pod)
     assert (result.returncode, result.stdout.split("\n")[0]) == (0, "lines created"), (
         result.stdout + result.stderr
@@ -130,6 +130,6 @@ def test_chart_worker_applies_connectors_and_stops_within_the_grace_period(
     simulated_pod.pod.write("/etc/kraal/client/password", "bad password")
     assert ": 401 " in simulated_pod.probe().stderr
     simulated_pod.process.send_signal(signal.SIGTERM)
-    spec = simulated_pod.pod.rendered.one("StatefulSet")["spec"]["template"]["spec"]
+    spec = simulated_pod.pod.chart.one("StatefulSet")["spec"]["template"]["spec"]
     assert simulated_pod.process.wait(spec["terminationGracePeriodSeconds"]) == 0
     assert list(data.rglob("kraal-*")) == []

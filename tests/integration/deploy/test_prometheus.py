@@ -1,4 +1,4 @@
-"""Tests for rules and dashboard on a real Prometheus server that scrapes a real worker."""
+"""Tests for the Prometheus rules and the Grafana dashboard with a real Prometheus server and a real worker."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.ci
 DEPLOY: Final = Path(__file__).parents[3] / "deploy"
 RULES: Final = DEPLOY / "prometheus" / "kraal.rules.yml"
 CONFIG: Final = DEPLOY / "prometheus" / "prometheus.yml"
-JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
-WAIT_S: Final = 30.0
+JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
+SCRAPE_TIMEOUT_S: Final = 30.0
 VARIABLES: Final = {"$job": "kraal", "$instance": ".*", "$connector": ".*", "$__rate_interval": "10s"}
-CONDITION: Final = re.compile(r"\s*(==|>) [\d.]+$| or vector\(0\)")
-"""Matches suffixes that make the result empty although series exist, or the reverse."""
-EMPTY: Final = re.compile(
+CONDITION_SUFFIX: Final = re.compile(r"\s*(==|>) [\d.]+$| or vector\(0\)")
+"""Matches suffixes that make a result empty although series exist, or non-empty although no series exist."""
+EXPECTED_EMPTY: Final = re.compile(
     r"kraal_jvm_|debezium_"  # only with Java plugins
     r"|absent\("  # the worker responds
     r"|kraal_part_down"  # all components are up
@@ -70,38 +70,46 @@ def test_worker_exports_all_metrics_in_rules_and_dashboard(
     pipe.create()
     worker.create("failing", {**pipe.sink_config, "name": "failing", "file": str(tmp_path / "no" / "file")})
     worker.create(
-        "dead", {**pipe.sink_config, **dead_letters(), "name": "dead", "file": str(tmp_path / "dead")}
+        "dead", {**pipe.sink_config, **dead_letter_settings(), "name": "dead", "file": str(tmp_path / "dead")}
     )
     worker.wait_for_states("failing", ["RUNNING", "FAILED"])
     with prometheus(write_config(worker.url, tmp_path)) as server:
         dead_letter_count = make_sum_query(
             server, "kafka_connect_task_error_metrics_deadletterqueue_produce_requests"
         )
-        wait_until("the counters were scraped", lambda: dead_letter_count() == 0, timeout_s=WAIT_S)
+        wait_until("the counters were scraped", lambda: dead_letter_count() == 0, timeout_s=SCRAPE_TIMEOUT_S)
         pipe.write(100)
-        wait_until("dead letters were scraped", lambda: dead_letter_count() == 100, timeout_s=WAIT_S)
+        wait_until(
+            "dead letters were scraped", lambda: dead_letter_count() == 100, timeout_s=SCRAPE_TIMEOUT_S
+        )
         sent_count = make_sum_query(server, "kafka_connect_sink_task_metrics_sink_record_send_total")
-        wait_until("records of the sink were scraped", lambda: sent_count() == 100, timeout_s=WAIT_S)
+        wait_until(
+            "records of the sink were scraped", lambda: sent_count() == 100, timeout_s=SCRAPE_TIMEOUT_S
+        )
         expected = {"KraalDeadLetters": "firing", "KraalTaskFailed": "pending"}
-        wait_until("the rules were evaluated", lambda: server.alerts() == expected, timeout_s=WAIT_S)
+        wait_until(
+            "the rules were evaluated", lambda: server.alerts() == expected, timeout_s=SCRAPE_TIMEOUT_S
+        )
         assert server.rule_problems() == {}
         queries = [
-            CONDITION.sub("", expression)
+            CONDITION_SUFFIX.sub("", expression)
             for expression in (*list_rule_expressions(), *list_dashboard_expressions())
         ]
         assert len(queries) > 70
-        assert [query for query in queries if not server.query(query) and not EMPTY.search(query)] == []
+        assert [
+            query for query in queries if not server.query(query) and not EXPECTED_EMPTY.search(query)
+        ] == []
     lint = promtool("check", "metrics", text=httpx2.get(f"{worker.url}/metrics").text)
     assert lint.returncode == LINT_EXIT_CODE, lint.stderr
     assert [line for line in lint.stderr.splitlines() if not LINTED_NAMES.match(line)] == []
     pipe.delete()
 
 
-def dead_letters() -> dict[str, str]:
+def dead_letter_settings() -> dict[str, str]:
     """Return settings with which each line becomes a dead letter, because the lines are not JSON."""
     queue = "errors.deadletterqueue.topic."
     return {
-        "value.converter": JSON,
+        "value.converter": JSON_CONVERTER,
         "errors.tolerance": "all",
         f"{queue}name": "dead-watched",
         f"{queue}replication.factor": "1",

@@ -26,8 +26,8 @@ FOLDER = ROOT / "deploy" / "systemd"
 UNIT = (FOLDER / "kraal@.service").read_text(encoding="utf-8")
 MAX_EXPOSURE = 20
 """Maximum exposure level in tenths. A unit without any restriction has 100 (10.0)."""
-GRACEFUL_S = 5
-"""Default of task.shutdown.graceful.timeout.ms."""
+GRACEFUL_SHUTDOWN_S = 5
+"""Default of task.shutdown.graceful.timeout.ms, in seconds."""
 
 
 def settings(key: str) -> list[str]:
@@ -45,7 +45,7 @@ def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def unit(tmp_path: Path) -> Path:
-    """Return the unit of an instance, with a program that exists on this machine."""
+    """Write the unit of an instance, with a program that exists on this machine, and return the unit's path."""
     file = tmp_path / "kraal@orders.service"
     file.write_text(UNIT.replace("ExecStart=/opt/kraal/bin/kraal ", "ExecStart=/bin/true "), encoding="utf-8")
     return file
@@ -81,17 +81,17 @@ def test_unit_permits_jit_compilation_and_reading_machine_size() -> None:
 
 
 def test_stop_timeout_exceeds_the_shutdown_time() -> None:
-    longest_s = GRACEFUL_S + SHUTDOWN_GRACE_S + CLOSE_TIMEOUT_S + FORCED_EXIT_DELAY_S
+    shutdown_s = GRACEFUL_SHUTDOWN_S + SHUTDOWN_GRACE_S + CLOSE_TIMEOUT_S + FORCED_EXIT_DELAY_S
     [timeout] = settings("TimeoutStopSec")
-    assert longest_s <= int(timeout) <= longest_s + 10
+    assert shutdown_s <= int(timeout) <= shutdown_s + 10
     pod = render({"preStopSeconds": 0}).one("StatefulSet")["spec"]["template"]["spec"]
-    assert longest_s <= pod["terminationGracePeriodSeconds"] <= longest_s + 10
+    assert shutdown_s <= pod["terminationGracePeriodSeconds"] <= shutdown_s + 10
 
 
 def test_unit_restarts_after_retriable_failures_only() -> None:
-    [prevented] = settings("RestartPreventExitStatus")
-    assert {int(code) for code in prevented.split()} == {START_FAILED, CONNECTOR_FAILED}
-    assert not {ACTOR_FAILED, FORCED_EXIT_CODE, 1} & {int(code) for code in prevented.split()}
+    [prevented_codes] = settings("RestartPreventExitStatus")
+    assert {int(code) for code in prevented_codes.split()} == {START_FAILED, CONNECTOR_FAILED}
+    assert not {ACTOR_FAILED, FORCED_EXIT_CODE, 1} & {int(code) for code in prevented_codes.split()}
     assert settings("Restart") == ["on-failure"]
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.ci
 
 
 def test_every_batch_of_a_pipeline_is_a_trace(
-    cluster: ProcessCluster, traces: Collector, kafka: Broker, tmp_path: Path
+    cluster: ProcessCluster, trace_collector: Collector, kafka: Broker, tmp_path: Path
 ) -> None:
     [worker] = cluster.workers
     pipe = Pipe(worker, tmp_path)
@@ -29,7 +29,7 @@ def test_every_batch_of_a_pipeline_is_a_trace(
     worker.wait_until("both files were equal", pipe.is_through_exactly)
 
     def count_records(connector: str) -> int:
-        batches = [read_attributes(span) for span in traces.spans if span.name == "batch"]
+        batches = [read_attributes(span) for span in trace_collector.spans if span.name == "batch"]
         return sum(
             int(batch["kraal.records.written"]) for batch in batches if batch["kraal.connector"] == connector
         )
@@ -39,13 +39,13 @@ def test_every_batch_of_a_pipeline_is_a_trace(
     )
     pipe.delete()
     for connector, phases in ((pipe.source, {"poll", "write", "commit"}), (pipe.sink, {"write", "commit"})):
-        for batch in traces.spans:
+        for batch in trace_collector.spans:
             if batch.name == "batch" and read_attributes(batch)["kraal.connector"] == connector:
-                children = [span for span in traces.spans if span.parent_span_id == batch.span_id]
+                children = [span for span in trace_collector.spans if span.parent_span_id == batch.span_id]
                 assert {span.name for span in children} == phases
                 assert sum(duration_ns(span) for span in children) <= duration_ns(batch) + 10_000_000
-    assert {resource["service.name"] for resource in traces.resources} == {"kraal"}
-    assert {resource["service.instance.id"] for resource in traces.resources} == {
+    assert {resource["service.name"] for resource in trace_collector.resources} == {"kraal"}
+    assert {resource["service.instance.id"] for resource in trace_collector.resources} == {
         worker.url.removeprefix("http://")
     }
 

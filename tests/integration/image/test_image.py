@@ -1,4 +1,4 @@
-"""Tests for the container image, built from the Dockerfile and run by an OCI runtime as a user would run it."""
+"""Tests for the container image, which is built from the Dockerfile and run by an OCI runtime."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ MAX_START_S: Final = 1.5
 TIMEOUT_S: Final = 120.0
 MAX_STARTS: Final = 10
 """Maximum number of measured starts. On a quiet machine, the first start is fast enough."""
-LINES: Final = 10_000
-DRIVER: Final = "org.postgresql:postgresql:42.7.14"
+LINE_COUNT: Final = 10_000
+JDBC_DRIVER: Final = "org.postgresql:postgresql:42.7.14"
 
 
 @pytest.fixture(scope="module")
 def image() -> str:
-    """Build the image and return its name. Building takes minutes without layers of an earlier build."""
+    """Build the image, and return its name. Takes minutes unless the layers of an earlier build are cached."""
     return build_image()
 
 
@@ -70,7 +70,7 @@ def run_health_check(image_container: Container, port: int) -> int:
     return result.returncode
 
 
-def test_image_is_small(image: str) -> None:
+def test_image_does_not_exceed_its_size_limit(image: str) -> None:
     [listing] = json.loads(buildah("images", "--json", image, text=True))
     number, unit = listing["size"].split()
     assert unit == "MB"
@@ -100,10 +100,10 @@ def test_worker_copies_records_on_a_read_only_file_system(
 ) -> None:
     port, data = free_port(), make_writable_directory(tmp_path / "data")
     source = data / "source"
-    source.write_text("".join(f"line {number}\n" for number in range(LINES)), encoding="ascii")
+    source.write_text("".join(f"line {number}\n" for number in range(LINE_COUNT)), encoding="ascii")
     mounts = {write_properties(tmp_path / "etc", kafka, port): "/etc/kraal", data: "/data"}
     with image_container.run_entry_point(mounts) as process, closing(Rest(port)) as rest:
-        wait_until("the worker is healthy", rest.is_healthy, timeout_s=TIMEOUT_S)
+        wait_until("the worker was healthy", rest.is_healthy, timeout_s=TIMEOUT_S)
         assert (run_health_check(image_container, port), run_health_check(image_container, free_port())) == (
             0,
             1,
@@ -126,27 +126,29 @@ def test_worker_copies_records_on_a_read_only_file_system(
 @pytest.mark.parametrize("mode", MODES)
 def test_rest_responds_soon_after_the_start(image_container: Container, kafka: Broker, mode: str) -> None:
     """At least one of ten starts must be fast; time spent waiting for a CPU core is not counted."""
-    slow = list(
+    slow_starts = list(
         takewhile(
-            lambda each: each.unloaded_s >= MAX_START_S,
+            lambda start: start.unloaded_s >= MAX_START_S,
             measure_starts(image_container, kafka, mode, MAX_STARTS),
         )
     )
-    assert len(slow) < MAX_STARTS, slow
+    assert len(slow_starts) < MAX_STARTS, slow_starts
 
 
 def test_derived_image_contains_plugins(tmp_path: Path) -> None:
-    with container(build_image([DRIVER]), tmp_path) as image_container:
+    with container(build_image([JDBC_DRIVER]), tmp_path) as image_container:
         result = image_container.run("kraal", "plugins", "list", "--lock", "/opt/kraal/plugins.lock")
-    assert DRIVER in result.stdout, result.stderr
+    assert JDBC_DRIVER in result.stdout, result.stderr
 
 
 def uses_class_archive(pid: int) -> bool:
     """Return whether a Java child process has mapped Spark's class archive."""
-    java = [process for process in psutil.Process(pid).children(recursive=True) if process.name() == "java"]
+    java_processes = [
+        process for process in psutil.Process(pid).children(recursive=True) if process.name() == "java"
+    ]
     return any(
         ".jsa" in (mapping.path or "") and "spark-classes" in mapping.path
-        for mapping in iterate_mappings(java)
+        for mapping in iterate_mappings(java_processes)
     )
 
 

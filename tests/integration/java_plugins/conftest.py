@@ -17,25 +17,25 @@ from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import PROVIDER, TRANSFORMS, VERSIONS, java_worker, kraal_worker
 from tests.integration.java_plugins.kafka_tests import TOOLS, move_connectors
 
-JAVA = Path(__file__).parents[3] / "java" / "src"
+JAVA_SOURCES = Path(__file__).parents[3] / "java" / "src"
 JARS_BEFORE_44 = "connect-4.3"
 """The jars of Kafka 4.3, the last release before KAFKA-20297 moved classes."""
-GENERATIONS = {"before44": JARS_BEFORE_44, "since44": "connect"}
+BUILD_JARS = {"before44": JARS_BEFORE_44, "since44": "connect"}
 """Maps each plugin that uses moved classes to the jars that it is built with."""
 
 
 @pytest.fixture(scope="session")
 def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory with the plugins of the tests: Kafka's, those in `java/src`, and transforms.
+    """Return a directory with the plugins of the tests: Kafka's, those in `java/src`, and public transforms.
 
-    Some plugins are from or for an older version of Kafka than the workers, and use classes that have moved since.
+    Some plugins are part of, or built for, an older Kafka version than the workers, and use classes that were moved.
     """
     directory = tmp_path_factory.mktemp("plugins")
-    for plugin in ("file", "faulty", "tests", "transforms", *VERSIONS, *GENERATIONS):
+    for plugin in ("file", "faulty", "tests", "transforms", *VERSIONS, *BUILD_JARS):
         (directory / plugin).mkdir()
     jars = {path.name.split("__")[1]: path for path in ensure(JARS_BEFORE_44)}
     shutil.copy(jars["connect-file"], directory / "file")
-    compile_jar(JAVA / "faulty", ensure(JARS_BEFORE_44), directory / "faulty" / "faulty.jar")
+    compile_jar(JAVA_SOURCES / "faulty", ensure(JARS_BEFORE_44), directory / "faulty" / "faulty.jar")
     other_clients = next(path for path in ensure("spark") if "kafka-clients" in path.name)
     shutil.copy(
         other_clients, directory / "faulty"
@@ -54,12 +54,12 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         manifests.writestr(
             "META-INF/services/org.apache.kafka.connect.transforms.Transformation", "\n".join(TRANSFORMS)
         )
-    for plugin, group in GENERATIONS.items():
-        compile_jar(JAVA / plugin, ensure(group), directory / plugin / "plugin.jar")
+    for plugin, group in BUILD_JARS.items():
+        compile_jar(JAVA_SOURCES / plugin, ensure(group), directory / plugin / "plugin.jar")
     for version in VERSIONS:
-        versioned = directory / version / "versioned.jar"
-        compile_jar(JAVA / "versioned", ensure("connect"), versioned)
-        with zipfile.ZipFile(versioned, "a") as archive:
+        versioned_jar = directory / version / "versioned.jar"
+        compile_jar(JAVA_SOURCES / "versioned", ensure("connect"), versioned_jar)
+        with zipfile.ZipFile(versioned_jar, "a") as archive:
             archive.writestr("version.txt", version)
     return directory
 
@@ -99,7 +99,7 @@ def blocked_cluster(
 
 
 @pytest.fixture(scope="package")
-def java(
+def java_cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[MixedCluster]:
     """Run a Java worker in its own group, with the same plugins, for tests that leave no plugin blocked."""

@@ -17,18 +17,22 @@ from kraal.testing.process import WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.fakes.workers.prometheus import Labels, Scraped, scraped
 
-PROCESS = "kraal.plugins.PluginProcess"
+PLUGIN_JVM_CLASS = "kraal.plugins.PluginProcess"
 """The main class of the JVMs of Java plugins."""
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 FAULTY = "kraal.testing.FaultySource"
 FAULTY_SINK = "kraal.testing.FaultySink"
 TRANSFORMS_PACKAGE = "com.github.jcustenborder.kafka.connect.transform.common"
-TRANSFORMS_OF_BOTH = ("BytesToString", "ChangeCase", "ExtractNestedField", "PatternRename", "ToJSON")
+KEY_AND_VALUE_TRANSFORMS = ("BytesToString", "ChangeCase", "ExtractNestedField", "PatternRename", "ToJSON")
 TRANSFORMS = [
     f"{TRANSFORMS_PACKAGE}.ChangeTopicCase",
     f"{TRANSFORMS_PACKAGE}.ExtractTimestamp$Value",
-    *(f"{TRANSFORMS_PACKAGE}.{name}${of}" for name in TRANSFORMS_OF_BOTH for of in ("Key", "Value")),
+    *(
+        f"{TRANSFORMS_PACKAGE}.{name}${part}"
+        for name in KEY_AND_VALUE_TRANSFORMS
+        for part in ("Key", "Value")
+    ),
 ]
 """All transforms of `kafka-connect-transform-common`."""
 VERSIONED = "kraal.testing.Versioned"
@@ -39,7 +43,7 @@ POLICY = "kraal.testing.TellingConnectorClientConfigOverridePolicy"
 KRAAL_ONLY = ("io.confluent.connect.", "kraal.transforms.")
 """The name prefixes of Kraal's plugins that Kafka does not have."""
 RUNNING = ["RUNNING", "RUNNING"]
-PLUGINS = "kafka_connect_plugins_"
+PLUGIN_METRICS = "kafka_connect_plugins_"
 
 
 def unique_name(prefix: str) -> str:
@@ -53,7 +57,7 @@ def source_config(file: Path, topic: str) -> dict[str, str]:
 
 
 def faulty_config(topic: str, fault: str = "", at: str = "", tasks: int = 1) -> dict[str, str]:
-    """Return the config of the faulty source; `at` is the method that has the fault."""
+    """Return the config of the faulty source. `at` is the method in which the fault occurs."""
     return {
         "connector.class": FAULTY,
         "topic": topic,
@@ -65,17 +69,17 @@ def faulty_config(topic: str, fault: str = "", at: str = "", tasks: int = 1) -> 
 
 @contextmanager
 def kraal_worker(directory: Path, bootstrap: str, properties: Mapping[str, str]) -> Iterator[ProcessCluster]:
-    """Run a Kraal worker with Java plugins in its own group; check that the worker and its JVMs exit cleanly."""
+    """Run a Kraal worker with Java plugins in its own group, and check that the worker and its JVMs exit cleanly."""
     cluster = ProcessCluster(directory=directory, bootstrap=bootstrap, properties=properties)
     try:
         cluster.start(1)
         wait_for_plugins(cluster.alive[0])
         yield cluster
         jvms = [jvm for worker in cluster.alive for jvm in plugin_jvms(worker).values()]
-        codes = [worker.end() for worker in cluster.alive]
+        exit_codes = [worker.end() for worker in cluster.alive]
     finally:
         cluster.close()
-    assert codes == [0] * len(codes), cluster.workers[0].log_text()
+    assert exit_codes == [0] * len(exit_codes), cluster.workers[0].log_text()
     assert not any(jvm.is_running() for jvm in jvms)
 
 
@@ -103,11 +107,11 @@ def wait_for_values(cluster: ProcessCluster, topic: str, values: Sequence[str]) 
     )
 
 
-def stored_offsets(side: ProcessCluster, name: str) -> list[tuple[bytes, bytes | None]]:
+def stored_offsets(cluster: ProcessCluster, name: str) -> list[tuple[bytes, bytes | None]]:
     """Return a source's keys and values in the offsets topic, in order. NAME replaces the source's name."""
     return [
         (record.key.replace(name.encode(), b"NAME"), record.value)
-        for record in side.records(side.alive[0].properties["offset.storage.topic"])
+        for record in cluster.records(cluster.alive[0].properties["offset.storage.topic"])
         if record.key is not None and record.key.startswith(f'["{name}",'.encode())
     ]
 
@@ -123,7 +127,9 @@ def describe_keys(worker: WorkerProcess, plugin: str) -> list[dict[str, Any]]:
     assert response.status == 200, response
     # The framework's keys follow the plugin's.
     own_count = [key["name"] for key in response.body].index("name")
-    return [key | ({} if at < own_count else {"documentation": ""}) for at, key in enumerate(response.body)]
+    return [
+        key | ({} if index < own_count else {"documentation": ""}) for index, key in enumerate(response.body)
+    ]
 
 
 def validate_config(worker: WorkerProcess, config: Mapping[str, str]) -> dict[str, Any]:
@@ -146,10 +152,10 @@ def validate_config(worker: WorkerProcess, config: Mapping[str, str]) -> dict[st
     return {**response.body, "configs": configs, "groups": sorted(response.body["groups"])}
 
 
-def has_restarted(side: ProcessCluster, name: str, times: int, state: str) -> bool:
+def has_restarted(cluster: ProcessCluster, name: str, times: int, state: str) -> bool:
     """Return whether a connector and its task have restarted `times` times and are now in `state`."""
     states: dict[str, list[str]] = {f"status-connector-{name}": [], f"status-task-{name}-0": []}
-    for record in side.records(side.alive[0].properties["status.storage.topic"]):
+    for record in cluster.records(cluster.alive[0].properties["status.storage.topic"]):
         key = (record.key or b"").decode()
         if key in states and record.value is not None:
             states[key].append(json.loads(record.value)["state"])
@@ -157,18 +163,18 @@ def has_restarted(side: ProcessCluster, name: str, times: int, state: str) -> bo
 
 
 def plugin_jvms(worker: WorkerProcess) -> dict[str, psutil.Process]:
-    """Return the JVMs of Java plugins by connector name; the name of the shared JVM is empty."""
+    """Return the JVMs of Java plugins by connector name. The key of the shared JVM is the empty string."""
     jvms = {}
     for process in worker.tree():
         with suppress(psutil.NoSuchProcess):
-            _, main, connector = " ".join(process.cmdline()).partition(PROCESS)
+            _, main, connector = " ".join(process.cmdline()).partition(PLUGIN_JVM_CLASS)
             if main:
                 jvms[connector.strip()] = process
     return jvms
 
 
 def plugin_jvm(worker: WorkerProcess, connector: str = "") -> psutil.Process:
-    """Return a connector's own JVM, or the shared JVM. Raises AssertionError if that JVM is not running."""
+    """Return the JVM of a connector, or the shared JVM by default. Raises AssertionError if the JVM is not running."""
     jvms = plugin_jvms(worker)
     assert connector in jvms, f"only {list(jvms)} have a JVM"
     return jvms[connector]
@@ -211,7 +217,7 @@ def scrape(worker: WorkerProcess) -> Scraped:
 def read_starts(worker: WorkerProcess, name: str) -> dict[Labels, float]:
     """Return the number of starts of a faulty source and of its tasks from `/metrics`."""
     metrics = scrape(worker)
-    families = (metrics.all_of(f"{PLUGINS}{which}_starts_total") for which in ("connector", "task"))
+    families = (metrics.all_of(f"{PLUGIN_METRICS}{kind}_starts_total") for kind in ("connector", "task"))
     return {
         labels: number
         for family in families
@@ -223,12 +229,14 @@ def read_starts(worker: WorkerProcess, name: str) -> dict[Labels, float]:
 def restart_and_wait(cluster: ProcessCluster, name: str) -> None:
     """Restart a faulty source with its tasks, and wait until all have restarted."""
     worker = cluster.alive[0]
-    before = read_starts(worker, name)
-    assert before, f"{name} must be running"
+    counts_before = read_starts(worker, name)
+    assert counts_before, f"{name} must be running"
 
     def has_restarted() -> bool:
         counts = read_starts(worker, name)
-        return counts.keys() == before.keys() and all(counts[key] > before[key] for key in counts)
+        return counts.keys() == counts_before.keys() and all(
+            counts[key] > counts_before[key] for key in counts
+        )
 
     cluster.restart(name)
     worker.wait_until(f"{name} had restarted", has_restarted)

@@ -1,4 +1,4 @@
-"""Builds plugins from the connectors of Kafka's own tests and from its verifiable connectors.
+"""Plugins that are built from the connectors of Kafka's own tests and from Kafka's verifiable connectors.
 
 The connectors are in `org.apache.kafka.connect`. Connect does not isolate test classes in this package, but loads them
 from the class path. Therefore they are moved to another package, as build tools do to shade a library. Their code is
@@ -25,9 +25,9 @@ FAULTY_TRANSFORM: Final = f"{PACKAGE}.ErrorHandlingIntegrationTest$FaultyPassthr
 VERIFIABLE_SOURCE: Final = f"{PACKAGE}.tools.VerifiableSourceConnector"
 VERIFIABLE_SINK: Final = f"{PACKAGE}.tools.VerifiableSinkConnector"
 
-_FROM: Final = "org/apache/kafka/connect/integration/"
+_OLD_PATH: Final = "org/apache/kafka/connect/integration/"
 _MOVES: Final = {
-    _FROM.encode(): f"{PACKAGE.replace('.', '/')}/".encode(),
+    _OLD_PATH.encode(): f"{PACKAGE.replace('.', '/')}/".encode(),
     b"org/apache/kafka/connect/tools/": f"{PACKAGE.replace('.', '/')}/tools/".encode(),
     b"org/apache/kafka/tools/Throughput": f"{PACKAGE.replace('.', '/')}/tools/Throughput".encode(),
     b"org/apache/kafka/connect/runtime/Sample": f"{PACKAGE.replace('.', '/')}/Sample".encode(),
@@ -53,8 +53,8 @@ MANIFESTS: Final = {
     "sink.SinkConnector": _SINKS,
     "transforms.Transformation": [FAULTY_TRANSFORM],
 }
-_UTF8: Final = 1
-_LONG: Final = (5, 6)
+_UTF8_TAG: Final = 1
+_TWO_SLOT_TAGS: Final = (5, 6)
 _SIZES: Final = {
     3: 4,
     4: 4,
@@ -73,7 +73,7 @@ _SIZES: Final = {
     19: 2,
     20: 2,
 }
-"""Maps a constant's tag to the size after the tag in bytes. Source: The Java Virtual Machine Specification, 4.4."""
+"""Maps the tag of a constant to the number of bytes after the tag. Source: Java Virtual Machine Specification, 4.4."""
 
 
 def move_connectors(jar: Path, target: Path, plugins: Mapping[str, Sequence[str]] = MANIFESTS) -> None:
@@ -98,7 +98,7 @@ def _rename_class(data: bytes) -> bytes:
     *constants, end = _constants(data, count)
     pool = b"".join(
         constant
-        if constant[0] != _UTF8
+        if constant[0] != _UTF8_TAG
         else b"\1" + struct.pack(">H", len(text := _rename_text(constant[3:]))) + text
         for constant in constants
     )
@@ -107,10 +107,10 @@ def _rename_class(data: bytes) -> bytes:
 
 def _constants(data: bytes, count: int) -> Iterator[bytes]:
     """Yield the bytes of each constant, then the remaining bytes of the class."""
-    at, number = 10, 1
+    position, number = 10, 1
     while number < count:
-        tag = data[at]
-        size = 1 + (2 + struct.unpack_from(">H", data, at + 1)[0] if tag == _UTF8 else _SIZES[tag])
-        yield data[at : at + size]
-        at, number = at + size, number + (2 if tag in _LONG else 1)
-    yield data[at:]
+        tag = data[position]
+        size = 1 + (2 + struct.unpack_from(">H", data, position + 1)[0] if tag == _UTF8_TAG else _SIZES[tag])
+        yield data[position : position + size]
+        position, number = position + size, number + (2 if tag in _TWO_SLOT_TAGS else 1)
+    yield data[position:]

@@ -1,4 +1,4 @@
-"""Tests for problems that users of other runtimes for Connect plugins have reported; each test cites the issue."""
+"""Tests for problems that users of other Connect runtimes have reported. Each test cites the issues."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE
 pytestmark = pytest.mark.ci
 
 
-def sink_config(topic: str, file: Path, behind: int) -> dict[str, str]:
+def sink_config(topic: str, file: Path, commit_lag: int) -> dict[str, str]:
     return {
         "connector.class": FAULTY_SINK,
         "topics": topic,
         "file": str(file),
-        "commit.behind": str(behind),
+        "commit.behind": str(commit_lag),
     }
 
 
@@ -65,9 +65,9 @@ def test_sink_commits_only_the_offsets_it_returns(cluster: ProcessCluster, tmp_p
     cluster.write(name, "one", "two", "three")
     cluster.create(name, sink_config(name, file, 2))
     partition = {"kafka_partition": 0, "kafka_topic": name}
-    committed = {"offsets": [{"partition": partition, "offset": {"kafka_offset": 1}}]}
+    expected_offsets = {"offsets": [{"partition": partition, "offset": {"kafka_offset": 1}}]}
     path = f"/connectors/{name}/offsets"
-    worker.wait_until("the offset was committed", lambda: bool(worker.get(path).body == committed))
+    worker.wait_until("the offset was committed", lambda: bool(worker.get(path).body == expected_offsets))
     assert read_lines(file) == ["one", "two", "three"]
     cluster.restart(name)
     worker.wait_until(
@@ -94,16 +94,18 @@ def test_source_continues_after_batches_dropped_by_a_transform(cluster: ProcessC
     }
     cluster.create(name, config)
     worker.wait_until("one record was not dropped", lambda: cluster.values(name) == [f"value-{name}-0-75"])
-    stored = [{"partition": {"task.id": f"{name}-0"}, "offset": {"saved": 75}}]
+    stored_offsets = [{"partition": {"task.id": f"{name}-0"}, "offset": {"saved": 75}}]
     path = f"/connectors/{name}/offsets"
-    worker.wait_until("the offset was stored", lambda: bool(worker.get(path).body["offsets"] == stored))
+    worker.wait_until(
+        "the offset was stored", lambda: bool(worker.get(path).body["offsets"] == stored_offsets)
+    )
     cluster.delete(name)
 
 
 def test_offsets_do_not_depend_on_the_converters_of_records(cluster: ProcessCluster) -> None:
     """streamnative/pulsar-connectors#30, apache/pulsar#15598."""
     name, worker = unique_name("converted"), cluster.alive[0]
-    hoisted = {
+    transform_config = {
         "transforms": "hoist,stamp",
         "transforms.hoist.type": "org.apache.kafka.connect.transforms.HoistField$Value",
         "transforms.hoist.field": "number",
@@ -111,7 +113,7 @@ def test_offsets_do_not_depend_on_the_converters_of_records(cluster: ProcessClus
         "transforms.stamp.timestamp.field": "at",  # a long in JSON, a Date in Java
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     }
-    cluster.create(name, faulty_config(name) | hoisted)
+    cluster.create(name, faulty_config(name) | transform_config)
     worker.wait_until("records arrived", lambda: len(cluster.records(name)) > 5)
     path = f"/connectors/{name}/offsets"
     worker.wait_until("the offset was stored", lambda: bool(worker.get(path).body["offsets"]))
@@ -123,31 +125,33 @@ def test_offsets_do_not_depend_on_the_converters_of_records(cluster: ProcessClus
     cluster.delete(name)
 
 
-def test_plugin_registers_its_mbean_once_per_start(cluster: ProcessCluster, java: MixedCluster) -> None:
+def test_plugin_registers_its_mbean_once_per_start(
+    cluster: ProcessCluster, java_cluster: MixedCluster
+) -> None:
     """apache/flink-cdc#1094 and #2984, risingwavelabs/risingwave#23511; the plugin bundles other client versions."""
 
-    def run_plugin(side: ProcessCluster) -> list[str | None]:
-        name, worker = unique_name("clients"), side.alive[0]
+    def run_plugin(tested_cluster: ProcessCluster) -> list[str | None]:
+        name, worker = unique_name("clients"), tested_cluster.alive[0]
         config = {
             "connector.class": "kraal.testing.ClientSource",
             "topic": name,
             "history": f"{name}-history",
-            "bootstrap": side.bootstrap,
+            "bootstrap": tested_cluster.bootstrap,
         }
-        side.create(name, config)
+        tested_cluster.create(name, config)
         for start in range(1, 4):
-            worker.wait_until("the record was written", lambda: len(side.values(name)) == start)  # noqa: B023
+            worker.wait_until("the record was written", lambda: len(tested_cluster.values(name)) == start)  # noqa: B023
             worker.wait_for_states(name, RUNNING)
             if start < 3:
-                side.restart(name)
-        values = side.values(name)
-        side.delete(name)
+                tested_cluster.restart(name)
+        values = tested_cluster.values(name)
+        tested_cluster.delete(name)
         for complaint in ("Unable to register", "InstanceAlreadyExists"):
             assert complaint not in worker.log_text()
         return values
 
-    for side in (cluster, java):
-        assert run_plugin(side) == [f"{PLUGINS_KAFKA} {start} 1" for start in (1, 2, 3)]
+    for tested_cluster in (cluster, java_cluster):
+        assert run_plugin(tested_cluster) == [f"{PLUGINS_KAFKA} {start} 1" for start in (1, 2, 3)]
 
 
 def test_restarts_register_mbeans_once(cluster: ProcessCluster) -> None:
@@ -164,8 +168,8 @@ def test_restarts_register_mbeans_once(cluster: ProcessCluster) -> None:
 
 
 FLUSH_MS = 1000
-FROZEN_S = 3.0
-"""Longer than several flush intervals, but shorter than the worker's session timeout."""
+FREEZE_S = 3.0
+"""The duration of a freeze: longer than several flush intervals, but shorter than the worker's session timeout."""
 FLUSH_TIMEOUT = "Timed out waiting to flush offsets to storage"
 
 
@@ -183,10 +187,10 @@ def test_offset_flush_succeeds_after_a_failed_flush(
         worker.wait_until("offsets were stored", lambda: stored_position(worker, name) > 0)
 
         def has_failed_flush() -> bool:
-            """Freeze the broker; return whether a flush failed. A flush without new offsets cannot fail."""
-            before = polled_count(worker, name)
-            worker.wait_until("the task had polled", lambda: polled_count(worker, name) > before + 50)
-            freeze([psutil.Process(broker.pid)], FROZEN_S)
+            """Freeze the broker, and return whether a flush has failed. A flush without new offsets cannot fail."""
+            polled_before = polled_count(worker, name)
+            worker.wait_until("the task had polled", lambda: polled_count(worker, name) > polled_before + 50)
+            freeze([psutil.Process(broker.pid)], FREEZE_S)
             return FLUSH_TIMEOUT in worker.log_text()
 
         worker.wait_until("a flush had failed", has_failed_flush)
@@ -204,6 +208,6 @@ def polled_count(worker: WorkerProcess, name: str) -> float:
 
 
 def stored_position(worker: WorkerProcess, name: str) -> int:
-    """Return the stored offset of a faulty source; 0 if there is none, or if the broker does not respond."""
-    stored = worker.get(f"/connectors/{name}/offsets").body.get("offsets")
-    return int(stored[0]["offset"]["next"]) if stored else 0
+    """Return the stored offset of a faulty source, or 0 if there is none or the broker does not respond."""
+    stored_offsets = worker.get(f"/connectors/{name}/offsets").body.get("offsets")
+    return int(stored_offsets[0]["offset"]["next"]) if stored_offsets else 0

@@ -23,7 +23,7 @@ from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE, NAUGH
 
 pytestmark = pytest.mark.ci
 
-READ_S = 60.0
+READ_TIMEOUT_S = 60.0
 """Longer than the timeout of transactions that a killed JVM leaves open."""
 
 
@@ -40,7 +40,7 @@ def exactly_once_cluster(
 def read_committed(bootstrap: str, topic: str) -> list[int]:
     """Return the numbers that a `read_committed` consumer reads, up to the current end of the topic.
 
-    Raises AssertionError if reading takes too long, because the numbers until then may be any prefix.
+    Raises AssertionError if reading takes too long, because the numbers read so far may be any prefix.
     """
     consumer = Consumer(
         {
@@ -56,7 +56,7 @@ def read_committed(bootstrap: str, topic: str) -> list[int]:
             return []
         _, end = consumer.get_watermark_offsets(partition, timeout=30)
         consumer.assign([partition])
-        values, deadline = [], time.monotonic() + READ_S
+        values, deadline = [], time.monotonic() + READ_TIMEOUT_S
         while (position := consumer.position([partition])[0].offset) < end:
             assert time.monotonic() < deadline, f"{topic} was read up to {position} of {end}"
             if (message := consumer.poll(0.2)) is not None:
@@ -122,7 +122,7 @@ def test_transactions_aborted_by_a_connector_are_not_read(exactly_once_cluster: 
     }
     exactly_once_cluster.create(name, config)
     worker.wait_for_states(name, RUNNING)
-    # Transactions end at the numbers of Fibonacci's sequence; those that end at an even one are aborted.
+    # Transactions end at Fibonacci numbers. Transactions that end at an even number are aborted.
     expected = [1, *range(3, 6), *range(9, 22), *range(35, 56)]
     worker.wait_until(
         "the last transaction was committed",
@@ -154,28 +154,28 @@ def test_unsupported_exactly_once_settings_are_rejected(
     } | {key: support}
     path = f"/connector-plugins/{MONITORABLE_SOURCE}/config/validate"
     configs = exactly_once_cluster.alive[0].put(path, config).body["configs"]
-    keys_with_errors = [each["value"]["name"] for each in configs if each["value"]["errors"]]
+    keys_with_errors = [entry["value"]["name"] for entry in configs if entry["value"]["errors"]]
     assert keys_with_errors == [error_key]
 
 
 def test_write_to_the_offsets_topic_by_a_connector_fails_as_in_java(
     exactly_once_cluster: ProcessCluster, kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
-    def read_traces(side: ProcessCluster) -> list[list[str]]:
-        name, worker = unique_name("naughty"), side.alive[0]
+    def read_traces(cluster: ProcessCluster) -> list[list[str]]:
+        name, worker = unique_name("naughty"), cluster.alive[0]
         config = {
             "connector.class": NAUGHTY,
             "tasks.max": "1",
             "offsets.storage.topic": unique_name("offsets"),
         }
-        side.create(name, config)
+        cluster.create(name, config)
         worker.wait_for_states(name, ["RUNNING", "FAILED"])
         traces = [trace.splitlines()[:2] for trace in worker.traces(name)]
-        side.delete(name)
+        cluster.delete(name)
         return traces
 
     kraal_traces = read_traces(exactly_once_cluster)
     assert "offsets topic" in kraal_traces[0][0]
     properties = worker_properties | {"exactly.once.source.support": "enabled"}
-    with java_worker(tmp_path, kafka.bootstrap, properties) as java:
-        assert kraal_traces == read_traces(java)
+    with java_worker(tmp_path, kafka.bootstrap, properties) as java_cluster:
+        assert kraal_traces == read_traces(java_cluster)

@@ -20,9 +20,9 @@ from tests.integration.java_plugins.flows import (
     unique_name,
 )
 
-JSON = "org.apache.kafka.connect.json.JsonConverter"
-ERRORS = "org.apache.kafka.connect.errors"
-CONVERTER = "kraal.testing.FaultyConverter"
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+ERRORS_PACKAGE = "org.apache.kafka.connect.errors"
+FAULTY_CONVERTER = "kraal.testing.FaultyConverter"
 WAIT_TIMEOUT_S = 3.0
 BLOCKED_TRANSFORMS = 20
 """More than the number of threads that call Java plugins."""
@@ -54,7 +54,7 @@ def predicate_config(topic: str, fault: str, at: str) -> dict[str, str]:
 
 def converter_config(topic: str, fault: str, at: str, kind: str = "value") -> dict[str, str]:
     return faulty_config(topic) | {
-        f"{kind}.converter": CONVERTER,
+        f"{kind}.converter": FAULTY_CONVERTER,
         f"{kind}.converter.fault": fault,
         f"{kind}.converter.fault.at": at,
     }
@@ -69,7 +69,7 @@ def sink_converter_config(topic: str, fault: str, at: str) -> dict[str, str]:
 
 
 ConfigFactory = Callable[[str, str, str], dict[str, str]]
-FATAL: dict[str, ConfigFactory] = {
+FATAL_METHODS: dict[str, ConfigFactory] = {
     "connector.start": faulty_config,
     "task.initialize": faulty_config,
     "task.start": faulty_config,
@@ -86,77 +86,84 @@ FATAL: dict[str, ConfigFactory] = {
     "sink task.put": sink_config,
     "sink converter.toConnectData": sink_converter_config,
 }
-HARMLESS: dict[str, ConfigFactory] = {
+HARMLESS_METHODS: dict[str, ConfigFactory] = {
     "task.commitRecord": faulty_config,
     "task.commit": faulty_config,
     "sink task.preCommit": sink_config,
     "sink task.flush": sink_config,
 }
 """Methods whose errors Kafka's worker only logs."""
-RETRIED = {"task.poll", "sink task.put"}
+RETRIED_METHODS = {"task.poll", "sink task.put"}
 """Methods that Kafka's worker retries after a RetriableException."""
-CONFIG_FACTORIES: dict[str, ConfigFactory] = {**FATAL, **HARMLESS}
+CONFIG_FACTORIES: dict[str, ConfigFactory] = {**FATAL_METHODS, **HARMLESS_METHODS}
 
 
-def method_name(where: str) -> str:
-    return where.removeprefix("sink ")
+def method_name(label: str) -> str:
+    return label.removeprefix("sink ")
 
 
 @pytest.mark.parametrize(
     "fault", ["throw", "error", "memory", pytest.param("retriable", marks=pytest.mark.ci)]
 )
-def test_fault_reports_match_java(cluster: ProcessCluster, java: MixedCluster, fault: str) -> None:
+def test_fault_reports_match_java(cluster: ProcessCluster, java_cluster: MixedCluster, fault: str) -> None:
     methods = ["task.poll", "task.start", "transform.apply", "sink task.put"]
     if fault == "throw":
-        methods = [*FATAL, *HARMLESS]
-    harmless, message = {*HARMLESS}, "fails"
+        methods = [*FATAL_METHODS, *HARMLESS_METHODS]
+    harmless, message = {*HARMLESS_METHODS}, "fails"
     if fault == "retriable":
-        harmless, message = {*HARMLESS, *RETRIED}, "fails for now"
+        harmless, message = {*HARMLESS_METHODS, *RETRIED_METHODS}, "fails for now"
 
-    def report_faults(side: ProcessCluster) -> dict[str, tuple[list[str], list[str]]]:
-        worker, topic = side.alive[0], unique_name("faults")
-        side.write(topic, "a record")
-        names = {where: unique_name(fault) for where in methods}
-        for where, name in names.items():
-            make = CONFIG_FACTORIES[where]
-            side.create(name, make(topic if where.startswith("sink") else name, fault, method_name(where)))
+    def report_faults(tested_cluster: ProcessCluster) -> dict[str, tuple[list[str], list[str]]]:
+        worker, topic = tested_cluster.alive[0], unique_name("faults")
+        tested_cluster.write(topic, "a record")
+        names = {label: unique_name(fault) for label in methods}
+        for label, name in names.items():
+            make_config = CONFIG_FACTORIES[label]
+            tested_cluster.create(
+                name, make_config(topic if label.startswith("sink") else name, fault, method_name(label))
+            )
 
-        def is_reported(where: str) -> bool:
-            states = worker.states(names[where])
-            if where in harmless:
-                return states == RUNNING and f"{method_name(where)} {message}" in worker.log_text()
+        def is_reported(label: str) -> bool:
+            states = worker.states(names[label])
+            if label in harmless:
+                return states == RUNNING and f"{method_name(label)} {message}" in worker.log_text()
             return "FAILED" in states
 
-        for where in methods:
-            worker.wait_until(f"the fault in {where} was reported", partial(is_reported, where))
-        reports = {where: status_report(worker, name) for where, name in names.items()}
+        for label in methods:
+            worker.wait_until(f"the fault in {label} was reported", partial(is_reported, label))
+        reports = {label: status_report(worker, name) for label, name in names.items()}
         for name in names.values():
-            side.delete(name)
+            tested_cluster.delete(name)
         return reports
 
-    assert report_faults(cluster) == report_faults(java)
+    assert report_faults(cluster) == report_faults(java_cluster)
 
 
 @pytest.mark.ci
 def test_invalid_json_fails_a_sink_with_the_same_cause_as_in_java(
-    cluster: ProcessCluster, java: MixedCluster
+    cluster: ProcessCluster, java_cluster: MixedCluster
 ) -> None:
-    def read_cause(side: ProcessCluster) -> str:
-        worker, name = side.alive[0], unique_name("parsed")
-        side.write(name, '{"a": xyz}')
-        converter = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
-        side.create(name, {"connector.class": FAULTY_SINK, "topics": name, **converter})
+    def read_cause(tested_cluster: ProcessCluster) -> str:
+        worker, name = tested_cluster.alive[0], unique_name("parsed")
+        tested_cluster.write(name, '{"a": xyz}')
+        converter = {"value.converter": JSON_CONVERTER, "value.converter.schemas.enable": "false"}
+        tested_cluster.create(name, {"connector.class": FAULTY_SINK, "topics": name, **converter})
         worker.wait_for_states(name, ["RUNNING", "FAILED"])
         (trace,) = worker.traces(name)
-        side.delete(name)
-        assert trace.startswith(f"{ERRORS}.ConnectException: Tolerance exceeded in error handler\n\tat ")
-        assert f"\nCaused by: {ERRORS}.DataException: Converting byte[] to Kafka Connect data failed" in trace
-        if side is cluster:
+        tested_cluster.delete(name)
+        assert trace.startswith(
+            f"{ERRORS_PACKAGE}.ConnectException: Tolerance exceeded in error handler\n\tat "
+        )
+        assert (
+            f"\nCaused by: {ERRORS_PACKAGE}.DataException: Converting byte[] to Kafka Connect data failed"
+            in trace
+        )
+        if tested_cluster is cluster:
             assert root_cause(trace) in worker.log_text()
         return root_cause(trace)
 
     cause = read_cause(cluster)
-    assert cause == read_cause(java)
+    assert cause == read_cause(java_cluster)
     assert cause.startswith(
         "com.fasterxml.jackson.core.JsonParseException: Unrecognized token 'xyz': was expecting "
     )
@@ -170,7 +177,7 @@ def status_report(worker: WorkerProcess, name: str) -> tuple[list[str], list[str
 
 @pytest.mark.ci
 @pytest.mark.parametrize(
-    ("where", "end", "states"),
+    ("label", "action", "states"),
     [
         ("connector.stop", "pause", ["FAILED", "PAUSED"]),
         ("connector.stop", "stop", ["STOPPED"]),
@@ -180,49 +187,55 @@ def status_report(worker: WorkerProcess, name: str) -> tuple[list[str], list[str
     ],
 )
 def test_fault_reports_during_stop_match_java(
-    cluster: ProcessCluster, java: MixedCluster, tmp_path: Path, where: str, end: str, states: list[str]
+    cluster: ProcessCluster,
+    java_cluster: MixedCluster,
+    tmp_path: Path,
+    label: str,
+    action: str,
+    states: list[str],
 ) -> None:
-    make = sink_config if where.startswith("sink") else faulty_config
+    make_config = sink_config if label.startswith("sink") else faulty_config
 
-    def report_faults(side: ProcessCluster) -> tuple[list[str], list[str]]:
-        worker, name = side.alive[0], unique_name("ends")
-        side.write(name, "a record")
+    def report_faults(tested_cluster: ProcessCluster) -> tuple[list[str], list[str]]:
+        worker, name = tested_cluster.alive[0], unique_name("ends")
+        tested_cluster.write(name, "a record")
         file = tmp_path / name
-        side.create(
+        tested_cluster.create(
             name,
-            make(name, "throw", method_name(where)) | ({"file": str(file)} if make is sink_config else {}),
+            make_config(name, "throw", method_name(label))
+            | ({"file": str(file)} if make_config is sink_config else {}),
         )
         worker.wait_for_states(name, RUNNING)
         worker.wait_until(
-            "the sink had opened its partition", lambda: make is not sink_config or file.exists()
+            "the sink had opened its partition", lambda: make_config is not sink_config or file.exists()
         )
-        logged = len(worker.log_text())
-        {"pause": side.pause, "stop": side.stop}[end](name)
+        log_size = len(worker.log_text())
+        {"pause": tested_cluster.pause, "stop": tested_cluster.stop}[action](name)
         worker.wait_until(
-            "the fault was logged", lambda: f"{method_name(where)} fails" in worker.log_text()[logged:]
+            "the fault was logged", lambda: f"{method_name(label)} fails" in worker.log_text()[log_size:]
         )
         worker.wait_for_states(name, states, timeout_s=30)
         report = status_report(worker, name)
-        side.delete(name)
+        tested_cluster.delete(name)
         return report
 
-    assert report_faults(cluster) == report_faults(java)
+    assert report_faults(cluster) == report_faults(java_cluster)
 
 
 @pytest.mark.ci
 def test_connector_with_failing_task_configs_runs_without_tasks_as_in_java(
-    cluster: ProcessCluster, java: MixedCluster
+    cluster: ProcessCluster, java_cluster: MixedCluster
 ) -> None:
-    def report_faults(side: ProcessCluster) -> tuple[list[str], list[str]]:
-        worker, name = side.alive[0], unique_name("no-tasks")
-        side.create(name, faulty_config(name, "throw", "connector.taskConfigs"))
+    def report_faults(tested_cluster: ProcessCluster) -> tuple[list[str], list[str]]:
+        worker, name = tested_cluster.alive[0], unique_name("no-tasks")
+        tested_cluster.create(name, faulty_config(name, "throw", "connector.taskConfigs"))
         worker.wait_until("the fault was logged", lambda: "connector.taskConfigs fails" in worker.log_text())
         worker.wait_until("the connector had a state", lambda: bool(worker.states(name)))
         report = status_report(worker, name)
-        side.delete(name)
+        tested_cluster.delete(name)
         return report
 
-    assert report_faults(cluster) == report_faults(java) == (["RUNNING"], [])
+    assert report_faults(cluster) == report_faults(java_cluster) == (["RUNNING"], [])
 
 
 def assert_connector_runs(cluster: ProcessCluster) -> None:
@@ -236,16 +249,16 @@ def assert_connector_runs(cluster: ProcessCluster) -> None:
 
 def test_plugins_that_would_block_the_java_herder_do_not_affect_others(cluster: ProcessCluster) -> None:
     worker = cluster.alive[0]
-    blocked: list[tuple[ConfigFactory, str]] = [
+    blocked_plugins: list[tuple[ConfigFactory, str]] = [
         (faulty_config, "connector.taskClass"),
         (faulty_config, "connector.taskConfigs"),
         (converter_config, "converter.configure"),
         (predicate_config, "predicate.configure"),
         *[(transform_config, "transform.configure")] * BLOCKED_TRANSFORMS,
     ]
-    names = {unique_name("blocked"): each for each in blocked}
-    for name, (make, at) in names.items():
-        cluster.create(name, make(name, "block", at))
+    names = {unique_name("blocked"): plugin for plugin in blocked_plugins}
+    for name, (make_config, at) in names.items():
+        cluster.create(name, make_config(name, "block", at))
     assert_connector_runs(cluster)
     for name in names:
         worker.wait_for_states(name, ["RUNNING"])  # the connector has no task yet

@@ -22,8 +22,8 @@ from kraal.java_plugins.jvm import Jvm
 from tests.integration.java_plugins.flows import faulty_config, thread_names
 from tests.integration.java_plugins.kafka_tests import BLOCKING, MONITORABLE_SOURCE, move_connectors
 
-JAVA = Path(__file__).parents[3] / "java" / "src"
-TESTS = JAVA / "test"
+JAVA_SOURCES = Path(__file__).parents[3] / "java" / "src"
+JAVA_TESTS = JAVA_SOURCES / "test"
 
 
 def kafka_utils(group: str) -> set[str]:
@@ -45,7 +45,7 @@ def list_classes_removed_in_44() -> list[str]:
 
 def test_java_module_tests_pass(tmp_path: Path) -> None:
     jars = [*java_class_path(), *ensure("junit")]
-    compile_jar(TESTS, jars, tmp_path / "tests.jar")
+    compile_jar(JAVA_TESTS, jars, tmp_path / "tests.jar")
     path = os.pathsep.join(map(str, [tmp_path / "tests.jar", *jars]))
     command = [
         str(find_java()),
@@ -86,45 +86,45 @@ def test_later_jvm_loads_plugins_from_the_first_scan(tmp_path: Path) -> None:
                 jar_without_manifests.writestr(entry, jar.read(entry))
     jvm = create_jvm(tmp_path, "hybrid_warn")
     try:
-        described, scan = jvm.entry.describe(), jvm.entry.scan()
+        descriptions, scan = jvm.entry.describe(), jvm.entry.scan()
     finally:
         jvm.close()
-    assert {plugin["class"].rpartition(".")[2] for plugin in json.loads(described)} == {
+    assert {plugin["class"].rpartition(".")[2] for plugin in json.loads(descriptions)} == {
         "FileStreamSinkConnector", "FileStreamSourceConnector",
     }  # fmt: skip
-    later = create_jvm(tmp_path, "service_load", scan)  # service_load alone would find no plugins
+    later_jvm = create_jvm(tmp_path, "service_load", scan)  # service_load alone would find no plugins
     try:
-        assert later.entry.describe() == described
-        assert json.loads(later.entry.scan()) == json.loads(scan)
+        assert later_jvm.entry.describe() == descriptions
+        assert json.loads(later_jvm.entry.scan()) == json.loads(scan)
     finally:
-        later.close()
+        later_jvm.close()
     without_class_path = json.dumps(
         [plugin for plugin in json.loads(scan) if plugin["location"] != "classpath"]
     )
     outdated_scan = without_class_path.replace("FileStreamSink", "Missing")
-    scanning = create_jvm(tmp_path, "hybrid_warn", outdated_scan)
+    scanning_jvm = create_jvm(tmp_path, "hybrid_warn", outdated_scan)
     try:
-        assert json.loads(scanning.entry.scan()) == json.loads(scan), (
+        assert json.loads(scanning_jvm.entry.scan()) == json.loads(scan), (
             "a scan with a missing class must be repeated"
         )
     finally:
-        scanning.close()
+        scanning_jvm.close()
 
 
 def test_plugins_built_before_and_since_kafka_4_4_run_in_one_jvm(tmp_path: Path) -> None:
     plugins = tmp_path / "plugins"
     for name, class_path in {"before44": ensure("connect-4.3"), "since44": java_class_path()}.items():
         (plugins / name).mkdir(parents=True)
-        compile_jar(JAVA / name, class_path, plugins / name / "plugin.jar")
+        compile_jar(JAVA_SOURCES / name, class_path, plugins / name / "plugin.jar")
     jvm = create_jvm(plugins, "service_load")
     try:
-        described = {plugin["class"]: plugin for plugin in json.loads(jvm.entry.describe())}
+        plugins_by_class = {plugin["class"]: plugin for plugin in json.loads(jvm.entry.describe())}
     finally:
         jvm.close()
-    before, since = (described[f"kraal.testing.Utils{name}"] for name in ("Before44", "Since44"))
+    before, since = (plugins_by_class[f"kraal.testing.Utils{name}"] for name in ("Before44", "Since44"))
     assert (before["version"], since["version"]) == ("4.4.0", "4.4.0")
     results, current = (
-        {key["name"]: key["documentation"] for key in each["keys"]} for each in (before, since)
+        {key["name"]: key["documentation"] for key in plugin["keys"]} for plugin in (before, since)
     )
     assert results == {
         "class": current["class"],  # both plugins share one class and its state
@@ -142,9 +142,9 @@ def test_plugin_with_a_hung_config_method_is_listed_without_keys(tmp_path: Path)
     (tests,) = ensure("connect-tests")
     directory = tmp_path / "plugins" / "tests"
     directory.mkdir(parents=True)
-    blocking = f"{BLOCKING}ConfigBlockingConnector"
+    blocking_class = f"{BLOCKING}ConfigBlockingConnector"
     move_connectors(
-        tests, directory / "moved.jar", {"source.SourceConnector": [blocking, MONITORABLE_SOURCE]}
+        tests, directory / "moved.jar", {"source.SourceConnector": [blocking_class, MONITORABLE_SOURCE]}
     )
     for jar in (*ensure("junit"), *ensure("connect-4.3")):
         if "junit" in jar.name or "server-common" in jar.name:
@@ -154,9 +154,9 @@ def test_plugin_with_a_hung_config_method_is_listed_without_keys(tmp_path: Path)
         plugins = {plugin["class"]: plugin for plugin in json.loads(jvm.entry.describe())}
     finally:
         jvm.close()
-    assert plugins.keys() == {blocking, MONITORABLE_SOURCE}
-    assert plugins[blocking]["keys"] == []
-    assert plugins[blocking]["error"] == "it has not returned its config keys within 10 s"
+    assert plugins.keys() == {blocking_class, MONITORABLE_SOURCE}
+    assert plugins[blocking_class]["keys"] == []
+    assert plugins[blocking_class]["error"] == "it has not returned its config keys within 10 s"
     assert plugins[MONITORABLE_SOURCE]["task_class"].endswith("$MonitorableSourceTask")
 
 

@@ -23,7 +23,7 @@ from tests.integration.java_plugins.flows import (
 
 pytestmark = pytest.mark.ci
 SETTINGS = {"plugins.jvm.options": "-Xms32M -Xmx96M", "task.shutdown.graceful.timeout.ms": "1000"}
-LEAKED = {"faulty-1", "faulty-2"}
+LEAKED_THREADS = {"faulty-1", "faulty-2"}
 """The threads that the fault `thread` leaks."""
 
 
@@ -39,7 +39,7 @@ def cluster(
 
 @pytest.fixture(scope="module")
 def healthy_connectors(cluster: ProcessCluster) -> Mapping[str, str]:
-    """Create two healthy connectors, one in the shared JVM and one in its own; return their names."""
+    """Create a healthy connector in the shared JVM and another one in its own JVM. Return their names."""
     names = {jvm: unique_name(f"healthy-{jvm}") for jvm in ("shared", "own")}
     for jvm, name in names.items():
         cluster.create(name, config(name, jvm))
@@ -60,15 +60,15 @@ def find_jvm(cluster: ProcessCluster, name: str, jvm: str) -> psutil.Process:
 def expect_exits(
     cluster: ProcessCluster, healthy_connectors: Mapping[str, str], *exited: str
 ) -> Iterator[None]:
-    """Assert that of the healthy connectors' JVMs only `exited` exit, and that the connectors lose no records."""
-    before = {jvm: find_jvm(cluster, name, jvm) for jvm, name in healthy_connectors.items()}
+    """Assert that only the JVMs `exited` of healthy connectors exit, and that these connectors lose no records."""
+    jvms_before = {jvm: find_jvm(cluster, name, jvm) for jvm, name in healthy_connectors.items()}
     yield
     for jvm, name in healthy_connectors.items():
         wait_for_more(cluster, name)
         cluster.alive[0].wait_for_states(name, RUNNING)
         values = read_numbers(cluster, name)
         assert set(values) == set(range(max(values) + 1))
-        assert before[jvm].is_running() is (jvm not in exited), jvm
+        assert jvms_before[jvm].is_running() is (jvm not in exited), jvm
 
 
 @pytest.mark.one_a_day("jvm")
@@ -105,16 +105,18 @@ def test_plugins_that_exit_block_or_leak_threads_do_not_affect_others(
         for fault, (_, states) in faults.items():
             worker.wait_for_states(names[fault], states)
         processes = {find_jvm(cluster, name, jvm) for name in names.values()}
-        leaking = find_jvm(cluster, names["thread"], jvm)
-        worker.wait_until("threads were leaked", lambda: thread_names(leaking.pid) >= LEAKED)
+        leaking_jvm = find_jvm(cluster, names["thread"], jvm)
+        worker.wait_until("threads were leaked", lambda: thread_names(leaking_jvm.pid) >= LEAKED_THREADS)
         for name in names.values():
             cluster.delete(name)
         if jvm == "own":
             _, remaining = psutil.wait_procs(processes, 60)
             assert remaining == [], "leaked threads must end with the connector's JVM"
         else:
-            assert processes == {leaking}
-            assert thread_names(leaking.pid) >= LEAKED, "leaked threads remain until the JVM exits"
+            assert processes == {leaking_jvm}
+            assert thread_names(leaking_jvm.pid) >= LEAKED_THREADS, (
+                "leaked threads remain until the JVM exits"
+            )
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Tests that the connectors of Kafka's own tests have the same records and states as on a Java worker."""
+"""Tests that the connectors of Kafka's own tests write the same records and have the same states as in Java."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.integration.java_plugins.kafka_tests import (
 )
 
 ONLY_CONNECTOR = ["RUNNING"]
-BLOCKED: dict[str, tuple[str, str, list[str]]] = {
+BLOCKING_CONNECTORS: dict[str, tuple[str, str, list[str]]] = {
     "connector-initialize": ("InitializeBlockingConnector", "Connector::initialize", []),
     "connector-start": ("BlockingConnector", "Connector::start", []),
     "source-initialize": ("TaskInitializeBlockingSourceConnector", "", ONLY_CONNECTOR),
@@ -39,36 +39,36 @@ BLOCKED: dict[str, tuple[str, str, list[str]]] = {
     "sink-close": ("BlockingSinkConnector", "SinkTask::close", RUNNING),
     "sink-stop": ("BlockingSinkConnector", "Task::stop", RUNNING),
 }
-"""Blocking connectors: the class, the blocking method, and the states of the connector and its task while blocked."""
+"""The class of each blocking connector, the method that blocks, and the states of the connector and its task."""
 
 
-def source(topic: str, **settings: str) -> dict[str, str]:
+def source_config(topic: str, **settings: str) -> dict[str, str]:
     """Return the config of a slow, endless source."""
     config = {"connector.class": MONITORABLE_SOURCE, "topic": topic, "throughput": "100"}
     return config | {key.replace("_", "."): text for key, text in settings.items()}
 
 
-def wait_for_more(side: ProcessCluster, topic: str) -> None:
-    count = len(side.records(topic))
-    side.alive[0].wait_until("more records arrived", lambda: len(side.records(topic)) > count + 10)
+def wait_for_more(cluster: ProcessCluster, topic: str) -> None:
+    count = len(cluster.records(topic))
+    cluster.alive[0].wait_until("more records arrived", lambda: len(cluster.records(topic)) > count + 10)
 
 
-def block(side: ProcessCluster, without_status: Sequence[str] = ("UNASSIGNED",)) -> dict[str, str]:
-    """Create connectors that block in each method; return their names once they have the expected states.
+def block(cluster: ProcessCluster, without_status: Sequence[str] = ("UNASSIGNED",)) -> dict[str, str]:
+    """Create connectors that block in each method, and return their names once they have the expected states.
 
-    `without_status`: the expected states of a connector without a status.
+    `without_status` contains the expected states of a connector without a status.
     """
-    worker, topic = side.alive[0], unique_name("records")
-    side.write(topic, "a", "b")
-    names = {where: unique_name(where) for where in BLOCKED}
-    side.create(f"{topic}-healthy", source(f"{topic}-healthy"))
-    for where, (kind, method, _) in BLOCKED.items():
-        side.create(names[where], {"connector.class": BLOCKING + kind, "topics": topic, "block": method})
-    expected = {where: states or list(without_status) for where, (_, _, states) in BLOCKED.items()}
-    for where, states in expected.items():
-        worker.wait_for_states(names[where], states)
-    wait_for_more(side, f"{topic}-healthy")
-    assert {where: worker.states(name) for where, name in names.items()} == expected
+    worker, topic = cluster.alive[0], unique_name("records")
+    cluster.write(topic, "a", "b")
+    names = {case: unique_name(case) for case in BLOCKING_CONNECTORS}
+    cluster.create(f"{topic}-healthy", source_config(f"{topic}-healthy"))
+    for case, (kind, method, _) in BLOCKING_CONNECTORS.items():
+        cluster.create(names[case], {"connector.class": BLOCKING + kind, "topics": topic, "block": method})
+    expected = {case: states or list(without_status) for case, (_, _, states) in BLOCKING_CONNECTORS.items()}
+    for case, states in expected.items():
+        worker.wait_for_states(names[case], states)
+    wait_for_more(cluster, f"{topic}-healthy")
+    assert {case: worker.states(name) for case, name in names.items()} == expected
     return names | {"healthy": f"{topic}-healthy", "topic": topic}
 
 
@@ -76,8 +76,8 @@ def block(side: ProcessCluster, without_status: Sequence[str] = ("UNASSIGNED",))
 def test_states_of_blocked_connectors_match_java(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
-    with java_worker(tmp_path, kafka.bootstrap, worker_properties) as java:
-        block(java, without_status=())
+    with java_worker(tmp_path, kafka.bootstrap, worker_properties) as java_cluster:
+        block(java_cluster, without_status=())
 
 
 def test_blocked_connectors_do_not_affect_others(blocked_cluster: ProcessCluster) -> None:
@@ -85,13 +85,13 @@ def test_blocked_connectors_do_not_affect_others(blocked_cluster: ProcessCluster
     names, worker = block(cluster), cluster.alive[0]
     start_methods = ("source-initialize", "source-start", "sink-initialize", "sink-start")
     task_methods = ("sink-open", "sink-put", "sink-flush", "sink-precommit")
-    blocked = {names[where] for where in (*start_methods, *task_methods)}
-    worker.wait_until("the blocked tasks were stalled", lambda: list_stalled(cluster) == blocked)
-    blocked = {names[where] for where in ("connector-initialize", "connector-start")}
-    assert list_stalled(cluster, "stalled_connectors") == blocked
-    for where in BLOCKED:
-        cluster.delete(names[where])
-    kind, method, _ = BLOCKED["sink-put"]
+    expected_names = {names[case] for case in (*start_methods, *task_methods)}
+    worker.wait_until("the blocked tasks were stalled", lambda: list_stalled(cluster) == expected_names)
+    expected_names = {names[case] for case in ("connector-initialize", "connector-start")}
+    assert list_stalled(cluster, "stalled_connectors") == expected_names
+    for case in BLOCKING_CONNECTORS:
+        cluster.delete(names[case])
+    kind, method, _ = BLOCKING_CONNECTORS["sink-put"]
     config = {"connector.class": BLOCKING + kind, "topics": names["topic"], "block": method}
     cluster.create(names["sink-put"], config)
     worker.wait_until(
@@ -99,8 +99,8 @@ def test_blocked_connectors_do_not_affect_others(blocked_cluster: ProcessCluster
         lambda: "has not ended" in read_status(cluster, names["sink-put"]),
     )
     wait_for_more(cluster, names["healthy"])
-    for where in ("sink-put", "healthy"):
-        cluster.delete(names[where])
+    for case in ("sink-put", "healthy"):
+        cluster.delete(names[case])
 
 
 def test_sink_behind_an_open_transaction_is_stalled_until_it_ends(blocked_cluster: ProcessCluster) -> None:
@@ -124,50 +124,54 @@ def test_sink_behind_an_open_transaction_is_stalled_until_it_ends(blocked_cluste
     blocked_cluster.delete(topic)
 
 
-def list_stalled(side: ProcessCluster, key: str = "stalled") -> set[str]:
-    """Return the connectors in a list of `/health`. A polling source may wait for data, so it is never stalled."""
-    return {entry["connector"] for entry in side.alive[0].get("/health").body.get(key, ())}
+def list_stalled(cluster: ProcessCluster, key: str = "stalled") -> set[str]:
+    """Return the connectors in a list of `/health`. A blocked `poll` is not a stall, because it may wait for data."""
+    return {entry["connector"] for entry in cluster.alive[0].get("/health").body.get(key, ())}
 
 
-def read_status(side: ProcessCluster, name: str) -> str:
-    return str(side.alive[0].get(f"/connectors/{name}/status").body)
+def read_status(cluster: ProcessCluster, name: str) -> str:
+    return str(cluster.alive[0].get(f"/connectors/{name}/status").body)
 
 
-def test_records_of_the_monitorable_source_match_java(cluster: ProcessCluster, java: MixedCluster) -> None:
-    def run_source(side: ProcessCluster) -> list[object]:
-        name, worker = unique_name("monitored"), side.alive[0]
-        config = source(name, max_messages="50", messages_per_poll="7") | {"throughput": "-1"}
+def test_records_of_the_monitorable_source_match_java(
+    cluster: ProcessCluster, java_cluster: MixedCluster
+) -> None:
+    def run_source(tested_cluster: ProcessCluster) -> list[object]:
+        name, worker = unique_name("monitored"), tested_cluster.alive[0]
+        config = source_config(name, max_messages="50", messages_per_poll="7") | {"throughput": "-1"}
         config["header.converter"] = "org.apache.kafka.connect.converters.LongConverter"
-        side.create(name, config)
-        side.create(f"{name}-sink", {"connector.class": MONITORABLE_SINK, "topics": name})
+        tested_cluster.create(name, config)
+        tested_cluster.create(f"{name}-sink", {"connector.class": MONITORABLE_SINK, "topics": name})
         worker.wait_for_states(name, RUNNING)
-        worker.wait_until("all records arrived", lambda: len(side.records(name)) == 50)
+        worker.wait_until("all records arrived", lambda: len(tested_cluster.records(name)) == 50)
         partition = {"kafka_partition": 0, "kafka_topic": name}
         expected_offsets = [{"partition": partition, "offset": {"kafka_offset": 50}}]
         path = f"/connectors/{name}-sink/offsets"
         worker.wait_until(
             "the sink had read all records", lambda: worker.get(path).body["offsets"] == expected_offsets
         )
-        stored = [{"partition": {"task.id": f"{name}-0"}, "offset": {"saved": 50}}]
+        expected_offset = [{"partition": {"task.id": f"{name}-0"}, "offset": {"saved": 50}}]
         path = f"/connectors/{name}/offsets"
-        worker.wait_until("the offset was stored", lambda: worker.get(path).body["offsets"] == stored)
+        worker.wait_until(
+            "the offset was stored", lambda: worker.get(path).body["offsets"] == expected_offset
+        )
         records = [
             (str(record.key).replace(name, ""), str(record.value).replace(name, ""), record.headers)
-            for record in side.records(name)
+            for record in tested_cluster.records(name)
         ]
         for connector in (name, f"{name}-sink"):
-            side.delete(connector)
-        return [*records, stored_offsets(side, name)[-1]]
+            tested_cluster.delete(connector)
+        return [*records, stored_offsets(tested_cluster, name)[-1]]
 
-    assert run_source(cluster) == run_source(java)
+    assert run_source(cluster) == run_source(java_cluster)
 
 
 def test_records_reported_by_a_sink_become_dead_letters_as_in_java(
-    cluster: ProcessCluster, java: MixedCluster
+    cluster: ProcessCluster, java_cluster: MixedCluster
 ) -> None:
-    def run_sink(side: ProcessCluster) -> Sequence[object]:
-        name, worker = unique_name("errant"), side.alive[0]
-        side.write(name, *(f"value {number}" for number in range(20)), key="k")
+    def run_sink(tested_cluster: ProcessCluster) -> Sequence[object]:
+        name, worker = unique_name("errant"), tested_cluster.alive[0]
+        tested_cluster.write(name, *(f"value {number}" for number in range(20)), key="k")
         config = {
             "connector.class": ERRANT_SINK,
             "topics": name,
@@ -176,9 +180,11 @@ def test_records_reported_by_a_sink_become_dead_letters_as_in_java(
             "errors.deadletterqueue.topic.replication.factor": "1",
             "errors.deadletterqueue.context.headers.enable": "true",
         }
-        side.create(name, config)
+        tested_cluster.create(name, config)
         worker.wait_for_states(name, RUNNING)
-        worker.wait_until("all records were reported", lambda: len(side.records(f"{name}-dead")) == 20)
+        worker.wait_until(
+            "all records were reported", lambda: len(tested_cluster.records(f"{name}-dead")) == 20
+        )
         records = [
             (
                 record.key,
@@ -189,12 +195,12 @@ def test_records_reported_by_a_sink_become_dead_letters_as_in_java(
                     if not key.endswith("stacktrace")
                 ],
             )
-            for record in side.records(f"{name}-dead")
+            for record in tested_cluster.records(f"{name}-dead")
         ]
-        side.delete(name)
+        tested_cluster.delete(name)
         return sorted(records, key=str)  # half of the records are reported by another thread
 
-    assert run_sink(cluster) == run_sink(java)
+    assert run_sink(cluster) == run_sink(java_cluster)
 
 
 @pytest.mark.parametrize(
@@ -208,11 +214,11 @@ def test_records_reported_by_a_sink_become_dead_letters_as_in_java(
     ids=["connector", "task", "too-many-tasks", "empty-task-configs"],
 )
 def test_error_reports_match_java(
-    cluster: ProcessCluster, java: MixedCluster, config: dict[str, str]
+    cluster: ProcessCluster, java_cluster: MixedCluster, config: dict[str, str]
 ) -> None:
-    def report_failure(side: ProcessCluster) -> tuple[list[str], list[str]]:
-        name, worker = unique_name("wrong"), side.alive[0]
-        side.create(name, {key.replace("NAME", name): text for key, text in config.items()})
+    def report_failure(tested_cluster: ProcessCluster) -> tuple[list[str], list[str]]:
+        name, worker = unique_name("wrong"), tested_cluster.alive[0]
+        tested_cluster.create(name, {key.replace("NAME", name): text for key, text in config.items()})
         if config["connector.class"] == EMPTY_CONFIGS:
             worker.wait_for_states(name, RUNNING)
         else:
@@ -221,38 +227,42 @@ def test_error_reports_match_java(
             worker.states(name),
             [first_lines(trace.replace(name, "NAME")) for trace in worker.traces(name)],
         )
-        side.delete(name)
+        tested_cluster.delete(name)
         return report
 
-    assert report_failure(cluster) == report_failure(java)
+    assert report_failure(cluster) == report_failure(java_cluster)
 
 
 def first_lines(trace: str) -> str:
-    """Return the exception and the plugin's frames of a trace."""
+    """Return the first two lines of a trace: the exception and the plugin's frame."""
     return "\n".join(trace.splitlines()[:2])
 
 
-def test_verifiable_connectors_match_java(cluster: ProcessCluster, java: MixedCluster) -> None:
-    def run_connectors(side: ProcessCluster) -> list[object]:
-        name, worker = unique_name("verifiable"), side.alive[0]
+def test_verifiable_connectors_match_java(cluster: ProcessCluster, java_cluster: MixedCluster) -> None:
+    def run_connectors(tested_cluster: ProcessCluster) -> list[object]:
+        name, worker = unique_name("verifiable"), tested_cluster.alive[0]
         config = {"topic": name, "throughput": "200", "id": "7"}
-        side.create(name, {"connector.class": VERIFIABLE_SOURCE} | config)
-        side.create(f"{name}-sink", {"connector.class": VERIFIABLE_SINK, "topics": name, "id": "8"})
-        worker.wait_until("300 records arrived", lambda: len(side.records(name)) >= 300)
+        tested_cluster.create(name, {"connector.class": VERIFIABLE_SOURCE} | config)
+        tested_cluster.create(f"{name}-sink", {"connector.class": VERIFIABLE_SINK, "topics": name, "id": "8"})
+        worker.wait_until("300 records arrived", lambda: len(tested_cluster.records(name)) >= 300)
         worker.wait_until(
-            "the sink had read 300 records", lambda: committed_offset(side, f"{name}-sink") >= 300
+            "the sink had read 300 records", lambda: committed_offset(tested_cluster, f"{name}-sink") >= 300
         )
-        records = [(record.key, record.value, record.headers) for record in side.records(name)[:300]]
-        side.stop(name)
+        records = [
+            (record.key, record.value, record.headers) for record in tested_cluster.records(name)[:300]
+        ]
+        tested_cluster.stop(name)
         worker.wait_for_states(name, ["STOPPED"])
-        last = b'{"seqno":%d}' % (len(side.records(name)) - 1)
-        worker.wait_until("the last offset was stored", lambda: stored_offsets(side, name)[-1][1] == last)
-        key, _ = stored_offsets(side, name)[-1]
+        last_offset = b'{"seqno":%d}' % (len(tested_cluster.records(name)) - 1)
+        worker.wait_until(
+            "the last offset was stored", lambda: stored_offsets(tested_cluster, name)[-1][1] == last_offset
+        )
+        key, _ = stored_offsets(tested_cluster, name)[-1]
         for connector in (name, f"{name}-sink"):
-            side.delete(connector)
+            tested_cluster.delete(connector)
         return [*records, key]
 
-    assert run_connectors(cluster) == run_connectors(java)
+    assert run_connectors(cluster) == run_connectors(java_cluster)
 
 
 def test_plugins_built_with_kafka_3_4_4_3_and_4_4_run_in_one_connector(cluster: ProcessCluster) -> None:
@@ -275,7 +285,7 @@ def test_plugins_built_with_kafka_3_4_4_3_and_4_4_run_in_one_connector(cluster: 
     cluster.delete(name)
 
 
-def committed_offset(side: ProcessCluster, sink: str) -> int:
+def committed_offset(cluster: ProcessCluster, sink: str) -> int:
     """Return the committed offset of a sink's only partition."""
-    offsets = side.alive[0].get(f"/connectors/{sink}/offsets").body["offsets"]
+    offsets = cluster.alive[0].get(f"/connectors/{sink}/offsets").body["offsets"]
     return sum(entry["offset"]["kafka_offset"] for entry in offsets)

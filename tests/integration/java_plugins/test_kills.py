@@ -50,10 +50,10 @@ def test_paused_task_stays_paused_in_a_new_jvm(cluster: ProcessCluster) -> None:
     worker.wait_for_states(name, RUNNING)
     cluster.pause(name)
     worker.wait_for_states(name, ["PAUSED", "PAUSED"])
-    ready = worker.log_text().count("Java plugins are ready")
+    ready_count = worker.log_text().count("Java plugins are ready")
     plugin_jvm(worker).kill()
     worker.wait_until(
-        "a new JVM was ready", lambda: worker.log_text().count("Java plugins are ready") > ready
+        "a new JVM was ready", lambda: worker.log_text().count("Java plugins are ready") > ready_count
     )
     worker.wait_for_states(name, ["PAUSED", "PAUSED"])
     values = cluster.values(name)
@@ -74,11 +74,11 @@ def test_stopped_source_commits_no_offsets(cluster: ProcessCluster) -> None:
     cluster.stop(name)
     worker.wait_for_states(name, ["STOPPED"])
     path = f"/connectors/{name}/offsets"
-    altered = {"offsets": [{"partition": {"id": "0"}, "offset": {"next": 7}}]}
-    response = worker.request("PATCH", path, altered)
+    altered_offsets = {"offsets": [{"partition": {"id": "0"}, "offset": {"next": 7}}]}
+    response = worker.request("PATCH", path, altered_offsets)
     assert response.status == 200, response
     time.sleep(2)  # four commit intervals
-    assert worker.get(path).body == altered
+    assert worker.get(path).body == altered_offsets
     cluster.delete(name)
 
 

@@ -34,9 +34,10 @@ def test_lines_flow_through_java_connectors(cluster: ProcessCluster, tmp_path: P
         "the topic was tracked",
         lambda: worker.get(f"/connectors/{name}/topics").body[name]["topics"] == [name],
     )
-    stored = [{"partition": {"filename": str(file)}, "offset": {"position": 8}}]
+    expected_offsets = [{"partition": {"filename": str(file)}, "offset": {"position": 8}}]
     worker.wait_until(
-        "the offset was stored", lambda: worker.get(f"/connectors/{name}/offsets").body["offsets"] == stored
+        "the offset was stored",
+        lambda: worker.get(f"/connectors/{name}/offsets").body["offsets"] == expected_offsets,
     )
     for connector in (name, f"{name}-sink"):
         cluster.delete(connector)
@@ -75,17 +76,17 @@ def test_paused_source_reads_no_records_until_it_is_resumed(cluster: ProcessClus
     ],
 )
 def test_task_exception_fails_only_this_task(cluster: ProcessCluster, fault: str, expected: str) -> None:
-    name, healthy = unique_name(fault), unique_name("healthy")
+    name, healthy_name = unique_name(fault), unique_name("healthy")
     worker = cluster.alive[0]
-    cluster.create(healthy, faulty_config(healthy))
-    worker.wait_for_states(healthy, RUNNING)
+    cluster.create(healthy_name, faulty_config(healthy_name))
+    worker.wait_for_states(healthy_name, RUNNING)
     cluster.create(name, faulty_config(name, fault, "task.poll"))
     worker.wait_for_states(name, ["RUNNING", "FAILED"])
     assert worker.traces(name)[0].startswith(expected)
-    count = len(cluster.records(healthy))
-    worker.wait_until("the other task continued", lambda: len(cluster.records(healthy)) > count)
-    assert worker.states(healthy) == RUNNING
-    for connector in (name, healthy):
+    count = len(cluster.records(healthy_name))
+    worker.wait_until("the other task continued", lambda: len(cluster.records(healthy_name)) > count)
+    assert worker.states(healthy_name) == RUNNING
+    for connector in (name, healthy_name):
         cluster.delete(connector)
 
 
@@ -108,17 +109,17 @@ def test_source_of_standard_input_can_be_stopped_and_recreated(
 
 def test_failed_task_is_restarted_automatically(cluster: ProcessCluster) -> None:
     name, worker = unique_name("supervised"), cluster.alive[0]
-    supervised = {"errors.auto.restart": "task", "errors.auto.restart.backoff.ms": "100"}
-    cluster.create(name, faulty_config(name, "throw", "task.poll") | supervised)
+    restart_config = {"errors.auto.restart": "task", "errors.auto.restart.backoff.ms": "100"}
+    cluster.create(name, faulty_config(name, "throw", "task.poll") | restart_config)
 
-    def restarts() -> int:
+    def count_restarts() -> int:
         status = worker.get(f"/connectors/{name}/status?expand=supervision").body
         tasks = (
             status["supervision"]["tasks"] if "supervision" in status else []
         )  # 404 before the first status
         return int(sum(task["restarts"] for task in tasks))
 
-    worker.wait_until("the task had been restarted three times", lambda: restarts() >= 3)
+    worker.wait_until("the task had been restarted three times", lambda: count_restarts() >= 3)
     cluster.delete(name)
 
 
@@ -138,10 +139,10 @@ def test_connector_with_too_many_tasks_fails_and_is_stopped(cluster: ProcessClus
     worker.wait_for_states(name, ["FAILED"])
     trace = worker.get(f"/connectors/{name}/status").body["connector"]["trace"]
     assert trace.startswith("org.apache.kafka.connect.runtime.TooManyTasksException")
-    stopped = f"Stopped the connector of topic {name}"
-    worker.wait_until("the plugin was stopped", lambda: stopped in worker.log_text())
+    stop_line = f"Stopped the connector of topic {name}"
+    worker.wait_until("the plugin was stopped", lambda: stop_line in worker.log_text())
     cluster.delete(name)
-    assert worker.log_text().count(stopped) == 1
+    assert worker.log_text().count(stop_line) == 1
 
 
 def test_invalid_config_is_rejected_with_the_plugin_error(cluster: ProcessCluster) -> None:

@@ -11,9 +11,10 @@ from kraal.jars.java import find_java
 from kraal.jars.java_module import java_class_path
 from kraal.java_plugins.discovery import PluginFiles
 from kraal.java_plugins.jvm import Jvm
-from kraal.testing import ProcessCluster
+from kraal.testing import ProcessCluster, WorkerProcess
+from tests.fakes.workers.prometheus import Scraped
 from tests.integration.java_plugins.flows import (
-    PLUGINS,
+    PLUGIN_METRICS,
     RUNNING,
     faulty_config,
     read_starts,
@@ -22,71 +23,67 @@ from tests.integration.java_plugins.flows import (
     unique_name,
 )
 
-MONITORED = "kraal.testing.Monitored$"
-READY = "Java plugins are ready"
-SOURCE = "kafka_connect_source_task_metrics_"
-ERRORS = "kafka_connect_task_error_metrics_"
+MONITORED_PREFIX = "kraal.testing.Monitored$"
+READY_LINE = "Java plugins are ready"
+SOURCE_METRICS = "kafka_connect_source_task_metrics_"
+ERROR_METRICS = "kafka_connect_task_error_metrics_"
 MONITORED_PLUGINS = {
     "transforms": "t",
-    "transforms.t.type": f"{MONITORED}Transform",
+    "transforms.t.type": f"{MONITORED_PREFIX}Transform",
     "transforms.t.predicate": "p",
     "predicates": "p",
-    "predicates.p.type": f"{MONITORED}Matches",
-    "key.converter": f"{MONITORED}Text",
-    "value.converter": f"{MONITORED}Text",
-    "header.converter": f"{MONITORED}Headers",
+    "predicates.p.type": f"{MONITORED_PREFIX}Matches",
+    "key.converter": f"{MONITORED_PREFIX}Text",
+    "value.converter": f"{MONITORED_PREFIX}Text",
+    "header.converter": f"{MONITORED_PREFIX}Headers",
     "errors.tolerance": "all",
 }
 
 
 def test_scrape_contains_metrics_of_the_plugins_jvm(cluster: ProcessCluster) -> None:
     name, worker = unique_name("measured"), cluster.alive[0]
-    task = {"connector": name, "task": "0"}
+    task_labels = {"connector": name, "task": "0"}
     cluster.create(name, faulty_config(name) | MONITORED_PLUGINS)
     worker.wait_for_states(name, RUNNING)
-    errors = f"{ERRORS}total_record_failures"
+    failures_metric = f"{ERROR_METRICS}total_record_failures"
     worker.wait_until(
-        "a transform had failed", lambda: scrape(worker).all_of(errors).get(frozenset(task.items()), 0) > 0
+        "a transform had failed",
+        lambda: scrape(worker).all_of(failures_metric).get(frozenset(task_labels.items()), 0) > 0,
     )
-    maxima = (f"{SOURCE}poll_batch_max_time_ms", "kafka_connect_connector_task_metrics_batch_size_max")
+    maxima = (
+        f"{SOURCE_METRICS}poll_batch_max_time_ms",
+        "kafka_connect_connector_task_metrics_batch_size_max",
+    )
     worker.wait_until(  # must be read while the task polls, because the values become NaN some time later
         "the maxima were available",
-        lambda: all(scrape(worker).value(metric, **task) > 0 for metric in maxima),
+        lambda: all(scrape(worker).value(metric, **task_labels) > 0 for metric in maxima),
     )
-    assert scrape(worker).value(maxima[1], **task) == 1
+    assert scrape(worker).value(maxima[1], **task_labels) == 1
     cluster.pause(name)  # the values no longer change
     worker.wait_for_states(name, ["PAUSED"] * 2)
 
     def all_sent() -> bool:
         metrics = scrape(worker)
-        active = metrics.value(f"{SOURCE}source_record_active_count", **task)
-        write_total = metrics.value(f"{SOURCE}source_record_write_total", **task)
+        active = metrics.value(f"{SOURCE_METRICS}source_record_active_count", **task_labels)
+        write_total = metrics.value(f"{SOURCE_METRICS}source_record_write_total", **task_labels)
         return active == 0 and write_total == len(cluster.records(name))
 
     worker.wait_until("all records were sent", all_sent)
     metrics = scrape(worker)
-    polled = int(metrics.value(f"{SOURCE}source_record_poll_total", **task))
-    failed = sum(str(number).endswith("3") for number in range(polled))
-    assert metrics.value(f"{SOURCE}source_record_write_total", **task) == polled - failed > 0
-    assert metrics.value(errors, **task) == metrics.value(f"{ERRORS}total_records_skipped", **task) == failed
-    assert metrics.value(f"{ERRORS}last_error_timestamp", **task) > 0
+    polled_count = int(metrics.value(f"{SOURCE_METRICS}source_record_poll_total", **task_labels))
+    failed_count = sum(str(number).endswith("3") for number in range(polled_count))
+    write_total = metrics.value(f"{SOURCE_METRICS}source_record_write_total", **task_labels)
+    assert write_total == polled_count - failed_count > 0
+    assert metrics.value(failures_metric, **task_labels) == failed_count
+    assert metrics.value(f"{ERROR_METRICS}total_records_skipped", **task_labels) == failed_count
+    assert metrics.value(f"{ERROR_METRICS}last_error_timestamp", **task_labels) > 0
 
-    calls = f"{PLUGINS}calls_total"
-    assert metrics.value(calls, **task, transformation="t", kind="Transform") == polled
-    assert metrics.value(calls, **task, predicate="p", kind="Matches") == polled
-    assert metrics.value(calls, **task, converter="key", kind="Text") == polled - failed
-    assert metrics.value(calls, **task, converter="value", kind="Text") == polled - failed
-    assert metrics.value(calls, **task, converter="header", kind="Headers") == 0
-
-    assert metrics.value("kraal_jvm_up", jvm="plugins") == 1
-    assert metrics.value("kraal_jvm_starts_total", jvm="plugins") >= worker.log_text().count(READY) > 0
-    used = metrics.value("kraal_jvm_memory_used_bytes", jvm="plugins", area="heap")
-    assert 0 < used <= metrics.value("kraal_jvm_memory_max_bytes", jvm="plugins", area="heap") <= 512 << 20
-    assert metrics.value("kraal_jvm_open_files", jvm="plugins") > 0
+    check_plugin_calls(metrics, task_labels, polled_count, failed_count)
+    check_jvm_metrics(metrics, worker)
 
     def has_chart_values(series: str) -> bool:
         tasks = worker.get(f"/connectors/{name}/series").body["tasks"]
-        return any(value is not None for of_task in tasks for value in of_task[series])
+        return any(value is not None for task_series in tasks for value in task_series[series])
 
     worker.wait_until(
         "the charts had durations", lambda: has_chart_values("poll_ms") and has_chart_values("commit_ms")
@@ -95,10 +92,36 @@ def test_scrape_contains_metrics_of_the_plugins_jvm(cluster: ProcessCluster) -> 
 
     cluster.resume(name)
     worker.wait_for_states(name, RUNNING)
-    assert read_starts(worker, name).keys() == {frozenset({("connector", name)}), frozenset(task.items())}
+    assert read_starts(worker, name).keys() == {
+        frozenset({("connector", name)}),
+        frozenset(task_labels.items()),
+    }
     restart_and_wait(cluster, name)  # the metrics of the new start have the same names
     cluster.delete(name)
     worker.wait_until("the metrics were removed", lambda: not read_starts(worker, name))
+
+
+def check_plugin_calls(
+    metrics: Scraped, task_labels: dict[str, str], polled_count: int, failed_count: int
+) -> None:
+    """Check the metrics of the transform, the predicate and the converters."""
+    calls_metric = f"{PLUGIN_METRICS}calls_total"
+    converted_count = polled_count - failed_count
+    assert metrics.value(calls_metric, **task_labels, transformation="t", kind="Transform") == polled_count
+    assert metrics.value(calls_metric, **task_labels, predicate="p", kind="Matches") == polled_count
+    assert metrics.value(calls_metric, **task_labels, converter="key", kind="Text") == converted_count
+    assert metrics.value(calls_metric, **task_labels, converter="value", kind="Text") == converted_count
+    assert metrics.value(calls_metric, **task_labels, converter="header", kind="Headers") == 0
+
+
+def check_jvm_metrics(metrics: Scraped, worker: WorkerProcess) -> None:
+    """Check the metrics of the JVM of Java plugins."""
+    assert metrics.value("kraal_jvm_up", jvm="plugins") == 1
+    assert metrics.value("kraal_jvm_starts_total", jvm="plugins") >= worker.log_text().count(READY_LINE) > 0
+    used_bytes = metrics.value("kraal_jvm_memory_used_bytes", jvm="plugins", area="heap")
+    max_bytes = metrics.value("kraal_jvm_memory_max_bytes", jvm="plugins", area="heap")
+    assert 0 < used_bytes <= max_bytes <= 512 << 20
+    assert metrics.value("kraal_jvm_open_files", jvm="plugins") > 0
 
 
 def test_metrics_of_a_failed_task_are_kept_until_it_is_deleted(cluster: ProcessCluster) -> None:
@@ -107,8 +130,8 @@ def test_metrics_of_a_failed_task_are_kept_until_it_is_deleted(cluster: ProcessC
     worker.wait_for_states(name, ["RUNNING", "FAILED"])
     for _ in range(2):
         metrics = scrape(worker)
-        assert metrics.value(f"{ERRORS}total_record_failures", connector=name, task="0") == 1
-        assert metrics.value(f"{SOURCE}source_record_poll_total", connector=name, task="0") == 4
+        assert metrics.value(f"{ERROR_METRICS}total_record_failures", connector=name, task="0") == 1
+        assert metrics.value(f"{SOURCE_METRICS}source_record_poll_total", connector=name, task="0") == 4
     cluster.delete(name)
 
 

@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 WAIT_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 90.0
-LISTENS = re.compile(r"\[(\S+)[^\]]*\] REST listens at (http://\S+)/ ")
-FILE = """\
+LISTEN_LINE = re.compile(r"\[(\S+)[^\]]*\] REST listens at (http://\S+)/ ")
+PROPERTIES = """\
 clusters = west, east
 west.bootstrap.servers = {west}
 east.bootstrap.servers = {east}
@@ -49,7 +49,7 @@ config.storage.replication.factor = 1
 offset.storage.partitions = 1
 status.storage.partitions = 1
 """
-CODE = "from kraal.cli.main import main; main()"
+RUN_CLI = "from kraal.cli.main import main; main()"
 
 
 @pytest.fixture
@@ -62,11 +62,11 @@ def west(tmp_path: Path) -> Iterator[Broker]:
 
 
 def wait_until(
-    description: str, done: Callable[[], bool], process: subprocess.Popen[bytes], log: Path
+    description: str, is_done: Callable[[], bool], process: subprocess.Popen[bytes], log: Path
 ) -> None:
     deadline = time.monotonic() + WAIT_TIMEOUT_S
-    while not done():
-        assert process.poll() is None, f"ended: {log.read_text()[-8000:]}"
+    while not is_done():
+        assert process.poll() is None, f"the process has exited: {log.read_text()[-8000:]}"
         assert time.monotonic() < deadline, f"timed out waiting: {description}\n{log.read_text()[-8000:]}"
         time.sleep(0.2)
 
@@ -90,34 +90,34 @@ def test_flow_copies_topics_offsets_and_heartbeats(west: Broker, kafka: Broker, 
     write_topic(west.bootstrap, "orders", [b"one", b"two", b"three"], timeout_s=30)
     consume(west.bootstrap, "orders")
     file, log = tmp_path / "mm2.properties", tmp_path / "log"
-    file.write_text(FILE.format(west=west.bootstrap, east=kafka.bootstrap))
+    file.write_text(PROPERTIES.format(west=west.bootstrap, east=kafka.bootstrap))
     with log.open("wb") as out:
-        process = subprocess.Popen([sys.executable, "-c", CODE, "mirror", str(file)], stderr=out)
+        process = subprocess.Popen([sys.executable, "-c", RUN_CLI, "mirror", str(file)], stderr=out)
     try:
         wait_until(
             "the records were copied", lambda: len(read_values(kafka, "west.orders")) == 3, process, log
         )
         assert read_values(kafka, "west.orders") == [b"one", b"two", b"three"]
-        for what, broker, topic in (
+        for name, broker, topic in (
             ("checkpoints", kafka, "west.checkpoints.internal"),
             ("offset syncs", west, "mm2-offset-syncs.east.internal"),
             ("heartbeats of west->east", west, "heartbeats"),
             ("heartbeats that were copied", kafka, "west.heartbeats"),
         ):
-            wait_until(what, partial(has_records, broker, topic), process, log)
-        groups = AdminClient({"bootstrap.servers": kafka.bootstrap})
+            wait_until(name, partial(has_records, broker, topic), process, log)
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         wait_until(
             "the group offsets were copied",
             lambda: (
-                "orders" in {listing.group_id for listing in groups.list_consumer_groups().result(10).valid}
+                "orders" in {listing.group_id for listing in admin.list_consumer_groups().result(10).valid}
             ),
             process,
             log,
         )
         assert not read_values(kafka, "west.secret")
-        internal = {f"mm2-{kind}.west.internal" for kind in ("configs", "offsets", "status")}
-        assert internal <= set(groups.list_topics(timeout=10).topics)
-        urls = dict(LISTENS.findall(log.read_text()))
+        internal_topics = {f"mm2-{kind}.west.internal" for kind in ("configs", "offsets", "status")}
+        assert internal_topics <= set(admin.list_topics(timeout=10).topics)
+        urls = dict(LISTEN_LINE.findall(log.read_text()))
         assert set(urls) == {"west->east", "east->west"}
         for flow, url in urls.items():
             names = {"MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckpointConnector"}
@@ -139,15 +139,15 @@ def test_child_processes_exit_when_the_parent_is_killed(west: Broker, kafka: Bro
         + "".join(f"{kind}.storage.replication.factor=1\n" for kind in ("offset", "config", "status"))
     )
     with log.open("wb") as out:
-        process = subprocess.Popen([sys.executable, "-c", CODE, "mirror", str(file)], stderr=out)
+        process = subprocess.Popen([sys.executable, "-c", RUN_CLI, "mirror", str(file)], stderr=out)
     try:
         wait_until(
-            "both processes listened", lambda: len(LISTENS.findall(log.read_text())) == 2, process, log
+            "both processes listened", lambda: len(LISTEN_LINE.findall(log.read_text())) == 2, process, log
         )
         children = psutil.Process(process.pid).children(recursive=True)
         os.kill(process.pid, signal.SIGKILL)
-        gone, alive = psutil.wait_procs(children, STOP_TIMEOUT_S)
-        assert (bool(gone), alive) == (True, []), log.read_text()[-4000:]
+        exited, remaining = psutil.wait_procs(children, STOP_TIMEOUT_S)
+        assert (bool(exited), remaining) == (True, []), log.read_text()[-4000:]
     finally:
         process.kill()
         process.wait()

@@ -34,7 +34,7 @@ from tests.integration.java_plugins.flows import (
 
 pytestmark = pytest.mark.ci
 
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+BYTES_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def properties(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def mirrors(
+def mirror_cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
     """Run a Kraal worker."""
@@ -58,7 +58,7 @@ def mirrors(
 
 
 @pytest.fixture(scope="module")
-def java(
+def java_cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: dict[str, str]
 ) -> Iterator[MixedCluster]:
     """Run a Java worker in its own group."""
@@ -66,8 +66,8 @@ def java(
         yield cluster
 
 
-def mirror(kind: str, bootstrap: str, alias: str, target: str, topic: str) -> dict[str, str]:
-    """Return the config of a connector that mirrors a cluster with the alias `alias` to itself, as `target`."""
+def mirror_config(kind: str, bootstrap: str, alias: str, target: str, topic: str) -> dict[str, str]:
+    """Return the config of a connector that mirrors a cluster to itself, with the aliases `alias` and `target`."""
     return {
         "connector.class": f"org.apache.kafka.connect.mirror.Mirror{kind}Connector",
         "source.cluster.alias": alias,
@@ -84,27 +84,28 @@ def mirror(kind: str, bootstrap: str, alias: str, target: str, topic: str) -> di
         "sync.group.offsets.enabled": "true",
         "sync.group.offsets.interval.seconds": "1",
         "offset.lag.max": "0",
-        "key.converter": BYTES,
-        "value.converter": BYTES,
+        "key.converter": BYTES_CONVERTER,
+        "value.converter": BYTES_CONVERTER,
     }
 
 
 Row = tuple[bytes, bytes | None, object]
 """A key, a value, and headers."""
 KINDS = ("Source", "Checkpoint", "Heartbeat")
-LAST = {"offset syncs": struct.pack(">qq", 2, 2), "checkpoints": struct.pack(">hqqh", 0, 3, 3, 0)}
+LAST_VALUES = {"offset syncs": struct.pack(">qq", 2, 2), "checkpoints": struct.pack(">hqqh", 0, 3, 3, 0)}
 """The last values: record 2 is copied to offset 2, and the group's offset 3 is translated to 3."""
 
 
-def mirror_topic(side: ProcessCluster) -> dict[str, list[Row]]:
-    """Mirror a topic and its group; return the records of all topics that the connectors write, without timestamps."""
+def mirror_topic(cluster: ProcessCluster) -> dict[str, list[Row]]:
+    """Mirror a topic and its group. Return the records of all topics that the connectors write, without timestamps."""
     topic, alias, target = unique_name("topic"), unique_name("source"), unique_name("target")
-    [worker] = side.alive
-    create_topic(side.bootstrap, topic)
-    side.write(topic, "one", None, "three", key="k")
-    consume(side.bootstrap, topic)  # before the connectors start, because they look up groups at their start
+    [worker] = cluster.alive
+    create_topic(cluster.bootstrap, topic)
+    cluster.write(topic, "one", None, "three", key="k")
+    # Before the connectors start, because they look up groups at their start.
+    consume(cluster.bootstrap, topic)
     for kind in KINDS:
-        side.create(f"{topic}-{kind}", mirror(kind, side.bootstrap, alias, target, topic))
+        cluster.create(f"{topic}-{kind}", mirror_config(kind, cluster.bootstrap, alias, target, topic))
     for kind in KINDS:
         worker.wait_for_states(f"{topic}-{kind}", RUNNING)
     topics = {
@@ -115,26 +116,28 @@ def mirror_topic(side: ProcessCluster) -> dict[str, list[Row]]:
     }
 
     def read_rows(label: str) -> list[Row]:
-        rows = [(record.key or b"", record.value, record.headers) for record in side.records(topics[label])]
-        required = {"heartbeats": alias, "offset syncs": topic}.get(label, "")  # shared with other tests
-        return [row for row in rows if required.encode() in row[0]]
+        records = cluster.records(topics[label])
+        rows = [(record.key or b"", record.value, record.headers) for record in records]
+        required_text = {"heartbeats": alias, "offset syncs": topic}.get(label, "")  # shared with other tests
+        return [row for row in rows if required_text.encode() in row[0]]
 
     worker.wait_until("the records were copied", lambda: len(read_rows("copies")) == 3)
     for label in topics:
         worker.wait_until(f"{label} arrived", partial(has_rows, read_rows, label))
-    for label, last in LAST.items():  # earlier values depend on the timing
+    for label, last in LAST_VALUES.items():  # earlier values depend on the timing
         worker.wait_until(f"the last of {label} arrived", partial(ends_with, read_rows, label, last))
 
     def offsets(kind: str) -> list[tuple[bytes, bytes | None]]:
-        stored = stored_offsets(side, f"{topic}-{kind}")
-        required = f'"topic":"{topic}"' if kind == "Source" else ""  # also copies other tests' heartbeats
-        return [each for each in stored if required.encode() in each[0]]
+        stored = stored_offsets(cluster, f"{topic}-{kind}")
+        # The source also copies the heartbeats of other tests.
+        required_text = f'"topic":"{topic}"' if kind == "Source" else ""
+        return [entry for entry in stored if required_text.encode() in entry[0]]
 
     for kind in KINDS:
         worker.wait_until(f"{kind} had stored offsets", partial(has_rows, offsets, kind))
     worker.wait_until("the last offset was stored", lambda: offsets("Source")[-1][1] == b'{"offset":2}')
     for kind in KINDS:
-        side.delete(f"{topic}-{kind}")
+        cluster.delete(f"{topic}-{kind}")
 
     def normalize(data: bytes) -> bytes:
         for name, text in ((topic, b"TOPIC"), (alias, b"ALIAS"), (target, b"TARGET")):
@@ -142,20 +145,18 @@ def mirror_topic(side: ProcessCluster) -> dict[str, list[Row]]:
         return data
 
     sync = (serialize_key(KraalTopicPartition(topic, 0)), serialize_value(OffsetPair(0, 0)))
-    assert sync in [each[:2] for each in read_rows("offset syncs")], "the bytes must equal Kraal's"
+    assert sync in [entry[:2] for entry in read_rows("offset syncs")], "the bytes must equal Kraal's"
     rows_by_name = {label: read_rows(label)[-3 if label == "copies" else -1 :] for label in topics}
     rows_by_name |= {f"offsets of {kind}": [(*offsets(kind)[-1], ())] for kind in KINDS}
     return {
-        label: [
-            (
-                normalize(key),
-                None if value is None else value[: -8 if label == "heartbeats" else None],
-                headers,
-            )
-            for key, value, headers in rows  # values of heartbeats end with the time
-        ]
+        label: [(normalize(key), without_time(label, value), headers) for key, value, headers in rows]
         for label, rows in rows_by_name.items()
     }
+
+
+def without_time(label: str, value: bytes | None) -> bytes | None:
+    """Return a value without the time at the end of the values of heartbeats."""
+    return None if value is None else value[: -8 if label == "heartbeats" else None]
 
 
 def has_rows(read_rows: Callable[[str], list[Any]], label: str) -> bool:
@@ -166,41 +167,47 @@ def ends_with(read_rows: Callable[[str], list[Row]], label: str, last: bytes) ->
     return read_rows(label)[-1][1] == last
 
 
-def test_mirrored_records_match_java(mirrors: ProcessCluster, java: MixedCluster) -> None:
-    kraal, java_result = mirror_topic(mirrors), mirror_topic(java)
-    assert [(key, value) for key, value, _ in kraal["copies"]] == [
+def test_mirrored_records_match_java(mirror_cluster: ProcessCluster, java_cluster: MixedCluster) -> None:
+    kraal_result, java_result = mirror_topic(mirror_cluster), mirror_topic(java_cluster)
+    assert [(key, value) for key, value, _ in kraal_result["copies"]] == [
         (b"k", b"one"),
         (b"k", None),
         (b"k", b"three"),
     ]
-    assert kraal == java_result
+    assert kraal_result == java_result
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rest_responses_match_java(mirrors: ProcessCluster, java: MixedCluster, kind: str) -> None:
-    config = mirror(kind, mirrors.bootstrap, "source", "target", "topic")
+def test_rest_responses_match_java(
+    mirror_cluster: ProcessCluster, java_cluster: MixedCluster, kind: str
+) -> None:
+    config = mirror_config(kind, mirror_cluster.bootstrap, "source", "target", "topic")
     wrong_values = {"refresh.topics.interval.seconds": "often", "target.cluster.alias": "", "tasks.max": "0"}
     wrong_values |= {
         "emit.heartbeats.interval.seconds": "often",
         "emit.checkpoints.interval.seconds": "often",
     }
-    plugin, kraal_side, java_side = config["connector.class"], mirrors.alive[0], java.alive[0]
-    assert len(list_plugins(kraal_side, [plugin])) == 1
-    assert list_plugins(kraal_side, [plugin]) == list_plugins(java_side, [plugin])
-    keys = describe_keys(kraal_side, plugin)
+    plugin, kraal_process, java_process = (
+        config["connector.class"],
+        mirror_cluster.alive[0],
+        java_cluster.alive[0],
+    )
+    assert len(list_plugins(kraal_process, [plugin])) == 1
+    assert list_plugins(kraal_process, [plugin]) == list_plugins(java_process, [plugin])
+    keys = describe_keys(kraal_process, plugin)
     assert {"source.cluster.alias", "replication.policy.class", "name"} < {key["name"] for key in keys}
-    assert keys == describe_keys(java_side, plugin)
+    assert keys == describe_keys(java_process, plugin)
     for change in ({}, wrong_values):
         response, expected = (
-            validate_config(kraal_side, config | change),
-            validate_config(java_side, config | change),
+            validate_config(kraal_process, config | change),
+            validate_config(java_process, config | change),
         )
         assert response == expected
         assert (response["error_count"] > 1) == bool(change)
 
 
 def test_mirror_checkpoint_connector_translates_offsets_of_kraal_mirror_topics(
-    cluster: ProcessCluster, mirrors: ProcessCluster
+    cluster: ProcessCluster, mirror_cluster: ProcessCluster
 ) -> None:
     topic, alias, target = unique_name("topic"), unique_name("source"), unique_name("target")
     mirror_topic_name, bootstrap = f"{alias}.{topic}", cluster.bootstrap
@@ -208,27 +215,29 @@ def test_mirror_checkpoint_connector_translates_offsets_of_kraal_mirror_topics(
     create_topic(bootstrap, mirror_topic_name)
     other_values = [f"not a copy {n}" for n in range(5)]
     cluster.write(mirror_topic_name, *other_values)
-    config = mirror("Source", bootstrap, alias, target, topic)
+    config = mirror_config("Source", bootstrap, alias, target, topic)
     assert cluster.alive[0].create(f"{topic}-own", config).status == 201
     cluster.write(topic, *(str(n) for n in range(300)))
     wait_for_values(cluster, mirror_topic_name, other_values + [str(n) for n in range(300)])
     consume(bootstrap, topic, 300)
-    mirrors.create(f"{topic}-Checkpoint", mirror("Checkpoint", bootstrap, alias, target, topic))
+    mirror_cluster.create(f"{topic}-Checkpoint", mirror_config("Checkpoint", bootstrap, alias, target, topic))
 
     def is_translated_to(offset: int) -> bool:
         return committed_offset(bootstrap, topic, mirror_topic_name) == offset
 
-    mirrors.alive[0].wait_until("the group offset was translated", partial(is_translated_to, 305))
+    mirror_cluster.alive[0].wait_until("the group offset was translated", partial(is_translated_to, 305))
     assert cluster.alive[0].post(f"/connectors/{topic}-own/tasks/0/restart").status == 204
     cluster.alive[0].wait_for_states(f"{topic}-own", RUNNING)
     cluster.write(topic, *(str(n) for n in range(300, 350)))
     wait_for_values(cluster, mirror_topic_name, other_values + [str(n) for n in range(350)])
     assert cluster.values(mirror_topic_name)[305] == cluster.values(topic)[300], (
-        "the group continues at the same record"
+        "the group must continue at the same record"
     )
     consume(bootstrap, topic, 50)
-    mirrors.alive[0].wait_until("the group offset was translated again", partial(is_translated_to, 355))
-    mirrors.delete(f"{topic}-Checkpoint")
+    mirror_cluster.alive[0].wait_until(
+        "the group offset was translated again", partial(is_translated_to, 355)
+    )
+    mirror_cluster.delete(f"{topic}-Checkpoint")
     cluster.delete(f"{topic}-own")
 
 

@@ -33,34 +33,38 @@ def write_values(values_file: Path, **values: str) -> None:
     new_file.replace(values_file)
 
 
-def variables(file: Path, *keys: str) -> dict[str, str]:
-    """Return config keys whose values are variables of the same names."""
+def make_variables(file: Path, *keys: str) -> dict[str, str]:
+    """Return a config in which the value of each key is a variable of the same name."""
     return {key: f"${{rotating:{file}:{key}}}" for key in keys}
 
 
 def test_provider_values_are_resolved_for_connectors(
-    cluster: ProcessCluster, java: MixedCluster, tmp_path: Path
+    cluster: ProcessCluster, java_cluster: MixedCluster, tmp_path: Path
 ) -> None:
     values_file, lines = tmp_path / "kept.properties", tmp_path / "in.txt"
     append(lines, "one")
-    for side in (cluster, java):
-        name, worker = unique_name("provided"), side.alive[0]
+    for tested_cluster in (cluster, java_cluster):
+        name, worker = unique_name("provided"), tested_cluster.alive[0]
         write_values(values_file, file=str(lines), topic=name)
-        config = {"connector.class": FILE_SOURCE, "tasks.max": "1", **variables(values_file, "file", "topic")}
-        side.create(name, config)
+        config = {
+            "connector.class": FILE_SOURCE,
+            "tasks.max": "1",
+            **make_variables(values_file, "file", "topic"),
+        }
+        tested_cluster.create(name, config)
         worker.wait_for_states(name, RUNNING)
-        wait_for_values(side, name, ["one"])
+        wait_for_values(tested_cluster, name, ["one"])
         [task] = worker.get(f"/connectors/{name}/tasks").body
-        assert {key: task["config"][key] for key in ("file", "topic")} == variables(
+        assert {key: task["config"][key] for key in ("file", "topic")} == make_variables(
             values_file, "file", "topic"
         )
-        side.delete(name)
+        tested_cluster.delete(name)
 
 
 def test_provider_failure_fails_the_connector(cluster: ProcessCluster, tmp_path: Path) -> None:
     name, values_file, worker = unique_name("unprovided"), tmp_path / "kept.properties", cluster.alive[0]
     write_values(values_file, topic=name)
-    cluster.create(name, faulty_config(name) | variables(values_file, "topic"))
+    cluster.create(name, faulty_config(name) | make_variables(values_file, "topic"))
     worker.wait_for_states(name, RUNNING)
     values_file.unlink()
     worker.post(f"/connectors/{name}/restart")
@@ -77,7 +81,7 @@ def test_expired_provider_values_restart_connectors_and_tasks(
     name, values_file, lines = unique_name("rotated"), tmp_path / "kept.properties", tmp_path / "in.txt"
     append(lines, "one")
     write_values(values_file, topic=name, ttl__ms="1000")
-    config = {"connector.class": FILE_SOURCE, "file": str(lines), **variables(values_file, "topic")}
+    config = {"connector.class": FILE_SOURCE, "file": str(lines), **make_variables(values_file, "topic")}
     cluster.create(name, config)
     wait_for_values(cluster, name, ["one"])
     write_values(values_file, topic=f"{name}-2")
@@ -91,19 +95,24 @@ def test_expired_provider_values_restart_connectors_and_tasks(
 
 
 def test_validation_of_provider_values_matches_java(
-    cluster: ProcessCluster, java: MixedCluster, tmp_path: Path
+    cluster: ProcessCluster, java_cluster: MixedCluster, tmp_path: Path
 ) -> None:
     values_file = tmp_path / "kept.properties"
     write_values(values_file, batch__size="countless")
     config = {"name": "any", "connector.class": FILE_SOURCE, "topic": "t"}
     path = f"/connector-plugins/{FILE_SOURCE}/config/validate"
     for key in ("batch.size", "no.such.key"):
-        invalid = config | {"batch.size": f"${{rotating:{values_file}:{key}}}"}
-        counts = {side.alive[0].put(path, invalid).body["error_count"] for side in (cluster, java)}
+        invalid_config = config | {"batch.size": f"${{rotating:{values_file}:{key}}}"}
+        counts = {
+            tested_cluster.alive[0].put(path, invalid_config).body["error_count"]
+            for tested_cluster in (cluster, java_cluster)
+        }
         assert counts == {1}, key
-    invalid = config | {"batch.size": f"${{rotating:{tmp_path}/none:x}}"}
-    actual, expected = (side.alive[0].put(path, invalid) for side in (cluster, java))
-    assert (actual.status, expected.status) == (200, 500), "Kraal's error contains the key"
+    invalid_config = config | {"batch.size": f"${{rotating:{tmp_path}/none:x}}"}
+    actual, expected = (
+        tested_cluster.alive[0].put(path, invalid_config) for tested_cluster in (cluster, java_cluster)
+    )
+    assert (actual.status, expected.status) == (200, 500), "Kraal must return the error with its key"
     assert expected.body["message"].endswith(f"ConfigException: The file {tmp_path}/none cannot be read")
     (value,) = (entry["value"] for entry in actual.body["configs"] if entry["value"]["name"] == "batch.size")
     assert f"The file {tmp_path}/none cannot be read" in str(value["errors"])
@@ -113,7 +122,7 @@ def test_validations_and_starts_wait_for_a_new_jvm(cluster: ProcessCluster, tmp_
     name, values_file, worker = unique_name("waits"), tmp_path / "kept.properties", cluster.alive[0]
     write_values(values_file, topic=name)
     plugin_jvm(worker).kill()
-    config = faulty_config(name) | variables(values_file, "topic")
+    config = faulty_config(name) | make_variables(values_file, "topic")
     path = f"/connectors/{name}/config"
     # On a slow machine, requests return 503 with Retry-After until the next JVM is up.
     worker.wait_until("the next JVM responded", lambda: worker.put(path, config).status in {200, 201})
@@ -122,7 +131,7 @@ def test_validations_and_starts_wait_for_a_new_jvm(cluster: ProcessCluster, tmp_
     cluster.delete(name)
 
 
-OVERRIDES = [
+OVERRIDE_CONFIGS = [
     {"connector.class": FAULTY, "producer.override.linger.ms": "7"},
     {"connector.class": FAULTY, "producer.override.batch.size": "7", "producer.override.forbidden": "1,2"},
     {"connector.class": FAULTY, "producer.override.ssl.key.password": "x", "admin.override.forbidden": "y"},
@@ -145,9 +154,9 @@ OVERRIDES = [
 ]
 
 
-@pytest.mark.parametrize("config", OVERRIDES, ids=range(len(OVERRIDES)))
+@pytest.mark.parametrize("config", OVERRIDE_CONFIGS, ids=range(len(OVERRIDE_CONFIGS)))
 def test_override_policy_validation_matches_java(
-    cluster: ProcessCluster, java: MixedCluster, config: Mapping[str, str]
+    cluster: ProcessCluster, java_cluster: MixedCluster, config: Mapping[str, str]
 ) -> None:
     request = {"name": unique_name("overrides"), "topic": "t", **config}
 
@@ -156,38 +165,39 @@ def test_override_policy_validation_matches_java(
             f"/connector-plugins/{config['connector.class']}/config/validate", request
         ).body
         values = {entry["value"]["name"]: entry for entry in body["configs"]}
-        documented = {
+        override_types = {
             n: e["definition"] and e["definition"]["type"] for n, e in values.items() if ".override." in n
         }
-        return body["error_count"], documented, {n: values[n]["value"] for n in documented}
+        return body["error_count"], override_types, {n: values[n]["value"] for n in override_types}
 
-    actual, expected = validate_overrides(cluster.alive[0]), validate_overrides(java.alive[0])
+    actual, expected = validate_overrides(cluster.alive[0]), validate_overrides(java_cluster.alive[0])
     assert actual == expected
     assert expected[1]
 
 
 def test_connector_forbidden_by_override_policy_is_not_created(
-    cluster: ProcessCluster, java: MixedCluster
+    cluster: ProcessCluster, java_cluster: MixedCluster
 ) -> None:
-    forbidden = faulty_config("t") | {"producer.override.linger.ms": "7"}
-    failing = faulty_config("t") | {"producer.override.fail": "yes"}
-    for config in (forbidden, failing):
+    forbidden_config = faulty_config("t") | {"producer.override.linger.ms": "7"}
+    failing_config = faulty_config("t") | {"producer.override.fail": "yes"}
+    for config in (forbidden_config, failing_config):
         actual, expected = (
-            side.alive[0].post("/connectors", {"name": "refused", "config": config})
-            for side in (cluster, java)
+            tested_cluster.alive[0].post("/connectors", {"name": "refused", "config": config})
+            for tested_cluster in (cluster, java_cluster)
         )
         assert (actual.status, actual.body["message"]) == (expected.status, expected.body["message"])
 
 
 def test_providers_and_policies_are_not_listed_as_in_java(
-    cluster: ProcessCluster, java: MixedCluster
+    cluster: ProcessCluster, java_cluster: MixedCluster
 ) -> None:
-    for side in (cluster, java):
-        worker = side.alive[0]
-        listed = worker.get("/connector-plugins?connectorsOnly=false").body
-        assert not {PROVIDER, POLICY} & {plugin["class"] for plugin in listed}
+    for tested_cluster in (cluster, java_cluster):
+        worker = tested_cluster.alive[0]
+        listing = worker.get("/connector-plugins?connectorsOnly=false").body
+        assert not {PROVIDER, POLICY} & {plugin["class"] for plugin in listing}
     for name in (PROVIDER, POLICY):
         actual, expected = (
-            side.alive[0].get(f"/connector-plugins/{name}/config") for side in (cluster, java)
+            tested_cluster.alive[0].get(f"/connector-plugins/{name}/config")
+            for tested_cluster in (cluster, java_cluster)
         )
         assert (actual.status, actual.body) == (expected.status, expected.body)

@@ -28,13 +28,16 @@ from tests.integration.java_plugins.flows import (
 )
 from tests.integration.java_plugins.kafka_tests import FAULTY_TRANSFORM, MANIFESTS, TOOLS
 
-CONNECTORS = ("source.SourceConnector", "sink.SinkConnector")
+CONNECTOR_INTERFACES = ("source.SourceConnector", "sink.SinkConnector")
 LOCAL_CONNECTORS = (FAULTY, FAULTY_SINK, FILE_SINK, FILE_SOURCE)
 KAFKA_CONNECTORS = tuple(
-    each for moved in (MANIFESTS, TOOLS) for kind in CONNECTORS for each in moved.get(kind, ())
+    name
+    for manifests in (MANIFESTS, TOOLS)
+    for kind in CONNECTOR_INTERFACES
+    for name in manifests.get(kind, ())
 )
 PLUGINS = (*LOCAL_CONNECTORS, *(pytest.param(plugin, marks=pytest.mark.ci) for plugin in KAFKA_CONNECTORS))
-WRONG = {
+WRONG_VALUES = {
     "topic": "",
     "topics": "t",
     "tasks.max": "0",
@@ -48,17 +51,17 @@ WRONG = {
 }
 
 
-def test_plugin_listing_matches_java(cluster: ProcessCluster, java: MixedCluster) -> None:
+def test_plugin_listing_matches_java(cluster: ProcessCluster, java_cluster: MixedCluster) -> None:
     actual = list_plugins(cluster.alive[0], (*LOCAL_CONNECTORS, *KAFKA_CONNECTORS))
     assert len(actual) == len(LOCAL_CONNECTORS) + len(KAFKA_CONNECTORS) > 15
-    assert actual == list_plugins(java.alive[0], (*LOCAL_CONNECTORS, *KAFKA_CONNECTORS))
+    assert actual == list_plugins(java_cluster.alive[0], (*LOCAL_CONNECTORS, *KAFKA_CONNECTORS))
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_config_keys_match_java(cluster: ProcessCluster, java: MixedCluster, plugin: str) -> None:
+def test_config_keys_match_java(cluster: ProcessCluster, java_cluster: MixedCluster, plugin: str) -> None:
     actual = describe_keys(cluster.alive[0], plugin)
     assert {"name", "connector.class", "tasks.max"} < {key["name"] for key in actual}
-    assert actual == describe_keys(java.alive[0], plugin)
+    assert actual == describe_keys(java_cluster.alive[0], plugin)
 
 
 @pytest.mark.parametrize(
@@ -70,27 +73,27 @@ def test_config_keys_match_java(cluster: ProcessCluster, java: MixedCluster, plu
         {"connector.class": FILE_SINK, "topics": "t"},
         *(
             pytest.param(
-                {"connector.class": plugin} | more,
+                {"connector.class": plugin} | extra_config,
                 marks=pytest.mark.ci,
-                id=f"{plugin.rpartition('.')[2]}-{'wrong' if more else 'empty'}",
+                id=f"{plugin.rpartition('.')[2]}-{'wrong' if extra_config else 'empty'}",
             )
             for plugin in (*LOCAL_CONNECTORS, *KAFKA_CONNECTORS)
             if "ValidateBlocking" not in plugin  # the method never returns
-            for more in ({}, WRONG)
+            for extra_config in ({}, WRONG_VALUES)
         ),
     ],
 )
 def test_config_validation_matches_java(
-    cluster: ProcessCluster, java: MixedCluster, config: dict[str, str]
+    cluster: ProcessCluster, java_cluster: MixedCluster, config: dict[str, str]
 ) -> None:
     actual = validate_config(cluster.alive[0], config)
     assert {"name", "connector.class", "tasks.max"} < actual["configs"].keys()
-    assert actual == validate_config(java.alive[0], config)
-    if config.items() > WRONG.items():
+    assert actual == validate_config(java_cluster.alive[0], config)
+    if config.items() > WRONG_VALUES.items():
         assert actual["error_count"] >= 4
 
 
-TRANSFORMED = {
+TRANSFORM_CONFIG = {
     "transforms": "hoist,stamp",
     "transforms.hoist.type": "org.apache.kafka.connect.transforms.HoistField$Value",
     "transforms.hoist.field": "line",
@@ -101,38 +104,45 @@ TRANSFORMED = {
 }
 
 
-def run_source(side: ProcessCluster, file: Path) -> tuple[list[object], tuple[bytes, bytes | None]]:
-    """Run a file source on a cluster; return the records, and the stored offset without the connector's name."""
-    name, worker = unique_name("alike"), side.alive[0]
-    side.create(name, source_config(file, name) | TRANSFORMED)
+def run_source(tested_cluster: ProcessCluster, file: Path) -> tuple[list[object], tuple[bytes, bytes | None]]:
+    """Run a file source on a cluster. Return the records, and the stored offset without the connector's name."""
+    name, worker = unique_name("alike"), tested_cluster.alive[0]
+    tested_cluster.create(name, source_config(file, name) | TRANSFORM_CONFIG)
     worker.wait_for_states(name, RUNNING)
-    worker.wait_until("all lines arrived", lambda: len(side.records(name)) == 3)
+    worker.wait_until("all lines arrived", lambda: len(tested_cluster.records(name)) == 3)
 
-    worker.wait_until("the offset was stored", lambda: bool(stored_offsets(side, name)))
-    records = [(record.partition, record.key, record.value, record.headers) for record in side.records(name)]
-    last = stored_offsets(side, name)[-1]
-    side.delete(name)
+    worker.wait_until("the offset was stored", lambda: bool(stored_offsets(tested_cluster, name)))
+    records = [
+        (record.partition, record.key, record.value, record.headers)
+        for record in tested_cluster.records(name)
+    ]
+    last = stored_offsets(tested_cluster, name)[-1]
+    tested_cluster.delete(name)
     return [*records], last
 
 
-def test_records_and_offsets_match_java(cluster: ProcessCluster, java: MixedCluster, tmp_path: Path) -> None:
+def test_records_and_offsets_match_java(
+    cluster: ProcessCluster, java_cluster: MixedCluster, tmp_path: Path
+) -> None:
     file = tmp_path / "in.txt"
     append(file, "first", "", "déjà vu")
-    assert run_source(cluster, file) == run_source(java, file)
+    assert run_source(cluster, file) == run_source(java_cluster, file)
 
 
 @pytest.mark.ci
-def test_number_of_tasks_matches_java(cluster: ProcessCluster, java: MixedCluster, tmp_path: Path) -> None:
-    for side in (cluster, java):
-        name, worker, file = unique_name("grows"), side.alive[0], tmp_path / "tasks"
+def test_number_of_tasks_matches_java(
+    cluster: ProcessCluster, java_cluster: MixedCluster, tmp_path: Path
+) -> None:
+    for tested_cluster in (cluster, java_cluster):
+        name, worker, file = unique_name("grows"), tested_cluster.alive[0], tmp_path / "tasks"
         file.write_text("1")
-        side.create(name, faulty_config(name, tasks=3) | {"tasks.file": str(file)})
+        tested_cluster.create(name, faulty_config(name, tasks=3) | {"tasks.file": str(file)})
         for count in (1, 3, 2):
             replace_file(file, count)
             worker.wait_for_states(name, ["RUNNING"] * (1 + count), timeout_s=60)
         task_numbers = [task["id"]["task"] for task in worker.get(f"/connectors/{name}/tasks").body]
         assert task_numbers == [0, 1]
-        side.delete(name)
+        tested_cluster.delete(name)
 
 
 def replace_file(file: Path, number: int) -> None:
@@ -145,12 +155,12 @@ def replace_file(file: Path, number: int) -> None:
 @pytest.mark.ci
 @pytest.mark.parametrize("kind", ["kraal", "java"])
 def test_doctor_reports_problems_of_a_running_worker(request: pytest.FixtureRequest, kind: str) -> None:
-    side: ProcessCluster = request.getfixturevalue("cluster" if kind == "kraal" else "java")
-    name, worker = unique_name("fails"), side.alive[0]
-    side.create(name, faulty_config(name, "throw", "task.poll"))
+    cluster: ProcessCluster = request.getfixturevalue("cluster" if kind == "kraal" else "java_cluster")
+    name, worker = unique_name("fails"), cluster.alive[0]
+    cluster.create(name, faulty_config(name, "throw", "task.poll"))
     worker.wait_for_states(name, ["RUNNING", "FAILED"], timeout_s=60)
     findings = {finding.id: finding for finding in check_running(parse_target(worker.url))}
-    side.delete(name)
+    cluster.delete(name)
     assert findings["worker.reachable"].level is Level.OK
     assert (", Kraal " in findings["worker.reachable"].what) == (kind == "kraal")
     assert f"1 of 1 tasks of {name} have failed" in findings["connectors.failed"].what

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def worker(kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]) -> 
 def test_java_connectors_move_to_a_java_worker_and_back_without_spark(
     worker: WorkerProcess, kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
-    name, file, copy = unique_name("moves"), tmp_path / "in.txt", tmp_path / "out.txt"
+    name, file, copy_file = unique_name("moves"), tmp_path / "in.txt", tmp_path / "out.txt"
     config = source_config(file, name)
 
     def has_values(*values: str) -> bool:
@@ -60,11 +61,11 @@ def test_java_connectors_move_to_a_java_worker_and_back_without_spark(
     worker.start()
     wait_for_plugins(worker)
     worker.create(name, config)
-    sink = {"connector.class": FILE_SINK, "topics": name, "file": str(copy)}
+    sink = {"connector.class": FILE_SINK, "topics": name, "file": str(copy_file)}
     worker.create(f"{name}-sink", sink)
     worker.wait_for_states(name, RUNNING)
     wait_for("one", "two")
-    worker.wait_until("the sink wrote the lines", lambda: copy.exists() and copy.read_text() == "one\ntwo\n")
+    worker.wait_until("the sink wrote the lines", partial(has_text, copy_file, "one\ntwo\n"))
     assert worker.jvm() is None, "Java connectors need no Spark"
     start_spark(worker, tmp_path / "texts")
     assert worker.end() == 0
@@ -80,7 +81,7 @@ def test_java_connectors_move_to_a_java_worker_and_back_without_spark(
         java.rest.create(name, config)
         wait_until(
             "all lines arrived",
-            lambda: has_values("one", "two", "three"),
+            partial(has_values, "one", "two", "three"),
             timeout_s=START_TIMEOUT_S,
             program=java.process,
         )
@@ -103,6 +104,10 @@ def test_java_connectors_move_to_a_java_worker_and_back_without_spark(
     plugin_jvm(worker).kill()
     append(file, "five")
     wait_for("one", "two", "three", "four", "five")
+
+
+def has_text(file: Path, text: str) -> bool:
+    return file.exists() and file.read_text() == text
 
 
 def start_spark(worker: WorkerProcess, folder: Path) -> None:
@@ -141,11 +146,11 @@ def test_connectors_with_dedicated_jvms_share_one_offset_file(
     start()
     wait_for("one")
     for name, file in names.items():
-        path, stored = f"/connectors/{name}/offsets", {"filename": str(file)}
+        path, partition = f"/connectors/{name}/offsets", {"filename": str(file)}
         worker.wait_until(
             "the offset was stored",
-            lambda path=path, stored=stored: (  # type: ignore[misc]
-                [entry["partition"] for entry in worker.get(path).body["offsets"]] == [stored]
+            lambda path=path, partition=partition: (  # type: ignore[misc]
+                [entry["partition"] for entry in worker.get(path).body["offsets"]] == [partition]
             ),
         )
         plugin_jvm(worker, name).kill()

@@ -53,18 +53,18 @@ CONFIG = {
 }
 
 
-def test_version_listing_matches_java(cluster: ProcessCluster, java: MixedCluster) -> None:
+def test_version_listing_matches_java(cluster: ProcessCluster, java_cluster: MixedCluster) -> None:
     for query in ("", "?connectorsOnly=false"):
         listings = []
-        for side in (cluster, java):
-            listed = side.alive[0].get(f"/connector-plugins{query}").body
-            listings.append([plugin for plugin in listed if plugin["class"].startswith(VERSIONED)])
+        for tested_cluster in (cluster, java_cluster):
+            listing = tested_cluster.alive[0].get(f"/connector-plugins{query}").body
+            listings.append([plugin for plugin in listing if plugin["class"].startswith(VERSIONED)])
         assert listings[0] == listings[1]
         assert len(listings[0]) == (10 if query else 2)
 
 
-def describe_version(worker: WorkerProcess, plugin: str, requested: str | None) -> object:
-    query = "" if requested is None else f"?version={quote(requested)}"
+def describe_version(worker: WorkerProcess, plugin: str, requested_version: str | None) -> object:
+    query = "" if requested_version is None else f"?version={quote(requested_version)}"
     response = worker.get(f"/connector-plugins/{plugin}/config{query}")
     if response.status != 200:
         return response.status, response.body
@@ -77,10 +77,13 @@ def describe_version(worker: WorkerProcess, plugin: str, requested: str | None) 
 
 
 @pytest.mark.parametrize("plugin", [SOURCE, TRANSFORM, PREDICATE, CONVERTER])
-def test_keys_by_version_match_java(cluster: ProcessCluster, java: MixedCluster, plugin: str) -> None:
-    for requested in REQUESTED_VERSIONS:
-        actual, expected = (describe_version(side.alive[0], plugin, requested) for side in (cluster, java))
-        assert actual == expected, requested
+def test_keys_by_version_match_java(cluster: ProcessCluster, java_cluster: MixedCluster, plugin: str) -> None:
+    for requested_version in REQUESTED_VERSIONS:
+        actual, expected = (
+            describe_version(tested_cluster.alive[0], plugin, requested_version)
+            for tested_cluster in (cluster, java_cluster)
+        )
+        assert actual == expected, requested_version
 
 
 def validate_version(worker: WorkerProcess, config: dict[str, str]) -> tuple[object, ...]:
@@ -102,33 +105,42 @@ def validate_version(worker: WorkerProcess, config: dict[str, str]) -> tuple[obj
     ["connector", "transforms.t", "predicates.p", "key.converter", "value.converter", "header.converter"],
 )
 def test_config_validation_by_version_matches_java(
-    cluster: ProcessCluster, java: MixedCluster, prefix: str
+    cluster: ProcessCluster, java_cluster: MixedCluster, prefix: str
 ) -> None:
     connector_version = {} if prefix == "connector" else {"connector.plugin.version": "1.0"}
-    for requested in REQUESTED_VERSIONS:
-        if prefix == "connector" and requested in ("1.5", "[3,4]", "", "[1,"):
+    for requested_version in REQUESTED_VERSIONS:
+        if prefix == "connector" and requested_version in ("1.5", "[3,4]", "", "[1,"):
             continue  # tested by the next test
         config = (
             CONFIG
             | connector_version
-            | ({} if requested is None else {f"{prefix}.plugin.version": requested})
+            | ({} if requested_version is None else {f"{prefix}.plugin.version": requested_version})
         )
-        actual, expected = (validate_version(side.alive[0], config) for side in (cluster, java))
-        assert actual == expected, requested
+        actual, expected = (
+            validate_version(tested_cluster.alive[0], config) for tested_cluster in (cluster, java_cluster)
+        )
+        assert actual == expected, requested_version
 
 
-@pytest.mark.parametrize("requested", ["1.5", "[3,4]", ""])
+@pytest.mark.parametrize("requested_version", ["1.5", "[3,4]", ""])
 def test_unavailable_connector_version_error_matches_java(
-    cluster: ProcessCluster, java: MixedCluster, requested: str
+    cluster: ProcessCluster, java_cluster: MixedCluster, requested_version: str
 ) -> None:
-    config = {"name": "any", "connector.class": SOURCE, "topic": "t", "connector.plugin.version": requested}
-    actual, expected = (validate_version(side.alive[0], config) for side in (cluster, java))
+    config = {
+        "name": "any",
+        "connector.class": SOURCE,
+        "topic": "t",
+        "connector.plugin.version": requested_version,
+    }
+    actual, expected = (
+        validate_version(tested_cluster.alive[0], config) for tested_cluster in (cluster, java_cluster)
+    )
     assert actual == expected
     assert actual[0] == 2
 
 
-def has_records(side: ProcessCluster, topic: str) -> bool:
-    return bool(side.records(topic))
+def has_records(cluster: ProcessCluster, topic: str) -> bool:
+    return bool(cluster.records(topic))
 
 
 @pytest.mark.parametrize(
@@ -142,19 +154,19 @@ def has_records(side: ProcessCluster, topic: str) -> bool:
     ],
 )
 def test_required_plugin_versions_run(
-    cluster: ProcessCluster, java: MixedCluster, versions: dict[str, str]
+    cluster: ProcessCluster, java_cluster: MixedCluster, versions: dict[str, str]
 ) -> None:
     version_config = {f"{prefix}.plugin.version": version for prefix, version in versions.items()}
     results = []
-    for side in (cluster, java):
-        name, worker = unique_name("versioned"), side.alive[0]
-        side.create(name, CONFIG | version_config | {"name": name, "topic": name})
+    for tested_cluster in (cluster, java_cluster):
+        name, worker = unique_name("versioned"), tested_cluster.alive[0]
+        tested_cluster.create(name, CONFIG | version_config | {"name": name, "topic": name})
         worker.wait_for_states(name, RUNNING)
-        worker.wait_until("the record arrived", partial(has_records, side, name))
+        worker.wait_until("the record arrived", partial(has_records, tested_cluster, name))
         status = worker.get(f"/connectors/{name}/status").body
-        running = (status["connector"]["version"], status["tasks"][0]["version"])
-        results.append((running, [record.value for record in side.records(name)]))
-        side.delete(name)
+        running_versions = (status["connector"]["version"], status["tasks"][0]["version"])
+        results.append((running_versions, [record.value for record in tested_cluster.records(name)]))
+        tested_cluster.delete(name)
     assert results[0] == results[1]
     connector = "1.0" if "connector" in versions else "2.0"
     assert results[0][0] == (connector, connector)
@@ -177,7 +189,7 @@ def test_task_with_an_uninstalled_version_fails_and_lists_available_versions(
         cluster.start_worker(0)
         wait_for_plugins(cluster.alive[0])
         cluster.wait_for_states(name, ["FAILED", "FAILED"])
-        text = r"VersionedSource not found that matches the version range \[1\.0,1\.0\], available versions: \[2\.0\]"
+        error = r"VersionedSource not found that matches the version range \[1\.0,1\.0\], available versions: \[2\.0\]"
         status = cluster.alive[0].get(f"/connectors/{name}/status").body
         for status_entry in (status["connector"], *status["tasks"]):
-            assert re.search(text, status_entry["trace"]), status_entry["trace"]
+            assert re.search(error, status_entry["trace"]), status_entry["trace"]

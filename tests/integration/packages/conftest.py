@@ -22,8 +22,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def client(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """Return an environment as created by `pip install kraal`, with the locked versions."""
+def client_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Return an environment like that of `pip install kraal`, but with the locked versions of the dependencies."""
     home = tmp_path_factory.mktemp("client")
     environment = Environment.create(home / "venv")
     pins = home / "client.lock"

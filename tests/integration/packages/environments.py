@@ -15,7 +15,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 from tests.fakes.distributions import ROOT, requirements
 
 PYTHON = os.environ.get("KRAAL_TEST_PYTHON") or sys.executable
-"""Python of the environments; pip runs with the Python of this process."""
+"""The Python interpreter of the environments. Pip runs with the interpreter of this process."""
 Result = subprocess.CompletedProcess[str]
 PIP_TIMEOUT_S = 1200.0
 """Long enough for pip to build PySpark."""
@@ -23,7 +23,7 @@ PIP_TIMEOUT_S = 1200.0
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A virtual environment without pip and system packages."""
+    """A virtual environment without pip and without system packages."""
 
     home: Path
 
@@ -68,7 +68,7 @@ class Environment:
 
 
 def clean_environment() -> dict[str, str]:
-    """Return the environment variables, without those that add packages or settings."""
+    """Return the environment variables of this process, except those that add packages or settings."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -93,14 +93,14 @@ def run_checked(command: Iterable[str]) -> Result:
 
 
 def locked_requirements(names: set[NormalizedName]) -> str:
-    """Return the lines of the operators' lock file that pin these packages, with hashes."""
+    """Return the lines of `requirements-worker.lock` that pin these packages, with their hashes."""
     text = (ROOT / "requirements-worker.lock").read_text("utf-8")
     pins = re.findall(r"^[a-z].*\\\n(?:    --hash.*\n)+", text, re.MULTILINE)
     return "".join(pin for pin in pins if canonicalize_name(pin.partition("==")[0]) in names)
 
 
 def lowest_constraints(extras: Iterable[str]) -> str:
-    """Return constraints to the lowest allowed versions of Kraal's direct dependencies."""
+    """Return pip constraints that select the lowest allowed versions of Kraal's direct dependencies."""
     bounds = (
         (requirement.name, part.version)
         for requirement in requirements(*extras)

@@ -7,7 +7,7 @@ import subprocess
 import httpx2
 import pytest
 
-from kraal.cli.main import CLIENT, WORKER_COMMANDS
+from kraal.cli.main import CLIENT_COMMANDS, WORKER_COMMANDS
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import connect
 from tests.integration.packages.environments import Environment, clean_environment
@@ -17,34 +17,37 @@ pytestmark = pytest.mark.ci
 MAX_SIZE_BYTES = 30_000_000
 
 
-def test_client_package_is_complete_and_small(client: Environment) -> None:
-    client.pip("check")
-    assert client.size() <= MAX_SIZE_BYTES
+def test_client_package_is_complete_and_small(client_environment: Environment) -> None:
+    client_environment.pip("check")
+    assert client_environment.size() <= MAX_SIZE_BYTES
 
 
-@pytest.mark.parametrize("name", sorted({*CLIENT, *WORKER_COMMANDS}))
-def test_every_command_has_help(client: Environment, name: str) -> None:
-    result = client.kraal(name, "--help")
+@pytest.mark.parametrize("name", sorted({*CLIENT_COMMANDS, *WORKER_COMMANDS}))
+def test_every_command_has_help(client_environment: Environment, name: str) -> None:
+    result = client_environment.kraal(name, "--help")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith(f"Usage: kraal {name} ")
 
 
-def test_client_lists_and_changes_connectors(client: Environment) -> None:
+def test_client_lists_and_changes_connectors(client_environment: Environment) -> None:
     with connect() as worker:
         worker.create("orders", {"connector.class": FAKE_SOURCE})
         url = {"KRAAL_URL": worker.url}
-        result = client.kraal("status", env=url)
+        result = client_environment.kraal("status", env=url)
         assert (result.returncode, result.stderr) == (0, "")
         assert result.stdout.splitlines()[1].split()[:3] == ["orders", "-", "RUNNING"]
-        assert client.kraal("dlq", "ls", env=url).stderr == "No connector has a dead letter queue topic.\n"
-        assert client.kraal("patch", "orders", "tasks.max=1", env=url).returncode == 0
-        assert client.kraal("ls", "-o", "yaml", env=url).stdout.startswith("- ")
+        assert (
+            client_environment.kraal("dlq", "ls", env=url).stderr
+            == "No connector has a dead letter queue topic.\n"
+        )
+        assert client_environment.kraal("patch", "orders", "tasks.max=1", env=url).returncode == 0
+        assert client_environment.kraal("ls", "-o", "yaml", env=url).stdout.startswith("- ")
 
 
-def test_client_serves_the_dashboard(client: Environment) -> None:
+def test_client_serves_the_dashboard(client_environment: Environment) -> None:
     with connect() as worker:
         process = subprocess.Popen(
-            client.command("ui", "--url", worker.url, "--listen", "127.0.0.1:0"),
+            client_environment.command("ui", "--url", worker.url, "--listen", "127.0.0.1:0"),
             stdout=subprocess.PIPE,
             text=True,
             env=clean_environment() | {"PYTHONUNBUFFERED": "1"},
@@ -70,9 +73,9 @@ def test_client_serves_the_dashboard(client: Environment) -> None:
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_command_without_its_extra_names_the_extra(
-    client: Environment, arguments: list[str], extra: str
+    client_environment: Environment, arguments: list[str], extra: str
 ) -> None:
-    result = client.kraal(*arguments)
+    result = client_environment.kraal(*arguments)
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.endswith(f": pip install 'kraal[{extra}]'\n")
     assert result.stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Tests that Kraal reports a conflict with other packages named `web` or `actors`, whatever pip does."""
+"""Tests that Kraal reports conflicts with other packages named `web` or `actors`, which pip does not report."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ pytestmark = pytest.mark.ci
 
 
 @pytest.fixture
-def environment(client: Environment, tmp_path: Path) -> Environment:
+def environment(client_environment: Environment, tmp_path: Path) -> Environment:
     """Return a copy of the client's environment whose `kraal` runs with its own Python."""
     new_environment = Environment.create(tmp_path / "venv")
-    shutil.copytree(client.packages, new_environment.packages, dirs_exist_ok=True)
+    shutil.copytree(client_environment.packages, new_environment.packages, dirs_exist_ok=True)
     script = new_environment.home / "bin" / "kraal"
     script.write_text(
         f"#!{new_environment.home}/bin/python\nfrom kraal.cli.main import main\nmain(prog_name='kraal')\n"
@@ -38,20 +38,20 @@ def build_neighbour_wheel(home: Path, name: str, package: str) -> Path:
     record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
     path = home / f"{name}-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:
-        for inner, text in {**files, f"{info}/RECORD": record}.items():
-            wheel.writestr(inner, text)
+        for name_in_wheel, text in {**files, f"{info}/RECORD": record}.items():
+            wheel.writestr(name_in_wheel, text)
     return path
 
 
 @pytest.mark.parametrize("package", ["web", "actors"])
 def test_shadowing_package_is_named(environment: Environment, package: str, tmp_path: Path) -> None:
-    intruder = tmp_path / "other" / package / "__init__.py"
-    intruder.parent.mkdir(parents=True)
-    intruder.write_text("raise SystemExit('this is the neighbour')\n")
+    shadowing_file = tmp_path / "other" / package / "__init__.py"
+    shadowing_file.parent.mkdir(parents=True)
+    shadowing_file.write_text("raise SystemExit('this is the neighbour')\n")
     result = environment.kraal("ls", env={"PYTHONPATH": str(tmp_path / "other")})
     assert result.returncode == 1
     assert result.stderr == (
-        f"Error: Kraal's package '{package}' is shadowed by {intruder}; install Kraal in its own environment.\n"
+        f"Error: Kraal's package '{package}' is shadowed by {shadowing_file}; install Kraal in its own environment.\n"
     )
 
 

@@ -1,6 +1,6 @@
 """Tests that `pip install 'kraal[worker,registry]'` yields a working worker with several sets of versions.
 
-PySpark is published only as source; pip builds it once per machine, which takes minutes.
+PySpark is published only as a source distribution. Pip builds it once per machine, which takes minutes.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ CONVERTERS = {
     "avro": "io.confluent.connect.avro.AvroConverter",
     "json": "io.confluent.connect.json.JsonSchemaConverter",
 }
-PIP_TIMEOUT_S = 300.0
-URL = "value.converter.schema.registry.url"
-REGISTRY = {"value.converter.json.fail.invalid.schema": "true"}
+DELIVERY_TIMEOUT_S = 300.0
+REGISTRY_URL_KEY = "value.converter.schema.registry.url"
+REGISTRY_CONFIG = {"value.converter.json.fail.invalid.schema": "true"}
 LINES = [f"line {number}" for number in range(1000)]
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[Environment]:
-    """Yield an empty environment. It is removed after the test, because a worker requires 900 MB."""
+    """Yield an empty environment, and remove it after the test, because an installed worker occupies 900 MB."""
     new_environment = Environment.create(tmp_path / "venv")
     yield new_environment
     shutil.rmtree(new_environment.home)
@@ -51,11 +51,11 @@ def test_worker_runs_with_the_lowest_allowed_versions(
     """Direct dependencies have their lowest allowed versions, and transitive dependencies their newest ones."""
     constraints = tmp_path / "constraints.txt"
     constraints.write_text(bounds := lowest_constraints(EXTRAS))
-    bound = dict(line.split("==") for line in bounds.splitlines())
-    assert {requirement.name for requirement in requirements(*EXTRAS)} - bound.keys() == {"certifi"}
+    lowest_versions = dict(line.split("==") for line in bounds.splitlines())
+    assert {requirement.name for requirement in requirements(*EXTRAS)} - lowest_versions.keys() == {"certifi"}
     environment.pip("install", "-c", str(constraints), f"{wheel}[{','.join(EXTRAS)}]")
     environment.pip("check")
-    for name, version in bound.items():
+    for name, version in lowest_versions.items():
         assert _version(environment, name) in SpecifierSet(f"=={version}")
     _send_lines_through_kafka(environment, bootstrap, tmp_path)
 
@@ -71,10 +71,10 @@ def test_worker_runs_with_the_newest_allowed_versions(
 def test_worker_runs_with_the_operators_lock_file(
     environment: Environment, wheel: Path, bootstrap: str, tmp_path: Path
 ) -> None:
-    """Installs as docs/deploy/install.md describes: with hashes, and with build packages from a lock file only."""
-    hashed = ("install", "--require-hashes", "--no-build-isolation")
-    environment.pip(*hashed, "-r", "requirements-build.lock")
-    environment.pip(*hashed, "-r", "requirements-worker.lock")
+    """Install as docs/deploy/install.md describes: with hashes, and with build packages from a lock file only."""
+    install_arguments = ("install", "--require-hashes", "--no-build-isolation")
+    environment.pip(*install_arguments, "-r", "requirements-build.lock")
+    environment.pip(*install_arguments, "-r", "requirements-worker.lock")
     environment.pip("install", "--no-deps", "--no-index", str(wheel))
     environment.pip("check")
     _send_lines_through_kafka(environment, bootstrap, tmp_path)
@@ -91,7 +91,12 @@ def _send_lines_through_kafka(environment: Environment, bootstrap: str, home: Pa
     with schema_registry() as server:
         files = [
             *chain.from_iterable(
-                _pipe(home, name, bootstrap, {"value.converter": converter, **REGISTRY, URL: server.url})
+                _pipe(
+                    home,
+                    name,
+                    bootstrap,
+                    {"value.converter": converter, **REGISTRY_CONFIG, REGISTRY_URL_KEY: server.url},
+                )
                 for name, converter in CONVERTERS.items()
             )
         ]
@@ -114,16 +119,18 @@ def _send_lines_through_kafka(environment: Environment, bootstrap: str, home: Pa
                 lambda: all(
                     output.is_file() and output.read_text().splitlines() == LINES for output in outputs
                 ),
-                timeout_s=PIP_TIMEOUT_S,
+                timeout_s=DELIVERY_TIMEOUT_S,
                 program=worker,
             )
         finally:
             worker.stop()
-        assert len(server.subjects) == len(CONVERTERS) - 1, "all but StringConverter register a schema"
+        assert len(server.subjects) == len(CONVERTERS) - 1, (
+            "all converters except StringConverter must register a schema"
+        )
 
 
 def _pipe(home: Path, name: str, bootstrap: str, converter: Mapping[str, str]) -> Iterator[Path]:
-    """Write the files of a source and a sink with a separate topic."""
+    """Write the config files of a source and a sink that share a separate topic. Yield the paths of the files."""
     create_topic(bootstrap, topic := f"packages-{home.parent.name}-{home.name}-{name}")
     source = {"connector.class": "FileStreamSource", "file": str(home / "in"), "topic": topic}
     sink = {"connector.class": "FileStreamSink", "file": str(home / f"{name}.out"), "topics": topic}

@@ -19,7 +19,7 @@ def process(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"pid": pa.array([os.getpid()], pa.int64())})
 
 
-def test_python_worker_is_reused_if_the_function_leaves_input(spark: SparkSession) -> None:
+def test_python_worker_is_reused_if_the_function_leaves_its_input_unread(spark: SparkSession) -> None:
     """A new process per batch would repeat all imports. Spark reuses the process that has been idle the longest."""
     frame = map_in_arrow(spark.range(0, 1, 1, 1), process, "pid bigint")
     pids = [frame.collect()[0]["pid"] for _ in range(8)]

@@ -1,4 +1,4 @@
-"""Tests that jobs are retried after errors of Spark's Kafka clients without a broker."""
+"""Tests that errors of Spark's Kafka clients are retriable if no broker is running."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHORT_TIMEOUTS = {
 
 @pytest.fixture
 def options_without_a_broker() -> dict[str, str]:
-    """Return options of a client without a broker."""
+    """Return options of a client whose broker is not running."""
     return {**SHORT_TIMEOUTS, "kafka.bootstrap.servers": f"127.0.0.1:{free_port()}"}
 
 

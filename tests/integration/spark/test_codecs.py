@@ -12,22 +12,22 @@ from kraal.core.offsets import SourcePartition
 from kraal.engine.api import BatchDone, Committed, Opened, Stopped
 from kraal.plugins.api import SourceBatch
 from tests.fakes.spark import plugins
-from tests.fakes.spark.stage import Opening, Stage
+from tests.fakes.spark.stage import RunObserver, TaskHarness
 
 pytestmark = pytest.mark.ci
 
 CODECS = ("gzip", "snappy", "lz4", "zstd")
-BACKLOG = 600
+BACKLOG_SIZE = 600
 
 
-def produce(stage: Stage, topic: str, codec: str, values: list[str]) -> None:
-    producer = ck.Producer({"bootstrap.servers": stage.address, "linger.ms": 50, "compression.type": codec})
+def produce(harness: TaskHarness, topic: str, codec: str, values: list[str]) -> None:
+    producer = ck.Producer({"bootstrap.servers": harness.address, "linger.ms": 50, "compression.type": codec})
     for value in values:
         producer.produce(topic, value.encode(), partition=0)
     assert producer.flush(30) == 0
 
 
-def commit_batches(sink: Opening, count: int) -> None:
+def commit_batches(sink: RunObserver, count: int) -> None:
     record_count = 0
     while record_count < count:
         sink.run.next()
@@ -39,15 +39,15 @@ def commit_batches(sink: Opening, count: int) -> None:
 
 @pytest.mark.one_a_day("codec")
 @pytest.mark.parametrize("codec", CODECS)
-def test_sink_reads_compressed_records(stage: Stage, codec: str) -> None:
-    task, topic = f"codec-{uuid.uuid4().hex[:8]}", stage.topic()
-    values = [f"{codec} {number} {'x' * 50}" for number in range(BACKLOG)]
-    produce(stage, topic, codec, values)
-    sink = stage.open(task, "ListSink", {"topics": topic})
+def test_sink_reads_compressed_records(harness: TaskHarness, codec: str) -> None:
+    task, topic = f"codec-{uuid.uuid4().hex[:8]}", harness.topic()
+    values = [f"{codec} {number} {'x' * 50}" for number in range(BACKLOG_SIZE)]
+    produce(harness, topic, codec, values)
+    sink = harness.open(task, "ListSink", {"topics": topic})
     sink.expect(Opened)
-    commit_batches(sink, BACKLOG)
+    commit_batches(sink, BACKLOG_SIZE)
     tail = [f"{codec} tail {number}" for number in range(20)]
-    produce(stage, topic, codec, tail)
+    produce(harness, topic, codec, tail)
     commit_batches(sink, len(tail))
     sink.run.stop()
     sink.expect(Stopped)
@@ -56,17 +56,17 @@ def test_sink_reads_compressed_records(stage: Stage, codec: str) -> None:
 
 @pytest.mark.one_a_day("codec")
 @pytest.mark.parametrize("codec", CODECS)
-def test_source_uses_the_configured_compression(stage: Stage, codec: str) -> None:
-    task, topic = f"codec-{uuid.uuid4().hex[:8]}", stage.topic()
+def test_source_uses_the_configured_compression(harness: TaskHarness, codec: str) -> None:
+    task, topic = f"codec-{uuid.uuid4().hex[:8]}", harness.topic()
     values = [f"{codec} {number}" for number in range(100)]
     batch = SourceBatch(
         offsets={SourcePartition.of({"a": "b"}): {"n": 1}}, table=pa.table({"value": values}), topic=topic
     )
     plugins.BATCHES[task].append(batch)
-    source = stage.open(task, config={"producer.override.compression.type": codec})
+    source = harness.open(task, config={"producer.override.compression.type": codec})
     source.expect(Opened)
     source.run.next()
     assert source.expect(BatchDone).records == len(values)
     source.run.stop()
     source.expect(Stopped)
-    assert stage.values(topic, len(values)) == values
+    assert harness.values(topic, len(values)) == values

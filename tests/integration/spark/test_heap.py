@@ -11,7 +11,7 @@ from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import BatchDone, EngineReady, EngineState, Failed, Opened
 from kraal.engine.engine import SparkEngine
 from tests.fakes.spark import plugins
-from tests.fakes.spark.stage import Opening, Stage, await_ready
+from tests.fakes.spark.stage import RunObserver, TaskHarness, await_ready
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,13 +26,13 @@ def read_few_rows(spark: SparkSession) -> DataFrame:
     return spark.range(3).selectExpr("cast(id as string) as value")
 
 
-def run_batch(stage: Stage, name: str, read: object, topic: str) -> Opening:
-    """Open a task, as its actor does after the loss of Spark, and request a batch."""
+def run_batch(harness: TaskHarness, name: str, read: object, topic: str) -> RunObserver:
+    """Open a task and request a batch, as the task's actor does after Spark was lost."""
     plugins.BATCHES[name].clear()
     plugins.BATCHES[name].append(plugins.read_batch(read, 1, topic))  # type: ignore[arg-type]
-    opening = stage.open(name)
-    opening.run.next()
-    return opening
+    observer = harness.open(name)
+    observer.run.next()
+    return observer
 
 
 @pytest.mark.slow
@@ -40,27 +40,27 @@ def test_task_that_exhausts_the_heap_remains_failed_and_others_continue(
     engine: SparkEngine, kafka: Broker
 ) -> None:
     await_ready(engine)
-    stage, states = Stage(engine, kafka.bootstrap), list[EngineState]()
+    harness, states = TaskHarness(engine, kafka.bootstrap), list[EngineState]()
     engine.listen(states.append)
-    topic = stage.topic()
+    topic = harness.topic()
     try:
         for _ in range(3):
-            greedy = run_batch(stage, "greedy", read_large_array, topic)
-            greedy.expect(Opened)
-            failure = greedy.expect(Failed)
+            greedy_observer = run_batch(harness, "greedy", read_large_array, topic)
+            greedy_observer.expect(Opened)
+            failure = greedy_observer.expect(Failed)
             assert failure.engine_lost
             assert failure.trace.startswith("Spark's JVM ended (its heap was exhausted: "), failure.trace
-            modest = run_batch(stage, "modest", read_few_rows, topic)
-            modest.expect(Opened)
-            assert modest.expect(BatchDone).records == 3
-            modest.run.cancel()
-        guilty = run_batch(stage, "greedy", read_large_array, topic).expect(Failed)
-        assert not guilty.engine_lost
-        assert guilty.trace.startswith(
+            modest_observer = run_batch(harness, "modest", read_few_rows, topic)
+            modest_observer.expect(Opened)
+            assert modest_observer.expect(BatchDone).records == 3
+            modest_observer.run.cancel()
+        last_failure = run_batch(harness, "greedy", read_large_array, topic).expect(Failed)
+        assert not last_failure.engine_lost
+        assert last_failure.trace.startswith(
             "HeapExhausted: 3 times in a row, Spark's JVM ran out of memory while "
         )
         assert sum(isinstance(state, EngineReady) for state in states) == 3
-        assert sorted(stage.values(topic, 9)) == ["0", "0", "0", "1", "1", "1", "2", "2", "2"]
+        assert sorted(harness.values(topic, 9)) == ["0", "0", "0", "1", "1", "1", "2", "2", "2"]
     finally:
         engine.abandon(TaskId(ConnectorName("greedy"), 0))
         await_ready(engine)

@@ -13,7 +13,7 @@ from kraal.engine.session import job_progress
 from kraal.engine.session.job_progress import JobProgress
 from kraal.engine.session.jobs import job_group
 from kraal.engine.thread_pool import WORKER_OWNER, Pool
-from tests.fakes.spark.stage import Stage
+from tests.fakes.spark.stage import TaskHarness
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ def run_sleeping_job(spark: SparkSession, tasks: int, seconds: float) -> None:
 
 
 @pytest.fixture
-def calls() -> Iterator[Pool]:
+def call_pool() -> Iterator[Pool]:
     pool = Pool(1, "calls")
     yield pool
     pool.close(5)
@@ -35,9 +35,9 @@ def calls() -> Iterator[Pool]:
     ("tasks", "seconds", "min_reports", "max_reports"), [(12, 0.5, 3, 99), (1, 3.0, 0, 2)]
 )
 def test_completed_tasks_count_as_progress_and_hanging_tasks_do_not(
-    stage: Stage,
+    harness: TaskHarness,
     spark: SparkSession,
-    calls: Pool,
+    call_pool: Pool,
     monkeypatch: pytest.MonkeyPatch,
     tasks: int,
     seconds: float,
@@ -51,8 +51,8 @@ def test_completed_tasks_count_as_progress_and_hanging_tasks_do_not(
     def after(delay_s: float, function: Callable[[], object]) -> None:
         threading.Timer(delay_s, function).start()
 
-    progress = JobProgress(after, calls.share_for(WORKER_OWNER), lambda: reports.append(time.monotonic()))
-    session = stage.engine._session.spark()
+    progress = JobProgress(after, call_pool.share_for(WORKER_OWNER), lambda: reports.append(time.monotonic()))
+    session = harness.engine._session.spark()
     group = f"progress-{tasks}"
     with (
         job_group(session, pool="default", group=group, description="sleeps"),

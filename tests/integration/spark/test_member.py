@@ -25,23 +25,23 @@ from kraal.kafka.leave_group import leave_group
 
 pytestmark = pytest.mark.ci
 
-PARTITIONS = 3
+PARTITION_COUNT = 3
 SESSION_MS = 6000
 HEARTBEAT_S = 3.0
 """Maximum delay until the busy member learns of a rebalance."""
-WAIT_S = 5.0
-QUICK_S = 4.0
+WAIT_TIMEOUT_S = 5.0
+QUICK_LIMIT_S = 4.0
 """A limit below the session timeout and below the 5 s that librdkafka takes to leave a group."""
 
 
 class Group:
-    """The members of a group, with a topic of `PARTITIONS` partitions."""
+    """The members of a group, with a topic of `PARTITION_COUNT` partitions."""
 
     def __init__(self, bootstrap: str, scratch: Path) -> None:
         self.name = ConnectorName(f"g-{uuid.uuid4().hex[:8]}")
         self._worker = {"bootstrap.servers": bootstrap, "consumer.session.timeout.ms": str(SESSION_MS)}
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-        self.admin.create_topics([NewTopic(self.name, PARTITIONS, 1)])[self.name].result(30)
+        self.admin.create_topics([NewTopic(self.name, PARTITION_COUNT, 1)])[self.name].result(30)
         self.members: list[Member] = []
         self._leave = partial(leave_group, self._worker, scratch=scratch)
 
@@ -57,14 +57,16 @@ class Group:
         assert producer.flush(30) == 0
 
     def wait_until_assigned(self, *members: Member) -> float:
-        """Serve the members until each has an assignment; return the duration in seconds."""
-        began_s = time.monotonic()
-        while sum(len(m.assigned) for m in members) != PARTITIONS or not all(m.assigned for m in members):
-            assert time.monotonic() < began_s + 30, [member.assigned for member in members]
+        """Poll the members until each has an assignment. Return the duration in seconds."""
+        start_s = time.monotonic()
+        while sum(len(m.assigned) for m in members) != PARTITION_COUNT or not all(
+            m.assigned for m in members
+        ):
+            assert time.monotonic() < start_s + 30, [member.assigned for member in members]
             for member in members:
                 member.poll(1)
             time.sleep(0.01)
-        return time.monotonic() - began_s
+        return time.monotonic() - start_s
 
     def wait_until_stable(self) -> None:
         """Wait until the broker has assigned all partitions."""
@@ -91,35 +93,35 @@ def group(kafka: Broker, tmp_path: Path) -> Iterator[Group]:
         member.close()
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.05, 0.1, 0.3])
-def test_member_leaves_at_once_while_others_are_busy(group: Group, after_s: float) -> None:
-    busy = group.join()
-    group.wait_until_assigned(busy)
-    hasty = group.join()
-    group.members.remove(hasty)
-    time.sleep(after_s)  # the join may be in any state; the busy member does not rejoin
-    began_s = time.monotonic()
-    hasty.close()
-    assert time.monotonic() - began_s < QUICK_S
+@pytest.mark.parametrize("delay_s", [0.0, 0.05, 0.1, 0.3])
+def test_member_leaves_at_once_while_others_are_busy(group: Group, delay_s: float) -> None:
+    busy_member = group.join()
+    group.wait_until_assigned(busy_member)
+    hasty_member = group.join()
+    group.members.remove(hasty_member)
+    time.sleep(delay_s)  # the join may be in any state; the busy member does not rejoin
+    start_s = time.monotonic()
+    hasty_member.close()
+    assert time.monotonic() - start_s < QUICK_LIMIT_S
     assert group.count() == 1
-    third = group.join()
-    assert group.wait_until_assigned(busy, third) < HEARTBEAT_S + QUICK_S
+    third_member = group.join()
+    assert group.wait_until_assigned(busy_member, third_member) < HEARTBEAT_S + QUICK_LIMIT_S
 
 
-@pytest.mark.parametrize("polled", [False, True])
-def test_no_rebalance_is_pending_when_the_client_closes(group: Group, *, polled: bool) -> None:
+@pytest.mark.parametrize("is_polled", [False, True])
+def test_no_rebalance_is_pending_when_the_client_closes(group: Group, *, is_polled: bool) -> None:
     """During a rebalance, closing might never return and hold the GIL, which would block the whole worker."""
     assignments, closing = list[tuple[int, bool]](), threading.Event()
     member = group.join(lambda count: assignments.append((count, closing.is_set())))
     group.members.remove(member)
-    if polled:
+    if is_polled:
         group.wait_until_assigned(member)
     else:
         group.wait_until_stable()  # the assignment is not handled yet
         assert assignments == []
     consumer = member._consumer
 
-    class Closing:
+    class ClosingConsumer:
         def __getattr__(self, name: str) -> object:
             return getattr(consumer, name)
 
@@ -128,9 +130,9 @@ def test_no_rebalance_is_pending_when_the_client_closes(group: Group, *, polled:
             consumer.close()
             closing.clear()
 
-    member._consumer = Closing()
+    member._consumer = ClosingConsumer()
     member.close()
-    assert (PARTITIONS, False) in assignments
+    assert (PARTITION_COUNT, False) in assignments
     assert assignments.count((0, False)) == 2, "reported at the revocation and when the member is closed"
     assert not [assignment for assignment in assignments if assignment[1]], (
         "no assignment may be reported while the client closes"
@@ -160,22 +162,22 @@ def test_members_that_join_and_leave_together_do_not_block_each_other(group: Gro
         members = [group.join() for _ in range(3)]
         for member in members:
             group.members.remove(member)
-        began_s = time.monotonic()
+        start_s = time.monotonic()
         for member in members:
             member.poll(1)
             member.close()
-        assert time.monotonic() - began_s < QUICK_S
-    last = group.join()
-    assert group.wait_until_assigned(last) < QUICK_S
+        assert time.monotonic() - start_s < QUICK_LIMIT_S
+    last_member = group.join()
+    assert group.wait_until_assigned(last_member) < QUICK_LIMIT_S
 
 
 def test_member_closes_without_a_broker(tmp_path: Path) -> None:
     worker = {"bootstrap.servers": "127.0.0.1:1"}
     config = member_config(worker, {}, TaskId(ConnectorName("lonely"), 0))
     member = Member(config, ["lonely"], None, partial(leave_group, worker, scratch=tmp_path))
-    began_s = time.monotonic()
+    start_s = time.monotonic()
     member.close()
-    assert time.monotonic() - began_s < QUICK_S
+    assert time.monotonic() - start_s < QUICK_LIMIT_S
 
 
 def test_exceeded_poll_interval_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -190,12 +192,12 @@ def test_exceeded_poll_interval_is_logged(caplog: pytest.LogCaptureFixture) -> N
         def error(self) -> ck.KafkaError:
             return poll_error
 
-    class Polled:
+    class LateConsumer:
         def consume(self, limit: int, timeout_s: float) -> list[LateError]:
             assert (limit, timeout_s) == (1, 0)
             return [LateError()]
 
-    member._consumer = Polled()
+    member._consumer = LateConsumer()
     assert member.poll(1) == []
     member._consumer = consumer
     member.close()
@@ -209,8 +211,8 @@ def test_unavailable_brokers_are_logged_once(caplog: pytest.LogCaptureFixture) -
     config = member_config(worker, {}, TaskId(ConnectorName("away"), 0))
     with caplog.at_level(logging.INFO):
         member = Member(config, ["t"], None, lambda *_: None)
-        until_s = time.monotonic() + QUICK_S
-        while time.monotonic() < until_s:
+        deadline_s = time.monotonic() + QUICK_LIMIT_S
+        while time.monotonic() < deadline_s:
             member.poll(1)
             time.sleep(0.05)
         member.close()
@@ -221,24 +223,24 @@ def test_unavailable_brokers_are_logged_once(caplog: pytest.LogCaptureFixture) -
 def test_record_consumed_by_a_wait_is_returned_once_in_order(group: Group) -> None:
     member = group.join()
     group.wait_until_assigned(member)
-    start = dict.fromkeys(member.assigned, 0)
+    start_offsets = dict.fromkeys(member.assigned, 0)
     assert member.committed() == dict.fromkeys(member.assigned)
-    member.start(start)
+    member.start(start_offsets)
     assert member.is_reading
     texts = [str(number).encode() for number in range(10)]
     for text in texts:
         group.produce(text)
     values: list[bytes | None] = []
     while len(values) < 5:
-        member.wait(WAIT_S)
+        member.wait(WAIT_TIMEOUT_S)
         values += [record.value for record in member.poll(1)]
     assert values == texts[:5]
-    member.wait(WAIT_S)
+    member.wait(WAIT_TIMEOUT_S)
     member.committed()
-    member.start(start)  # the record from the wait is dropped, and read again from the beginning
+    member.start(start_offsets)  # the record from the wait is dropped, and read again from the beginning
     values = []
     while len(values) < len(texts):
-        member.wait(WAIT_S)
+        member.wait(WAIT_TIMEOUT_S)
         values += [record.value for record in member.poll(3)]
     assert values == texts
 
@@ -256,7 +258,7 @@ def test_record_polled_during_the_start_is_not_dropped(group: Group) -> None:
 
         def consume(self, limit: int, timeout_s: float) -> list[ck.Message]:
             assert timeout_s == 0
-            messages: list[ck.Message] = consumer.consume(limit, WAIT_S)
+            messages: list[ck.Message] = consumer.consume(limit, WAIT_TIMEOUT_S)
             has_polled.set()
             return messages
 
@@ -264,7 +266,7 @@ def test_record_polled_during_the_start_is_not_dropped(group: Group) -> None:
             consumer.assign(parts)
             polling.start()
             assert has_polled.wait(30)
-            # A poll that drops the record ends now. A correct poll waits for the end of the start.
+            # A poll that drops the record returns now. A correct poll waits until `start` has returned.
             polling.join(0.5)
 
     polling = threading.Thread(target=lambda: records.extend(member.poll(1)))
@@ -280,12 +282,12 @@ def test_pause_during_the_start_can_be_resumed(group: Group) -> None:
     """Without the pause in the member's state, `resume` would be a no-op and the client would remain paused."""
     member = group.join()
     group.wait_until_assigned(member)
-    start = dict.fromkeys(member.assigned, 0)
+    start_offsets = dict.fromkeys(member.assigned, 0)
     member.committed()
-    member.start(start)
+    member.start(start_offsets)
     consumer, pausing = member._consumer, threading.Thread(target=member.pause)
 
-    class Interrupted:
+    class InterruptedConsumer:
         def __getattr__(self, name: str) -> object:
             return getattr(consumer, name)
 
@@ -293,18 +295,18 @@ def test_pause_during_the_start_can_be_resumed(group: Group) -> None:
             consumer.assign(parts)
             if parts:
                 pausing.start()
-                # A pause that interrupts the start ends now. A correct pause waits for the end of the start.
+                # A pause that interrupts `start` returns now. A correct pause waits until `start` has returned.
                 pausing.join(0.5)
 
-    member._consumer = Interrupted()
+    member._consumer = InterruptedConsumer()
     member.committed()
-    member.start(start)
+    member.start(start_offsets)
     pausing.join()
     member._consumer = consumer
     assert not member.is_reading
     member.resume()
     group.produce(b"after")
-    member.wait(WAIT_S)
+    member.wait(WAIT_TIMEOUT_S)
     assert [record.value for record in member.poll(1)] == [b"after"]
 
 
@@ -317,7 +319,7 @@ def test_pause_neither_repeats_nor_skips_records(group: Group) -> None:
     values: list[bytes | None] = []
     for number, text in enumerate(texts):
         group.produce(text)
-        member.wait(WAIT_S)
+        member.wait(WAIT_TIMEOUT_S)
         if number % 2:
             values += [record.value for record in member.poll(5)]
         member.pause()  # drops the record from the wait
@@ -325,7 +327,7 @@ def test_pause_neither_repeats_nor_skips_records(group: Group) -> None:
         assert member.poll(5) == []
         member.resume()
     while len(values) < len(texts):
-        member.wait(WAIT_S)
+        member.wait(WAIT_TIMEOUT_S)
         values += [record.value for record in member.poll(5)]
     assert values == texts
 
@@ -348,10 +350,10 @@ def test_start_after_a_pause_does_not_use_pause_and_resume_of_the_client(
     member = group.join(fetch_wait_ms=5)  # a start waits for the current fetch
     group.wait_until_assigned(member)
     group.produce(b"first")
-    start = dict.fromkeys(member.assigned, 0)
+    start_offsets = dict.fromkeys(member.assigned, 0)
     for _ in range(50):
         member.pause()
         member.committed()
-        member.start(start)
-        member.wait(WAIT_S)
+        member.start(start_offsets)
+        member.wait(WAIT_TIMEOUT_S)
         assert [record.value for record in member.poll(1)] == [b"first"]

@@ -1,4 +1,4 @@
-"""Tests that the producer interceptor keeps the pairs of OffsetSyncWriter.PartitionState."""
+"""Tests that the producer interceptor keeps the same offset pairs as Kafka's OffsetSyncWriter.PartitionState."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Pairs = list[tuple[int, int]]
 
 
 class InterceptedProducer:
-    """The interceptor of a producer of a run; the test acknowledges the records."""
+    """The interceptor of a producer, whose records the test acknowledges."""
 
     def __init__(self, spark: SparkSession, run: str, step: int) -> None:
         context: Any = spark.sparkContext
@@ -58,7 +58,7 @@ class InterceptedProducer:
 
 
 @pytest.mark.parametrize(
-    ("step", "acknowledged", "expected"),
+    ("step", "acknowledged_pairs", "expected"),
     [
         pytest.param(100, [(0, 7), (1, 8), (2, 9)], [(0, 7), (2, 9)], id="the first and the last one"),
         pytest.param(2, [(n, n) for n in range(8)], [(0, 0), (3, 3), (6, 6), (7, 7)], id="each step"),
@@ -72,13 +72,13 @@ class InterceptedProducer:
     ],
 )
 def test_pairs_for_which_kafka_writes_an_offset_sync_are_kept(
-    spark: SparkSession, step: int, acknowledged: Pairs, expected: Pairs
+    spark: SparkSession, step: int, acknowledged_pairs: Pairs, expected: Pairs
 ) -> None:
     run = uuid.uuid4().hex
     tracker = PairTracker(spark, run, step)
-    InterceptedProducer(spark, run, step).write(acknowledged)
+    InterceptedProducer(spark, run, step).write(acknowledged_pairs)
     assert tracker.drain() == {PARTITION: expected}
-    assert tracker.drain() == {}, "each pair is reported once"
+    assert tracker.drain() == {}, "each pair must be reported once"
 
 
 def test_next_batch_continues_the_pairs_of_the_last_one(spark: SparkSession) -> None:
@@ -87,7 +87,9 @@ def test_next_batch_continues_the_pairs_of_the_last_one(spark: SparkSession) -> 
     producer.write([(0, 0), (1, 1)])
     assert tracker.drain() == {PARTITION: [OffsetPair(0, 0), OffsetPair(1, 1)]}
     producer.write([(2, 2)])
-    assert tracker.drain() == {PARTITION: [OffsetPair(2, 2)]}, "the last pair, although it is not due"
+    assert tracker.drain() == {PARTITION: [OffsetPair(2, 2)]}, (
+        "the last pair must be reported, although it is not due"
+    )
     producer.write([(3, 3), (4, 4), (5, 5)])
     assert tracker.drain() == {PARTITION: [OffsetPair(4, 4), OffsetPair(5, 5)]}
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kraal.engine.api import BatchDone, Committed, Failed, Opened, Stopped
-from kraal.engine.session.own_session import sibling, with_settings
-from tests.fakes.spark.stage import Opening, Stage
+from kraal.engine.session.own_session import clone_session, with_settings
+from tests.fakes.spark.stage import RunObserver, TaskHarness
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +20,7 @@ CODEC = "spark.sql.parquet.compression.codec"
 SPLIT = "spark.sql.files.maxPartitionBytes"
 
 
-def open_parquet_sink(stage: Stage, topic: str, folder: Path, **settings: str) -> Opening:
+def open_parquet_sink(harness: TaskHarness, topic: str, folder: Path, **settings: str) -> RunObserver:
     """Open a SparkSink that writes Parquet files to `folder`."""
     config = {
         "topics": topic,
@@ -30,43 +30,45 @@ def open_parquet_sink(stage: Stage, topic: str, folder: Path, **settings: str) -
         "consumer.override.auto.offset.reset": "earliest",
         **settings,
     }
-    opening = stage.open(f"own-{uuid.uuid4().hex[:8]}", "SparkSink", config)
-    opening.expect(Opened)
-    opening.run.next()
-    return opening
+    observer = harness.open(f"own-{uuid.uuid4().hex[:8]}", "SparkSink", config)
+    observer.expect(Opened)
+    observer.run.next()
+    return observer
 
 
 @pytest.mark.parametrize("count", [3, 600], ids=["tail", "backlog"])
-def test_session_settings_apply_to_one_connector(stage: Stage, tmp_path: Path, count: int) -> None:
-    topic = stage.topic()
-    stage.produce(topic, [f'{{"n":{n}}}' for n in range(count)], 0)
+def test_session_settings_apply_to_one_connector(harness: TaskHarness, tmp_path: Path, count: int) -> None:
+    topic = harness.topic()
+    harness.produce(topic, [f'{{"n":{n}}}' for n in range(count)], 0)
     codecs = {}
     for codec in ("GZIP", "SNAPPY"):
-        opening = open_parquet_sink(
-            stage, topic, tmp_path / codec, **({CODEC: "gzip"} if codec == "GZIP" else {})
+        observer = open_parquet_sink(
+            harness, topic, tmp_path / codec, **({CODEC: "gzip"} if codec == "GZIP" else {})
         )
-        opening.run.commit(opening.expect(BatchDone).offsets)
-        opening.expect(Committed)
-        opening.run.stop()
-        opening.expect(Stopped)
+        observer.run.commit(observer.expect(BatchDone).offsets)
+        observer.expect(Committed)
+        observer.run.stop()
+        observer.expect(Stopped)
         (file,) = (tmp_path / codec).glob("*.parquet")
         codecs[codec] = pq.read_metadata(file).row_group(0).column(0).compression
     assert codecs == {"GZIP": "GZIP", "SNAPPY": "SNAPPY"}
 
 
-def test_invalid_session_setting_fails_the_task_with_the_error_of_spark(stage: Stage, tmp_path: Path) -> None:
-    topic = stage.topic()
-    stage.produce(topic, ['{"n":1}'], 0)
-    failed = open_parquet_sink(stage, topic, tmp_path, **{SPLIT: "much"}).expect(Failed)
-    assert SPLIT in failed.trace.split("\n")[0]
-    assert "much" in failed.trace.split("\n")[0]
+def test_invalid_session_setting_fails_the_task_with_the_error_of_spark(
+    harness: TaskHarness, tmp_path: Path
+) -> None:
+    topic = harness.topic()
+    harness.produce(topic, ['{"n":1}'], 0)
+    failure = open_parquet_sink(harness, topic, tmp_path, **{SPLIT: "much"}).expect(Failed)
+    assert SPLIT in failure.trace.split("\n")[0]
+    assert "much" in failure.trace.split("\n")[0]
 
 
 def test_cloned_session_keeps_settings_without_changing_the_original(spark: SparkSession) -> None:
-    configured = with_settings(spark, {SPLIT: "1m", CODEC: "gzip"})
-    clone = sibling(configured)
+    configured_session = with_settings(spark, {SPLIT: "1m", CODEC: "gzip"})
+    clone = clone_session(configured_session)
     clone.conf.set(CODEC, "zstd")
-    assert [session.conf.get(SPLIT) for session in (configured, clone)] == ["1m", "1m"]
-    assert [session.conf.get(CODEC) for session in (configured, clone)] == ["gzip", "zstd"]
+    assert [session.conf.get(SPLIT) for session in (configured_session, clone)] == ["1m", "1m"]
+    assert [session.conf.get(CODEC) for session in (configured_session, clone)] == ["gzip", "zstd"]
     assert spark.conf.get(CODEC) == "snappy"
     assert spark.conf.get(SPLIT) != "1m"

@@ -1,4 +1,4 @@
-"""Tests for topics that accept only small batches (`max.message.bytes`), on all write paths but transactions."""
+"""Tests for topics that accept only small batches (`max.message.bytes`), on all write paths except transactions."""
 
 from __future__ import annotations
 
@@ -17,16 +17,21 @@ from kraal.engine.source import refused
 from kraal.plugins.api import SourceBatch
 from kraal.plugins.model.schema import STRING
 from tests.fakes.spark import plugins
-from tests.fakes.spark.stage import Opening, Stage
+from tests.fakes.spark.stage import RunObserver, TaskHarness
 
 PARTITION = SourcePartition.of({"list": "a"})
-STRINGS = "org.apache.kafka.connect.storage.StringConverter"
-TEXT = {"key.converter": STRINGS, "value.converter": STRINGS}
-HEADER = {**TEXT, "transforms": "a", "transforms.a.type": "InsertHeader", "transforms.a.header": "h"}
-HEADER |= {"transforms.a.value.literal": "x"}
-LIMIT = 20_000
+STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
+STRING_CONVERTERS = {"key.converter": STRING_CONVERTER, "value.converter": STRING_CONVERTER}
+HEADER_CONFIG = {
+    **STRING_CONVERTERS,
+    "transforms": "a",
+    "transforms.a.type": "InsertHeader",
+    "transforms.a.header": "h",
+}
+HEADER_CONFIG |= {"transforms.a.value.literal": "x"}
+MAX_MESSAGE_BYTES = 20_000
 IN_ONE_BATCH = {"producer.override.linger.ms": "1000"}
-"""Without lingering, the sender may send the first records before the others are added, in small batches."""
+"""Makes the producer linger, so that it does not send the first records in a small batch before the others."""
 
 
 def make_batch(values: list[str], topic: str) -> SourceBatch:
@@ -34,61 +39,61 @@ def make_batch(values: list[str], topic: str) -> SourceBatch:
     return SourceBatch(offsets=offsets, table=pa.table({"value": values}), topic=topic, value_schema=STRING)
 
 
-def small_topic(stage: Stage) -> str:
+def create_small_topic(harness: TaskHarness) -> str:
     """Create a topic, and wait until it is propagated to the brokers."""
-    topic = stage.topic(settings={"max.message.bytes": str(LIMIT)})
+    topic = harness.topic(settings={"max.message.bytes": str(MAX_MESSAGE_BYTES)})
     for _ in range(100):
-        if read_limits({"bootstrap.servers": stage.address}, [topic]):
+        if read_limits({"bootstrap.servers": harness.address}, [topic]):
             return topic
     raise AssertionError("the topic does not appear")
 
 
-def open_run(stage: Stage, config: Mapping[str, str]) -> tuple[str, Opening]:
+def open_run(harness: TaskHarness, config: Mapping[str, str]) -> tuple[str, RunObserver]:
     name = f"limit-{uuid.uuid4().hex[:8]}"
-    opening = stage.open(name, config=config)
-    opening.expect(Opened)
-    return name, opening
+    observer = harness.open(name, config=config)
+    observer.expect(Opened)
+    return name, observer
 
 
 @pytest.mark.parametrize(
     ("config", "count"),
     [
-        pytest.param(TEXT, 300, id="lane, or shared job while the lane starts"),
-        pytest.param(TEXT, 3000, id="column path"),
-        pytest.param(HEADER, 900, id="record path in the worker"),
-        pytest.param(HEADER, 6000, id="dedicated job"),
+        pytest.param(STRING_CONVERTERS, 300, id="lane, or shared job while the lane starts"),
+        pytest.param(STRING_CONVERTERS, 3000, id="column path"),
+        pytest.param(HEADER_CONFIG, 900, id="record path in the worker"),
+        pytest.param(HEADER_CONFIG, 6000, id="dedicated job"),
     ],
 )
 def test_batches_do_not_exceed_a_small_topic_limit(
-    stage: Stage, config: Mapping[str, str], count: int
+    harness: TaskHarness, config: Mapping[str, str], count: int
 ) -> None:
-    topic = small_topic(stage)
-    name, opening = open_run(stage, config)
+    topic = create_small_topic(harness)
+    name, observer = open_run(harness, config)
     values = [secrets.token_hex(75) for _ in range(count)]  # compressible data would fit
     plugins.BATCHES[name].append(make_batch(values, topic))
-    opening.run.next()
-    assert opening.expect(BatchDone).records == count
-    assert stage.values(topic, count) == values
-    opening.run.stop()
-    assert opening.expect(Stopped).clean
+    observer.run.next()
+    assert observer.expect(BatchDone).records == count
+    assert harness.values(topic, count) == values
+    observer.run.stop()
+    assert observer.expect(Stopped).clean
 
 
 @pytest.mark.ci
 def test_batches_become_smaller_if_the_topic_limit_cannot_be_read(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: TaskHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 300
     monkeypatch.setattr(executor_module, "make_lookup", lambda *_: dict.fromkeys)
     monkeypatch.setattr(refused, "CHECK_INTERVAL_S", 0.3)
-    monkeypatch.setattr(refused, "MAX_SPLIT_REFUSALS", 1)
-    topic = small_topic(stage)
-    name, opening = open_run(stage, TEXT | IN_ONE_BATCH)
+    monkeypatch.setattr(refused, "MIN_SPLIT_REFUSALS", 1)
+    topic = create_small_topic(harness)
+    name, observer = open_run(harness, STRING_CONVERTERS | IN_ONE_BATCH)
     values = [secrets.token_hex(75) for _ in range(count)]
     plugins.BATCHES[name].append(make_batch(values, topic))
-    opening.run.next()
-    assert opening.expect(BatchDone).records == count
-    reasons = [event.reason for event in opening.seen if isinstance(event, Waiting)]
+    observer.run.next()
+    assert observer.expect(BatchDone).records == count
+    reasons = [event.reason for event in observer.seen if isinstance(event, Waiting)]
     assert any(f"records for the topic {topic!r} with MESSAGE_TOO_LARGE" in reason for reason in reasons)
-    assert stage.distinct_values(topic, count) == set(values), "refused batches may repeat records"
-    opening.run.stop()
-    assert opening.expect(Stopped).clean
+    assert harness.distinct_values(topic, count) == set(values), "refused batches may repeat records"
+    observer.run.stop()
+    assert observer.expect(Stopped).clean

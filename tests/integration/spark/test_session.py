@@ -1,4 +1,4 @@
-"""Tests for the life cycle of the Spark session: sockets, a killed JVM, and shutdown."""
+"""Tests for the lifecycle of the Spark session: sockets, a killed JVM, and shutdown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kraal.jars.class_archive import archive_path
 from kraal.plugins.api import SourceBatch
 from kraal.plugins.config_providers import ProviderClasses, resolve_worker
 from tests.fakes.spark import plugins
-from tests.fakes.spark.stage import TIMEOUT_S, Stage, await_ready
+from tests.fakes.spark.stage import TIMEOUT_S, TaskHarness, await_ready
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +41,7 @@ def find_jvm(engine: SparkEngine) -> psutil.Process:
 
 @pytest.fixture(scope="module")
 def restartable_engine(engine: SparkEngine) -> Iterator[SparkEngine]:
-    """Return the suite's engine, because PySpark has one session per process. The tests kill its JVM."""
+    """Yield the suite's engine, because PySpark allows one session per process. Tests may kill the engine's JVM."""
     await_ready(engine)
     yield engine
     await_ready(engine)
@@ -51,52 +51,52 @@ def test_spark_listens_on_loopback_only(restartable_engine: SparkEngine) -> None
     process = psutil.Process()
     broker = {child.pid for child in process.children() if "kafka.Kafka" in " ".join(child.cmdline())}
     tree = [process, *(child for child in process.children(recursive=True) if child.pid not in broker)]
-    listening = [
+    listening_addresses = [
         connection.laddr.ip
         for member in tree
         for connection in member.net_connections("inet")
         if connection.status == psutil.CONN_LISTEN
     ]
     assert find_jvm(restartable_engine).pid in {member.pid for member in tree}
-    assert listening
-    assert set(listening) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    assert listening_addresses
+    assert set(listening_addresses) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 @pytest.mark.slow
 def test_killed_jvm_fails_runs_at_once_and_is_restarted(
     restartable_engine: SparkEngine, kafka: Broker
 ) -> None:
-    stage, started = Stage(restartable_engine, kafka.bootstrap), threading.Event()
+    harness, started = TaskHarness(restartable_engine, kafka.bootstrap), threading.Event()
 
     def read(spark: SparkSession) -> DataFrame:
         started.set()
         return spark.range(0, 50_000_000, 1, 1).selectExpr("cast(id as string) as value")
 
-    idle, busy, topic = stage.open("idle"), stage.open("busy"), stage.topic()
-    idle.expect(Opened)
-    busy.expect(Opened)
+    idle_observer, busy_observer, topic = harness.open("idle"), harness.open("busy"), harness.topic()
+    idle_observer.expect(Opened)
+    busy_observer.expect(Opened)
     plugins.BATCHES["busy"].append(plugins.read_batch(read, 1, topic))
-    idle.run.next()
-    busy.run.next()
+    idle_observer.run.next()
+    busy_observer.run.next()
     assert started.wait(120)
-    began = time.monotonic()
+    start_s = time.monotonic()
     find_jvm(restartable_engine).kill()
-    for opening in (idle, busy):
-        failed = opening.expect(Failed)
-        assert failed.engine_lost
-        assert failed.trace.startswith("Spark's JVM ended (signal 9)")
-    assert time.monotonic() - began < 30
-    meanwhile = stage.open("meanwhile")
-    meanwhile.expect(Opened)
-    assert isinstance(meanwhile.seen[0], Waiting)
+    for observer in (idle_observer, busy_observer):
+        failure = observer.expect(Failed)
+        assert failure.engine_lost
+        assert failure.trace.startswith("Spark's JVM ended (signal 9)")
+    assert time.monotonic() - start_s < 30
+    waiting_observer = harness.open("meanwhile")
+    waiting_observer.expect(Opened)
+    assert isinstance(waiting_observer.seen[0], Waiting)
     table = pa.table({"value": ["after"]})
     plugins.BATCHES["meanwhile"].append(
-        SourceBatch(offsets={PARTITION: {"n": 1}}, table=table, topic=stage.topic())
+        SourceBatch(offsets={PARTITION: {"n": 1}}, table=table, topic=harness.topic())
     )
-    meanwhile.run.next()
-    assert meanwhile.expect(BatchDone).records == 1
-    meanwhile.run.stop()
-    meanwhile.expect(Stopped)
+    waiting_observer.run.next()
+    assert waiting_observer.expect(BatchDone).records == 1
+    waiting_observer.run.stop()
+    waiting_observer.expect(Stopped)
 
 
 @pytest.mark.ci
@@ -104,18 +104,18 @@ def test_class_archive_is_used_unless_it_crashes_the_jvm(
     restartable_engine: SparkEngine, tmp_path: Path
 ) -> None:
     archive = archive_path()
-    assert archive.is_file(), "./scripts/test creates it"
+    assert archive.is_file(), "./scripts/test must have created the archive"
     assert archive.name in Path(f"/proc/{find_jvm(restartable_engine).pid}/maps").read_text()
-    truncated = tmp_path / "half.jsa"
-    with archive.open("rb") as whole:
-        truncated.write_bytes(whole.read(archive.stat().st_size // 3))
-    restartable_engine._session._archive = truncated
+    truncated_archive = tmp_path / "half.jsa"
+    with archive.open("rb") as archive_file:
+        truncated_archive.write_bytes(archive_file.read(archive.stat().st_size // 3))
+    restartable_engine._session._archive = truncated_archive
     restart(restartable_engine)
     assert find_archive(restartable_engine) is None
-    assert truncated.name not in Path(f"/proc/{find_jvm(restartable_engine).pid}/maps").read_text()
+    assert truncated_archive.name not in Path(f"/proc/{find_jvm(restartable_engine).pid}/maps").read_text()
     restartable_engine._session._archive = archive
     assert list(Path(restartable_engine._context.view.scratch).glob("spark-crash-*.log")), (
-        "the crash log of the JVM exists"
+        "the crash log of the JVM must exist"
     )
     assert not list(Path.cwd().glob("hs_err*"))
 
@@ -171,7 +171,7 @@ def test_secrets_are_not_visible_in_proc(
             texts.update(read_proc(this_process))
 
     this_process = psutil.Process()
-    before = {child.pid for child in this_process.children(recursive=True)}
+    pids_before = {child.pid for child in this_process.children(recursive=True)}
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
@@ -187,7 +187,7 @@ def test_secrets_are_not_visible_in_proc(
     assert session.conf.get("spark.sql.catalog.kept.password") == "hunter2-of-the-worker"
     assert context._jvm.System.getProperty("kept") == "hunter2 of Java"
     assert {row["has"] for row in executor_rows} == {False}
-    new_processes = {name: text for name, text in texts.items() if int(name.split()[0]) not in before}
+    new_processes = {name: text for name, text in texts.items() if int(name.split()[0]) not in pids_before}
     for command in ("org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit", "pyspark"):
         assert any(command in name for name in new_processes), new_processes.keys()
     assert [name for name, text in new_processes.items() if "hunter2" in text] == []
@@ -210,7 +210,7 @@ def test_starting_jvm_exits_when_its_worker_is_killed(
 
 
 def has_secret(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Check whether the current process contains the secret."""
+    """Yield whether the command line or the environment of the current process contains the secret."""
     texts = [Path("/proc/self", name).read_bytes() for name in ("cmdline", "environ")]
     yield pa.RecordBatch.from_pydict({"has": [any(b"hunter2" in text for text in texts)]})
 

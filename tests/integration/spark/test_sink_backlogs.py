@@ -26,17 +26,17 @@ from kraal.plugins.model.records import Struct
 from kraal.plugins.model.schema import Field, Schema, Type
 from tests.fakes.spark import plugins
 from tests.fakes.spark.column_path import JSON_CONVERTER, STRING_CONVERTER, chained, json_converter
-from tests.fakes.spark.stage import Opening, Stage
+from tests.fakes.spark.stage import RunObserver, TaskHarness
 
 pytestmark = pytest.mark.ci
 
 COUNT: Final = 600
-"""The number of records per topic, more than in a tail."""
+"""The number of records per topic (more than in a tail)."""
 
-BEGAN_MS: Final = time.time_ns() // 1_000_000
-"""Current timestamps, because the broker deletes expired records 30 s after its start."""
+FIRST_TIMESTAMP_MS: Final = time.time_ns() // 1_000_000
+"""The timestamp of the first record. It is recent, because the broker deletes expired records 30 s after its start."""
 
-ROW: Final = Schema(
+ROW_SCHEMA: Final = Schema(
     type=Type.STRUCT,
     name="row",
     fields=(
@@ -48,18 +48,18 @@ ROW: Final = Schema(
         Field(name="raw", schema=Schema(type=Type.BYTES)),
     ),
 )
-OTHER: Final = Schema(
-    type=Type.STRUCT, fields=(*ROW.fields, Field(name="more", schema=Schema(type=Type.BOOLEAN)))
+OTHER_SCHEMA: Final = Schema(
+    type=Type.STRUCT, fields=(*ROW_SCHEMA.fields, Field(name="more", schema=Schema(type=Type.BOOLEAN)))
 )
-STAGES: Final[Sequence[dict[str, str]]] = (
+TRANSFORMS: Final[Sequence[dict[str, str]]] = (
     {"type": "ReplaceField$Value", "exclude": "raw", "renames": "text:title"},
     {"type": "Cast$Value", "spec": "half:int32,code:int32,id:int64"},
     {"type": "MaskField$Value", "fields": "big"},
     {"type": "InsertField$Value", "topic.field": "topic", "partition.field": "part", "offset.field": "at!"},
 )
-TIMED: Final = {"type": "InsertField$Value", "timestamp.field": "time"}
-ROUTED: Final = {"type": "RegexRouter", "regex": "(.*)", "replacement": "x-$1"}
-COMMON: Final = {
+INSERT_TIMESTAMP: Final = {"type": "InsertField$Value", "timestamp.field": "time"}
+ROUTE: Final = {"type": "RegexRouter", "regex": "(.*)", "replacement": "x-$1"}
+COMMON_CONFIG: Final = {
     "key.converter": STRING_CONVERTER,
     "value.converter": JSON_CONVERTER,
     "consumer.override.auto.offset.reset": "earliest",
@@ -67,10 +67,10 @@ COMMON: Final = {
     "errors.deadletterqueue.topic.replication.factor": "1",
     "errors.deadletterqueue.context.headers.enable": "true",
 }
-BY_RECORDS: Final = {"header.converter": "RecordHeaders"}
+RECORD_PATH_CONFIG: Final = {"header.converter": "RecordHeaders"}
 
 
-def valid_value(n: int, schema: Schema = ROW, code: str | None = None) -> bytes:
+def valid_value(n: int, schema: Schema = ROW_SCHEMA, code: str | None = None) -> bytes:
     """Return a record's value as Java's JsonConverter writes it."""
     values = {
         "id": n,
@@ -86,25 +86,25 @@ def valid_value(n: int, schema: Schema = ROW, code: str | None = None) -> bytes:
 
 
 def mixed_value(n: int) -> bytes | None:
-    """Return a value that occasionally differs in form."""
+    """Return the value of record `n`. A few values have another form than the others."""
     return {
         10: b"no JSON",
         20: None,
         30: b'{"schema":null,"payload":{"id":1,"raw":"gone"}}',
         40: valid_value(n, code="no number"),
-        50: valid_value(n, OTHER),
+        50: valid_value(n, OTHER_SCHEMA),
         60: valid_value(n).replace(b'"id":60', b'"id":99999999999'),
         70: valid_value(n).replace(b'"payload":', b'"payload": '),
         80: b'{"schema":{"type":"string"},"payload":5}',
     }.get(n, valid_value(n))
 
 
-def produce(stage: Stage, topic: str, values: Sequence[bytes | None]) -> None:
-    producer = ck.Producer({"bootstrap.servers": stage.address, "linger.ms": 5})
+def produce(harness: TaskHarness, topic: str, values: Sequence[bytes | None]) -> None:
+    producer = ck.Producer({"bootstrap.servers": harness.address, "linger.ms": 5})
     for n, value in enumerate(values):
         key = None if n % 3 == 0 else f"k{n}".encode()
         headers: list[tuple[str, str | bytes | None]] = [("h", b"1")] if n % 2 else []
-        producer.produce(topic, value, key, partition=0, timestamp=BEGAN_MS + n, headers=headers)
+        producer.produce(topic, value, key, partition=0, timestamp=FIRST_TIMESTAMP_MS + n, headers=headers)
     assert producer.flush(30) == 0
 
 
@@ -113,31 +113,31 @@ class RunningSink:
     """A sink that reads a backlog to its end."""
 
     name: str
-    opening: Opening
-    written: int = 0
+    observer: RunObserver
+    written_count: int = 0
     errors: ErrorCounts = NO_ERRORS
     topics: set[str] = field(default_factory=set)
 
     def drain(self, count: int) -> None:
         """Commit batches until `count` records have been read, then stop the task."""
-        self.opening.expect(Opened)
+        self.observer.expect(Opened)
         read_count = 0
         while read_count < count:
-            self.opening.run.next()
-            batch_done = self.opening.expect(BatchDone)
-            self.opening.run.commit(batch_done.offsets)
-            self.opening.expect(Committed)
+            self.observer.run.next()
+            batch_done = self.observer.expect(BatchDone)
+            self.observer.run.commit(batch_done.offsets)
+            self.observer.expect(Committed)
             read_count += batch_done.read or 0
-            self.written += batch_done.records
+            self.written_count += batch_done.records
             self.errors += batch_done.errors
             self.topics |= set(batch_done.topics)
-        self.opening.run.stop()
-        assert self.opening.expect(Stopped).clean
+        self.observer.run.stop()
+        assert self.observer.expect(Stopped).clean
 
 
 @pytest.fixture
 def record_path_connectors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list to which connectors are added whose backlogs take the record path."""
+    """Return a list to which the name of a connector is added when its backlog takes the record path."""
     names: list[str] = []
     write = BacklogByRecords.write
 
@@ -149,53 +149,63 @@ def record_path_connectors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def start_sink(stage: Stage, connector: str, config: dict[str, str], *chain: dict[str, str]) -> RunningSink:
+def start_sink(
+    harness: TaskHarness, connector: str, config: dict[str, str], *chain: dict[str, str]
+) -> RunningSink:
     name = f"backlog-{uuid.uuid4().hex[:8]}"
-    dead = {"errors.deadletterqueue.topic.name": f"dead-{name}"}
+    dead_letter_config = {"errors.deadletterqueue.topic.name": f"dead-{name}"}
     return RunningSink(
-        name, stage.open(name, connector, {**COMMON, **dead, **config, **chained(*STAGES, *chain)})
+        name,
+        harness.open(
+            name, connector, {**COMMON_CONFIG, **dead_letter_config, **config, **chained(*TRANSFORMS, *chain)}
+        ),
     )
 
 
-def lines(path: Path, topic: str) -> list[bytes]:
+def read_lines(path: Path, topic: str) -> list[bytes]:
     return [line for line in path.read_bytes().splitlines() if f"topic={topic},".encode() in line]
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != STAGING}
 
 
 def test_topics_with_one_schema_each_take_the_column_path(
-    stage: Stage, tmp_path: Path, record_path_connectors: list[str]
+    harness: TaskHarness, tmp_path: Path, record_path_connectors: list[str]
 ) -> None:
-    first, second = stage.topic(), stage.topic()
-    produce(stage, first, [valid_value(n) for n in range(COUNT)])
-    produce(stage, second, [valid_value(n, OTHER) for n in range(COUNT)])
+    first, second = harness.topic(), harness.topic()
+    produce(harness, first, [valid_value(n) for n in range(COUNT)])
+    produce(harness, second, [valid_value(n, OTHER_SCHEMA) for n in range(COUNT)])
     topics = {"topics": f"{first},{second}"}
     text, folder = tmp_path / "lines", tmp_path / "folder"
-    as_json = {**topics, "spark.format": "json"}
-    columns = [
-        start_sink(stage, "FileStreamSink", {**topics, "file": str(text)}),
-        start_sink(stage, "SparkSink", {**as_json, "path": str(folder)}, TIMED),
-        start_sink(stage, "ListSink", topics, TIMED, ROUTED),
+    json_config = {**topics, "spark.format": "json"}
+    column_sinks = [
+        start_sink(harness, "FileStreamSink", {**topics, "file": str(text)}),
+        start_sink(harness, "SparkSink", {**json_config, "path": str(folder)}, INSERT_TIMESTAMP),
+        start_sink(harness, "ListSink", topics, INSERT_TIMESTAMP, ROUTE),
     ]
-    records = [
-        start_sink(stage, "FileStreamSink", {**topics, **BY_RECORDS, "file": f"{text}-slow"}),
-        start_sink(stage, "SparkSink", {**as_json, **BY_RECORDS, "path": f"{folder}-slow"}, TIMED),
+    record_sinks = [
+        start_sink(harness, "FileStreamSink", {**topics, **RECORD_PATH_CONFIG, "file": f"{text}-slow"}),
+        start_sink(
+            harness,
+            "SparkSink",
+            {**json_config, **RECORD_PATH_CONFIG, "path": f"{folder}-slow"},
+            INSERT_TIMESTAMP,
+        ),
     ]
-    for sink in (*columns, *records):
+    for sink in (*column_sinks, *record_sinks):
         sink.drain(2 * COUNT)
-        assert (sink.written, sink.errors, sink.topics) == (2 * COUNT, NO_ERRORS, {first, second})
-    assert set(record_path_connectors) == {record.name for record in records}
+        assert (sink.written_count, sink.errors, sink.topics) == (2 * COUNT, NO_ERRORS, {first, second})
+    assert set(record_path_connectors) == {sink.name for sink in record_sinks}
     for topic in (first, second):
-        assert len(lines(text, topic)) == COUNT
-        assert lines(text, topic) == lines(tmp_path / "lines-slow", topic)
-    assert lines(text, first)[1] == (
+        assert len(read_lines(text, topic)) == COUNT
+        assert read_lines(text, topic) == read_lines(tmp_path / "lines-slow", topic)
+    assert read_lines(text, first)[1] == (
         f'Struct{{id=1,title=a "quoted" \\ é 1,big=0,half=0,code=-1,topic={first},part=0,at=1}}'.encode()
     )
-    files_by_name = files(folder)
-    assert files_by_name == files(tmp_path / "folder-slow")
-    written_records = plugins.WRITTEN[columns[-1].name]
+    files_by_name = read_files(folder)
+    assert files_by_name == read_files(tmp_path / "folder-slow")
+    written_records = plugins.WRITTEN[column_sinks[-1].name]
     rows = {(topic, offset): json.loads(str(value)) for topic, _, offset, value in written_records}
     assert len(rows) == len(written_records) == 2 * COUNT
     for topic in (first, second):
@@ -204,40 +214,40 @@ def test_topics_with_one_schema_each_take_the_column_path(
 
 
 def test_backlog_with_mixed_records_takes_the_record_path_without_duplicates(
-    stage: Stage, tmp_path: Path, record_path_connectors: list[str]
+    harness: TaskHarness, tmp_path: Path, record_path_connectors: list[str]
 ) -> None:
-    topic = stage.topic()
-    produce(stage, topic, [mixed_value(n) for n in range(COUNT)])
+    topic = harness.topic()
+    produce(harness, topic, [mixed_value(n) for n in range(COUNT)])
     topics = {"topics": topic}
     column_sinks = [
-        start_sink(stage, "FileStreamSink", {**topics, "file": str(tmp_path / "lines")}),
-        start_sink(stage, "ListSink", topics),
+        start_sink(harness, "FileStreamSink", {**topics, "file": str(tmp_path / "lines")}),
+        start_sink(harness, "ListSink", topics),
     ]
     record_sink = start_sink(
-        stage, "FileStreamSink", {**topics, **BY_RECORDS, "file": str(tmp_path / "slow")}
+        harness, "FileStreamSink", {**topics, **RECORD_PATH_CONFIG, "file": str(tmp_path / "slow")}
     )
     for sink in (*column_sinks, record_sink):
         sink.drain(COUNT)
-        assert sink.written == COUNT - 4
+        assert sink.written_count == COUNT - 4
         assert (sink.errors.skipped, sink.errors.dead_letters) == (4, 4)
     assert sorted(record_path_connectors) == sorted(sink.name for sink in (*column_sinks, record_sink))
     assert (tmp_path / "lines").read_bytes() == (tmp_path / "slow").read_bytes()
     offsets = [offset for *_, offset, _ in plugins.WRITTEN[column_sinks[1].name]]
     assert offsets == [n for n in range(COUNT) if n not in (10, 20, 40, 80)]
     for sink in (*column_sinks, record_sink):
-        letters = stage.messages(f"dead-{sink.name}", 4)
+        letters = harness.messages(f"dead-{sink.name}", 4)
         assert [letter.value() for letter in letters] == [mixed_value(n) for n in (10, 20, 40, 80)]
         stages = [dict(letter.headers())["__connect.errors.stage"] for letter in letters]
         assert stages == [b"VALUE_CONVERTER", *[b"TRANSFORMATION"] * 3]
 
 
-@pytest.mark.parametrize("header", [{}, BY_RECORDS], ids=["by columns", "record by record"])
+@pytest.mark.parametrize("header_config", [{}, RECORD_PATH_CONFIG], ids=["by columns", "record by record"])
 def test_pieces_of_a_partition_are_combined_in_order(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header: dict[str, str]
+    harness: TaskHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header_config: dict[str, str]
 ) -> None:
-    topic = stage.topic()
-    produce(stage, topic, [valid_value(n) for n in range(COUNT)])
-    common = {"topics": topic, **header}
+    topic = harness.topic()
+    produce(harness, topic, [valid_value(n) for n in range(COUNT)])
+    common = {"topics": topic, **header_config}
     kinds = {"text": "FileStreamSink", "json": "SparkSink", "parquet": "SparkSink", "list": "ListSink"}
     outputs: dict[int, dict[str, Any]] = {}
     for piece_records in (ranges.PIECE_RECORDS, 100):
@@ -245,8 +255,10 @@ def test_pieces_of_a_partition_are_combined_in_order(
         output = outputs[piece_records] = {}
         for kind, connector in kinds.items():
             path = tmp_path / f"{kind}-{piece_records}"
-            to = {"file": str(path)} if kind == "text" else {"path": str(path), "spark.format": kind}
-            sink = start_sink(stage, connector, {**common, **to})
+            target_config = (
+                {"file": str(path)} if kind == "text" else {"path": str(path), "spark.format": kind}
+            )
+            sink = start_sink(harness, connector, {**common, **target_config})
             sink.drain(COUNT)
             match kind:
                 case "text":
@@ -257,23 +269,23 @@ def test_pieces_of_a_partition_are_combined_in_order(
                     ]
                     assert set(plugins.WIDTHS[sink.name]) == {1}, "this connector does not split partitions"
                 case "json":
-                    output[kind] = files(path)
+                    output[kind] = read_files(path)
                 case _:
                     output[kind] = [pq.read_table(file).to_pylist() for file in path.glob("*.parquet")]
-    whole, in_pieces = outputs.values()
-    assert whole == in_pieces
-    assert [row[2] for row in whole["list"]] == list(range(COUNT))
-    ((_, text),) = whole["json"].items()
+    whole_output, piecewise_output = outputs.values()
+    assert whole_output == piecewise_output
+    assert [row[2] for row in whole_output["list"]] == list(range(COUNT))
+    ((_, text),) = whole_output["json"].items()
     assert [json.loads(line)["at"] for line in text.splitlines()] == list(range(COUNT))
 
 
-def test_backlog_read_releases_its_consumers(stage: Stage, tmp_path: Path) -> None:
+def test_backlog_read_releases_its_consumers(harness: TaskHarness, tmp_path: Path) -> None:
     """Without the release, each read would keep consumers with fetched records in Spark's heap for minutes."""
-    topic = stage.topic()
-    produce(stage, topic, [valid_value(n) for n in range(COUNT)])
-    sink = start_sink(stage, "FileStreamSink", {"topics": topic, "file": str(tmp_path / "lines")})
+    topic = harness.topic()
+    produce(harness, topic, [valid_value(n) for n in range(COUNT)])
+    sink = start_sink(harness, "FileStreamSink", {"topics": topic, "file": str(tmp_path / "lines")})
     sink.drain(COUNT)
-    assert _count_cached_consumers() > 0, "the consumers are counted"
+    assert _count_cached_consumers() > 0, "the consumers must be counted"
     deadline = time.monotonic() + 30
     while _count_cached_consumers() and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -282,7 +294,7 @@ def test_backlog_read_releases_its_consumers(stage: Stage, tmp_path: Path) -> No
 
 def _count_cached_consumers() -> int:
     """Return the number of consumers in Spark's cache."""
-    from pyspark import SparkContext  # noqa: PLC0415 - the stage's engine has started it
+    from pyspark import SparkContext  # noqa: PLC0415 - the harness's engine has started it
 
     context: Any = SparkContext._active_spark_context
     loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()

@@ -1,4 +1,4 @@
-"""Tests that a sink of tables writes few records without a Spark job, and in order with backlogs."""
+"""Tests that a table sink writes a few records without a Spark job, and in order with backlogs."""
 
 from __future__ import annotations
 
@@ -8,84 +8,84 @@ from collections.abc import Mapping
 import pytest
 
 from kraal.engine.api import BatchDone, Committed, Held, Opened, Stopped
-from kraal.engine.sink.ways import Way
+from kraal.engine.sink.ways import WritePath
 from tests.fakes.spark import plugins
-from tests.fakes.spark.stage import Opening, Stage
-from tests.fakes.spark.tasks import STRING
+from tests.fakes.spark.stage import RunObserver, TaskHarness
+from tests.fakes.spark.tasks import STRING_CONVERTER
 
-TEXTS = {"key.converter": STRING, "value.converter": STRING}
-BY_RECORDS = {"errors.tolerance": "all"}
+STRING_CONVERTERS = {"key.converter": STRING_CONVERTER, "value.converter": STRING_CONVERTER}
+RECORD_PATH_CONFIG = {"errors.tolerance": "all"}
 
 
 def new_name() -> str:
     return f"sink-{uuid.uuid4().hex[:8]}"
 
 
-def open_run(stage: Stage, task: str, topic: str, config: Mapping[str, str]) -> Opening:
-    opening = stage.open(task, "TableSink", {"topics": topic, **TEXTS, **config})
-    opening.expect(Opened)
-    opening.run.next()
-    return opening
+def open_run(harness: TaskHarness, task: str, topic: str, config: Mapping[str, str]) -> RunObserver:
+    observer = harness.open(task, "TableSink", {"topics": topic, **STRING_CONVERTERS, **config})
+    observer.expect(Opened)
+    observer.run.next()
+    return observer
 
 
-def commit_batch(opening: Opening) -> BatchDone:
-    batch_done = opening.expect(BatchDone)
-    opening.run.commit(batch_done.offsets)
-    opening.expect(Committed)
-    opening.run.next()
+def commit_batch(observer: RunObserver) -> BatchDone:
+    batch_done = observer.expect(BatchDone)
+    observer.run.commit(batch_done.offsets)
+    observer.expect(Committed)
+    observer.run.next()
     return batch_done
 
 
-def count_jobs(stage: Stage) -> int:
+def count_jobs(harness: TaskHarness) -> int:
     """Return the number of Spark jobs that have been submitted."""
-    tracker = stage.engine._session.spark().session.sparkContext._jsc.sc().dagScheduler()
+    tracker = harness.engine._session.spark().session.sparkContext._jsc.sc().dagScheduler()
     return int(tracker.nextJobId())
 
 
-@pytest.mark.parametrize("config", [{}, BY_RECORDS], ids=["plain", "record by record"])
+@pytest.mark.parametrize("config", [{}, RECORD_PATH_CONFIG], ids=["plain", "record by record"])
 def test_few_records_require_no_job_and_are_in_order_with_a_backlog(
-    stage: Stage, config: dict[str, str]
+    harness: TaskHarness, config: dict[str, str]
 ) -> None:
-    task, topic = new_name(), stage.topic()
-    opening = open_run(stage, task, topic, config)
-    stage.produce(topic, ["first"])
-    commit_batch(opening)
-    before = count_jobs(stage)
-    way = Way.TAIL_BY_RECORDS if config else Way.DIRECT
+    task, topic = new_name(), harness.topic()
+    observer = open_run(harness, task, topic, config)
+    harness.produce(topic, ["first"])
+    commit_batch(observer)
+    jobs_before = count_jobs(harness)
+    write_path = WritePath.TAIL_BY_RECORDS if config else WritePath.DIRECT
     for number in range(5):
-        stage.produce(topic, [f"one {number}"])
-        assert commit_batch(opening).way.startswith(way.value)
-    assert count_jobs(stage) == before
-    stage.produce(topic, [f"many {number}" for number in range(3000)])
+        harness.produce(topic, [f"one {number}"])
+        assert commit_batch(observer).way.startswith(write_path.value)
+    assert count_jobs(harness) == jobs_before
+    harness.produce(topic, [f"many {number}" for number in range(3000)])
     count = 0
     while count < 3000:
-        count += commit_batch(opening).records
-    assert count_jobs(stage) > before
-    stage.produce(topic, ["last"])
-    assert commit_batch(opening).way.startswith(way.value)
-    opening.run.stop()
-    assert opening.expect(Stopped).clean
-    texts = ["first", *(f"one {n}" for n in range(5)), *(f"many {n}" for n in range(3000)), "last"]
-    assert [value for *_, value in plugins.WRITTEN[task]] == texts
+        count += commit_batch(observer).records
+    assert count_jobs(harness) > jobs_before
+    harness.produce(topic, ["last"])
+    assert commit_batch(observer).way.startswith(write_path.value)
+    observer.run.stop()
+    assert observer.expect(Stopped).clean
+    expected_values = ["first", *(f"one {n}" for n in range(5)), *(f"many {n}" for n in range(3000)), "last"]
+    assert [value for *_, value in plugins.WRITTEN[task]] == expected_values
 
 
-def test_pause_during_a_consumer_wait_loses_and_repeats_no_records(stage: Stage) -> None:
-    task, topic = new_name(), stage.topic()
-    opening = open_run(stage, task, topic, {})
+def test_pause_during_a_consumer_wait_loses_and_repeats_no_records(harness: TaskHarness) -> None:
+    task, topic = new_name(), harness.topic()
+    observer = open_run(harness, task, topic, {})
     for number in range(20):
-        stage.produce(topic, [str(number)])
+        harness.produce(topic, [str(number)])
         if number % 3 == 2:
-            opening.run.hold()
-            event = opening.events.get(timeout=60)
+            observer.run.hold()
+            event = observer.events.get(timeout=60)
             if isinstance(event, BatchDone):  # the batch was written before the run paused
-                opening.expect(Held)
-                opening.run.commit(event.offsets)
-                opening.expect(Committed)
+                observer.expect(Held)
+                observer.run.commit(event.offsets)
+                observer.expect(Committed)
             else:
                 assert isinstance(event, Held), event
-            opening.run.next()
+            observer.run.next()
     while len(plugins.WRITTEN[task]) < 20:
-        commit_batch(opening)
-    opening.run.stop()
-    assert opening.expect(Stopped).clean
+        commit_batch(observer)
+    observer.run.stop()
+    assert observer.expect(Stopped).clean
     assert [value for *_, value in plugins.WRITTEN[task]] == [str(number) for number in range(20)]

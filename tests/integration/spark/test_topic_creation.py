@@ -17,13 +17,13 @@ from kraal.engine.api import BatchDone, Failed, Opened, Stopped
 from kraal.plugins.api import SourceBatch
 from kraal.plugins.model.schema import STRING
 from tests.fakes.spark import plugins
-from tests.fakes.spark.stage import Opening, Stage
+from tests.fakes.spark.stage import RunObserver, TaskHarness
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PARTITION = SourcePartition.of({"list": "a"})
-WEEK = "604800000"
+WEEK_MS = "604800000"
 
 
 def make_batch(values: list[str] | None = None, **fields: Any) -> SourceBatch:
@@ -34,7 +34,7 @@ def make_batch(values: list[str] | None = None, **fields: Any) -> SourceBatch:
 class Topics:
     """The topics of one test."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, harness: TaskHarness) -> None:
         self.prefix = f"created-{uuid.uuid4().hex[:8]}"
         self.rules = {
             "topic.creation.default.replication.factor": "-1",
@@ -45,61 +45,61 @@ class Topics:
             "topic.creation.short.partitions": "2",
             "topic.creation.short.retention.ms": "3600000",
         }
-        self._admin: Any = AdminClient({"bootstrap.servers": stage.address})
+        self._admin: Any = AdminClient({"bootstrap.servers": harness.address})
 
-    def topic_name(self, end: str) -> str:
-        return f"{self.prefix}-{end}"
+    def topic_name(self, suffix: str) -> str:
+        return f"{self.prefix}-{suffix}"
 
-    def describe(self, end: str) -> tuple[int, str]:
+    def describe(self, suffix: str) -> tuple[int, str]:
         """Return the number of partitions and the retention time of a topic."""
-        name = self.topic_name(end)
+        name = self.topic_name(suffix)
         description = self._admin.describe_topics(TopicCollection([name]))[name].result(20)
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
         settings = self._admin.describe_configs([resource])[resource].result(20)
         return len(description.partitions), settings["retention.ms"].value
 
 
-def open_run(stage: Stage, config: dict[str, str]) -> tuple[str, Opening]:
+def open_run(harness: TaskHarness, config: dict[str, str]) -> tuple[str, RunObserver]:
     name = f"creates-{uuid.uuid4().hex[:8]}"
-    opening = stage.open(name, config=config)
-    opening.expect(Opened)
-    return name, opening
+    observer = harness.open(name, config=config)
+    observer.expect(Opened)
+    return name, observer
 
 
-def write_batch(task: str, opening: Opening, source_batch: SourceBatch) -> BatchDone:
+def write_batch(task: str, observer: RunObserver, source_batch: SourceBatch) -> BatchDone:
     plugins.BATCHES[task].append(source_batch)
-    opening.run.next()
-    return opening.expect(BatchDone)
+    observer.run.next()
+    return observer.expect(BatchDone)
 
 
-def stop_run(opening: Opening) -> None:
-    opening.run.stop()
-    assert opening.expect(Stopped).clean
+def stop_run(observer: RunObserver) -> None:
+    observer.run.stop()
+    assert observer.expect(Stopped).clean
 
 
-def test_new_topics_have_the_partitions_and_settings_of_their_group(stage: Stage) -> None:
+def test_new_topics_have_the_partitions_and_settings_of_their_group(harness: TaskHarness) -> None:
     """Applies to the topic of a small batch and to topics in a column that Spark reads, but not to existing topics."""
-    topics = Topics(stage)
-    names = [topics.topic_name(end) for end in ("a-table", "plain-state", "old-table")]
-    stage.create(names[2])
+    topics = Topics(harness)
+    names = [topics.topic_name(suffix) for suffix in ("a-table", "plain-state", "old-table")]
+    harness.create(names[2])
 
     def read(spark: SparkSession) -> DataFrame:
         return spark.createDataFrame(pa.table({"topic": names, "value": ["x", "y", "z"]})).coalesce(1)
 
-    task, opening = open_run(stage, topics.rules)
+    task, observer = open_run(harness, topics.rules)
     for _ in range(2):
-        write_batch(task, opening, make_batch(["v"], topic=topics.topic_name("constant")))
-    assert set(write_batch(task, opening, make_batch(read=read)).topics) == set(names)
-    stop_run(opening)
-    assert topics.describe("constant") == (3, WEEK)
+        write_batch(task, observer, make_batch(["v"], topic=topics.topic_name("constant")))
+    assert set(write_batch(task, observer, make_batch(read=read)).topics) == set(names)
+    stop_run(observer)
+    assert topics.describe("constant") == (3, WEEK_MS)
     assert topics.describe("a-table") == (2, "3600000")
-    assert topics.describe("plain-state") == (3, WEEK), "excluded from the topic creation group"
+    assert topics.describe("plain-state") == (3, WEEK_MS), "excluded from the topic creation group"
     assert topics.describe("old-table") == (1, "-1"), "the existing topic is unchanged"
-    assert stage.values(names[2], 1) == ["z"]
+    assert harness.values(names[2], 1) == ["z"]
 
 
-def test_topics_set_by_a_transform_are_created_in_the_worker_and_in_spark(stage: Stage) -> None:
-    topics = Topics(stage)
+def test_topics_set_by_a_transform_are_created_in_the_worker_and_in_spark(harness: TaskHarness) -> None:
+    topics = Topics(harness)
 
     def read(spark: SparkSession) -> DataFrame:
         return spark.createDataFrame(pa.table({"value": ["a", "b"]})).coalesce(1)
@@ -109,23 +109,23 @@ def test_topics_set_by_a_transform_are_created_in_the_worker_and_in_spark(stage:
         "transforms.router.regex": "(.*)-raw",
         "transforms.router.replacement": "$1-table",
     }
-    task, opening = open_run(stage, {**topics.rules, **router})
+    task, observer = open_run(harness, {**topics.rules, **router})
     for source_batch in (
         make_batch(["a"], topic=topics.topic_name("small-raw")),
         make_batch(read=read, topic=topics.topic_name("large-raw")),
         make_batch(read=read, topic=topics.topic_name("large")),
     ):
-        batch_done = write_batch(task, opening, source_batch)
+        batch_done = write_batch(task, observer, source_batch)
         assert [str(name) for name in batch_done.topics] == [
             str(source_batch.topic).replace("-raw", "-table")
         ]
-    stop_run(opening)
+    stop_run(observer)
     assert topics.describe("small-table") == topics.describe("large-table") == (2, "3600000")
-    assert topics.describe("large") == (3, WEEK)
+    assert topics.describe("large") == (3, WEEK_MS)
 
 
-def test_topic_creation_failure_fails_the_task_in_the_worker_and_in_spark(stage: Stage) -> None:
-    topics = Topics(stage)
+def test_topic_creation_failure_fails_the_task_in_the_worker_and_in_spark(harness: TaskHarness) -> None:
+    topics = Topics(harness)
     name = topics.topic_name("many")
 
     def read(spark: SparkSession) -> DataFrame:
@@ -136,10 +136,10 @@ def test_topic_creation_failure_fails_the_task_in_the_worker_and_in_spark(stage:
         (make_batch(["a"], topic=name), ""),
         (make_batch(read=read, topic=name), "moody"),
     ):
-        task, opening = open_run(stage, {**config, "transforms": transforms})
+        task, observer = open_run(harness, {**config, "transforms": transforms})
         plugins.BATCHES[task].append(source_batch)
-        opening.run.next()
-        first_line = opening.expect(Failed).trace.splitlines()[0]
+        observer.run.next()
+        first_line = observer.expect(Failed).trace.splitlines()[0]
         assert first_line.startswith(
             f"TopicFailed: Error while attempting to create/find topic(s) '{name}': "
         ), first_line

@@ -11,7 +11,7 @@ from tests.integration.spark_cluster.environment import SparkEnvironment, start_
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEnvironment]:
-    """Return the cluster and broker of the module."""
+    """Run the cluster and the broker of the module."""
     environment = start_environment(tmp_path_factory.mktemp("cluster"))
     yield environment
     environment.close()

@@ -1,4 +1,4 @@
-"""Runs a Spark cluster, a broker with one listener behind a proxy, and Kraal workers that use both."""
+"""A Spark cluster, a broker with one listener behind a proxy, and Kraal workers that use both."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ class SparkEnvironment:
         dumps = ""
         for pid in self.cluster.executors():
             output = Path(f"/proc/{pid}/cwd").readlink() / "stdout"
-            before = output.stat().st_size
+            output_size = output.stat().st_size
             os.kill(pid, signal.SIGQUIT)
-            dumps += _wait_for(output, before)
+            dumps += _wait_for(output, output_size)
         return dumps
 
     def close(self) -> None:
@@ -104,13 +104,13 @@ class SparkEnvironment:
 def start_environment(directory: Path, spark: Mapping[str, str] | None = None) -> SparkEnvironment:
     """Start a cluster with two Spark workers, and a broker. Tests start their own Kraal workers.
 
-    `spark`: properties of the Spark master and workers.
+    `spark` contains properties of the Spark master and the Spark workers.
     """
-    behind = free_port()
-    proxy = Proxy(behind)
+    proxied_port = free_port()
+    proxy = Proxy(proxied_port)
     port, controller = free_port(), free_port()
     listeners = {
-        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller},CUT://{HOST}:{behind}",
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller},CUT://{HOST}:{proxied_port}",
         "advertised.listeners": f"PLAINTEXT://{HOST}:{port},CUT://{HOST}:{proxy.port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CUT:PLAINTEXT",
         "controller.quorum.voters": f"1@{HOST}:{controller}",
@@ -134,7 +134,7 @@ def kill_executors(cluster: SparkStandalone) -> None:
 
 
 def read_end_offset(bootstrap: str, topic: str, *, level: str = "read_committed") -> int:
-    """Return the end offset of partition 0, including transaction markers; 0 if the broker does not respond."""
+    """Return the end offset of partition 0 (after any transaction marker), or 0 if the broker does not respond."""
     consumer = ck.Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "ends", "log_level": 2, "isolation.level": level}
     )
@@ -148,20 +148,20 @@ def read_end_offset(bootstrap: str, topic: str, *, level: str = "read_committed"
         consumer.close()
 
 
-def _wait_for(output: Path, before: int) -> str:
-    """Return the next thread dump of a JVM, which ends with a heap summary."""
+def _wait_for(output: Path, output_size: int) -> str:
+    """Return the thread dump that a JVM appends to its output. The dump ends with a heap summary."""
     deadline = time.monotonic() + 20.0
     while time.monotonic() < deadline:
-        dump = output.read_bytes()[before:].decode(errors="replace")
+        dump = output.read_bytes()[output_size:].decode(errors="replace")
         if "\nHeap\n" in dump:
             return dump
         time.sleep(0.05)
     return ""
 
 
-def wait_until(done: Callable[[], bool], description: str, timeout_s: float = TIMEOUT_S) -> None:
-    """Wait until `done` returns True. Raises AssertionError after the timeout."""
+def wait_until(is_done: Callable[[], bool], description: str, timeout_s: float = TIMEOUT_S) -> None:
+    """Wait until `is_done` returns True. Raises AssertionError after the timeout."""
     deadline = time.monotonic() + timeout_s
-    while not done():
+    while not is_done():
         assert time.monotonic() < deadline, description
         time.sleep(0.2)

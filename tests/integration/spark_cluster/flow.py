@@ -1,4 +1,4 @@
-"""Copies numbered lines with a Spark cluster from files to a topic, and from there to files."""
+"""Two connectors on a Spark cluster that copy numbered lines from files to a topic, and from the topic to files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from kraal.testing.process import WorkerProcess
 from tests.integration.spark_cluster.environment import SparkEnvironment, wait_until
 
-COUNT: Final = 5_000
+LINES_PER_FILE: Final = 5_000
 """The number of lines per file."""
 RECOVERY_TIMEOUT_S: Final = 240.0
 
@@ -47,16 +47,18 @@ class Flow:
 
     def write(self) -> None:
         """Add a file with further lines."""
-        numbers = range(self.written, self.written + COUNT)
+        numbers = range(self.written, self.written + LINES_PER_FILE)
         hidden_file = self.source / f".{self.written:08d}"
         hidden_file.write_text("".join(f"{number:08d} and some more text\n" for number in numbers))
         hidden_file.rename(self.source / hidden_file.name.removeprefix("."))
-        self.written += COUNT
+        self.written += LINES_PER_FILE
 
     def wait_until_flowing(self, more: int = 500) -> None:
         """Wait until `more` further lines are in the sink's files."""
-        before = len(self.count_lines())
-        wait_until(lambda: len(self.count_lines()) >= before + more, "lines arrived", RECOVERY_TIMEOUT_S)
+        count_before = len(self.count_lines())
+        wait_until(
+            lambda: len(self.count_lines()) >= count_before + more, "lines arrived", RECOVERY_TIMEOUT_S
+        )
 
     def count_lines(self) -> Counter[int]:
         """Return the number of occurrences of each line in the sink's files."""
@@ -79,9 +81,9 @@ class Flow:
         values = [int(value[:8]) for value in self.environment.values(self.topic)]
         assert set(values) == set(range(self.written))
         self.worker.wait_until(
-            "the files contained the repeated lines",
+            "the files contained the duplicate lines",
             lambda: self.count_lines() == Counter(values),
             timeout_s=RECOVERY_TIMEOUT_S,
         )
-        firsts = list(dict.fromkeys(values))
-        assert firsts == sorted(firsts), "the first copies of the lines must be in order"
+        first_copies = list(dict.fromkeys(values))
+        assert first_copies == sorted(first_copies), "the first copies of the lines must be in order"

@@ -19,12 +19,12 @@ from tests.integration.spark_cluster.environment import CORES, SparkEnvironment
 pytestmark = pytest.mark.ci  # 60 s in total on an idle machine
 
 COUNT = 20_000
-BAD = 7
-JSON = {
+BAD_RECORDS = 7
+JSON_CONFIG = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter.schemas.enable": "false",
 }
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+BYTES_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 @pytest.fixture(scope="module")
@@ -37,22 +37,20 @@ def worker(environment: SparkEnvironment) -> WorkerProcess:
     rows = environment.shared("rows")
     (rows / "a.json").write_text("".join(f'{{"n":{number}}}\n' for number in range(COUNT)))
     environment.produce(
-        "mixed", [b"{", *(json.dumps({"n": n}).encode() for n in range(BAD)), *[b"no"] * (BAD - 1)]
+        "mixed",
+        [b"{", *(json.dumps({"n": n}).encode() for n in range(BAD_RECORDS)), *[b"no"] * (BAD_RECORDS - 1)],
     )
+    out_file = str(sink_file(process))
     configs = {
         "lines-in": {"connector.class": "FileStreamSource", "file": str(lines), "topic": "lines"},
-        "lines-out": {
-            "connector.class": "FileStreamSink",
-            "file": str(sink_file(process)),
-            "topics": "lines",
-        },
+        "lines-out": {"connector.class": "FileStreamSink", "file": out_file, "topics": "lines"},
         "rows-in": {
             "connector.class": "SparkSource",
             "spark.format": "json",
             "spark.schema": "n BIGINT",
             "path": str(rows),
             "topic": "rows",
-            **JSON,
+            **JSON_CONFIG,
         },
         "rows-out": {
             "connector.class": "SparkSink",
@@ -71,7 +69,7 @@ def worker(environment: SparkEnvironment) -> WorkerProcess:
             "transforms": "hoist",
             "transforms.hoist.type": "org.apache.kafka.connect.transforms.HoistField$Value",
             "transforms.hoist.field": "all",
-            **JSON,
+            **JSON_CONFIG,
         },
         "mirror": {
             "connector.class": "MirrorSource",
@@ -81,8 +79,8 @@ def worker(environment: SparkEnvironment) -> WorkerProcess:
             "topics": "lines",
             "refresh.topics.interval.seconds": "1",
             "replication.factor": "1",
-            "key.converter": BYTES,
-            "value.converter": BYTES,
+            "key.converter": BYTES_CONVERTER,
+            "value.converter": BYTES_CONVERTER,
         },
     }
     for name, config in configs.items():
@@ -126,12 +124,14 @@ def test_rows_of_files_are_written_to_files(environment: SparkEnvironment, worke
 def test_records_are_transformed_and_unreadable_ones_become_dead_letters(
     environment: SparkEnvironment, worker: WorkerProcess
 ) -> None:
-    environment.wait_for_values(worker, "dead", BAD)
-    assert environment.values("dead") == [b"{", *[b"no"] * (BAD - 1)]
+    environment.wait_for_values(worker, "dead", BAD_RECORDS)
+    assert environment.values("dead") == [b"{", *[b"no"] * (BAD_RECORDS - 1)]
     out = worker.directory / "mixed.txt"
-    worker.wait_until("the other lines were in the file", lambda: len(out.read_text().splitlines()) >= BAD)
+    worker.wait_until(
+        "the other lines were in the file", lambda: len(out.read_text().splitlines()) >= BAD_RECORDS
+    )
     assert [re.findall(r"\d+", line) for line in out.read_text().splitlines()] == [
-        [str(n)] for n in range(BAD)
+        [str(n)] for n in range(BAD_RECORDS)
     ]
 
 
@@ -164,7 +164,7 @@ def test_application_uses_at_most_the_configured_cores(
     worker.wait_for_states("lines-in", ["RUNNING", "RUNNING"])
     (application,) = environment.cluster.state()["activeapps"]
     assert application["cores"] == CORES
-    assert sum(each["coresused"] for each in environment.cluster.state()["workers"]) == CORES
+    assert sum(spark_worker["coresused"] for spark_worker in environment.cluster.state()["workers"]) == CORES
     assert len(environment.cluster.executors()) == CORES
 
 
@@ -175,11 +175,11 @@ def test_configs_a_spark_cluster_cannot_run_are_rejected(
     response = worker.post("/connectors", {"name": "now", "config": mirror})
     assert response.status == 400
     assert "realtime needs a local Spark" in response.body["message"]
-    elsewhere = worker.get("/connectors/rows-out/config").body | {
+    config = worker.get("/connectors/rows-out/config").body | {
         "name": "e",
         "path": str(environment.directory),
     }
-    response = worker.post("/connectors", {"name": "e", "config": elsewhere})
+    response = worker.post("/connectors", {"name": "e", "config": config})
     assert response.status == 400
     assert "add it to spark.cluster.shared.paths" in response.body["message"]
 

@@ -14,9 +14,9 @@ from tests.integration.spark_cluster.environment import SparkEnvironment, read_e
 
 pytestmark = pytest.mark.slow  # takes a minute
 
-TASKS = 2
+TASK_COUNT = 2
 RECORDS_PER_STEP = 200
-"""The number of records before and after the kill."""
+"""The number of records to wait for before and after each kill."""
 
 
 def read_numbers(environment: SparkEnvironment) -> dict[int, list[int]]:
@@ -31,7 +31,7 @@ def read_ticks(environment: SparkEnvironment) -> list[int]:
     return [json.loads(value)["value"] for value in environment.values("ticks")]
 
 
-def parse_printed(log: str) -> set[tuple[int, int]]:
+def parse_printed_records(log: str) -> set[tuple[int, int]]:
     """Return the task and the number of each record that the sink has printed."""
     lines = [json.loads(line) for line in log.splitlines() if line.startswith('{"task"')]
     return {(line["task"], line["seqno"]) for line in lines if "sinkTask" in line}
@@ -40,11 +40,11 @@ def parse_printed(log: str) -> set[tuple[int, int]]:
 def test_numbers_are_complete_after_the_worker_is_killed(environment: SparkEnvironment) -> None:
     worker = environment.worker("counters")
     worker.start()
-    worker.create("numbers", example("verifiable-source", {"tasks.max": str(TASKS)}))
+    worker.create("numbers", example("verifiable-source", {"tasks.max": str(TASK_COUNT)}))
     worker.create("numbers-seen", example("verifiable-sink", {}))
     checkpoint = {"checkpoint.location": str(environment.shared("ticks")), "spark.option.rowsPerSecond": "20"}
     worker.create("ticks", example("spark-source-rate", checkpoint))
-    printed = ""
+    log_text = ""
 
     def has_more_records(topic: str) -> Callable[[], bool]:
         expected = read_end_offset(environment.broker.bootstrap, topic) + RECORDS_PER_STEP
@@ -54,7 +54,7 @@ def test_numbers_are_complete_after_the_worker_is_killed(environment: SparkEnvir
         for topic in ("numbers", "ticks"):
             worker.wait_until(f"{topic} had {RECORDS_PER_STEP} more", has_more_records(topic), timeout_s=120)
         worker.kill()
-        printed += worker.log_text()
+        log_text += worker.log_text()
         worker.start()
     for topic in ("numbers", "ticks"):
         worker.wait_until(f"{topic} had {RECORDS_PER_STEP} more", has_more_records(topic), timeout_s=120)
@@ -63,12 +63,13 @@ def test_numbers_are_complete_after_the_worker_is_killed(environment: SparkEnvir
     worker.wait_for_states("numbers", ["STOPPED"])
     worker.wait_for_states("ticks", ["STOPPED"])
     numbers_by_task = read_numbers(environment)
-    for task in range(TASKS):
+    for task in range(TASK_COUNT):
         assert sorted(set(numbers_by_task[task])) == list(range(max(numbers_by_task[task]) + 1))
     assert sorted(set(read_ticks(environment))) == list(range(max(read_ticks(environment)) + 1))
     expected = {(task, number) for task, task_numbers in numbers_by_task.items() for number in task_numbers}
     worker.wait_until(
-        "the sink printed all records", lambda: expected <= parse_printed(printed + worker.log_text())
+        "the sink printed all records",
+        lambda: expected <= parse_printed_records(log_text + worker.log_text()),
     )
     for name in ("numbers", "numbers-seen", "ticks"):
         assert worker.traces(name) == []

@@ -59,7 +59,7 @@ def test_lines_are_written_once_although_executors_are_killed(
     worker.create("killed", config)
     environment.wait_for_values(worker, "killed", COUNT // 10)
     kill_executors(environment.cluster)
-    assert len(environment.values("killed")) < COUNT, "the executors were killed before the end"
+    assert len(environment.values("killed")) < COUNT, "the executors must be killed before the end"
     worker.wait_until("all lines were committed", lambda: len(environment.values("killed")) >= COUNT)
     assert environment.values("killed") == lines("a")
     worker.wait_for_states("killed", ["RUNNING", "RUNNING"])
@@ -71,17 +71,17 @@ def test_lines_are_written_once_although_the_worker_is_killed_in_a_transaction(
 ) -> None:
     folder, bootstrap = environment.shared("open"), environment.broker.bootstrap
     write(folder, "b")
-    long_transactions = {
+    interval_config = {
         "transaction.boundary": "interval",
         "transaction.boundary.interval.ms": "600000",
         "producer.override.transaction.timeout.ms": "600000",
     }
-    config = source_config(folder, "open", **long_transactions)
+    config = source_config(folder, "open", **interval_config)
     worker.create("open", config)
     worker.wait_until(
         "all lines were sent", lambda: read_end_offset(bootstrap, "open", level="read_uncommitted") == COUNT
     )
-    assert environment.values("open") == [], "the transaction is open"
+    assert environment.values("open") == [], "the transaction must be open"
     worker.kill()
     worker.start()
     worker.wait_until(
@@ -90,7 +90,7 @@ def test_lines_are_written_once_although_the_worker_is_killed_in_a_transaction(
             read_end_offset(bootstrap, "open", level="read_uncommitted") > 2 * COUNT
         ),  # plus the end marker of a transaction
     )
-    assert environment.values("open") == [], "only the second transaction is open"
+    assert environment.values("open") == [], "only the second transaction may be open"
     assert worker.ask("PUT", "/connectors/open/pause").status == 202
     worker.wait_until("the lines were committed", lambda: len(environment.values("open")) > 0)
     assert environment.values("open") == lines("b")

@@ -13,7 +13,7 @@ from tests.integration.spark_cluster.environment import SparkEnvironment, kill_e
 pytestmark = pytest.mark.slow  # three minutes on a busy machine
 
 COUNT = 20_000
-JSON = {
+JSON_CONFIG = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter.schemas.enable": "false",
 }
@@ -42,7 +42,7 @@ def test_rows_are_copied_into_a_table_once_although_executors_are_killed(
         "jdbc.incrementing.column": "id",
         "topic.prefix": "shop-",
         **jdbc,
-        **JSON,
+        **JSON_CONFIG,
     }
     worker.create("orders-in", source)
     environment.wait_for_values(worker, "shop-orders", COUNT)
@@ -62,7 +62,7 @@ def test_rows_are_copied_into_a_table_once_although_executors_are_killed(
 
     worker.wait_until("some rows were in the table", lambda: count_rows() > 0)
     kill_executors(environment.cluster)
-    assert count_rows() < COUNT, "the executors were killed before the end"
+    assert count_rows() < COUNT, "the executors must be killed before the end"
     worker.wait_until("all rows were in the table", lambda: count_rows() >= COUNT)
     query = "SELECT count(*), count(DISTINCT id) FROM got JOIN orders USING (id, name)"
     worker.wait_for_states("orders-out", ["RUNNING", "RUNNING"])

@@ -27,11 +27,11 @@ def flow(environment: SparkEnvironment) -> Flow:
 def test_lines_survive_a_killed_executor(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
-    victim = flow.environment.cluster.executors()[0]
-    os.kill(victim, signal.SIGKILL)
+    killed_pid = flow.environment.cluster.executors()[0]
+    os.kill(killed_pid, signal.SIGKILL)
     flow.wait_until_through()
     wait_until(lambda: len(flow.environment.cluster.executors()) == 2, "there was another executor")
-    assert victim not in flow.environment.cluster.executors()
+    assert killed_pid not in flow.environment.cluster.executors()
 
 
 def test_lines_survive_a_spark_worker_killed_with_its_executors(flow: Flow) -> None:
@@ -55,9 +55,9 @@ def test_lines_survive_a_killed_spark_worker_process(flow: Flow) -> None:
         for worker_name in ("worker-0", "worker-1")
         if executors & {process.pid for process in cluster.get_process(worker_name).tree()}
     )
-    killed = cluster.get_process(name)
-    killed.kill()
-    wait_until(lambda: killed.tree() == [], "the executors had ended", 60.0)
+    killed_process = cluster.get_process(name)
+    killed_process.kill()
+    wait_until(lambda: killed_process.tree() == [], "the executors had ended", 60.0)
     flow.write()
     flow.wait_until_through()
     cluster.start_worker(name)

@@ -75,29 +75,29 @@ def _reconnected(environment: SparkEnvironment) -> Iterator[None]:
 def test_deleted_connector_writes_no_records_afterwards(
     environment: SparkEnvironment, worker: WorkerProcess
 ) -> None:
-    hanging = HangingConnector(environment, worker, "deleted")
-    worker.delete(f"/connectors/{hanging.name}")
-    wait_until(lambda: not hanging.has_producer(), "the executors' producers were closed")
-    hanging.reconnect()
+    hanging_connector = HangingConnector(environment, worker, "deleted")
+    worker.delete(f"/connectors/{hanging_connector.name}")
+    wait_until(lambda: not hanging_connector.has_producer(), "the executors' producers were closed")
+    hanging_connector.reconnect()
     # Records of the next connector prove that the executors can reach the broker again.
     HangingConnector(environment, worker, "witness")
-    assert environment.values(hanging.topic) == [*lines("a"), b"new"]
+    assert environment.values(hanging_connector.topic) == [*lines("a"), b"new"]
     worker.delete("/connectors/witness")
 
 
 def test_executors_close_producers_of_a_frozen_driver(
     environment: SparkEnvironment, worker: WorkerProcess
 ) -> None:
-    hanging = HangingConnector(environment, worker, "frozen")
-    stopped = worker.tree()
-    for process in stopped:
+    hanging_connector = HangingConnector(environment, worker, "frozen")
+    frozen_processes = worker.tree()
+    for process in frozen_processes:
         process.suspend()
     try:
-        wait_until(lambda: not hanging.has_producer(), "the executors' producers were closed", 60.0)
-        hanging.reconnect()
+        wait_until(lambda: not hanging_connector.has_producer(), "the executors' producers were closed", 60.0)
+        hanging_connector.reconnect()
     finally:
-        for process in stopped:
+        for process in frozen_processes:
             process.resume()
-    environment.wait_for_values(worker, hanging.topic, 2 * COUNT + 1)
-    assert environment.values(hanging.topic)[: COUNT + 1] == [*lines("a"), b"new"]
-    assert set(environment.values(hanging.topic)[COUNT + 1 :]) == set(lines("b"))
+    environment.wait_for_values(worker, hanging_connector.topic, 2 * COUNT + 1)
+    assert environment.values(hanging_connector.topic)[: COUNT + 1] == [*lines("a"), b"new"]
+    assert set(environment.values(hanging_connector.topic)[COUNT + 1 :]) == set(lines("b"))

@@ -26,28 +26,28 @@ OVERRIDES: Final = {
     "consumer.override.default.api.timeout.ms": "5000",
     "consumer.override.request.timeout.ms": "5000",
 }
-WORKER: Final = {
+WORKER_PROPERTIES: Final = {
     "spark.network.timeout": "15s",  # the time for which an executor waits for a record
     "spark.network.timeoutInterval": "10s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "60000",
 }
-READING: Final = "KafkaDataConsumer.get("
+FETCH_FRAME: Final = "KafkaDataConsumer.get("
 
 
 def test_lines_flow_again_after_an_outage_longer_than_client_timeouts(environment: SparkEnvironment) -> None:
-    flow = Flow(environment, "hasty", WORKER, overrides=OVERRIDES)
-    source, out = flow.connectors
+    flow = Flow(environment, "hasty", WORKER_PROPERTIES, overrides=OVERRIDES)
+    source_name, sink_name = flow.connectors
     flow.wait_until_through()
-    flow.worker.put(f"/connectors/{out}/pause")
-    flow.worker.wait_for_states(out, ["PAUSED", "PAUSED"])
+    flow.worker.put(f"/connectors/{sink_name}/pause")
+    flow.worker.wait_for_states(sink_name, ["PAUSED", "PAUSED"])
     flow.write()
     wait_until(
         lambda: read_end_offset(environment.broker.bootstrap, flow.topic) >= flow.written,
         "all lines were in Kafka",
         RECOVERY_TIMEOUT_S,
     )
-    flow.worker.put(f"/connectors/{out}/resume")
-    wait_until(lambda: READING in environment.threads(), "an executor read")
+    flow.worker.put(f"/connectors/{sink_name}/resume")
+    wait_until(lambda: FETCH_FRAME in environment.threads(), "an executor read")
     assert environment.broker.kill()
     flow.write()
     end = time.monotonic() + OUTAGE_S
@@ -55,7 +55,7 @@ def test_lines_flow_again_after_an_outage_longer_than_client_timeouts(environmen
         for name in flow.connectors:
             assert "FAILED" not in flow.worker.states(name)
         time.sleep(CHECK_INTERVAL_S)
-    assert f"{source}-0: Retrying batch" in flow.worker.log_text(), (
+    assert f"{source_name}-0: Retrying batch" in flow.worker.log_text(), (
         "a job of the source must fail and be retried"
     )
     environment.broker.start()

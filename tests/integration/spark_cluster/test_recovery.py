@@ -46,14 +46,16 @@ def test_application_and_executors_survive_a_master_restart(recovering_environme
         "rows", {"connector.class": "SparkSource", "spark.format": "text", "path": path, "topic": "rows"}
     )
     environment.wait_for_values(worker, "rows", COUNT)
-    (before,) = cluster.state()["activeapps"]
+    (application_before,) = cluster.state()["activeapps"]
     executors = cluster.executors()
     cluster.get_process("master").kill()
     write(1)
     environment.wait_for_values(worker, "rows", 2 * COUNT)
     cluster.start_master()
     wait_until(
-        lambda: [application["id"] for application in cluster.state()["activeapps"]] == [before["id"]],
+        lambda: (
+            [application["id"] for application in cluster.state()["activeapps"]] == [application_before["id"]]
+        ),
         "the master had restored the application",
     )
     wait_until(

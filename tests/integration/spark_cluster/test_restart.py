@@ -14,20 +14,20 @@ from tests.integration.spark_cluster.environment import read_end_offset
 
 pytestmark = pytest.mark.slow  # two minutes in total
 
-CLUSTER = {"spark.master": "local-cluster[1,1,512]", "spark.executor.memory": "512m"}
+LOCAL_CLUSTER = {"spark.master": "local-cluster[1,1,512]", "spark.executor.memory": "512m"}
 
 
-def source(lines: Path, topic: str) -> dict[str, str]:
+def source_config(lines: Path, topic: str) -> dict[str, str]:
     return {"connector.class": "FileStreamSource", "file": str(lines), "topic": topic}
 
 
 def test_lines_flow_again_after_the_driver_is_killed(kafka: Broker, tmp_path: Path) -> None:
-    worker = WorkerProcess(tmp_path / "worker", kafka.bootstrap, properties=CLUSTER)
+    worker = WorkerProcess(tmp_path / "worker", kafka.bootstrap, properties=LOCAL_CLUSTER)
     lines = tmp_path / "lines"
     lines.write_text("first\n")
     try:
         worker.start()
-        worker.create("lines", source(lines, "local-cluster"))
+        worker.create("lines", source_config(lines, "local-cluster"))
         worker.wait_until(
             "the first line was in the topic", lambda: read_end_offset(kafka.bootstrap, "local-cluster") == 1
         )
@@ -50,16 +50,16 @@ def test_lines_flow_again_after_the_driver_is_killed(kafka: Broker, tmp_path: Pa
 
 def test_unusable_executor_python_is_reported_until_it_is_replaced(kafka: Broker, tmp_path: Path) -> None:
     python, lines = tmp_path / "executor" / "bin" / "python", tmp_path / "lines"
-    properties = {**CLUSTER, "spark.pyspark.python": str(python)}
+    properties = {**LOCAL_CLUSTER, "spark.pyspark.python": str(python)}
     worker = WorkerProcess(tmp_path / "worker", kafka.bootstrap, properties=properties)
     lines.write_text("first\n")
-    why = f"Executors have no {python}; set spark.pyspark.python"
+    reason = f"Executors have no {python}; set spark.pyspark.python"
     try:
         worker.start()
-        worker.create("lines", source(lines, "unfit"))
-        worker.wait_until("the reason was logged", lambda: why in worker.log_text())
+        worker.create("lines", source_config(lines, "unfit"))
+        worker.wait_until("the reason was logged", lambda: reason in worker.log_text())
         worker.wait_until(
-            "the task reported the reason", lambda: any(why in trace for trace in worker.traces("lines"))
+            "the task reported the reason", lambda: any(reason in trace for trace in worker.traces("lines"))
         )
         assert worker.states("lines") == ["RUNNING", "UNASSIGNED"]
         assert read_end_offset(kafka.bootstrap, "unfit") == 0

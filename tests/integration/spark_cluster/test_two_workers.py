@@ -38,46 +38,48 @@ def find_task_owner(worker: WorkerProcess, name: str) -> Any:
 
 
 def test_workers_share_a_cluster_and_wait_for_its_cores(environment: SparkEnvironment) -> None:
-    first, second = (environment.worker(name, FAST_REBALANCES, group="pair") for name in ("first", "second"))
-    for worker in (first, second):
+    first_worker, second_worker = (
+        environment.worker(name, FAST_REBALANCES, group="pair") for name in ("first", "second")
+    )
+    for worker in (first_worker, second_worker):
         worker.start()
     for name in NAMES:
         environment.shared(name)
         write(environment, name, 0)
         path = str(environment.directory / "shared" / name)
-        first.create(
+        first_worker.create(
             name, {"connector.class": "SparkSource", "spark.format": "text", "path": path, "topic": name}
         )
     for name in NAMES:
-        environment.wait_for_values(first, name, COUNT)
-        first.wait_for_states(name, ["RUNNING", "RUNNING"])
-    assert find_task_owner(first, "one") != find_task_owner(first, "two")
+        environment.wait_for_values(first_worker, name, COUNT)
+        first_worker.wait_for_states(name, ["RUNNING", "RUNNING"])
+    assert find_task_owner(first_worker, "one") != find_task_owner(first_worker, "two")
     assert list_application_cores(environment) == [CORES, CORES]
     assert len(environment.cluster.executors()) == 2 * CORES
 
-    third = environment.worker("third")
-    third.start()
-    lines = third.directory / "lines"
+    third_worker = environment.worker("third")
+    third_worker.start()
+    lines = third_worker.directory / "lines"
     lines.write_text("a line\n")
-    third.create("late", {"connector.class": "FileStreamSource", "file": str(lines), "topic": "late"})
-    third.wait_until(
+    third_worker.create("late", {"connector.class": "FileStreamSource", "file": str(lines), "topic": "late"})
+    third_worker.wait_until(
         "the third worker's task reported the reason",
         lambda: any(
             f"Waiting for executors of {environment.cluster.master}" in trace
-            for trace in third.traces("late")
+            for trace in third_worker.traces("late")
         ),
     )
     assert list_application_cores(environment) == [0, CORES, CORES]
 
-    second.kill()
-    environment.wait_for_values(third, "late", 1)
+    second_worker.kill()
+    environment.wait_for_values(third_worker, "late", 1)
     wait_until(
         lambda: list_application_cores(environment) == [CORES, CORES], "the third application had its cores"
     )
     for name in NAMES:
         write(environment, name, 1)
-        environment.wait_for_values(first, name, 2 * COUNT)
+        environment.wait_for_values(first_worker, name, 2 * COUNT)
         expected = {f"{line:08d}".encode() for line in range(2 * COUNT)}
         assert set(environment.values(name)) == expected
-    assert find_task_owner(first, "one") == find_task_owner(first, "two")
+    assert find_task_owner(first_worker, "one") == find_task_owner(first_worker, "two")
     assert list_application_cores(environment) == [CORES, CORES]

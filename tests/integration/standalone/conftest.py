@@ -20,14 +20,14 @@ def worker(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     process = WorkerProcess(tmp_path_factory.mktemp("worker"), kafka.bootstrap)
     process.start()
     yield process
-    code = process.end()
+    exit_code = process.end()
     process.close()
-    assert code == 0, process.log_text()
+    assert exit_code == 0, process.log_text()
 
 
 @pytest.fixture
 def pipe(worker: WorkerProcess, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
-    """Run a pipe without lines on the shared worker."""
+    """Run a pipe with an empty source file on the shared worker."""
     pipe = Pipe(worker, tmp_path)
     pipe.source_file.touch()
     create_topic(kafka.bootstrap, pipe.topic)

@@ -27,8 +27,8 @@ def healthy_pipe(pipe: Pipe) -> Iterator[Pipe]:
     assert pipe.worker.get("/health").status == 200
 
 
-def create_failing(worker: WorkerProcess, config: dict[str, str]) -> tuple[str, str]:
-    """Create a connector whose task fails; return the first line of the trace, and the trace."""
+def create_failing_connector(worker: WorkerProcess, config: dict[str, str]) -> tuple[str, str]:
+    """Create a connector whose task must fail. Return the first line of the trace, and the trace."""
     name = f"bad-{uuid.uuid4().hex[:8]}"
     worker.create(name, config)
     worker.wait_for_states(name, ["RUNNING", "FAILED"])
@@ -37,8 +37,8 @@ def create_failing(worker: WorkerProcess, config: dict[str, str]) -> tuple[str, 
     return trace.splitlines()[0], trace
 
 
-def source_config(file: Path, topic: str, **more: str) -> dict[str, str]:
-    return {"connector.class": "FileStreamSource", "file": str(file), "topic": topic, **more}
+def source_config(file: Path, topic: str, **settings: str) -> dict[str, str]:
+    return {"connector.class": "FileStreamSource", "file": str(file), "topic": topic, **settings}
 
 
 def sink_config(file: Path, topic: str) -> dict[str, str]:
@@ -47,30 +47,34 @@ def sink_config(file: Path, topic: str) -> dict[str, str]:
 
 def test_unreadable_source_file_fails_task(healthy_pipe: Pipe, tmp_path: Path) -> None:
     """The errors do not depend on permissions, because tests may run as root."""
-    regular = tmp_path / "regular"
-    regular.touch()
-    path_below_file = regular / "below"
-    first, trace = create_failing(healthy_pipe.worker, source_config(path_below_file, healthy_pipe.topic))
-    assert first == f"NotADirectoryError: [Errno 20] Not a directory: '{path_below_file}'"
+    regular_file = tmp_path / "regular"
+    regular_file.touch()
+    path_below_file = regular_file / "below"
+    first_line, trace = create_failing_connector(
+        healthy_pipe.worker, source_config(path_below_file, healthy_pipe.topic)
+    )
+    assert first_line == f"NotADirectoryError: [Errno 20] Not a directory: '{path_below_file}'"
     assert f"cannot read the attributes of {path_below_file}: Not a directory" in trace
-    first, _ = create_failing(healthy_pipe.worker, source_config(tmp_path, healthy_pipe.topic))
-    assert f"{tmp_path} is not a regular file" in first
+    first_line, _ = create_failing_connector(healthy_pipe.worker, source_config(tmp_path, healthy_pipe.topic))
+    assert f"{tmp_path} is not a regular file" in first_line
 
 
 def test_unwritable_sink_file_fails_task(healthy_pipe: Pipe, tmp_path: Path) -> None:
     file = tmp_path / "no" / "file"
-    first, trace = create_failing(healthy_pipe.worker, sink_config(file, healthy_pipe.topic))
-    assert first == f"FileNotFoundError: [Errno 2] No such file or directory: '{file}'"
+    first_line, trace = create_failing_connector(healthy_pipe.worker, sink_config(file, healthy_pipe.topic))
+    assert first_line == f"FileNotFoundError: [Errno 2] No such file or directory: '{file}'"
     assert f"cannot write to {file}: No such file or directory" in trace
-    first, trace = create_failing(healthy_pipe.worker, sink_config(tmp_path, healthy_pipe.topic))
-    assert first == f"IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}'"
+    first_line, trace = create_failing_connector(
+        healthy_pipe.worker, sink_config(tmp_path, healthy_pipe.topic)
+    )
+    assert first_line == f"IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}'"
 
 
 def test_sink_with_auto_restart_recovers_after_directory_is_created(pipe: Pipe, tmp_path: Path) -> None:
     worker, file, name = pipe.worker, tmp_path / "later" / "file", f"late-{uuid.uuid4().hex[:8]}"
-    supervised = {"errors.auto.restart": "task", "errors.auto.restart.max": "100"}
+    restart_config = {"errors.auto.restart": "task", "errors.auto.restart.max": "100"}
     pipe.write(10)
-    worker.create(name, {**sink_config(file, pipe.topic), **supervised})
+    worker.create(name, {**sink_config(file, pipe.topic), **restart_config})
     worker.wait_for_states(name, ["RUNNING", "FAILED"])
     file.parent.mkdir()
     worker.wait_for_states(name, RUNNING)
@@ -87,9 +91,11 @@ def test_sink_with_auto_restart_recovers_after_directory_is_created(pipe: Pipe, 
 
 
 def test_invalid_topic_name_fails_task(healthy_pipe: Pipe) -> None:
-    first, _ = create_failing(healthy_pipe.worker, source_config(healthy_pipe.source_file, "no topic!"))
-    assert "InvalidTopicException" in first
-    assert "no topic!" in first
+    first_line, _ = create_failing_connector(
+        healthy_pipe.worker, source_config(healthy_pipe.source_file, "no topic!")
+    )
+    assert "InvalidTopicException" in first_line
+    assert "no topic!" in first_line
 
 
 def test_oversized_record_fails_task(healthy_pipe: Pipe, tmp_path: Path, kafka: Broker) -> None:
@@ -97,9 +103,9 @@ def test_oversized_record_fails_task(healthy_pipe: Pipe, tmp_path: Path, kafka: 
     create_topic(kafka.bootstrap, topic, {"max.message.bytes": "2000"})
     file = tmp_path / "large"
     file.write_text(secrets.token_hex(5000) + "\n")  # compressible records would fit
-    first, _ = create_failing(healthy_pipe.worker, source_config(file, topic))
-    assert "RecordTooLargeException: A record of 10000 bytes for the topic" in first
-    assert f"{topic!r} is larger than max.message.bytes=2000 of the topic" in first
+    first_line, _ = create_failing_connector(healthy_pipe.worker, source_config(file, topic))
+    assert "RecordTooLargeException: A record of 10000 bytes for the topic" in first_line
+    assert f"{topic!r} is larger than max.message.bytes=2000 of the topic" in first_line
 
 
 @pytest.mark.parametrize(
@@ -118,8 +124,8 @@ def test_invalid_value_is_rejected_with_reason(
     worker: WorkerProcess, tmp_path: Path, change: dict[str, str | None], message: str
 ) -> None:
     name = f"bad-{uuid.uuid4().hex[:8]}"
-    changed: dict[str, str | None] = {**source_config(tmp_path / "f", "t"), **change}
-    config = {key: value for key, value in changed.items() if value is not None}
+    changed_config: dict[str, str | None] = {**source_config(tmp_path / "f", "t"), **change}
+    config = {key: value for key, value in changed_config.items() if value is not None}
     response = worker.post("/connectors", {"name": name, "config": config})
     assert response.status == 400, response
     assert message in response.body["message"]

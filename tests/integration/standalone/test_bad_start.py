@@ -19,7 +19,7 @@ SOURCE = {"name": "s", "connector.class": "FileStreamSource", "file": "f", "topi
 
 
 def run_to_exit(worker: WorkerProcess) -> tuple[int, str]:
-    """Start a worker that exits by itself; return its exit code and output."""
+    """Start a worker that must exit by itself, and return its exit code and output."""
     worker.launch()
     code = worker.wait(240)
     assert worker.tree() == [], "the worker left processes behind"
@@ -68,16 +68,16 @@ def test_missing_connector_file_exits_with_3(make_worker: MakeWorker, tmp_path: 
 
 
 def test_all_errors_in_worker_properties_are_reported(make_worker: MakeWorker) -> None:
-    wrong_properties = {
+    invalid_properties = {
         "key.converter": "NoSuchConverter",
         "listeners": "https://127.0.0.1:0",
         "task.shutdown.graceful.timeout.ms": "soon",
         "topic.tracking.enable": "perhaps",
         "offset.storage.file.filename": "",
     }
-    code, text = run_to_exit(make_worker(properties=wrong_properties))
+    code, text = run_to_exit(make_worker(properties=invalid_properties))
     assert code == 2
-    assert [key for key in wrong_properties if key not in text] == []
+    assert [key for key in invalid_properties if key not in text] == []
 
 
 def test_unknown_config_provider_exits_with_2(make_worker: MakeWorker) -> None:
@@ -85,8 +85,10 @@ def test_unknown_config_provider_exits_with_2(make_worker: MakeWorker) -> None:
         make_worker(properties={"config.providers": "x", "config.providers.x.class": "NoSuchProvider"})
     )
     assert code == 2
-    last = text.splitlines()[-1]
-    assert last.startswith("Error: Invalid value NoSuchProvider for configuration config.providers.x.class: ")
+    last_line = text.splitlines()[-1]
+    assert last_line.startswith(
+        "Error: Invalid value NoSuchProvider for configuration config.providers.x.class: "
+    )
 
 
 def test_unreadable_offset_file_exits_with_2(make_worker: MakeWorker, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ OUTAGE_S = 15.0
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Return a broker that is not started."""
+    """Define a broker without starting it."""
     broker = Broker(tmp_path_factory.mktemp("outage"), free_port())
     yield broker
     broker.stop()
@@ -69,14 +69,14 @@ def test_all_lines_arrive_after_broker_start(pipe: Pipe, broker: Broker) -> None
 
 @pytest.mark.slow
 def test_broker_outage_causes_no_failures_and_loses_no_records(pipe: Pipe, broker: Broker) -> None:
-    before = pipe.sink_size()
+    size_before = pipe.sink_size()
     pipe.write(2_000_000)
-    pipe.worker.wait_until("lines were transferred again", lambda: pipe.sink_size() > before)
+    pipe.worker.wait_until("lines were transferred again", lambda: pipe.sink_size() > size_before)
     broker.kill()
     assert pipe.sink_size() < pipe.source_file.stat().st_size
-    began, states = time.monotonic(), set[str]()
+    start_s, states = time.monotonic(), set[str]()
     outage = threading.Event()  # never set; used to wait
-    while not outage.wait(0.5) and time.monotonic() - began < OUTAGE_S:
+    while not outage.wait(0.5) and time.monotonic() - start_s < OUTAGE_S:
         states |= set(pipe.states())
         assert pipe.worker.get("/health").status == 200
     broker.start()

@@ -1,4 +1,4 @@
-"""Tests for the client in a separate process with a real worker: from a directory of files to flowing records."""
+"""Tests for the client in a separate process with a real worker, from config files to flowing records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Result = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture
-def kraal(worker: WorkerProcess) -> Callable[..., Result]:
+def run_kraal(worker: WorkerProcess) -> Callable[..., Result]:
     def run(*arguments: str, code: int = 0) -> Result:
         result = subprocess.run(
             [sys.executable, "-c", "from kraal.cli.main import main; main(prog_name='kraal')", *arguments],
@@ -38,7 +38,7 @@ def kraal(worker: WorkerProcess) -> Callable[..., Result]:
 
 
 def test_directory_of_files_is_applied_and_runs(
-    kraal: Callable[..., Result], worker: WorkerProcess, kafka: Broker, tmp_path: Path
+    run_kraal: Callable[..., Result], worker: WorkerProcess, kafka: Broker, tmp_path: Path
 ) -> None:
     pipe = Pipe(worker, tmp_path)
     create_topic(kafka.bootstrap, pipe.topic)
@@ -49,28 +49,28 @@ def test_directory_of_files_is_applied_and_runs(
     lines = "".join(f"{key}: {json.dumps(value)}\n" for key, value in pipe.sink_config.items())
     (files / "sink.yaml").write_text(lines)
 
-    assert kraal("diff", "-f", str(files), code=1).stdout.startswith("--- /dev/null")
-    applied = kraal("apply", "-f", str(files), "--wait")
+    assert run_kraal("diff", "-f", str(files), code=1).stdout.startswith("--- /dev/null")
+    apply_result = run_kraal("apply", "-f", str(files), "--wait")
     expected = [
         f"{pipe.sink} created",
         f"{pipe.source} created",
         f"{pipe.sink} is RUNNING",
         f"{pipe.source} is RUNNING",
     ]
-    assert sorted(applied.stdout.splitlines()) == sorted(expected)
+    assert sorted(apply_result.stdout.splitlines()) == sorted(expected)
     worker.wait_until("all lines were transferred", pipe.is_through_exactly)
-    reapplied = kraal("apply", "-f", str(files)).stdout
-    assert reapplied == f"{pipe.sink} unchanged\n{pipe.source} unchanged\n"
-    assert kraal("diff", "-f", str(files)).stdout == ""
+    second_output = run_kraal("apply", "-f", str(files)).stdout
+    assert second_output == f"{pipe.sink} unchanged\n{pipe.source} unchanged\n"
+    assert run_kraal("diff", "-f", str(files)).stdout == ""
 
-    kraal("pause", pipe.source, "--wait")
+    run_kraal("pause", pipe.source, "--wait")
     assert pipe.states()[:2] == ["PAUSED", "PAUSED"]
-    kraal("resume", pipe.source, "--wait")
-    kraal("restart", pipe.source, pipe.sink, "--tasks", "--wait")
-    statuses = json.loads(kraal("status", pipe.source, "-o", "json").stdout)
+    run_kraal("resume", pipe.source, "--wait")
+    run_kraal("restart", pipe.source, pipe.sink, "--tasks", "--wait")
+    statuses = json.loads(run_kraal("status", pipe.source, "-o", "json").stdout)
     assert statuses == [worker.get(f"/connectors/{pipe.source}/status").body]
-    assert pipe.topic in kraal("topics", pipe.sink).stdout
+    assert pipe.topic in run_kraal("topics", pipe.sink).stdout
 
-    deleted = kraal("delete", "-f", str(files)).stdout
-    assert deleted == f"{pipe.sink} deleted\n{pipe.source} deleted\n"
-    assert "not found" in kraal("describe", pipe.source, code=1).stderr
+    delete_output = run_kraal("delete", "-f", str(files)).stdout
+    assert delete_output == f"{pipe.sink} deleted\n{pipe.source} deleted\n"
+    assert "not found" in run_kraal("describe", pipe.source, code=1).stderr

@@ -92,13 +92,13 @@ def test_connector_files_define_config_and_state(make_worker: MakeWorker, tmp_pa
         return read_log_records(worker)
 
     first_records = run("STOPPED", "t")
-    assert run("STOPPED", "t") == first_records, "unchanged files add no records"
+    assert run("STOPPED", "t") == first_records, "unchanged files must add no records"
     json_file.write_text(
         json.dumps({"name": "s", "config": {**config, "topic": "u"}, "initial_state": "RUNNING"})
     )
-    changed = run("STOPPED", "u")
-    assert changed[: len(first_records)] == first_records
-    new_keys = [key for key, _ in changed[len(first_records) :]]
+    changed_records = run("STOPPED", "u")
+    assert changed_records[: len(first_records)] == first_records
+    new_keys = [key for key, _ in changed_records[len(first_records) :]]
     assert "connector-s" in new_keys
     assert [key for key in new_keys if key is None or key.removesuffix("-0").endswith("-k")] == []
     json_file.write_text(

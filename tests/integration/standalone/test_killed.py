@@ -1,6 +1,6 @@
 """Tests that no records are lost if Spark's JVM or the worker is killed or stopped during a large transfer.
 
-A kill may only repeat the batches in flight (DESIGN.md, "When X dies").
+A kill may only repeat the batches in flight (docs/ARCHITECTURE.md, "Failures of components").
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 
 pytestmark = pytest.mark.ci
 
-LINES = 190_000
+LINE_COUNT = 190_000
 PADDING = "x" * 829
 LINE_BYTES = 840
-"""Long lines, so that the source needs two batches, which are limited by bytes."""
-SOURCE_BATCH = BATCH_BYTES // LINE_BYTES
-SINK_BATCH = 60_000
+"""Length of a line. Lines are long, because batches are limited by bytes and the source must need two of them."""
+SOURCE_BATCH_RECORDS = BATCH_BYTES // LINE_BYTES
+SINK_BATCH_RECORDS = 60_000
 GRACEFUL_S = 60.0
 """Long enough for a batch in flight on a busy machine, so that SIGTERM does not interrupt it."""
 
 
 @pytest.fixture(scope="module")
 def killable_worker(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
-    """Return a worker that tests kill. It is restarted before each test, with the files of the previous test."""
+    """Define a worker that tests kill. Each test first starts a killed worker, with the files of the previous test."""
     properties = {
-        "max.records.per.batch": str(SINK_BATCH),
+        "max.records.per.batch": str(SINK_BATCH_RECORDS),
         "task.shutdown.graceful.timeout.ms": f"{GRACEFUL_S * 1000:.0f}",
         # The time after which a sink's group removes a killed member; the default is 45 s, as in Java.
         "consumer.session.timeout.ms": "6000",
@@ -53,9 +53,9 @@ def large_pipe(killable_worker: WorkerProcess, kafka: Broker, tmp_path: Path) ->
         killable_worker.start()
     pipe = Pipe(killable_worker, tmp_path, padding=PADDING)
     create_topic(kafka.bootstrap, pipe.topic)
-    pipe.write(LINES)
+    pipe.write(LINE_COUNT)
     pipe.create()
-    pipe.wait_until_begun()
+    pipe.wait_until_first_output()
     yield pipe
     if killable_worker.alive:
         pipe.delete()
@@ -78,7 +78,7 @@ def test_killed_jvm_is_reported_and_recovered(large_pipe: Pipe) -> None:
         assert worker.traces(name)[0].startswith("Spark's JVM ended (signal 9)")
     large_pipe.wait_until_running()
     large_pipe.wait_until_through()
-    assert large_pipe.assert_at_least_once() <= SOURCE_BATCH + SINK_BATCH
+    assert large_pipe.assert_at_least_once() <= SOURCE_BATCH_RECORDS + SINK_BATCH_RECORDS
     assert large_pipe.states() == [*RUNNING, *RUNNING]
 
 
@@ -89,15 +89,15 @@ def test_killed_worker_recovers_its_connectors_and_all_records(large_pipe: Pipe,
     assert any(is_jvm(process) for process in processes)
     _, alive = psutil.wait_procs(processes, timeout=10)
     assert not alive, "processes of the killed worker must not write at the same time as the next worker"
-    unstored = count_records(kafka, large_pipe.topic) - stored_position(large_pipe) // LINE_BYTES
-    assert 0 <= unstored <= SOURCE_BATCH
+    unstored_count = count_records(kafka, large_pipe.topic) - stored_position(large_pipe) // LINE_BYTES
+    assert 0 <= unstored_count <= SOURCE_BATCH_RECORDS
     worker.start()
     assert {large_pipe.source, large_pipe.sink} <= set(worker.get("/connectors").body)
     large_pipe.wait_until_through()
     large_pipe.wait_until_running()
-    sent_twice = count_records(kafka, large_pipe.topic) - LINES
-    assert sent_twice == unstored
-    assert large_pipe.assert_at_least_once() <= sent_twice + SINK_BATCH
+    duplicate_count = count_records(kafka, large_pipe.topic) - LINE_COUNT
+    assert duplicate_count == unstored_count
+    assert large_pipe.assert_at_least_once() <= duplicate_count + SINK_BATCH_RECORDS
 
 
 def count_records(kafka: Broker, topic: str) -> int:
@@ -113,8 +113,8 @@ def count_records(kafka: Broker, topic: str) -> int:
 
 def stored_position(pipe: Pipe) -> int:
     """Return the source's position in Connect's offset file."""
-    stored = OffsetFile(pipe.worker.offset_file).load(ConnectorName(pipe.source))
-    position = stored.get(SourcePartition.of({"filename": str(pipe.source_file)}), {}).get("position", 0)
+    offsets = OffsetFile(pipe.worker.offset_file).load(ConnectorName(pipe.source))
+    position = offsets.get(SourcePartition.of({"filename": str(pipe.source_file)}), {}).get("position", 0)
     assert isinstance(position, int)
     return position
 

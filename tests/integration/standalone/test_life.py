@@ -93,8 +93,8 @@ def test_source_keeps_its_position_when_its_topic_changes(
     wait_until_equal(pipe)
     topic = f"{pipe.topic}-moved"
     create_topic(kafka.bootstrap, topic)
-    changed = worker.put(f"/connectors/{pipe.source}/config", {**pipe.source_config, "topic": topic})
-    assert (changed.status, changed.body["config"]["topic"]) == (200, topic)
+    response = worker.put(f"/connectors/{pipe.source}/config", {**pipe.source_config, "topic": topic})
+    assert (response.status, response.body["config"]["topic"]) == (200, topic)
     sink_config = {**pipe.sink_config, "topics": f"{pipe.topic},{topic}"}
     assert worker.put(f"/connectors/{pipe.sink}/config", sink_config).status == 200
     both_topics = {pipe.source: {"topics": [pipe.topic, topic]}}
@@ -103,7 +103,7 @@ def test_source_keeps_its_position_when_its_topic_changes(
         pipe.write(1)  # the stopping task of the old config may still read some lines
         return bool(worker.get(f"/connectors/{pipe.source}/topics").body == both_topics)
 
-    worker.wait_until("both topics are listed", has_both_topics)
+    worker.wait_until("both topics were listed", has_both_topics)
     pipe.wait_until_through()
     assert pipe.assert_at_least_once() == 0, "the new task must continue at the position of the old task"
     assert worker.put(f"/connectors/{pipe.source}/pause").status == 202

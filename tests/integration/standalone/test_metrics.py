@@ -37,7 +37,7 @@ def test_metrics_count_records_of_connectors(pipe: Pipe, worker: WorkerProcess) 
 
     def is_sampled() -> bool:
         tasks = httpx2.get(f"{worker.url}/connectors/{pipe.sink}/series").json()["tasks"]
-        return any(rate for each in tasks for rate in each["records_per_second"])
+        return any(rate for task_series in tasks for rate in task_series["records_per_second"])
 
     worker.wait_until("the records were sampled", is_sampled)
     assert metrics.value("kafka_connect_connector_task_metrics", **sink, status="running") == 1

@@ -23,12 +23,12 @@ def read_offsets(pipe: Pipe, name: str) -> list[Any]:
     return pairs
 
 
-def source_at(pipe: Pipe, position: object) -> list[Any]:
+def source_offsets(pipe: Pipe, position: object) -> list[Any]:
     partition = {"filename": str(pipe.source_file)}
     return [{"partition": partition, "offset": None if position is None else {"position": position}}]
 
 
-def sink_at(pipe: Pipe, position: object) -> list[Any]:
+def sink_offsets(pipe: Pipe, position: object) -> list[Any]:
     partition = {"kafka_topic": pipe.topic, "kafka_partition": 0}
     return [{"partition": partition, "offset": None if position is None else {"kafka_offset": position}}]
 
@@ -61,8 +61,8 @@ def used_pipe(pipe: Pipe) -> Pipe:
     pipe.worker.wait_until(
         "both connectors had stored their offsets",
         lambda: (
-            read_offsets(pipe, pipe.source) == source_at(pipe, 10 * LINE_BYTES)
-            and read_offsets(pipe, pipe.sink) == sink_at(pipe, 10)
+            read_offsets(pipe, pipe.source) == source_offsets(pipe, 10 * LINE_BYTES)
+            and read_offsets(pipe, pipe.sink) == sink_offsets(pipe, 10)
         ),
     )
     return pipe
@@ -80,14 +80,20 @@ def test_source_and_sink_continue_at_altered_offsets(used_pipe: Pipe) -> None:
     for name in (used_pipe.source, used_pipe.sink):
         # The request to alter offsets may follow immediately, because a standalone worker waits for the tasks to stop.
         stop_connector(used_pipe, name)
-        pairs = source_at(used_pipe, 5 * LINE_BYTES) if name == used_pipe.source else sink_at(used_pipe, "8")
+        pairs = (
+            source_offsets(used_pipe, 5 * LINE_BYTES)
+            if name == used_pipe.source
+            else sink_offsets(used_pipe, "8")
+        )
         assert patch_offsets(used_pipe, name, pairs) == Answer(200, {"message": ALTERED})
-    assert read_offsets(used_pipe, used_pipe.source) == source_at(used_pipe, 5 * LINE_BYTES)
-    assert read_offsets(used_pipe, used_pipe.sink) == sink_at(used_pipe, 8)
+    assert read_offsets(used_pipe, used_pipe.source) == source_offsets(used_pipe, 5 * LINE_BYTES)
+    assert read_offsets(used_pipe, used_pipe.sink) == sink_offsets(used_pipe, 8)
     for name in (used_pipe.source, used_pipe.sink):
         resume_connector(used_pipe, name)
     expected = format_lines(*range(10), 8, 9, *range(5, 10))
-    used_pipe.worker.wait_until("the sink repeated the lines", lambda: read_output(used_pipe) == expected)
+    used_pipe.worker.wait_until(
+        "the sink received the lines again", lambda: read_output(used_pipe) == expected
+    )
     used_pipe.wait_until_running()
 
 
@@ -100,18 +106,20 @@ def test_reset_offsets_are_empty_and_reprocessed_after_resume(
         assert read_offsets(used_pipe, name) == []
     resume_connector(used_pipe, used_pipe.sink)
     used_pipe.worker.wait_until(
-        "all lines were repeated",
+        "all lines were delivered again",
         lambda: read_output(used_pipe) == format_lines(*range(10), *range(10)),
     )
     resume_connector(used_pipe, used_pipe.source)
     expected = format_lines(*range(10), *range(10), *range(10))
-    used_pipe.worker.wait_until("all lines were repeated again", lambda: read_output(used_pipe) == expected)
+    used_pipe.worker.wait_until(
+        "all lines were delivered a third time", lambda: read_output(used_pipe) == expected
+    )
 
 
 def test_null_offset_deletes_stored_and_committed_offsets(used_pipe: Pipe) -> None:
     for name, pairs in (
-        (used_pipe.source, source_at(used_pipe, None)),
-        (used_pipe.sink, sink_at(used_pipe, None)),
+        (used_pipe.source, source_offsets(used_pipe, None)),
+        (used_pipe.sink, sink_offsets(used_pipe, None)),
     ):
         stop_connector(used_pipe, name)
         assert patch_offsets(used_pipe, name, pairs) == Answer(200, {"message": ALTERED})
@@ -179,7 +187,7 @@ def test_altering_sink_offsets_with_active_members_returns_500(used_pipe: Pipe, 
     used_pipe.worker.wait_until("the zombie was in the group", has_joined)
     for response, operation in (
         (
-            patch_offsets(used_pipe, used_pipe.sink, sink_at(used_pipe, 1)),
+            patch_offsets(used_pipe, used_pipe.sink, sink_offsets(used_pipe, 1)),
             "alter",
         ),
         (reset_offsets(used_pipe, used_pipe.sink), "reset"),
@@ -193,7 +201,7 @@ def test_altering_sink_offsets_with_active_members_returns_500(used_pipe: Pipe, 
             "succeed, the Connect cluster may need to be restarted to get rid of the zombie sink tasks.",
         )
     zombie.close()
-    assert patch_offsets(used_pipe, used_pipe.sink, sink_at(used_pipe, 1)) == Answer(
+    assert patch_offsets(used_pipe, used_pipe.sink, sink_offsets(used_pipe, 1)) == Answer(
         200, {"message": ALTERED}
     )
 
@@ -202,11 +210,11 @@ def test_offset_requests_for_missing_and_running_connectors_fail(used_pipe: Pipe
     worker = used_pipe.worker
     not_found = error_response(404, "Connector nobody not found")
     assert worker.get("/connectors/nobody/offsets") == not_found
-    assert patch_offsets(used_pipe, "nobody", sink_at(used_pipe, 1)) == not_found
+    assert patch_offsets(used_pipe, "nobody", sink_offsets(used_pipe, 1)) == not_found
     assert reset_offsets(used_pipe, "nobody") == not_found
     for name, pairs in (
-        (used_pipe.source, source_at(used_pipe, 0)),
-        (used_pipe.sink, sink_at(used_pipe, 0)),
+        (used_pipe.source, source_offsets(used_pipe, 0)),
+        (used_pipe.sink, sink_offsets(used_pipe, 0)),
     ):
         for response in (
             patch_offsets(used_pipe, name, pairs),
@@ -217,4 +225,4 @@ def test_offset_requests_for_missing_and_running_connectors_fail(used_pipe: Pipe
     assert worker.delete(f"/connectors/{used_pipe.source}").status == 204
     assert worker.get(f"/connectors/{used_pipe.source}/offsets").status == 404
     worker.create(used_pipe.source, used_pipe.source_config, initial_state="STOPPED")
-    assert read_offsets(used_pipe, used_pipe.source) == source_at(used_pipe, 10 * LINE_BYTES)
+    assert read_offsets(used_pipe, used_pipe.source) == source_offsets(used_pipe, 10 * LINE_BYTES)

@@ -2,7 +2,7 @@
 
 `tests/golden/worker/0.1.0` was written by Kraal 0.1.0, before its modules were moved. It contains the files of a worker
 with three connectors, a plugins lock with the wheel of a connector created by `kraal new`, and the names of all metrics
-at the end.
+that the worker exported.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def worker(kafka: Broker, tmp_path: Path) -> Iterator[WorkerProcess]:
 
 def test_state_of_older_version_is_used(worker: WorkerProcess, kafka: Broker) -> None:
     assert sorted(worker.get("/connectors").body) == ["lines", "out", "paused"]
-    created = worker.request(
+    response = worker.request(
         "POST",
         "/connectors",
         {
@@ -61,10 +61,10 @@ def test_state_of_older_version_is_used(worker: WorkerProcess, kafka: Broker) ->
             },
         },
     )
-    assert created.status == 201, created.body
+    assert response.status == 201, response.body
     expected = {"lines": "RUNNING", "out": "RUNNING", "paused": "PAUSED", "numbers": "RUNNING"}
     worker.wait_until(
-        "all states are as before",
+        "all connectors had their old states",
         lambda: all(read_states(worker, name) == [expected[name]] * 2 for name in expected),
     )
     target = worker.directory / "out.txt"
@@ -76,8 +76,8 @@ def test_state_of_older_version_is_used(worker: WorkerProcess, kafka: Broker) ->
     assert worker.get("/connectors/lines/offsets").body["offsets"][0]["partition"] == {
         "filename": "lines.txt"
     }
-    changed = worker.put("/admin/loggers/kraal.spark", {"level": "DEBUG"})
-    assert "kraal.engine" in changed.body
+    level_response = worker.put("/admin/loggers/kraal.spark", {"level": "DEBUG"})
+    assert "kraal.engine" in level_response.body
     text = httpx2.get(f"{worker.url}/metrics", trust_env=False).text
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
     assert set((OLD_WORKER / "metrics.txt").read_text().split()) - names == set()

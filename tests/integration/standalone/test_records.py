@@ -21,7 +21,7 @@ from tests.fakes.spark.pipe import RUNNING, create_topic
 
 pytestmark = pytest.mark.timeout(180)
 
-JSON = "org.apache.kafka.connect.json.JsonConverter"
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 TRANSFORMS = "org.apache.kafka.connect.transforms"
 
 
@@ -75,7 +75,7 @@ def test_source_transforms_records_and_writes_json(
             "connector.class": "FileStreamSource",
             "file": str(file),
             "topic": name,
-            "value.converter": JSON,
+            "value.converter": JSON_CONVERTER,
             "transforms": "hoist,insert,route",
             "transforms.hoist.type": f"{TRANSFORMS}.HoistField$Value",
             "transforms.hoist.field": "line",
@@ -105,15 +105,15 @@ def test_source_transforms_records_and_writes_json(
     assert worker.states(name) == RUNNING
 
 
-def sink_config(name: str, file: Path, **more: str) -> dict[str, str]:
+def sink_config(name: str, file: Path, **settings: str) -> dict[str, str]:
     return {
         "name": name,
         "connector.class": "FileStreamSink",
         "file": str(file),
         "topics": name,
-        "value.converter": JSON,
+        "value.converter": JSON_CONVERTER,
         "value.converter.schemas.enable": "false",
-        **more,
+        **settings,
     }
 
 
@@ -123,16 +123,16 @@ def test_bad_record_of_sink_becomes_dead_letter(
     create_topic(kafka.bootstrap, name)
     values = [b'{"a":1}', b"{no json", b'{"a":{"b":[1,2.5,true,null,"x"]}}', b"null"]
     produce(kafka, name, values, key=b"k", headers=[("own", b"\x01")])
-    file, dead = tmp_path / "out", f"{name}-dead"
-    errors = {
+    file, dead_letter_topic = tmp_path / "out", f"{name}-dead"
+    error_config = {
         "errors.tolerance": "all",
         "errors.log.enable": "true",
         "errors.log.include.messages": "true",
-        "errors.deadletterqueue.topic.name": dead,
+        "errors.deadletterqueue.topic.name": dead_letter_topic,
         "errors.deadletterqueue.topic.replication.factor": "1",
         "errors.deadletterqueue.context.headers.enable": "true",
     }
-    worker.create(name, sink_config(name, file, **errors))
+    worker.create(name, sink_config(name, file, **error_config))
     expected = "{a=1}\n{a={b=[1, 2.5, true, null, x]}}\nnull\n"
     worker.wait_until("the file was complete", lambda: file.exists() and file.read_text() == expected)
     partition = {"kafka_topic": name, "kafka_partition": 0}
@@ -144,7 +144,7 @@ def test_bad_record_of_sink_becomes_dead_letter(
         ),
     )
     assert worker.states(name) == RUNNING
-    (letter,) = read_messages(kafka, dead, 1)
+    (letter,) = read_messages(kafka, dead_letter_topic, 1)
     assert (letter.key(), letter.value()) == (b"k", b"{no json")
     headers = letter.headers()
     prefix = "__connect.errors."
@@ -156,25 +156,25 @@ def test_bad_record_of_sink_becomes_dead_letter(
         (f"{prefix}connector.name", name.encode()),
         (f"{prefix}task.id", b"0"),
         (f"{prefix}stage", b"VALUE_CONVERTER"),
-        (f"{prefix}class.name", JSON.encode()),
+        (f"{prefix}class.name", JSON_CONVERTER.encode()),
         (f"{prefix}exception.class.name", b"org.apache.kafka.connect.errors.DataException"),
     ]
     check_error(headers[-2:])
     assert read_metric(worker, name, "total_records_skipped") == 1
     assert read_metric(worker, name, "deadletterqueue_produce_requests") == 1
     line = (
-        f"Error encountered in task {name}-0. Executing stage 'VALUE_CONVERTER' with class '{JSON}', "
+        f"Error encountered in task {name}-0. Executing stage 'VALUE_CONVERTER' with class '{JSON_CONVERTER}', "
         f"where consumed record is {{topic='{name}', partition=0, offset=1, timestamp="
     )
     assert line in worker.log_text()
     topics = worker.get(f"/connectors/{name}/topics").body[name]["topics"]
     assert topics == [name]
-    show_and_replay(worker, kafka, name, dead)
+    show_and_replay(worker, kafka, name, dead_letter_topic)
     worker.wait_until(
         "the task failed again", lambda: read_metric(worker, name, "total_records_skipped") == 2
     )
-    check_replayed(read_messages(kafka, dead, 2))
-    show_and_replay_over_rest(worker, name, dead)
+    check_replayed(read_messages(kafka, dead_letter_topic, 2))
+    show_and_replay_over_rest(worker, name, dead_letter_topic)
     assert [letter.value() for letter in read_messages(kafka, name, 6)[4:]] == [b"{no json", b"{no json"]
 
 
@@ -192,48 +192,48 @@ def check_error(headers: Sequence[tuple[str, bytes]]) -> None:
 
 def check_replayed(letters: Sequence[Any]) -> None:
     """Check that the second letter is a replay of the first."""
-    first, replayed = letters
-    assert (replayed.key(), replayed.value(), replayed.timestamp()) == (
-        first.key(),
-        first.value(),
-        first.timestamp(),
+    first_letter, replayed_letter = letters
+    assert (replayed_letter.key(), replayed_letter.value(), replayed_letter.timestamp()) == (
+        first_letter.key(),
+        first_letter.value(),
+        first_letter.timestamp(),
     )
-    assert replayed.headers()[0] == ("own", b"\x01")
+    assert replayed_letter.headers()[0] == ("own", b"\x01")
     headers = [dict(letter.headers()) for letter in letters]
     assert [header.pop("__connect.errors.offset") for header in headers] == [b"1", b"4"]
-    assert len(replayed.headers()) == len(first.headers()) == 11
+    assert len(replayed_letter.headers()) == len(first_letter.headers()) == 11
 
 
-def show_and_replay_over_rest(worker: WorkerProcess, name: str, dead: str) -> None:
+def show_and_replay_over_rest(worker: WorkerProcess, name: str, dead_letter_topic: str) -> None:
     """Read both letters over REST, and replay the second. `kraal dlq` has already replayed the first."""
     path = f"/connectors/{name}/dead-letters"
     body = worker.get(path).body
     assert [(letter["offset"], letter["error"]["offset"]) for letter in body["shown"]] == [(1, 4), (0, 1)]
     assert (body["letters"], body["left_to_replay"], body["shown"][0]["value"]) == (2, 1, "{no json")
-    replayed = worker.post(f"{path}/replay", {"limit": 1}).body
-    assert replayed["targets"] == [{"partition": 0, "offset": 1, "to_topic": name, "to_partition": 0}]
-    assert (replayed["topic"], replayed["written"]) == (dead, {name: 1})
+    replay = worker.post(f"{path}/replay", {"limit": 1}).body
+    assert replay["targets"] == [{"partition": 0, "offset": 1, "to_topic": name, "to_partition": 0}]
+    assert (replay["topic"], replay["written"]) == (dead_letter_topic, {name: 1})
 
 
-def show_and_replay(worker: WorkerProcess, kafka: Broker, name: str, dead: str) -> None:
+def show_and_replay(worker: WorkerProcess, kafka: Broker, name: str, dead_letter_topic: str) -> None:
     """List, show and replay the letter of a connector with `kraal dlq`."""
 
-    def dlq(*arguments: str) -> str:
+    def run_dlq(*arguments: str) -> str:
         env = {"KRAAL_URL": worker.url, "KRAAL_BOOTSTRAP_SERVERS": kafka.bootstrap}
         result = CliRunner().invoke(main, ["dlq", *arguments], env=env)
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    (row,) = [entry for entry in json.loads(dlq("ls", "-o", "json")) if entry["connector"] == name]
-    assert row == {"connector": name, "topic": dead, "letters": 1, "left_to_replay": 1}
-    letter = json.loads(dlq("show", name, "--json"))
+    (row,) = [entry for entry in json.loads(run_dlq("ls", "-o", "json")) if entry["connector"] == name]
+    assert row == {"connector": name, "topic": dead_letter_topic, "letters": 1, "left_to_replay": 1}
+    letter = json.loads(run_dlq("show", name, "--json"))
     assert (letter["key"], letter["value"], letter["error"]["offset"]) == ("k", "{no json", 1)
-    assert dlq("replay", name, "--dry-run").splitlines()[0] == f"{dead}-0@0 -> {name}-0"
-    assert dlq("replay", name) == f"1 dead letter from {dead} written to {name}\n"
+    assert run_dlq("replay", name, "--dry-run").splitlines()[0] == f"{dead_letter_topic}-0@0 -> {name}-0"
+    assert run_dlq("replay", name) == f"1 dead letter from {dead_letter_topic} written to {name}\n"
     first_record = ("--topic", "--allow-topic", name, "--partition", "0", "--offset", "0", "--dry-run")
-    assert dlq("replay", dead, *first_record).count("->") == 1
+    assert run_dlq("replay", dead_letter_topic, *first_record).count("->") == 1
     with Kafka({"bootstrap.servers": kafka.bootstrap}) as letters:
-        assert letters.compacted_topics([name, dead]) == set()
+        assert letters.compacted_topics([name, dead_letter_topic]) == set()
 
 
 def test_bad_record_fails_sink_without_tolerance(

@@ -1,4 +1,4 @@
-"""Tests that a worker listens only on loopback and only on expected ports (DESIGN.md, "Closed by default")."""
+"""Tests that a worker listens only on loopback and only on expected ports (docs/security.md)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_process_tree_listens_only_on_expected_loopback_ports(pipe: Pipe) -> Non
         "::1",
         "::ffff:127.0.0.1",
     }
-    rest = int(worker.url.rpartition(":")[2])
-    assert rest in {port for _, port in sockets["worker"]}
+    rest_port = int(worker.url.rpartition(":")[2])
+    assert rest_port in {port for _, port in sockets["worker"]}
     assert len(sockets["worker"]) == 2, "REST and PySpark's accumulators"
     assert len(sockets["jvm"]) == 3, "py4j, Spark's driver and its block manager"

@@ -36,13 +36,13 @@ def read_values(kafka: Broker) -> list[int]:
 
 
 def read_stored_batch(worker: WorkerProcess) -> int:
-    """Return the last batch in the offsets of REST; -1 if there is none."""
+    """Return the batch in the connector's stored offset, or -1 if there is none."""
     offsets: list[Any] = worker.get(f"/connectors/{NAME}/offsets").body["offsets"]
     return int(offsets[0]["offset"]["batch"]) if offsets else -1
 
 
 def wait_for_batches(worker: WorkerProcess, batches: int = 2) -> None:
-    """Wait until further batches have been stored."""
+    """Wait until the offsets of `batches` further batches have been stored."""
     last = read_stored_batch(worker) + batches
     worker.wait_until(f"batch {last} was stored", lambda: read_stored_batch(worker) >= last)
 
@@ -63,12 +63,12 @@ def test_stream_survives_pause_kill_and_restart(
     for _ in range(2):
         assert worker.put(f"/connectors/{NAME}/pause").status == 202
         worker.wait_for_states(NAME, ["PAUSED", "PAUSED"])
-        paused, values = read_stored_batch(worker), read_values(kafka)
+        paused_batch, values = read_stored_batch(worker), read_values(kafka)
         assert values == list(range(len(values)))
         assert worker.put(f"/connectors/{NAME}/resume").status == 202
         worker.wait_for_states(NAME, RUNNING)
         wait_for_batches(worker)
-        assert read_stored_batch(worker) > paused
+        assert read_stored_batch(worker) > paused_batch
     assert worker.get(f"/connectors/{NAME}/topics").body == {NAME: {"topics": [NAME]}}
 
     worker.kill()

@@ -1,6 +1,6 @@
 """Tests that values resolved by a config provider are used, but never stored, logged or returned.
 
-Only the worker's user can access its files, regardless of the umask.
+Only the worker's user can access the worker's files, regardless of the umask.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PASSWORD = "hunter2hunter2"  # noqa: S105 - for a test
 
 
 def list_accessible(path: Path) -> list[Path]:
-    """Return the paths in a directory that others can access; a directory of mode 0700 protects its contents."""
+    """Return the paths in a directory that other users can access. A directory of mode 0700 protects its contents."""
     if not stat.S_IMODE(path.lstat().st_mode) & 0o077:
         return []
     children = sorted(path.iterdir()) if path.is_dir() else []
@@ -67,15 +67,15 @@ def test_resolved_values_appear_only_where_they_are_used(
     assert worker.get(f"/connectors/{pipe.source}/config").body == config
     [task] = worker.get(f"/connectors/{pipe.source}/tasks").body
     assert (task["config"]["file"], task["config"]["topic"]) == (config["file"], config["topic"])
-    checked = worker.put(
+    validation = worker.put(
         "/connector-plugins/FileStreamSource/config/validate", {**config, "tasks.max": PASSWORD}
     )
-    assert PASSWORD not in json.dumps(checked.body)
+    assert PASSWORD not in json.dumps(validation.body)
 
     assert worker.put("/admin/loggers/kraal", {"level": "DEBUG"}).status == 200
     assert worker.get("/admin/loggers/kraal").body["level"] == "DEBUG"
-    failing = {**pipe.sink_config, "name": "failing", "file": f"/no/such/${{file:{secret}:password}}"}
-    worker.create("failing", failing)
+    failing_config = {**pipe.sink_config, "name": "failing", "file": f"/no/such/${{file:{secret}:password}}"}
+    worker.create("failing", failing_config)
     worker.wait_until("the task failed", lambda: worker.states("failing")[-1:] == ["FAILED"])
     trace = worker.get("/connectors/failing/status").body["tasks"][0]["trace"]
     assert "/no/such/[hidden]" in trace

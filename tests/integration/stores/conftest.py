@@ -12,12 +12,12 @@ from kraal.kafka.topics import TopicAdmin
 from tests.fakes.kafka.internal_topics import options, topic_admin
 
 MakeLog = Callable[..., KafkaLog]
-"""Creates the log of a topic: `make_log(topic, in_transactions=False)`. The log is closed after the test."""
+"""A function that creates the log of a topic. The log is closed after the test."""
 
 
 @pytest.fixture
 def admin(bootstrap: str) -> Iterator[TopicAdmin]:
-    """Return an admin client."""
+    """Yield an admin client."""
     with topic_admin(bootstrap) as client:
         yield client
 

@@ -1,4 +1,4 @@
-"""Tests for stores while their broker is unavailable, hangs, restarts and compacts; the tests build on each other."""
+"""Tests for stores whose broker is unavailable, hangs, restarts or compacts. The tests build on each other."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ pytestmark = pytest.mark.ci
 TIMEOUT_S = 1.0
 MAX_CALL_S = 3 * TIMEOUT_S + 20
 """Maximum duration of a call, which sends several requests, on a slow machine."""
-X = ConnectorName("x")
-P = SourcePartition.of({"filename": "/a"})
+CONNECTOR = ConnectorName("x")
+PARTITION = SourcePartition.of({"filename": "/a"})
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Return a broker that is not started, and that compacts immediately."""
-    quick = {
+    """Define a broker that compacts topics immediately, without starting it."""
+    compaction_settings = {
         "log.cleaner.backoff.ms": "100",
         "log.cleaner.min.cleanable.ratio": "0.01",
         "log.initial.task.delay.ms": "100",
     }
-    broker = Broker(tmp_path_factory.mktemp("away"), free_port(), extra=quick)
+    broker = Broker(tmp_path_factory.mktemp("away"), free_port(), extra=compaction_settings)
     yield broker
     broker.stop()
 
@@ -83,7 +83,7 @@ def read_all(log: Log) -> list[Record]:
     return records_read
 
 
-def pause(state: str = "PAUSED") -> Entry:
+def make_pause_entry(state: str = "PAUSED") -> Entry:
     return Entry("target-state-a", b'{"state":"%s"}' % state.encode())
 
 
@@ -106,13 +106,13 @@ def assert_all_calls_fail(log: Log, offsets: KafkaOffsets, admin: TopicAdmin) ->
     assert_fails(lambda: log.read(0, 9), "cannot (look up|read) the")
     assert_fails(lambda: log.read(0, 9, 0.5), "cannot (look up|read) the")
     assert_fails(log.end, "cannot look up the")
-    assert_fails(lambda: log.append([pause()]), "^Error writing target state to Kafka$")
+    assert_fails(lambda: log.append([make_pause_entry()]), "^Error writing target state to Kafka$")
     assert_fails(log.claim, "^Failed to create and initialize fencable producer for config topic$")
     with time_limit(), pytest.raises(Fenced):
         log.append([CONFIG])
-    assert_fails(lambda: offsets.load(X), "cannot look up")
+    assert_fails(lambda: offsets.load(CONNECTOR), "cannot look up")
     assert_fails(
-        lambda: offsets.store({X: {P: {"position": 1}}}),
+        lambda: offsets.store({CONNECTOR: {PARTITION: {"position": 1}}}),
         "cannot write source offsets to the topic 'away-offsets'",
     )
     with time_limit(), pytest.raises(StoreError) as raised:
@@ -126,10 +126,10 @@ def assert_all_calls_fail(log: Log, offsets: KafkaOffsets, admin: TopicAdmin) ->
 def assert_all_calls_succeed(log: Log, offsets: KafkaOffsets) -> list[Record]:
     retry_within(30, lambda: log.read(0, 9))
     retry_within(30, log.claim)
-    retry_within(30, lambda: log.append([pause("STARTED")]))
+    retry_within(30, lambda: log.append([make_pause_entry("STARTED")]))
     retry_within(30, lambda: log.append([CONFIG]))
-    retry_within(30, lambda: offsets.store({X: {P: {"position": 2}}}))
-    assert retry_within(30, lambda: offsets.load(X)) == {P: {"position": 2}}
+    retry_within(30, lambda: offsets.store({CONNECTOR: {PARTITION: {"position": 2}}}))
+    assert retry_within(30, lambda: offsets.load(CONNECTOR)) == {PARTITION: {"position": 2}}
     records = read_all(log)
     assert [record.key for record in records[-2:]] == ["target-state-a", "connector-a"]
     return records
@@ -182,9 +182,9 @@ def test_log_continues_after_broker_restart(broker: Broker, log: KafkaLog, offse
     broker.stop()
     assert_fails(lambda: log.read(position, 9), "cannot")
     assert_fails(lambda: log.read(position, 9, 0.2), "cannot")
-    assert_fails(lambda: log.append([pause()]), "Error writing target state to Kafka")
+    assert_fails(lambda: log.append([make_pause_entry()]), "Error writing target state to Kafka")
     broker.start()
-    retry_within(30, lambda: log.append([pause()]))
+    retry_within(30, lambda: log.append([make_pause_entry()]))
     records = retry_within(30, lambda: log.read(position, 9))
     assert isinstance(records, list)
     assert "target-state-a" in {record.key for record in records}
@@ -204,18 +204,18 @@ def test_compaction_leaves_gaps(broker: Broker, admin: TopicAdmin) -> None:
     deadline = time.monotonic() + 60
     while True:
         log.append([Entry("connector-last", b"")])  # a write after `segment.ms` rolls the segment
-        fresh = make()
-        records = read_all(fresh)
-        compacted = [record for record in records if record.key != "connector-last"]
-        if [(record.offset, record.value) for record in compacted] == [(17, b"17"), (18, b"18"), (19, b"19")]:
+        new_log = make()
+        records = read_all(new_log)
+        compacted_records = [(r.offset, r.value) for r in records if r.key != "connector-last"]
+        if compacted_records == [(17, b"17"), (18, b"18"), (19, b"19")]:
             break
-        fresh.close()
+        new_log.close()
         assert time.monotonic() < deadline
     position = records[-1].offset + 1
-    assert list(fresh.read(position, 9)) == []
-    assert fresh.end() >= position
-    assert [record.offset for record in fresh.read(3, 1)] == [17]
+    assert list(new_log.read(position, 9)) == []
+    assert new_log.end() >= position
+    assert [record.offset for record in new_log.read(3, 1)] == [17]
     log.append([Entry("connector-0", None)])
-    assert [(record.key, record.value) for record in fresh.read(position, 9)] == [("connector-0", None)]
-    fresh.close()
+    assert [(record.key, record.value) for record in new_log.read(position, 9)] == [("connector-0", None)]
+    new_log.close()
     log.close()

@@ -22,9 +22,9 @@ from tests.fakes.kafka.kafka_member import KafkaMember, await_round, close_all, 
 pytestmark = pytest.mark.ci
 
 AddMember = Callable[..., KafkaMember]
-NOTICE_S = 0.5
+NOTICE_DELAY_S = 0.5
 """Maximum time until a member notices a rebalance; see `kraal.kafka.group_coordinator`."""
-SLACK_S = 3.0
+TOLERANCE_S = 3.0
 """Tolerance for a busy machine."""
 
 
@@ -58,7 +58,7 @@ def read_assigned_tasks(members: list[KafkaMember]) -> set[int]:
 
 
 def describe(bootstrap: str, group_id: str) -> Any:
-    """Describe the group; kafka-python's own method only supports consumer groups."""
+    """Return the description of a group. kafka-python's own method supports only consumer groups."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         response = admin._manager.run(admin._manager.send, DescribeGroupsRequest(groups=[group_id]))
@@ -96,7 +96,7 @@ def test_heartbeats_renew_the_lease(add_member: AddMember) -> None:
     members = add_members(add_member, 2)
     deadline = time.monotonic() + 4
     while time.monotonic() < deadline:
-        assert all(m.group.heartbeat_age_s() < NOTICE_S + SLACK_S for m in members)
+        assert all(m.group.heartbeat_age_s() < NOTICE_DELAY_S + TOLERANCE_S for m in members)
         members[0].hooks.changed.acquire()
         members[0].hooks.changed.wait(0.1)
         members[0].hooks.changed.release()
@@ -114,99 +114,99 @@ def test_suspension_expires_lease_until_next_response(
         lease_clock.advance(suspension_s)
         assert member.group.heartbeat_age_s() >= suspension_s
     deadline = time.monotonic() + 30
-    while member.group.heartbeat_age_s() >= NOTICE_S + SLACK_S:
+    while member.group.heartbeat_age_s() >= NOTICE_DELAY_S + TOLERANCE_S:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert member.hooks.generation == 1, "the broker had not removed the member"
+    assert member.hooks.generation == 1, "the broker must not have removed the member"
 
 
 def test_explicit_rejoin_rebalances_quickly(add_member: AddMember) -> None:
     members = add_members(add_member, 3)
     durations_s = []
-    for turn in range(6):
+    for attempt in range(6):
         generation = members[0].hooks.generation
-        began_s = members[turn % 3].request_rebalance()
+        start_s = members[attempt % 3].request_rebalance()
         await_round(members, generation)
-        durations_s.append(joined_after_s(members, began_s))
+        durations_s.append(joined_after_s(members, start_s))
     median_s = statistics.median(durations_s)
     print(f"rejoin of one of three: median {median_s * 1000:.0f} ms, {sorted(durations_s)}")  # noqa: T201
-    assert median_s < NOTICE_S + SLACK_S
+    assert median_s < NOTICE_DELAY_S + TOLERANCE_S
 
 
 def test_closing_a_member_rebalances_immediately(add_member: AddMember) -> None:
     members = add_members(add_member, 3)
     generation = members[0].hooks.generation
-    began_s = time.monotonic()
+    start_s = time.monotonic()
     members[2].group.close(5)
     members[2].killed = True
     await_round(members[:2], generation)
-    print(f"after a close: {joined_after_s(members[:2], began_s) * 1000:.0f} ms")  # noqa: T201
-    assert joined_after_s(members[:2], began_s) < NOTICE_S + SLACK_S
+    print(f"after a close: {joined_after_s(members[:2], start_s) * 1000:.0f} ms")  # noqa: T201
+    assert joined_after_s(members[:2], start_s) < NOTICE_DELAY_S + TOLERANCE_S
     assert read_assigned_tasks(members[:2]) == {0, 1}
 
 
 def test_killing_a_member_rebalances_after_the_session_timeout(add_member: AddMember) -> None:
     members = add_members(add_member, 3)
-    killed = next(m for m in members if m.is_leader)
-    other_members = [m for m in members if m is not killed]
+    killed_member = next(m for m in members if m.is_leader)
+    other_members = [m for m in members if m is not killed_member]
     generation = members[0].hooks.generation
-    began_s = time.monotonic()
-    killed.kill()
+    start_s = time.monotonic()
+    killed_member.kill()
     await_round(other_members, generation)
-    took_s = joined_after_s(other_members, began_s)
-    print(f"after a kill: {took_s * 1000:.0f} ms, of which 6000 are the session")  # noqa: T201
-    assert 6 - NOTICE_S - 0.1 <= took_s < 6 + NOTICE_S + SLACK_S
-    assert killed.group.heartbeat_age_s() > 6
+    duration_s = joined_after_s(other_members, start_s)
+    print(f"after a kill: {duration_s * 1000:.0f} ms, of which 6000 are the session")  # noqa: T201
+    assert 6 - NOTICE_DELAY_S - 0.1 <= duration_s < 6 + NOTICE_DELAY_S + TOLERANCE_S
+    assert killed_member.group.heartbeat_age_s() > 6
     assert [m.is_leader for m in other_members].count(True) == 1
 
 
 def test_member_rejoins_under_another_id_after_leaving(add_member: AddMember) -> None:
     members = add_members(add_member, 2)
-    leaver, other = members
-    old_id, generation = leaver.group.member_id, other.hooks.generation
-    leaver.group.leave("requested by a test")
-    generation = await_round([other], generation)
-    assert leaver.group.heartbeat_age_s() > 1e9
-    leaver.group.resume()
+    leaving_member, other_member = members
+    old_id, generation = leaving_member.group.member_id, other_member.hooks.generation
+    leaving_member.group.leave("requested by a test")
+    generation = await_round([other_member], generation)
+    assert leaving_member.group.heartbeat_age_s() > 1e9
+    leaving_member.group.resume()
     await_round(members, generation)
-    assert leaver.group.member_id not in ("", old_id)
-    assert leaver.hooks.prepared[-1][0] is False
+    assert leaving_member.group.member_id not in ("", old_id)
+    assert leaving_member.hooks.prepared[-1][0] is False
 
 
 def test_rebalance_waits_for_members_that_have_to_revoke_work(add_member: AddMember) -> None:
     members = add_members(add_member, 2)
-    slow, other = members
-    generation = other.hooks.generation
+    slow_member, other_member = members
+    generation = other_member.hooks.generation
     hold: Future[None] = Future()
-    slow.hooks.hold = hold
-    slow_prepared = len(slow.hooks.prepared)
-    other.request_rebalance()
-    slow.hooks.wait(lambda hooks: len(hooks.prepared) > slow_prepared)
+    slow_member.hooks.hold = hold
+    prepared_count = len(slow_member.hooks.prepared)
+    other_member.request_rebalance()
+    slow_member.hooks.wait(lambda hooks: len(hooks.prepared) > prepared_count)
     with pytest.raises(AssertionError):
-        other.hooks.wait(lambda hooks: hooks.generation > generation, 7)
-    assert slow.group.heartbeat_age_s() < 3, "heartbeats continue while work is revoked"
-    assert other.group.heartbeat_age_s() < 3, "heartbeats continue during a pending join"
-    slow.hooks.hold = None
+        other_member.hooks.wait(lambda hooks: hooks.generation > generation, 7)
+    assert slow_member.group.heartbeat_age_s() < 3, "heartbeats must continue while work is revoked"
+    assert other_member.group.heartbeat_age_s() < 3, "heartbeats must continue during a pending join"
+    slow_member.hooks.hold = None
     hold.set_result(None)
     await_round(members, generation)
 
 
 def test_member_can_leave_during_a_join(add_member: AddMember) -> None:
     members = add_members(add_member, 3)
-    slow, waiting, other = members
-    generation = other.hooks.generation
-    slow.hooks.hold = Future()
-    waiting.request_rebalance()
-    other.request_rebalance()
-    slow.hooks.wait(lambda hooks: len(hooks.prepared) > 1)
-    began_s = time.monotonic()
-    waiting.group.close(5)
-    waiting.killed = True
-    assert time.monotonic() - began_s < 4
-    slow.hooks.hold.set_result(None)
-    slow.hooks.hold = None
-    await_round([slow, other], generation)
-    assert read_assigned_tasks([slow, other]) == {0, 1}
+    slow_member, waiting_member, other_member = members
+    generation = other_member.hooks.generation
+    slow_member.hooks.hold = Future()
+    waiting_member.request_rebalance()
+    other_member.request_rebalance()
+    slow_member.hooks.wait(lambda hooks: len(hooks.prepared) > 1)
+    start_s = time.monotonic()
+    waiting_member.group.close(5)
+    waiting_member.killed = True
+    assert time.monotonic() - start_s < 4
+    slow_member.hooks.hold.set_result(None)
+    slow_member.hooks.hold = None
+    await_round([slow_member, other_member], generation)
+    assert read_assigned_tasks([slow_member, other_member]) == {0, 1}
 
 
 def test_newest_common_protocol_is_elected(add_member: AddMember) -> None:
@@ -223,18 +223,18 @@ def test_newest_common_protocol_is_elected(add_member: AddMember) -> None:
 
 def test_broken_connection_is_reopened_without_rebalance(add_member: AddMember) -> None:
     members = add_members(add_member, 2)
-    disconnected, other = members
-    generation, old_id = other.hooks.generation, disconnected.group.member_id
+    disconnected_member, other_member = members
+    generation, old_id = other_member.hooks.generation, disconnected_member.group.member_id
     for _ in range(3):
-        disconnected.cut()
+        disconnected_member.cut()
         with pytest.raises(AssertionError):
-            disconnected.hooks.wait(lambda hooks: hooks.generation > generation, 1.5)
-    assert disconnected.group.member_id == old_id
-    assert disconnected.hooks.loss_reasons == []
-    assert disconnected.group.heartbeat_age_s() < NOTICE_S + SLACK_S
-    disconnected.request_rebalance()
+            disconnected_member.hooks.wait(lambda hooks: hooks.generation > generation, 1.5)
+    assert disconnected_member.group.member_id == old_id
+    assert disconnected_member.hooks.loss_reasons == []
+    assert disconnected_member.group.heartbeat_age_s() < NOTICE_DELAY_S + TOLERANCE_S
+    disconnected_member.request_rebalance()
     await_round(members, generation)
-    assert disconnected.group.member_id == old_id
+    assert disconnected_member.group.member_id == old_id
 
 
 def test_rejoin_without_changes_causes_no_rebalance(add_member: AddMember) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.ci
 
 @pytest.fixture
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Return a broker that is not started."""
+    """Define a broker without starting it."""
     broker = Broker(tmp_path_factory.mktemp("group-away"), free_port())
     yield broker
     broker.stop()
@@ -51,9 +51,9 @@ def _check_restart(broker: Broker, members: list[KafkaMember], generation: int) 
     for member in members:
         member.hooks.wait(lambda hooks: len(hooks.loss_reasons) == 2, 15)
     broker.start()
-    began_s = time.monotonic()
+    start_s = time.monotonic()
     generation = await_round(members, generation, within_s=30)
-    print(f"back in the group {time.monotonic() - began_s:.1f} s after the broker's return")  # noqa: T201
+    print(f"back in the group {time.monotonic() - start_s:.1f} s after the broker's return")  # noqa: T201
     return generation
 
 

@@ -47,14 +47,14 @@ def get_keys(records: list[Record]) -> list[str]:
 
 def test_workers_read_each_others_records_in_same_order(admin: TopicAdmin, make_log: MakeLog) -> None:
     topic = fresh_topic(admin)
-    first, second = make_log(topic), make_log(topic)
+    first_log, second_log = make_log(topic), make_log(topic)
     keys = []
     for number in range(20):
-        log = (first, second)[number % 2]
+        log = (first_log, second_log)[number % 2]
         log.append([Entry(f"connector-{number}", b"{}")])
         keys.append(f"connector-{number}")
-    assert get_keys(read_all(first)) == get_keys(read_all(second)) == keys
-    assert read_all(first) == read_all(second)
+    assert get_keys(read_all(first_log)) == get_keys(read_all(second_log)) == keys
+    assert read_all(first_log) == read_all(second_log)
 
 
 def test_concurrent_writes_are_read_in_same_order(admin: TopicAdmin, make_log: MakeLog) -> None:
@@ -83,13 +83,13 @@ def test_waiting_read_returns_after_write_of_other_worker(admin: TopicAdmin, mak
     reader, writer = make_log(topic), make_log(topic)
     assert list(reader.read(0, 9)) == []
     records: list[Record] = []
-    waiting = threading.Thread(target=lambda: records.extend(reader.read(0, 9, 60.0)), daemon=True)
-    waiting.start()
+    reading_thread = threading.Thread(target=lambda: records.extend(reader.read(0, 9, 60.0)), daemon=True)
+    reading_thread.start()
     writer.append(make_entries("a", 2))
-    begun = time.monotonic()
-    waiting.join(30)
+    start_s = time.monotonic()
+    reading_thread.join(30)
     assert get_keys(records) == ["connector-a-0", "connector-a-1"]
-    assert time.monotonic() - begun < 25
+    assert time.monotonic() - start_s < 25
 
 
 def test_read_without_wait_is_empty_only_at_end(admin: TopicAdmin, make_log: MakeLog) -> None:
@@ -111,10 +111,10 @@ def test_close_interrupts_waiting_read(admin: TopicAdmin, make_log: MakeLog) -> 
             log.read(0, 1, 60.0)
         errors.append(str(raised.value))
 
-    waiting = threading.Thread(target=wait, daemon=True)
-    waiting.start()
+    reading_thread = threading.Thread(target=wait, daemon=True)
+    reading_thread.start()
     log.close()
-    waiting.join(20)
+    reading_thread.join(20)
     assert len(errors) == 1
     assert "closed" in errors[0]
 
@@ -143,9 +143,9 @@ def test_oversized_record_has_connects_error(admin: TopicAdmin, bootstrap: str) 
     topic = fresh_topic(admin)
     log = KafkaLog(topic, options(bootstrap), client_id="t", admin=admin, failure=config_failure)
     try:
-        huge = b'{"properties":{"a":"' + b"x" * 2_000_000 + b'"}}'
+        oversized_value = b'{"properties":{"a":"' + b"x" * 2_000_000 + b'"}}'
         with pytest.raises(StoreError) as raised:
-            log.append([Entry("connector-a", b'{"properties":{}}'), Entry("connector-b", huge)])
+            log.append([Entry("connector-a", b'{"properties":{}}'), Entry("connector-b", oversized_value)])
         assert str(raised.value) == "Error writing connector configuration to Kafka"
         assert "too large" in str(raised.value.__cause__)
         log.append([Entry("connector-c", b'{"properties":{}}')])
@@ -195,13 +195,13 @@ def test_deleted_records_are_skipped(
     admin: TopicAdmin, make_log: MakeLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = fresh_topic(admin)
-    log, late = make_log(topic), make_log(topic)
+    log, late_reader = make_log(topic), make_log(topic)
     log.append(make_entries("a", 10))
-    assert [record.offset for record in late.read(0, 3)] == [0, 1, 2]
+    assert [record.offset for record in late_reader.read(0, 3)] == [0, 1, 2]
     delete_records(admin, topic, 0, before=6)
     assert [record.offset for record in read_all(make_log(topic))] == [6, 7, 8, 9]
     with caplog.at_level(logging.WARNING):
-        assert [record.offset for record in late.read(2, 9)] == [6, 7, 8, 9]
+        assert [record.offset for record in late_reader.read(2, 9)] == [6, 7, 8, 9]
     assert f"Records 2 to 5 of {topic}-0 were deleted before they were read" in caplog.text
 
 
@@ -217,11 +217,14 @@ def read_batch_sizes(kafka: Broker, topic: str) -> list[int]:
     """Return the number of records in each batch of a topic's first segment."""
     data = (kafka.data_dir / "logs" / f"{topic}-0" / f"{0:020}.log").read_bytes()
     counts: list[int] = []
-    at = 0
-    while at < len(data):
-        length, count = struct.unpack_from(">i", data, at + 8)[0], struct.unpack_from(">i", data, at + 57)[0]
+    position = 0
+    while position < len(data):
+        length, count = (
+            struct.unpack_from(">i", data, position + 8)[0],
+            struct.unpack_from(">i", data, position + 57)[0],
+        )
         counts.append(count)
-        at += 12 + length
+        position += 12 + length
     return counts
 
 
@@ -234,10 +237,10 @@ def test_long_topic_is_read_quickly(
     for batch in range(50):
         writer.append([Entry(f"connector-{batch}-{number}", value) for number in range(2000)])
     log = make_log(topic)
-    begun = time.monotonic()
+    start_s = time.monotonic()
     records = read_all(log, limit=5000)
-    passed_s = time.monotonic() - begun
+    duration_s = time.monotonic() - start_s
     with capsys.disabled():
-        sys.stdout.write(f"\n100,000 records of the config topic were read in {passed_s:.2f} s\n")
+        sys.stdout.write(f"\n100,000 records of the config topic were read in {duration_s:.2f} s\n")
     assert [record.offset for record in records] == list(range(100_000))
-    assert passed_s < 10
+    assert duration_s < 10

@@ -11,7 +11,7 @@ from kraal.stores.api import Log
 from tests.fakes.kafka.internal_topics import delete_records, fresh_topic, options, produce
 from tests.integration.stores.conftest import MakeLog
 
-PARTITIONS = 5
+PARTITION_COUNT = 5
 
 
 def append_entries(log: Log, count: int, prefix: str = "status-connector") -> list[Entry]:
@@ -33,7 +33,7 @@ def sorted_values(records: list[Record]) -> list[tuple[str, bytes | None]]:
 
 
 def test_offsets_increase_across_partitions(admin: TopicAdmin, make_log: MakeLog) -> None:
-    log = make_log(fresh_topic(admin, "status", partitions=PARTITIONS))
+    log = make_log(fresh_topic(admin, "status", partitions=PARTITION_COUNT))
     entries = append_entries(log, 100)
     records = read_all(log)
     offsets = [record.offset for record in records]
@@ -45,7 +45,7 @@ def test_offsets_increase_across_partitions(admin: TopicAdmin, make_log: MakeLog
 
 
 def test_records_of_a_key_keep_their_order(admin: TopicAdmin, make_log: MakeLog) -> None:
-    log = make_log(fresh_topic(admin, "status", partitions=PARTITIONS))
+    log = make_log(fresh_topic(admin, "status", partitions=PARTITION_COUNT))
     for number in range(30):
         log.append([Entry(f"status-connector-{key}", b"%d" % number) for key in "abc"])
     records = read_all(make_log(log.name))
@@ -55,7 +55,7 @@ def test_records_of_a_key_keep_their_order(admin: TopicAdmin, make_log: MakeLog)
 
 
 def test_reading_from_beginning_returns_all_records(admin: TopicAdmin, make_log: MakeLog) -> None:
-    log = make_log(fresh_topic(admin, "status", partitions=PARTITIONS))
+    log = make_log(fresh_topic(admin, "status", partitions=PARTITION_COUNT))
     append_entries(log, 50)
     first_records = read_all(log)
     second_records = read_all(log)
@@ -64,37 +64,37 @@ def test_reading_from_beginning_returns_all_records(admin: TopicAdmin, make_log:
 
 
 def test_reading_from_recent_position_returns_the_rest(admin: TopicAdmin, make_log: MakeLog) -> None:
-    log = make_log(fresh_topic(admin, "status", partitions=PARTITIONS))
+    log = make_log(fresh_topic(admin, "status", partitions=PARTITION_COUNT))
     append_entries(log, 60)
-    begin = list(log.read(0, 20))
-    while len(begin) < 20:
-        begin += log.read(begin[-1].offset + 1, 20 - len(begin))
-    position = begin[-1].offset + 1
-    rest = read_all(log, position)
-    assert sorted_values(begin + rest) == sorted_values(read_all(log))
+    first_records = list(log.read(0, 20))
+    while len(first_records) < 20:
+        first_records += log.read(first_records[-1].offset + 1, 20 - len(first_records))
+    position = first_records[-1].offset + 1
+    remaining_records = read_all(log, position)
+    assert sorted_values(first_records + remaining_records) == sorted_values(read_all(log))
     append_entries(log, 20, "status-task")
-    begin = list(log.read(0, 20))
-    position = begin[-1].offset + 1
-    rest = read_all(log, position)
+    first_records = list(log.read(0, 20))
+    position = first_records[-1].offset + 1
+    remaining_records = read_all(log, position)
     for _ in range(3):
-        repeated = read_all(log, position)
-        assert sorted_values(repeated) == sorted_values(rest)
-        assert [r.offset for r in repeated] == list(range(position, 80))
+        repeated_records = read_all(log, position)
+        assert sorted_values(repeated_records) == sorted_values(remaining_records)
+        assert [r.offset for r in repeated_records] == list(range(position, 80))
 
 
 def test_unknown_offset_is_read_from_beginning(admin: TopicAdmin, make_log: MakeLog) -> None:
-    topic = fresh_topic(admin, "status", partitions=PARTITIONS)
+    topic = fresh_topic(admin, "status", partitions=PARTITION_COUNT)
     append_entries(make_log(topic), 40)
     records = read_all(make_log(topic), 17, limit=1000)
     assert [r.offset for r in records] == list(range(40))
 
 
 def test_waiting_reader_receives_records_of_all_partitions(admin: TopicAdmin, make_log: MakeLog) -> None:
-    topic = fresh_topic(admin, "status", partitions=PARTITIONS)
-    log, other = make_log(topic), make_log(topic)
+    topic = fresh_topic(admin, "status", partitions=PARTITION_COUNT)
+    log, other_log = make_log(topic), make_log(topic)
     position, keys = 0, []
     for number in range(30):
-        other.append([Entry(f"status-connector-{number}", b"")])
+        other_log.append([Entry(f"status-connector-{number}", b"")])
         records = log.read(position, 100, 10.0)
         position = records[-1].offset + 1
         keys += [record.key for record in records]
@@ -124,9 +124,9 @@ def test_new_partitions_are_read_after_write_of_this_worker(admin: TopicAdmin, m
     admin._client().create_partitions([NewPartitions(topic, 6)])[topic].result(20)
     await_partitions(admin, topic, 6)
     append_entries(log, 20, "status-task")
-    added = read_all(log, first_records[-1].offset + 1)
-    assert len(added) == 20
-    assert [r.offset for r in first_records + added] == list(range(40))
+    new_records = read_all(log, first_records[-1].offset + 1)
+    assert len(new_records) == 20
+    assert [r.offset for r in first_records + new_records] == list(range(40))
     assert log.end() == 40
 
 
@@ -167,16 +167,18 @@ JAVA_HASHES = {
 """Maps keys to hashes. Source: UtilsTest.testMurmur2 (Kafka 4.3.0)."""
 
 
-def test_keys_are_in_javas_partitions(admin: TopicAdmin, make_log: MakeLog, bootstrap: str) -> None:
-    topic = fresh_topic(admin, "status", partitions=PARTITIONS)
+def test_keys_are_written_to_the_same_partitions_as_in_java(
+    admin: TopicAdmin, make_log: MakeLog, bootstrap: str
+) -> None:
+    topic = fresh_topic(admin, "status", partitions=PARTITION_COUNT)
     names = [*JAVA_HASHES, *(f"status-task-files-é-{number}" for number in range(40))]
     make_log(topic).append([Entry(name, b"") for name in names])
     consumer = Consumer({**options(bootstrap), "group.id": "look", "auto.offset.reset": "earliest"})
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITION_COUNT)])
     partitions: dict[str, int | None] = {}
     while len(partitions) < len(names):
         message = consumer.poll(10)
         assert message is not None
         partitions[(message.key() or b"").decode()] = message.partition()
     consumer.close()
-    assert partitions == {name: (murmur2(name.encode()) & 0x7FFFFFFF) % PARTITIONS for name in names}
+    assert partitions == {name: (murmur2(name.encode()) & 0x7FFFFFFF) % PARTITION_COUNT for name in names}

@@ -37,29 +37,31 @@ def read_keys(log: Log) -> list[str]:
 
 def test_older_leader_is_fenced_and_its_records_are_invisible(admin: TopicAdmin, make_log: MakeLog) -> None:
     topic = fresh_topic(admin)
-    old, new = make_log(topic, in_transactions=True), make_log(topic, in_transactions=True)
-    old.claim()
-    old.append([config_entry("a"), config_entry("b")])
-    new.claim()
+    old_leader, new_leader = make_log(topic, in_transactions=True), make_log(topic, in_transactions=True)
+    old_leader.claim()
+    old_leader.append([config_entry("a"), config_entry("b")])
+    new_leader.claim()
     with pytest.raises(Fenced) as raised:
-        old.append([config_entry("lost"), Entry("target-state-lost", None)])
+        old_leader.append([config_entry("lost"), Entry("target-state-lost", None)])
     assert str(raised.value) == MESSAGE
-    new.append([config_entry("c")])
+    new_leader.append([config_entry("c")])
     with pytest.raises(Fenced, match="safely retried"):
-        old.append([config_entry("lost")])
-    assert read_keys(old) == read_keys(new) == ["connector-a", "connector-b", "connector-c"]
+        old_leader.append([config_entry("lost")])
+    assert read_keys(old_leader) == read_keys(new_leader) == ["connector-a", "connector-b", "connector-c"]
 
 
 def test_fenced_leader_can_claim_again(admin: TopicAdmin, make_log: MakeLog) -> None:
     topic = fresh_topic(admin)
-    one, two = make_log(topic, in_transactions=True), make_log(topic, in_transactions=True)
+    first_log, second_log = make_log(topic, in_transactions=True), make_log(topic, in_transactions=True)
     for number in range(3):
-        for name, log in (("one", one), ("two", two)):
+        for name, log in (("one", first_log), ("two", second_log)):
             log.claim()
             log.append([config_entry(f"{name}-{number}")])
-    assert read_keys(one) == [f"connector-{name}-{number}" for number in range(3) for name in ("one", "two")]
+    assert read_keys(first_log) == [
+        f"connector-{name}-{number}" for number in range(3) for name in ("one", "two")
+    ]
     with pytest.raises(Fenced):
-        one.append([config_entry("lost")])
+        first_log.append([config_entry("lost")])
 
 
 def test_worker_without_claim_writes_only_unrestricted_keys(admin: TopicAdmin, make_log: MakeLog) -> None:
@@ -112,10 +114,12 @@ def test_log_ends_before_open_transaction(admin: TopicAdmin, make_log: MakeLog, 
     assert log.end() == 1
     assert read_keys(log) == ["target-state-a"]
     keys: list[str] = []
-    waiting = threading.Thread(target=lambda: keys.extend(r.key for r in log.read(1, 9, 60.0)), daemon=True)
-    waiting.start()
+    reading_thread = threading.Thread(
+        target=lambda: keys.extend(r.key for r in log.read(1, 9, 60.0)), daemon=True
+    )
+    reading_thread.start()
     other_leader.commit_transaction(10)
-    waiting.join(30)
+    reading_thread.join(30)
     assert keys[0] == "connector-open"
     assert read_keys(log) == ["target-state-a", "connector-open", "logger-cluster-root"]
     assert log.end() == 4
@@ -129,11 +133,11 @@ def test_claim_aborts_open_transaction_of_dead_leader(
     dead_leader.produce(topic, b"{}", b"connector-half")
     dead_leader.flush(10)
     log = make_log(topic, in_transactions=True)
-    begun = time.monotonic()
+    start_s = time.monotonic()
     log.claim()
     log.append([config_entry("whole")])
     assert read_keys(log) == ["connector-whole"]
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - start_s < 30
 
 
 def begin_as_other_leader(bootstrap: str, topic: str) -> Producer:

@@ -16,8 +16,8 @@ from kraal.kafka.offset_store import KafkaOffsets
 from kraal.kafka.topics import TopicAdmin
 from tests.fakes.kafka.internal_topics import fresh_topic, options, produce
 
-X, Y = ConnectorName("x"), ConnectorName("y")
-P = SourcePartition.of({"filename": "/a", "part": 1})
+CONNECTOR, OTHER_CONNECTOR = ConnectorName("x"), ConnectorName("y")
+PARTITION = SourcePartition.of({"filename": "/a", "part": 1})
 KRAAL_KEY, JAVA_KEY = b'["x",{"filename":"/a","part":1}]', b'["x",{"part":1,"filename":"/a"}]'
 
 MakeStore = Callable[[str], KafkaOffsets]
@@ -46,50 +46,54 @@ def read_latest_values(bootstrap: str, topic: str, count: int) -> dict[bytes | N
     """Return the latest value of each key after `count` records."""
     consumer = Consumer({**options(bootstrap), "group.id": "look", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, number, 0) for number in range(25)])
-    latest: dict[bytes | None, bytes | None] = {}
+    latest_values: dict[bytes | None, bytes | None] = {}
     for _ in range(count):
         message = consumer.poll(10)
         assert message is not None
-        latest[message.key()] = message.value()
+        latest_values[message.key()] = message.value()
     consumer.close()
-    return latest
+    return latest_values
 
 
 def test_load_returns_offsets_of_another_worker(make_store: MakeStore, topic: str) -> None:
-    one, two = make_store(topic), make_store(topic)
+    first_store, second_store = make_store(topic), make_store(topic)
     for number in range(30):
-        one.store({X: {P: {"position": number}}})
-        assert two.load(X) == {P: {"position": number}}
-        two.store({X: {P: {"position": -number}}, Y: {P: {"position": 7}}})
-        assert one.load(X) == {P: {"position": -number}}
-    assert one.load(Y) == {P: {"position": 7}}
+        first_store.store({CONNECTOR: {PARTITION: {"position": number}}})
+        assert second_store.load(CONNECTOR) == {PARTITION: {"position": number}}
+        second_store.store(
+            {CONNECTOR: {PARTITION: {"position": -number}}, OTHER_CONNECTOR: {PARTITION: {"position": 7}}}
+        )
+        assert first_store.load(CONNECTOR) == {PARTITION: {"position": -number}}
+    assert first_store.load(OTHER_CONNECTOR) == {PARTITION: {"position": 7}}
 
 
 def test_stored_keys_and_values_are_byte_identical_to_connect(
     make_store: MakeStore, topic: str, bootstrap: str
 ) -> None:
-    make_store(topic).store({X: {P: {"position": 1, "s": "é"}}, Y: {P: None}})
+    make_store(topic).store(
+        {CONNECTOR: {PARTITION: {"position": 1, "s": "é"}}, OTHER_CONNECTOR: {PARTITION: None}}
+    )
     assert read_latest_values(bootstrap, topic, 2) == {
         KRAAL_KEY: '{"position":1,"s":"é"}'.encode(),
         b'["y",{"filename":"/a","part":1}]': None,
     }
 
 
-def test_partition_with_other_field_order_is_the_same_partition(
+def test_partitions_that_differ_in_field_order_are_equal(
     make_store: MakeStore, topic: str, bootstrap: str
 ) -> None:
     produce(bootstrap, topic, [(KRAAL_KEY, b'{"position":1}')])
     produce(bootstrap, topic, [(JAVA_KEY, b'{"position":2}')])
     store = make_store(topic)
-    assert store.load(X) == {P: {"position": 2}}
-    store.store({X: {P: {"position": 3}}})
+    assert store.load(CONNECTOR) == {PARTITION: {"position": 2}}
+    store.store({CONNECTOR: {PARTITION: {"position": 3}}})
     assert read_latest_values(bootstrap, topic, 4) == {
         KRAAL_KEY: b'{"position":3}',
         JAVA_KEY: b'{"position":3}',
     }
-    assert store.load(X) == {P: {"position": 3}}
+    assert store.load(CONNECTOR) == {PARTITION: {"position": 3}}
     produce(bootstrap, topic, [(JAVA_KEY, None)])
-    assert store.load(X) == {}
+    assert store.load(CONNECTOR) == {}
 
 
 def test_other_records_are_logged_and_skipped(
@@ -99,7 +103,7 @@ def test_other_records_are_logged_and_skipped(
     produce(bootstrap, topic, [(b'["x",[]]', b"3"), (KRAAL_KEY, b'{"position":1}')], partition=4)
     produce(bootstrap, topic, [(b'["y",null]', b"null")], partition=5)
     with caplog.at_level(logging.WARNING):
-        assert make_store(topic).load(X) == {P: {"position": 1}}
+        assert make_store(topic).load(CONNECTOR) == {PARTITION: {"position": 1}}
     assert f"Skipping the record of {topic}-3 at offset 0" in caplog.text
     assert f"Skipping the record of {topic}-3 at offset 1" in caplog.text
     assert f"Skipping the record of {topic}-4 at offset 0" in caplog.text
@@ -109,10 +113,10 @@ def test_invalid_offset_fails_only_its_connector(make_store: MakeStore, topic: s
     produce(bootstrap, topic, [(KRAAL_KEY, b"[1]"), (b'["y",{"filename":"/a","part":1}]', b'{"position":1}')])
     store = make_store(topic)
     with pytest.raises(StoreError, match="contains an invalid offset for the key b"):
-        store.load(X)
-    assert store.load(Y) == {P: {"position": 1}}
+        store.load(CONNECTOR)
+    assert store.load(OTHER_CONNECTOR) == {PARTITION: {"position": 1}}
 
 
 def test_missing_topic_is_an_error(make_store: MakeStore) -> None:
     with pytest.raises(StoreError, match="'no-offsets' does not exist"):
-        make_store("no-offsets").load(X)
+        make_store("no-offsets").load(CONNECTOR)

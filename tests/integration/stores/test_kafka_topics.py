@@ -53,7 +53,7 @@ def test_missing_topics_are_created_with_compaction_and_settings(admin: TopicAdm
     assert read_settings(admin, topics[0].name)["segment.bytes"] == "2000000"
 
 
-def test_minus_one_uses_broker_defaults(admin: TopicAdmin) -> None:
+def test_default_partition_count_is_that_of_the_broker(admin: TopicAdmin) -> None:
     topic = replace(
         with_name(STATUS, "s2"), partitions=BROKER_DEFAULT, replication_factor=BROKER_DEFAULT, single=False
     )
@@ -63,20 +63,20 @@ def test_minus_one_uses_broker_defaults(admin: TopicAdmin) -> None:
 
 def test_workers_can_create_topics_concurrently(admin: TopicAdmin) -> None:
     topics = [with_name(CONFIG, "c3"), with_name(OFFSETS, "o3"), with_name(STATUS, "s3")]
-    failed: list[StoreError] = []
+    raised_errors: list[StoreError] = []
 
     def start() -> None:
         try:
             ensure_topics(admin, topics)
         except StoreError as error:
-            failed.append(error)
+            raised_errors.append(error)
 
     workers = [threading.Thread(target=start) for _ in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join(60)
-    assert failed == []
+    assert raised_errors == []
 
 
 def test_topic_without_compaction_has_connects_error(admin: TopicAdmin) -> None:

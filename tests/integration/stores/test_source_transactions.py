@@ -1,4 +1,4 @@
-"""Tests for source tasks' transactions on a real broker: KIP-618 and KIP-875."""
+"""Tests for the transactions of source tasks on a real broker (KIP-618 and KIP-875)."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ def read_records(
     )
     consumer.assign([ck.TopicPartition(topic, number, 0) for number in range(partitions)])
     messages: list[tuple[bytes | None, bytes | None, Any]] = []
-    ended: set[int | None] = set()
+    ended_partitions: set[int | None] = set()
     deadline = time.monotonic() + 60
-    while len(ended) < partitions:
+    while len(ended_partitions) < partitions:
         assert time.monotonic() < deadline
         message = consumer.poll(1)
         if message is None:
@@ -96,7 +96,7 @@ def read_records(
         error = message.error()
         if error is not None:
             assert error.code() == ck.KafkaError._PARTITION_EOF, error
-            ended.add(message.partition())
+            ended_partitions.add(message.partition())
         else:
             messages.append((message.key(), message.value(), message.headers()))
     consumer.close()
@@ -153,32 +153,32 @@ def test_aborted_records_are_invisible_and_written_once_on_retry(
 def test_rejected_record_aborts_transaction(
     make_transactions: MakeTransactions, bootstrap: str, topic: str
 ) -> None:
-    small = create_lines_topic(bootstrap, {"max.message.bytes": "1000"})
+    small_topic = create_lines_topic(bootstrap, {"max.message.bytes": "1000"})
     name = connector_name(topic)
     transactions = make_transactions()
     producer = transactions.claim(TaskId(name, 0), {"producer.override.compression.type": "none"})
     with pytest.raises(StoreError) as raised:
-        _write_and_commit(producer, small, [b"1", b"x" * 5000], 2)
+        _write_and_commit(producer, small_topic, [b"1", b"x" * 5000], 2)
     assert not isinstance(raised.value, StoreUnavailable)
-    assert read_values(bootstrap, small) == []
+    assert read_values(bootstrap, small_topic) == []
     assert dict(transactions.load(name, {})) == {}
     producer.close()  # the task fails; its next run claims a producer again
     next_producer = transactions.claim(TaskId(name, 0), {})
-    next_producer.write(small, {"value": [b"1"]})
+    next_producer.write(small_topic, {"value": [b"1"]})
     next_producer.commit({PARTITION: {"position": 1}})
-    assert read_values(bootstrap, small) == [b"1"]
+    assert read_values(bootstrap, small_topic) == [b"1"]
     next_producer.close()
 
 
 def test_large_transaction_respects_small_topic_limit(
     make_transactions: MakeTransactions, bootstrap: str, topic: str
 ) -> None:
-    small = create_lines_topic(bootstrap, {"max.message.bytes": "5000"})
+    small_topic = create_lines_topic(bootstrap, {"max.message.bytes": "5000"})
     producer = make_transactions().claim(TaskId(connector_name(topic), 0), {})
     values = [secrets.token_hex(75).encode() for _ in range(300)]  # compressible records would fit
-    producer.write(small, {"value": values})
+    producer.write(small_topic, {"value": values})
     assert producer.commit({PARTITION: {"position": 300}}) == 300
-    assert read_values(bootstrap, small) == values
+    assert read_values(bootstrap, small_topic) == values
     producer.close()
 
 
@@ -216,11 +216,11 @@ def test_load_waits_for_open_transaction_of_other_task(
     other_producer.flush(20)
     producer = transactions.claim(TaskId(name, 0), {})
     producer.commit({PARTITION: {"position": 2}})
-    begun = time.monotonic()
+    start_s = time.monotonic()
     reader = make_transactions()
     threading.Timer(2.0, lambda: other_producer.commit_transaction(20)).start()
     assert dict(reader.load(name, {})) == {PARTITION: {"position": 2}}
-    assert time.monotonic() - begun > 1.5
+    assert time.monotonic() - start_s > 1.5
     producer.close()
 
 

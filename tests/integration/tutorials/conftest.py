@@ -34,7 +34,7 @@ Follow = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel of this source tree; return its directory."""
+    """Build the wheel of this source tree, and return the directory of the wheel."""
     directory = tmp_path_factory.mktemp("wheels")
     list(WheelBuilder(str(ROOT)).build(directory=str(directory), versions=["standard"]))
     return directory
@@ -82,7 +82,7 @@ def follow(wheels: Path, tmp_path: Path) -> Follow:
 
 
 def _repository(directory: Path) -> Path:
-    """Download the jars used by the pages; return a settings file with which `kraal plugins add` finds them."""
+    """Download the jars that pages use. Return an Ivy settings file with which `kraal plugins add` finds the jars."""
     for group in _DOWNLOADS:
         ensure(group)
     files = cache_dir() / "jars" / "[organisation]__[artifact]__[revision](-[classifier]).[ext]"
@@ -98,7 +98,7 @@ def _repository(directory: Path) -> Path:
 def _environment(programs: Path, wheels: Path, directory: Path) -> dict[str, str]:
     """Return the environment of a reader without Kraal, whose pip installs only the wheel."""
     own_paths = {str(Path(sys.executable).parent), sysconfig.get_path("scripts")}
-    path = [each for each in os.environ["PATH"].split(os.pathsep) if each not in own_paths]
+    path = [entry for entry in os.environ["PATH"].split(os.pathsep) if entry not in own_paths]
     variables = {
         name: value
         for name, value in os.environ.items()

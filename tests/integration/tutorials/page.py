@@ -1,4 +1,4 @@
-"""Parses the steps of a tutorial page.
+"""A parser for the steps of a tutorial page.
 
 - A `bash` block is entered in the first terminal, or in the terminal of its title: `title="Terminal 2"`. Commands in
   the first terminal must end.
@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-FIRST: Final = 1
-ANY: Final = "…"
+FIRST_TERMINAL: Final = 1
+ELLIPSIS: Final = "…"
 _STEP: Final = re.compile(
     r"^```(?P<language>\w+)(?P<options>.*)\n(?P<text>(?:.*\n)*?)```$|Press Ctrl-C in terminal (?P<number>\d)",
     re.MULTILINE,
@@ -49,7 +49,7 @@ class Command:
     """Commands for a terminal, and the expected output if the page shows it."""
 
     text: str
-    terminal: int = FIRST
+    terminal: int = FIRST_TERMINAL
     shown: str | None = None
 
     @property
@@ -82,10 +82,10 @@ def steps(page: str) -> list[Step]:
     for step in _parse_blocks(page):
         match step:
             case str() as shown:
-                before = result[-1] if result else None
-                if not isinstance(before, Command) or before.shown is not None:
+                previous_step = result[-1] if result else None
+                if not isinstance(previous_step, Command) or previous_step.shown is not None:
                     raise PageFault(f"There is no command above this output: {shown}")
-                result[-1] = replace(before, shown=shown)
+                result[-1] = replace(previous_step, shown=shown)
             case _:
                 result.append(step)
     return result
@@ -100,7 +100,7 @@ def _parse_blocks(page: str) -> Iterator[Step | str]:
         name, text = title[1] if title else None, block["text"]
         if block["language"] == "bash":
             terminal = _TERMINAL.fullmatch(name or "")
-            yield Command(text, int(terminal[1]) if terminal else FIRST)
+            yield Command(text, int(terminal[1]) if terminal else FIRST_TERMINAL)
         elif block["language"] == "text":
             yield text
         elif name:
@@ -112,7 +112,9 @@ def _parse_blocks(page: str) -> Iterator[Step | str]:
 def pattern(shown: str) -> re.Pattern[str]:
     """Return a regular expression for the output shown on a page."""
     lines = [
-        r"(?:.*\n)*?" if line.strip() == ANY else rf"{'.*'.join(map(re.escape, line.split(ANY)))}[ ]*\n"
+        r"(?:.*\n)*?"
+        if line.strip() == ELLIPSIS
+        else rf"{'.*'.join(map(re.escape, line.split(ELLIPSIS)))}[ ]*\n"
         for line in shown.splitlines()
     ]
     return re.compile("".join(lines))

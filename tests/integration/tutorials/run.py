@@ -1,6 +1,7 @@
-"""Follows a tutorial: `python -m tests.integration.tutorials.run PAGE DIRECTORY [postgresql]`, in its own network.
+"""A runner of a tutorial: `python -m tests.integration.tutorials.run PAGE DIRECTORY [postgresql]`.
 
-The ports of the page must not be in use. The output of the terminals is copied to standard output.
+The runner must have its own network namespace, in which the ports of the page are not in use. The output of the
+terminals is copied to standard output.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from typing import Final
 from scripts.harness.postgresql import postgresql
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.show import say
-from tests.integration.tutorials.page import FIRST, Command, File, Interrupt, pattern, steps
+from tests.integration.tutorials.page import FIRST_TERMINAL, Command, File, Interrupt, pattern, steps
 
 STEP_TIMEOUT_S: Final = 180.0
 POLL_INTERVAL_S: Final = 0.5
 OUTPUT_TIMEOUT_S: Final = 180.0
 """Timeout for the expected output."""
-MARK: Final = "the step has ended with"
+END_MARK: Final = "the step has ended with"
 PROGRESS: Final = re.compile(r"^[A-Z][a-z]+ing .*(?:: |, | took )\d+ s\n", re.MULTILINE)
 """Matches progress lines, which are transient on a terminal; see kraal.core.progress."""
 
@@ -38,7 +39,7 @@ class Terminal:
         self._steps = logs / f"terminal-{number}"
         self._steps.mkdir()
         self._log = self._steps / "log"
-        self._entered, self._start = 0, 0
+        self._step_count, self._start = 0, 0
         with self._log.open("wb") as output:
             self._bash = subprocess.Popen(
                 ["bash", "--norc"],  # noqa: S607 - any bash
@@ -50,12 +51,12 @@ class Terminal:
                 text=True,
             )
         # The first terminal exits after a failed command. The others survive Ctrl-C, which interrupts a command.
-        self._write_line("set -e" if number == FIRST else "trap : INT")
+        self._write_line("set -e" if number == FIRST_TERMINAL else "trap : INT")
 
     def enter(self, text: str, *, is_read_only: bool = False) -> None:
         """Enter commands without waiting for their completion."""
-        self._entered += 1
-        path = self._steps / f"{self._entered}.sh"
+        self._step_count += 1
+        path = self._steps / f"{self._step_count}.sh"
         path.write_text(text, encoding="utf-8")
         self._start = self._log.stat().st_size
         status = (
@@ -63,11 +64,11 @@ class Terminal:
             if is_read_only
             else f". {path} </dev/null; status=$?"
         )
-        self._write_line(f"{status}; printf '\\n%s %s\\n' '{MARK}' $status")
+        self._write_line(f"{status}; printf '\\n%s %s\\n' '{END_MARK}' $status")
 
     def shown(self) -> str:
         """Return the output since the last commands were entered."""
-        return self._log.read_bytes()[self._start :].decode(errors="replace").partition(f"\n{MARK}")[0]
+        return self._log.read_bytes()[self._start :].decode(errors="replace").partition(f"\n{END_MARK}")[0]
 
     def end(self) -> int:
         """Wait for the commands to complete and return their exit code. Raises ScriptFailed."""
@@ -80,7 +81,7 @@ class Terminal:
 
     def _code(self) -> int | None:
         text = self._log.read_bytes()[self._start :].decode(errors="replace")
-        _, separator, rest = text.partition(f"\n{MARK} ")
+        _, separator, rest = text.partition(f"\n{END_MARK} ")
         if separator and rest.endswith("\n"):
             return int(rest)
         return self._bash.poll()
@@ -92,14 +93,14 @@ class Terminal:
 
 
 class Reader:
-    """Executes the steps of a page."""
+    """A reader who executes the steps of a page."""
 
     def __init__(self, directory: Path, logs: Path) -> None:
-        """Start with an empty `directory`; the terminals' output is written to `logs`."""
+        """Start with an empty `directory`. The output of the terminals is written to `logs`."""
         self._directory, self._logs = directory, logs
         self._terminals: dict[int, Terminal] = {}
         self.differences: list[str] = []
-        """Differences from the expected output; the page is continued nevertheless."""
+        """Differences from the expected output. A difference does not end the run."""
 
     def do(self, step: Command | File | Interrupt) -> None:
         """Execute a step and compare its output with the page. Raises ScriptFailed if a command fails."""
@@ -122,18 +123,18 @@ class Reader:
         if terminal is None:
             terminal = Terminal(step.terminal, self._directory, self._logs)
             self._terminals[step.terminal] = terminal
-        began = time.monotonic()
+        start_s = time.monotonic()
         while True:
             terminal.enter(step.text, is_read_only=step.is_read_only)
-            code = terminal.end() if step.terminal == FIRST else 0
-            if step.terminal != FIRST or not step.is_read_only:
+            code = terminal.end() if step.terminal == FIRST_TERMINAL else 0
+            if step.terminal != FIRST_TERMINAL or not step.is_read_only:
                 break
-            if _matches(step, terminal) or time.monotonic() - began > OUTPUT_TIMEOUT_S:
+            if _matches(step, terminal) or time.monotonic() - start_s > OUTPUT_TIMEOUT_S:
                 break
             time.sleep(POLL_INTERVAL_S)
-        if step.terminal != FIRST:
+        if step.terminal != FIRST_TERMINAL:
             _await(step, terminal)
-        say(f"{terminal.shown()}\n--- after {time.monotonic() - began:.1f} s")
+        say(f"{terminal.shown()}\n--- after {time.monotonic() - start_s:.1f} s")
         if code:
             raise ScriptFailed(f"The last command exited with {code}.")
         if not _matches(step, terminal):
@@ -145,7 +146,9 @@ def _matches(step: Command, terminal: Terminal) -> bool:
     if step.shown is None:
         return True
     expected, output = pattern(step.shown), PROGRESS.sub("", terminal.shown().rstrip("\n") + "\n")
-    return (expected.fullmatch(output) if step.terminal == FIRST else expected.search(output)) is not None
+    return (
+        expected.fullmatch(output) if step.terminal == FIRST_TERMINAL else expected.search(output)
+    ) is not None
 
 
 def _await(step: Command, terminal: Terminal) -> None:
@@ -169,8 +172,8 @@ def main() -> int:
     page, directory, *services = map(Path, sys.argv[1:])
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)  # noqa: S607 - where the system has it
     home, logs = directory / "home", directory / "logs"
-    for each in (home, logs):
-        each.mkdir()
+    for path in (home, logs):
+        path.mkdir()
     reader = Reader(home, logs)
     with ExitStack() as stack:
         if services:

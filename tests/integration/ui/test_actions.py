@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.integration.ui.visitor import Visitor
 
-RESTARTED = "restarted-sink"
+RESTARTED_SINK = "restarted-sink"
 
 
 def open_confirmation(page: Page, action: str) -> Locator:
@@ -32,20 +32,20 @@ def open_confirmation(page: Page, action: str) -> Locator:
 
 @pytest.fixture
 def create_stopped(scene: Scene) -> Iterator[Callable[..., list[str]]]:
-    """Yield a function that creates stopped connectors. They are deleted after the test."""
-    created: list[str] = []
+    """Yield a function that creates stopped connectors, which are deleted after the test."""
+    created_names: list[str] = []
 
     def create(prefix: str, count: int) -> list[str]:
         names = [f"{prefix}-{number}" for number in range(count)]
         for name in names:
-            created.append(name)
+            created_names.append(name)
             config = {"connector.class": "FileStreamSource", "topic": ORDERS, "file": "/nowhere"}
             scene.cluster.create(name, config, state="STOPPED")
         return names
 
     yield create
     remaining = scene.get("/connectors")
-    for name in created:
+    for name in created_names:
         if name in remaining:
             scene.cluster.delete(name)
 
@@ -58,40 +58,40 @@ def test_paused_source_writes_no_records_until_resumed(scene: Scene, visitor: Vi
     expect(page.locator("[data-result]")).to_contain_text(SOURCE)
     scene.wait_for_states(SOURCE, "PAUSED", "PAUSED")
     expect(page.locator(".facts")).to_contain_text("paused")
-    before = scene.orders_in_kafka()
+    orders_before = scene.orders_in_kafka()
     scene.write_orders("written while it was paused")
-    assert scene.orders_in_kafka() == before
+    assert scene.orders_in_kafka() == orders_before
     page.locator("#connector-actions").get_by_role("button", name="Resume").click()
     scene.wait_for_states(SOURCE, *RUNNING)
     scene.wait_until(
         "the order was in Kafka",
-        lambda: scene.orders_in_kafka()[len(before) :] == ["written while it was paused"],
+        lambda: scene.orders_in_kafka()[len(orders_before) :] == ["written while it was paused"],
     )
     expect(page.locator(".facts")).to_contain_text("running")
 
 
 @pytest.fixture
 def missing_directory(scene: Scene) -> Iterator[Path]:
-    """Create a sink without its directory; yield the directory. Tests must request it before `visitor`."""
+    """Create a sink whose directory is missing, and yield the directory. Must be requested before `visitor`."""
     directory = scene.directory / "missing"
     config = {"connector.class": "FileStreamSink", "topics": ORDERS, "file": str(directory / "out")}
-    scene.cluster.create(RESTARTED, config)
+    scene.cluster.create(RESTARTED_SINK, config)
     yield directory
-    scene.cluster.delete(RESTARTED)
+    scene.cluster.delete(RESTARTED_SINK)
 
 
 @pytest.mark.ci
 def test_restart_recovers_a_failed_task_once_its_cause_is_fixed(
     missing_directory: Path, scene: Scene, visitor: Visitor
 ) -> None:
-    scene.wait_for_states(RESTARTED, "RUNNING", "FAILED")
-    page = visitor.open(scene.page("connectors", RESTARTED))
+    scene.wait_for_states(RESTARTED_SINK, "RUNNING", "FAILED")
+    page = visitor.open(scene.page("connectors", RESTARTED_SINK))
     expect(page.locator(".cause").first).to_contain_text(str(missing_directory))
     missing_directory.mkdir()
     dialog = open_confirmation(page, "Restart failed")
     expect(dialog).to_contain_text("task 0")
     dialog.get_by_role("button", name="Restart").click()
-    scene.wait_for_states(RESTARTED, *RUNNING)
+    scene.wait_for_states(RESTARTED_SINK, *RUNNING)
     expect(page.locator(".facts")).to_contain_text("running")
     orders = scene.orders_in_kafka()
     scene.wait_until(
@@ -99,8 +99,8 @@ def test_restart_recovers_a_failed_task_once_its_cause_is_fixed(
     )
     page.locator("tr[data-row]").get_by_role("link", name="Restart").click()
     page.get_by_role("dialog").get_by_role("button", name="Restart").click()
-    expect(page.locator("[data-result]")).to_contain_text(f"{RESTARTED}, task 0")
-    scene.wait_for_states(RESTARTED, *RUNNING)
+    expect(page.locator("[data-result]")).to_contain_text(f"{RESTARTED_SINK}, task 0")
+    scene.wait_for_states(RESTARTED_SINK, *RUNNING)
 
 
 @pytest.mark.ci
@@ -207,12 +207,12 @@ def run_bulk_action(page: Page, scene: Scene, action: str, *names: str) -> None:
 def test_restarts_of_connector_and_tasks_keep_records_flowing(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", SOURCE))
     actions = page.locator("#connector-actions")
-    for link, restarted in (
+    for link, restarted_instances in (
         ("Restart", (CONNECTOR, TASK)),
         ("Restart connector only", (CONNECTOR,)),
         ("task", (TASK,)),
     ):
-        expected = count_transitions(scene, SOURCE, "RUNNING") + Counter(restarted)
+        expected = count_transitions(scene, SOURCE, "RUNNING") + Counter(restarted_instances)
         page.goto(scene.page("connectors", SOURCE))
         if link == "task":
             page.locator("tr[data-row]").get_by_role("link", name="Restart").click()
@@ -258,11 +258,14 @@ def test_bulk_actions_apply_to_selected_connectors(scene: Scene, visitor: Visito
 
 @pytest.mark.slow
 def test_bulk_restart_restarts_only_failed_connectors(scene: Scene, visitor: Visitor) -> None:
-    failed, running = count_transitions(scene, FAILING, "FAILED"), count_transitions(scene, SINK, "RUNNING")
-    connector = count_transitions(scene, FAILING, "RUNNING")[CONNECTOR]
+    failed_counts, running_counts = (
+        count_transitions(scene, FAILING, "FAILED"),
+        count_transitions(scene, SINK, "RUNNING"),
+    )
+    connector_count = count_transitions(scene, FAILING, "RUNNING")[CONNECTOR]
     page = visitor.open(scene.page("connectors"))
     run_bulk_action(page, scene, "Restart failed", FAILING, SINK)
-    wait_until_reached(scene, FAILING, "FAILED", failed + Counter((TASK,)))
-    assert count_transitions(scene, FAILING, "RUNNING")[CONNECTOR] == connector
-    assert count_transitions(scene, SINK, "RUNNING") == running
+    wait_until_reached(scene, FAILING, "FAILED", failed_counts + Counter((TASK,)))
+    assert count_transitions(scene, FAILING, "RUNNING")[CONNECTOR] == connector_count
+    assert count_transitions(scene, SINK, "RUNNING") == running_counts
     expect(page.locator("tr[data-row]").filter(has_text=FAILING)).to_contain_text("failed")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.ci
 
 PAGES = ("tasks/0", "history", "charts", "logs", "topics", "letters")
-ODD_LANGUAGE = """Object.defineProperty(Navigator.prototype, "language",
+INVALID_LANGUAGE = """Object.defineProperty(Navigator.prototype, "language",
     {get() { return "en-US@posix" }, configurable: true})"""
 
 
@@ -63,12 +63,12 @@ def worker() -> Worker:
 
 @pytest.fixture
 def url(worker: Worker) -> Iterator[str]:
-    """Serve a dashboard; yield the URL of the connector's page. Tests must request it before `visitor`."""
+    """Serve a dashboard, and yield the URL of the connector's page. Must be requested before `visitor`."""
     with dashboard(worker) as address:
         yield f"{address}/ui/connectors/{NAME}"
 
 
-def plots(page: Page) -> Any:
+def find_plots(page: Page) -> Any:
     return page.locator("figure.drawn .uplot")
 
 
@@ -76,7 +76,7 @@ def test_charts_follow_metrics_and_show_values_under_the_pointer(
     worker: Worker, url: str, visitor: Visitor
 ) -> None:
     page = visitor.open(f"{url}/charts")
-    expect(plots(page)).to_have_count(3)
+    expect(find_plots(page)).to_have_count(3)
     page.evaluate("document.querySelector('.uplot').dataset.first = 'yes'")
     rate = page.locator("figure[data-chart=rate]")
     expect(rate.locator("[data-value]")).to_have_text("2")
@@ -84,11 +84,11 @@ def test_charts_follow_metrics_and_show_values_under_the_pointer(
     worker.responses[f"/connectors/{NAME}/series"]["tasks"][0]["records_per_second"] = [1, None, 2, 70]
     worker.send_change("numbers")
     expect(rate.locator("[data-value]")).to_have_text("70")
-    expect(plots(page)).to_have_count(3)
+    expect(find_plots(page)).to_have_count(3)
     expect(rate.locator(".uplot[data-first=yes]")).to_have_count(1)
 
-    over = rate.locator(".u-over")
-    over.hover(position={"x": 2, "y": 20})
+    plot_area = rate.locator(".u-over")
+    plot_area.hover(position={"x": 2, "y": 20})
     expect(rate.locator("[data-value]")).to_have_text("1")
     expect(rate.locator("[data-at]")).to_have_text("01:01:00")
     page.mouse.move(1, 1)
@@ -102,18 +102,18 @@ def test_charts_are_redrawn_when_phases_are_no_longer_stacked(
     task["commit_ms"] = [5, None, 5]
     page = visitor.open(f"{url}/charts")
     phases = page.locator("figure[data-chart=phases]")
-    stacked = phases.locator(".uplot[data-stacked=true]")
-    expect(stacked).to_have_count(1)
+    stacked_plots = phases.locator(".uplot[data-stacked=true]")
+    expect(stacked_plots).to_have_count(1)
     task["commit_ms"] = [None, 5, None]
     worker.send_change("numbers")
     expect(phases.locator(".uplot")).to_have_count(1)
-    expect(stacked).to_have_count(0)
+    expect(stacked_plots).to_have_count(0)
 
 
 def test_charts_are_drawn_despite_an_invalid_browser_language(url: str, visitor: Visitor) -> None:
     page = visitor.open(f"{url}/topics")
-    page.context.add_init_script(ODD_LANGUAGE)
-    expect(plots(visitor.open(f"{url}/charts", beside=page))).to_have_count(3)
+    page.context.add_init_script(INVALID_LANGUAGE)
+    expect(find_plots(visitor.open(f"{url}/charts", beside=page))).to_have_count(3)
 
 
 def test_charts_are_svg_lines_without_scripts(url: str, visitor: Visitor) -> None:
@@ -140,9 +140,9 @@ def test_dead_letters_are_replayed_with_the_keyboard(worker: Worker, url: str, v
     page.locator("dialog#ask button.main").press("Enter")
     expect(page.locator("[data-result]")).to_contain_text("15 records written to clicks (3) and orders (12)")
     assert violations_in_both_schemes(page) == []
-    sent = [body for method, _, _, body in worker.requests if method == "POST"]
+    sent_bodies = [body for method, _, _, body in worker.requests if method == "POST"]
     replay_request = {"limit": 15, "dry_run": False, "from": {"0": 17, "3": 5}}
-    assert sent == [{"limit": 20, "dry_run": True}, replay_request]
+    assert sent_bodies == [{"limit": 20, "dry_run": True}, replay_request]
 
 
 def test_open_trace_stays_open_when_the_history_grows(worker: Worker, url: str, visitor: Visitor) -> None:
@@ -162,7 +162,7 @@ def test_open_trace_stays_open_when_the_history_grows(worker: Worker, url: str, 
     expect(page.locator(".timeline details[open] pre")).to_be_visible()
 
 
-def test_rejected_part_is_requested_again(worker: Worker, url: str, visitor: Visitor) -> None:
+def test_page_part_is_requested_again_after_a_rejection(worker: Worker, url: str, visitor: Visitor) -> None:
     visitor.expect("409")
     page = visitor.open(f"{url}/topics")
     wait_until("the page listened", lambda: hasattr(worker, "loop"), timeout_s=10, every_s=0.05)

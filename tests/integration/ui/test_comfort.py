@@ -23,7 +23,7 @@ pytestmark = pytest.mark.ci
 LONG_TEXT: Final = "a" * 240
 WIDTHS: Final = (390, 640, 900, 1280)
 """Widths of a phone, 1280 pixels at 200 %, a tablet and a desktop."""
-TOO_WIDE: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+OVERFLOW_PX: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 def test_open_pages_report_a_deleted_connector_until_it_is_recreated(
@@ -53,8 +53,8 @@ def test_open_pages_report_a_deleted_connector_until_it_is_recreated(
 
 
 @pytest.fixture
-def long_names() -> Iterator[str]:
-    """Serve a dashboard on which every name and text is long and has no spaces; yield its URL."""
+def long_names_url() -> Iterator[str]:
+    """Serve a dashboard on which every name and text is long and has no spaces. Yield the dashboard's URL."""
     responses = canned_responses(LONG_TEXT, LONG_TEXT)
     responses["/events"]["events"][0]["kind"] = "config"  # workers write only short kinds
     reason = {
@@ -83,16 +83,16 @@ def long_names() -> Iterator[str]:
         yield url
 
 
-def test_pages_fit_the_window_width(long_names: str, visitor: Visitor) -> None:
+def test_pages_fit_the_window_width(long_names_url: str, visitor: Visitor) -> None:
     visitor.expect("ERR_CONNECTION_REFUSED")
     page = visitor.open("about:blank")
     tabs = ((), ("charts",), ("history",), ("logs",), ("config",), ("topics",), ("letters",), ("tasks", "0"))
     overflowing = []
     for path in [(), ("cluster",), ("events",), *(("connectors", LONG_TEXT, *tab) for tab in tabs)]:
-        page.goto(page_url(long_names, *path))
+        page.goto(page_url(long_names_url, *path))
         expect(page.locator("main")).to_contain_text(LONG_TEXT)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 700})
-            if page.evaluate(TOO_WIDE) > 0:
+            if page.evaluate(OVERFLOW_PX) > 0:
                 overflowing.append((*path[:1], *path[2:], width))
     assert overflowing == []

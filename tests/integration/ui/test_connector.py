@@ -62,16 +62,18 @@ def test_record_counts_are_updated_on_the_page(
 ) -> None:
     (task,) = scene.get(f"/connectors/{SINK}/status")["tasks"]
     worker = next(
-        each for each in scene.cluster.workers if each.url.endswith(task["worker_id"]) is is_task_worker
+        candidate
+        for candidate in scene.cluster.workers
+        if candidate.url.endswith(task["worker_id"]) is is_task_worker
     )
     page = visitor.open(page_url(worker.url, "connectors", SINK))
-    before, processed = len(scene.orders_in_kafka()), read_records_total(scene)
-    lines = [f"order {before + number}" for number in range(25)]
+    order_count, processed_count = len(scene.orders_in_kafka()), read_records_total(scene)
+    lines = [f"order {order_count + number}" for number in range(25)]
     scene.write_orders(*lines)
     scene.wait_until("the orders were written", lambda: scene.orders_out()[-25:] == lines)
     assert scene.orders_in_kafka()[-25:] == lines
     records = page.locator("td[data-label='Records']")
-    expect(records).to_have_text(str(processed + 25))
+    expect(records).to_have_text(str(processed_count + 25))
 
 
 def test_task_shows_its_worker_and_stopped_connector_has_no_tasks(scene: Scene, visitor: Visitor) -> None:

@@ -33,7 +33,7 @@ def new_connector(scene: Scene) -> Iterator[str]:
     scene.worker.ask("DELETE", f"/connectors/{NAME}")
 
 
-def field(page: Page, key: str) -> Locator:
+def find_field(page: Page, key: str) -> Locator:
     return page.locator(f'[name="v.{key}"]')
 
 
@@ -44,9 +44,9 @@ def test_invalid_fields_are_marked_and_valid_form_creates_a_working_connector(
     file.write_text("by the form\n", encoding="utf-8")
     visitor.expect("422")
     page = visitor.open(scene.page("create", PLUGIN))
-    field(page, "name").fill(new_connector)
-    field(page, "tasks.max").fill("many")
-    field(page, "file").fill(str(file))
+    find_field(page, "name").fill(new_connector)
+    find_field(page, "tasks.max").fill("many")
+    find_field(page, "file").fill(str(file))
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("alert")).to_contain_text("2 problems")
     assert violations_in_both_schemes(page) == []
@@ -62,13 +62,13 @@ def test_invalid_fields_are_marked_and_valid_form_creates_a_working_connector(
     }
     assert errors.keys() == {"tasks.max", "topic"}
     for key, sentences in errors.items():
-        expect(field(page, key)).to_have_attribute("aria-invalid", "true")
-        described = field(page, key).get_attribute("aria-describedby") or ""
-        assert page.locator(f"#{described.split()[-1]} p").all_inner_texts() == sentences
-    expect(field(page, "file")).to_have_value(str(file))
+        expect(find_field(page, key)).to_have_attribute("aria-invalid", "true")
+        described_by = find_field(page, key).get_attribute("aria-describedby") or ""
+        assert page.locator(f"#{described_by.split()[-1]} p").all_inner_texts() == sentences
+    expect(find_field(page, "file")).to_have_value(str(file))
     assert new_connector not in scene.get("/connectors")
-    field(page, "tasks.max").fill("1")
-    field(page, "topic").fill("by-form")
+    find_field(page, "tasks.max").fill("1")
+    find_field(page, "topic").fill("by-form")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(new_connector)
     assert scene.get(f"/connectors/{new_connector}/config") == {
@@ -101,26 +101,26 @@ def test_json_config_creates_a_stopped_connector(scene: Scene, new_connector: st
 
 
 def test_change_shows_differences_first_and_keeps_the_secret(scene: Scene, visitor: Visitor) -> None:
-    before = scene.get(f"/connectors/{FAILING}/config")
+    old_config = scene.get(f"/connectors/{FAILING}/config")
     page = visitor.open(scene.page("connectors", FAILING, "edit"))
-    field(page, "file").fill(f"{before['file']}.2")
+    find_field(page, "file").fill(f"{old_config['file']}.2")
     page.get_by_role("button", name="Save…").click()
     difference = page.locator("#changes tbody tr")
     expect(difference).to_have_count(1)
-    expect(difference).to_contain_text(f"{before['file']}.2")
+    expect(difference).to_contain_text(f"{old_config['file']}.2")
     assert violations_in_both_schemes(page) == []
-    assert scene.get(f"/connectors/{FAILING}/config") == before
+    assert scene.get(f"/connectors/{FAILING}/config") == old_config
     assert SECRET not in page.content()
     page.get_by_role("button", name="Save these changes").click()
     expect(page.locator("[data-result]")).to_be_visible()
     try:
-        assert scene.get(f"/connectors/{FAILING}/config") == before | {"file": f"{before['file']}.2"}
-        assert SECRET in json.dumps(before)
+        assert scene.get(f"/connectors/{FAILING}/config") == old_config | {"file": f"{old_config['file']}.2"}
+        assert SECRET in json.dumps(old_config)
         page.goto(scene.page("connectors", FAILING, "config"))
         expect(page.locator("table.configs")).to_contain_text("[hidden]")
         assert SECRET not in page.content()
     finally:
-        scene.cluster.configure(FAILING, before)
+        scene.cluster.configure(FAILING, old_config)
         scene.wait_for_states(FAILING, "RUNNING", "FAILED")
 
 
@@ -133,7 +133,7 @@ def test_second_tab_reports_that_the_config_has_changed(
     visitor.expect("409")
     second_page = visitor.open(first_page.url, beside=first_page)
     for page, topic in ((first_page, "first"), (second_page, "second")):
-        field(page, "topic").fill(topic)
+        find_field(page, "topic").fill(topic)
         page.get_by_role("button", name="Save…").click()
         expect(page.locator("#changes")).to_be_visible()
     first_page.get_by_role("button", name="Save these changes").click()
@@ -158,7 +158,7 @@ def test_example_creates_a_connector_and_previous_config_can_be_restored(
     page.get_by_role("link", name=PLUGIN.rpartition(".")[2], exact=True).click()
     page.get_by_role("link", name="Create from the example").click()
     for key, value in (("name", new_connector), ("file", str(file)), ("topic", "by-example")):
-        field(page, key).fill(value)
+        find_field(page, key).fill(value)
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(new_connector)
     original_config = scene.get(f"/connectors/{new_connector}/config")
@@ -188,7 +188,7 @@ def test_connector_starts_from_the_offsets_in_its_form(
     visitor.expect("422")
     page = visitor.open(scene.page("create", PLUGIN))
     for key, value in (("name", new_connector), ("file", str(file)), ("topic", "later")):
-        field(page, key).fill(value)
+        find_field(page, key).fill(value)
     page.get_by_label("Start as").select_option("STOPPED")
     page.get_by_text("Initial offsets").click()
     partition, offset = (page.locator(f"#at1-{kind}") for kind in ("partition", "offset"))
@@ -202,7 +202,7 @@ def test_connector_starts_from_the_offsets_in_its_form(
     offset.fill('{"position": 7}')
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(new_connector)
-    expect(page.locator("[data-result]")).to_contain_text("created, to be STOPPED")
+    expect(page.locator("[data-result]")).to_contain_text("created with initial state STOPPED")
     assert scene.get(f"/connectors/{new_connector}/offsets")["offsets"] == [
         {"partition": {"filename": str(file)}, "offset": {"position": 7}}
     ]

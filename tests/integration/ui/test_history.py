@@ -46,19 +46,19 @@ def test_log_page_shows_failures_and_filters_by_level(scene: Scene, visitor: Vis
     expect(failure).to_contain_text(CAUSE)
     expect(failure).to_contain_text("task 0 ·")
     expect(failure).to_contain_text(f"POST /connectors/{FAILING}/tasks/0/restart")
-    assigned = lines.filter(has_text=f"Assigned {BILLING}-0")
-    expect(assigned.first).to_contain_text("task 0 ·")
+    assigned_lines = lines.filter(has_text=f"Assigned {BILLING}-0")
+    expect(assigned_lines.first).to_contain_text("task 0 ·")
     page.locator("form[role=search] select[name=level]").select_option("ERROR")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url(re.compile("[?&]level=ERROR"))
-    expect(assigned).to_have_count(0)
+    expect(assigned_lines).to_have_count(0)
     expect(failure).to_contain_text(CAUSE)
     assert set(lines.locator("b.level").all_inner_texts()) == {"ERROR"}
     assert SECRET not in page.content()
 
 
 @pytest.mark.slow
-def test_level_is_set_on_all_workers(scene: Scene, visitor: Visitor) -> None:
+def test_log_level_is_set_on_all_workers(scene: Scene, visitor: Visitor) -> None:
     path = "/admin/loggers/org.apache.kafka.connect.file"
     page = visitor.open(scene.page("connectors", SOURCE, "logs"))
     page.locator("#levels summary").click()
@@ -97,9 +97,9 @@ def read_values(scene: Scene, topic: str) -> list[bytes | None]:
 
 
 def test_dead_letters_are_shown_and_replayed_into_their_topic(
-    scene: Scene, letters: str, visitor: Visitor
+    scene: Scene, sink_with_letters: str, visitor: Visitor
 ) -> None:
-    page = visitor.open(scene.page("connectors", letters, "letters"))
+    page = visitor.open(scene.page("connectors", sink_with_letters, "letters"))
     expect(page.locator("article.letter")).to_have_count(2)
     expect(page.locator("article.letter").filter(has_text="<b>not JSON</b>")).to_contain_text("payments")
     page.get_by_role("link", name=re.compile("Replay")).or_(
@@ -107,9 +107,9 @@ def test_dead_letters_are_shown_and_replayed_into_their_topic(
     ).click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("payments")
-    topic = scene.get(f"/connectors/{letters}/config")["topics"]
-    before = read_values(scene, topic)
+    topic = scene.get(f"/connectors/{sink_with_letters}/config")["topics"]
+    values_before = read_values(scene, topic)
     dialog.get_by_role("button", name=re.compile("Replay")).click()
     expect(page.locator("[data-result]")).to_be_visible()
-    replayed = read_values(scene, topic)[len(before) :]
-    assert sorted(str(value) for value in replayed) == sorted(map(str, [b"<b>not JSON</b>", b"{"]))
+    replayed_values = read_values(scene, topic)[len(values_before) :]
+    assert sorted(str(value) for value in replayed_values) == sorted(map(str, [b"<b>not JSON</b>", b"{"]))

@@ -29,12 +29,12 @@ NAMES = (
 )
 
 
-ON_ALL_TABS = (NAMES[0], NAMES[4])
+NAMES_ON_ALL_TABS = (NAMES[0], NAMES[4])
 
 
 @pytest.fixture
 def hostile_names(scene: Scene) -> Iterator[tuple[str, ...]]:
-    """Create stopped connectors with the names `NAMES`, which are also in their configs; yield the names."""
+    """Create stopped connectors whose names (`NAMES`) are also in their configs. Yield the names."""
     for name in NAMES:
         config = {"connector.class": "FileStreamSink", "topics": ORDERS, "file": name, name: name}
         scene.cluster.create(name, config, state="STOPPED")
@@ -57,7 +57,7 @@ def test_hostile_names_and_configs_do_not_run_scripts(
         link.click()
         expect(page.get_by_role("heading", level=1)).to_have_text(name)
         assert_no_script_ran(page)
-        for screen in list_tab_urls(page) if name in ON_ALL_TABS else ():
+        for screen in list_tab_urls(page) if name in NAMES_ON_ALL_TABS else ():
             page.goto(screen)
             expect(page.get_by_role("heading", level=1)).to_have_text(name)
             assert_no_script_ran(page)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.ci
 SOURCE_CLASS = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 NAME = "java-made"
 UPDATE_MS = 5_000
-"""Java workers have no stream of changes and are polled every two seconds."""
+"""The timeout of updates. Java workers have no stream of changes, and are polled every two seconds."""
 
 
 @pytest.fixture
@@ -59,10 +59,10 @@ def test_java_worker_can_be_monitored_and_controlled(java: Worker, visitor: Visi
     java.wait_until_running("java-source")
     with kraal_ui(tmp_path / "ui", java.rest.url) as url:
         page = visitor.open(page_url(url))
-        failed = page.locator("tr[data-row]").filter(has_text="java-sink")
-        expect(failed.locator(".state")).to_have_text("failed", timeout=UPDATE_MS)
+        failed_row = page.locator("tr[data-row]").filter(has_text="java-sink")
+        expect(failed_row.locator(".state")).to_have_text("failed", timeout=UPDATE_MS)
         assert page.locator("tr[data-row] th a").all_inner_texts()[0] == "java-sink"
-        expect(failed.locator(".cause")).to_contain_text(str(tmp_path / "missing"))
+        expect(failed_row.locator(".cause")).to_contain_text(str(tmp_path / "missing"))
         expect(page.get_by_role("columnheader", name="Records/s")).to_have_count(0)
         screens = list_navigation_urls(page)
         page.goto(page_url(url, "connectors", "java-source"))

@@ -38,26 +38,26 @@ if TYPE_CHECKING:
 
 UPDATE_S = 1.0
 """Maximum delay of updates on the screen."""
-LINES: Final = 500
+LINE_COUNT: Final = 500
 HIGH_RATE: Final = 5
-"""A rate in records per second that is reached only by writing `LINES` records within the measured minute."""
+"""A rate in records per second that is reached only by writing `LINE_COUNT` records within the measured minute."""
 
 
-def row(page: Page, name: str) -> Locator:
+def find_row(page: Page, name: str) -> Locator:
     return page.locator("tr[data-row]").filter(has=page.get_by_role("link", name=name, exact=True))
 
 
-def names(page: Page) -> list[str]:
+def list_names(page: Page) -> list[str]:
     return page.locator("tr[data-row] th a").all_inner_texts()
 
 
 def test_failed_connector_is_listed_first_with_its_cause(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
-    assert names(page)[0] == FAILING
-    expect(row(page, FAILING)).to_contain_text("failed")
-    expect(row(page, FAILING)).to_contain_text(CAUSE)
-    expect(row(page, STOPPED)).to_contain_text("stopped")
-    expect(row(page, SOURCE)).to_contain_text("1 running")
+    assert list_names(page)[0] == FAILING
+    expect(find_row(page, FAILING)).to_contain_text("failed")
+    expect(find_row(page, FAILING)).to_contain_text(CAUSE)
+    expect(find_row(page, STOPPED)).to_contain_text("stopped")
+    expect(find_row(page, SOURCE)).to_contain_text("1 running")
     trace = scene.get(f"/connectors/{FAILING}/status")["tasks"][0]["trace"]
     assert trace.startswith(CAUSE)
 
@@ -66,32 +66,32 @@ def test_list_can_be_filtered_searched_and_shared_by_url(scene: Scene, visitor: 
     page = visitor.open(scene.page())
     page.get_by_role("link", name=re.compile("1 failed")).click()
     expect(page).to_have_url(re.compile("state=failed"))
-    assert names(page) == [FAILING]
+    assert list_names(page) == [FAILING]
     page = visitor.open(scene.page(), beside=page)
     page.get_by_role("searchbox").press_sequentially("ORDERS-")
     expect(page.locator("tr[data-row]")).to_have_count(2)
     expect(page).to_have_url(re.compile("q=ORDERS-"))
-    assert sorted(names(visitor.open(page.url, beside=page))) == [SINK, SOURCE]
+    assert sorted(list_names(visitor.open(page.url, beside=page))) == [SINK, SOURCE]
     page.get_by_label("Type").select_option("sink")
     expect(page.locator("tr[data-row]")).to_have_count(1)
-    assert names(page) == [SINK]
+    assert list_names(page) == [SINK]
     page.get_by_role("searchbox").fill("no such connector")
     expect(page.get_by_text("No connector matches.")).to_be_visible()
     page.get_by_role("link", name=re.compile("Show all")).click()
-    expect(row(page, FAILING)).to_be_visible()
+    expect(find_row(page, FAILING)).to_be_visible()
 
 
 def test_change_is_displayed_within_a_second(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
-    expect(row(page, SOURCE)).to_contain_text("running")
+    expect(find_row(page, SOURCE)).to_contain_text("running")
     page.wait_for_timeout(500)
     try:
         for action, states, text in (("pause", ["PAUSED"] * 2, "paused"), ("resume", RUNNING, "running")):
             assert scene.worker.ask("PUT", f"/connectors/{SOURCE}/{action}").status == 202
             scene.wait_for_states(SOURCE, *states)
-            begun = time.monotonic()
-            expect(row(page, SOURCE).locator(".state")).to_have_text(text, timeout=UPDATE_S * 1000)
-            assert time.monotonic() - begun < UPDATE_S
+            start_s = time.monotonic()
+            expect(find_row(page, SOURCE).locator(".state")).to_have_text(text, timeout=UPDATE_S * 1000)
+            assert time.monotonic() - start_s < UPDATE_S
     finally:
         scene.cluster.resume(SOURCE)
 
@@ -118,41 +118,50 @@ def test_list_shows_metrics_of_another_worker(scene: Scene, visitor: Visitor) ->
     page.add_init_script(ONLY_METRICS_OF_THE_SINK)
     with page.expect_response(lambda response: "part=list" in response.url):
         page.goto(page_url(other_worker.url))
-    rate = row(page, SINK).locator("td[data-label='Records/s']")
+    rate = find_row(page, SINK).locator("td[data-label='Records/s']")
     assert float(rate.inner_text()) < HIGH_RATE
-    before = len(scene.orders_in_kafka())
-    lines = [f"order {before + number}" for number in range(LINES)]
+    order_count = len(scene.orders_in_kafka())
+    lines = [f"order {order_count + number}" for number in range(LINE_COUNT)]
     scene.write_orders(*lines)
-    scene.wait_until("the orders were written", lambda: scene.orders_out()[-LINES:] == lines)
+    scene.wait_until("the orders were written", lambda: scene.orders_out()[-LINE_COUNT:] == lines)
     expect(rate).to_have_text(re.compile(r"^([5-9]|[1-9]\d{1,2})(\.\d+)?$"))
 
 
 @pytest.mark.ci
 def test_list_and_connector_page_follow_metrics_of_another_worker(visitor: Visitor) -> None:
-    with group_worker() as one, group_worker() as other:
-        worker_ids = [WorkerId(urlsplit(dashboard.url).netloc) for dashboard in (one, other)]
-        running = replace(status(State.RUNNING), worker_id=worker_ids[1])
-        for each, worker_id in zip((one, other), worker_ids, strict=True):
-            each.api.herder.publish(worker_id=worker_id)
-            each.api.herder.put(
-                "orders", {}, tasks=1, statuses=ConnectorStatuses(connector=running, tasks={0: running})
+    with group_worker() as first_worker, group_worker() as second_worker:
+        worker_ids = [WorkerId(urlsplit(dashboard.url).netloc) for dashboard in (first_worker, second_worker)]
+        running_status = replace(status(State.RUNNING), worker_id=worker_ids[1])
+        for worker, worker_id in zip((first_worker, second_worker), worker_ids, strict=True):
+            worker.api.herder.publish(worker_id=worker_id)
+            worker.api.herder.put(
+                "orders",
+                {},
+                tasks=1,
+                statuses=ConnectorStatuses(connector=running_status, tasks={0: running_status}),
             )
         task = TaskId(ConnectorName("orders"), 0)
         meter = TaskMeter(
-            task, is_source=False, time=other.api.clock, windows=Windows(), publish=other.api.metrics.publish
+            task,
+            is_source=False,
+            time=second_worker.api.clock,
+            windows=Windows(),
+            publish=second_worker.api.metrics.publish,
         )
-        other.api.metrics.record_start(task)
+        second_worker.api.metrics.record_start(task)
         meter.record_state(State.RUNNING)
-        list_page = visitor.open(page_url(one.url.rstrip("/")))
-        connector_page = visitor.open(page_url(one.url.rstrip("/"), "connectors", "orders"), beside=list_page)
+        list_page = visitor.open(page_url(first_worker.url.rstrip("/")))
+        connector_page = visitor.open(
+            page_url(first_worker.url.rstrip("/"), "connectors", "orders"), beside=list_page
+        )
         wait_until(
             "the page followed the other worker",
-            lambda: other.api.apps.streams.reader_count > 0,
+            lambda: second_worker.api.apps.streams.reader_count > 0,
             timeout_s=10,
         )
         for backlog in (2345, 17):
-            other.api.metrics.record_backlog(task, backlog)
-            other.api.apps.streams.notify_all(METRICS, ["orders"])
+            second_worker.api.metrics.record_backlog(task, backlog)
+            second_worker.api.apps.streams.notify_all(METRICS, ["orders"])
             for page in (list_page, connector_page):
                 backlog_cell = page.locator("td[data-label='Backlog']").first
                 expect(backlog_cell).to_have_text(str(backlog), timeout=UPDATE_S * 1000)
@@ -160,12 +169,12 @@ def test_list_and_connector_page_follow_metrics_of_another_worker(visitor: Visit
 
 def test_created_and_deleted_connectors_appear_and_disappear(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
-    expect(row(page, SOURCE)).to_be_visible()
+    expect(find_row(page, SOURCE)).to_be_visible()
     config = {"connector.class": "FileStreamSource", "topic": ORDERS, "file": "/nowhere"}
     scene.cluster.create("a-new-one", config, state="STOPPED")
-    expect(row(page, "a-new-one")).to_contain_text("stopped")
+    expect(find_row(page, "a-new-one")).to_contain_text("stopped")
     scene.cluster.delete("a-new-one")
-    expect(row(page, "a-new-one")).to_have_count(0)
+    expect(find_row(page, "a-new-one")).to_have_count(0)
 
 
 def test_list_works_with_the_keyboard(scene: Scene, visitor: Visitor) -> None:
@@ -183,7 +192,7 @@ def test_list_works_with_the_keyboard(scene: Scene, visitor: Visitor) -> None:
     page.keyboard.press("j")
     page.keyboard.press("j")
     page.keyboard.press("k")
-    expect(row(page, FAILING).get_by_role("link", name=FAILING)).to_be_focused()
+    expect(find_row(page, FAILING).get_by_role("link", name=FAILING)).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text(FAILING)
     page.keyboard.press("g")
@@ -193,15 +202,15 @@ def test_list_works_with_the_keyboard(scene: Scene, visitor: Visitor) -> None:
 
 def test_list_works_without_scripts(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page(), java_script_enabled=False)
-    assert names(page)[0] == FAILING
+    assert list_names(page)[0] == FAILING
     page.get_by_role("searchbox").fill("archive")
     page.get_by_role("button", name="Search").click()
-    assert names(page) == [STOPPED]
+    assert list_names(page) == [STOPPED]
     page.get_by_role("link", name=STOPPED).click()
     expect(page.get_by_role("heading", level=1)).to_have_text(STOPPED)
 
 
-TABS: Final = 7
+TAB_COUNT: Final = 7
 """One more than the maximum number of connections to an HTTP/1.1 server."""
 
 
@@ -210,12 +219,12 @@ def test_many_tabs_follow_changes_over_one_connection(api_and_url: tuple[Api, st
     api, url = api_and_url
     api.herder.put("orders", {"connector.class": "x"})
     first_page = visitor.open(page_url(url))
-    pages = [first_page, *(visitor.open(page_url(url), beside=first_page) for _ in range(TABS - 1))]
+    pages = [first_page, *(visitor.open(page_url(url), beside=first_page) for _ in range(TAB_COUNT - 1))]
     assert not any(page.evaluate("document.hidden") for page in pages)
     for name in ("second", "third"):
         api.herder.put(name, {"connector.class": "x"})
         for page in pages:
-            expect(row(page, name)).to_be_visible()
+            expect(find_row(page, name)).to_be_visible()
             expect(page.locator("#away")).to_be_hidden()
     expect(visitor.open(page_url(url, "connectors", "third"), beside=first_page).locator("h1")).to_have_text(
         "third"
@@ -230,7 +239,7 @@ def test_tabs_follow_changes_without_shared_workers(api_and_url: tuple[Api, str]
     page.goto(page_url(url))
     expect(page.get_by_text("This cluster has no connectors yet.")).to_be_visible()
     api.herder.put("orders", {"connector.class": "x"})
-    expect(row(page, "orders")).to_be_visible()
+    expect(find_row(page, "orders")).to_be_visible()
 
 
 AFTER_A_CHANGE: Final = """new Promise((resolve) => {
@@ -244,25 +253,25 @@ AFTER_A_CHANGE: Final = """new Promise((resolve) => {
 def test_change_during_a_pending_request_is_displayed(api_and_url: tuple[Api, str], visitor: Visitor) -> None:
     api, url = api_and_url
     page = visitor.open("about:blank")
-    pending: list[tuple[Route, APIResponse]] = []
-    page.route("**/*part=list*", lambda route: pending.append((route, route.fetch())), times=1)
+    pending_requests: list[tuple[Route, APIResponse]] = []
+    page.route("**/*part=list*", lambda route: pending_requests.append((route, route.fetch())), times=1)
     page.goto(page_url(url), wait_until="commit")
-    while not pending:
+    while not pending_requests:
         page.wait_for_timeout(10)
     api.herder.put("orders", {"connector.class": "x"})
     page.evaluate(AFTER_A_CHANGE)
-    [(route, response)] = pending
+    [(route, response)] = pending_requests
     route.fulfill(response=response)
-    expect(row(page, "orders")).to_be_visible()
+    expect(find_row(page, "orders")).to_be_visible()
 
 
-HELD_FRAME: Final = """
-window.held = [];
-window.requestAnimationFrame = (draw) => window.held.push(draw);
+DELAY_FRAMES: Final = """
+window.pendingFrames = [];
+window.requestAnimationFrame = (draw) => window.pendingFrames.push(draw);
 const { SharedWorker } = window;
-window.SharedWorker = function (...given) {
-  window.streams = true;
-  return new SharedWorker(...given);
+window.SharedWorker = function (...args) {
+  window.isStreamOpened = true;
+  return new SharedWorker(...args);
 };"""
 """Delays the frames of a page, and records when it opens the stream."""
 
@@ -271,13 +280,13 @@ window.SharedWorker = function (...given) {
 def test_page_is_displayed_before_its_stream_starts(api_and_url: tuple[Api, str], visitor: Visitor) -> None:
     api, url = api_and_url
     page = visitor.open("about:blank")
-    page.add_init_script(HELD_FRAME)
+    page.add_init_script(DELAY_FRAMES)
     page.goto(page_url(url), wait_until="load")
-    assert not page.evaluate("window.streams")
-    page.evaluate("window.held.forEach((draw) => draw())")
-    page.wait_for_function("window.streams")
+    assert not page.evaluate("window.isStreamOpened")
+    page.evaluate("window.pendingFrames.forEach((draw) => draw())")
+    page.wait_for_function("window.isStreamOpened")
     api.herder.put("orders", {"connector.class": "x"})
-    expect(row(page, "orders")).to_be_visible()
+    expect(find_row(page, "orders")).to_be_visible()
 
 
 def list_paused(api: Api) -> list[str]:
@@ -353,17 +362,19 @@ def test_keys_act_on_the_same_row_after_a_refresh(api_and_url: tuple[Api, str], 
     api.herder.put("orders", {"connector.class": "x"})
     page = visitor.open(page_url(url))
     api.herder.put("second", {"connector.class": "x"})
-    expect(row(page, "second")).to_be_visible()  # a response with the same rows would not replace the list
-    row(page, "orders").get_by_role("link", name="orders", exact=True).focus()
+    expect(
+        find_row(page, "second")
+    ).to_be_visible()  # a response with the same rows would not replace the list
+    find_row(page, "orders").get_by_role("link", name="orders", exact=True).focus()
     page.keyboard.press("x")
     expect(page.get_by_label("Select orders", exact=True)).to_be_checked()
     page.evaluate(PRESS_AFTER_SWAP)
     api.herder.put("third", {"connector.class": "x"})
     assert page.evaluate("window.pressed") == 3
     expect(page.get_by_label("Select orders", exact=True)).to_be_checked(checked=False)
-    row(page, "second").locator("[data-key=r]").focus()
+    find_row(page, "second").locator("[data-key=r]").focus()
     api.herder.put("second", {"connector.class": "x"}, TargetState.PAUSED)
-    expect(row(page, "second").locator("[data-key=r]")).to_have_count(0)
+    expect(find_row(page, "second").locator("[data-key=r]")).to_have_count(0)
     expect(page.get_by_role("link", name="second", exact=True)).to_be_focused()
 
 

@@ -25,22 +25,22 @@ def test_source_rereads_records_after_its_offset_is_set_back(scene: Scene, visit
     page.get_by_role("dialog").get_by_role("button", name="Stop").click()
     scene.wait_for_states(SOURCE, "STOPPED")
     try:
-        (before,) = scene.get(path)["offsets"]
+        (old_offset,) = scene.get(path)["offsets"]
         orders = scene.orders_in_kafka()
         page.goto(scene.page("connectors", SOURCE, "offsets"))
         page.locator("textarea[name^='o.']").fill('{"position": 0}')
         page.get_by_role("button", name="Preview changes").click()
         change = page.locator("table.diff tbody tr")
-        expect(change.locator("[data-label='Before']")).to_contain_text(str(before["offset"]["position"]))
+        expect(change.locator("[data-label='Before']")).to_contain_text(str(old_offset["offset"]["position"]))
         expect(change.locator("[data-label='After']")).to_contain_text("0")
         assert violations_in_both_schemes(page) == []
-        assert scene.get(path)["offsets"] == [before]
+        assert scene.get(path)["offsets"] == [old_offset]
         page.get_by_role("button", name="Change 1 offset").click()
         expect(page.locator("[data-result]")).to_be_visible()
-        assert scene.get(path)["offsets"] == [before | {"offset": {"position": 0}}]
+        assert scene.get(path)["offsets"] == [old_offset | {"offset": {"position": 0}}]
     finally:
         scene.cluster.resume(SOURCE)
-    scene.wait_until("the orders were repeated", lambda: scene.orders_in_kafka() == orders + orders)
+    scene.wait_until("the orders were written again", lambda: scene.orders_in_kafka() == orders + orders)
     scene.wait_for_states(SOURCE, *RUNNING)
 
 

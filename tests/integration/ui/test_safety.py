@@ -40,9 +40,9 @@ def test_cross_origin_page_cannot_act(
     expect(page.locator("body")).to_contain_text("does not come from a page of this dashboard")
     assert scene.worker.states(SOURCE) == RUNNING
     visitor.expect("frame-ancestors")
-    framed = visitor.open(serve_page(f'<iframe src="{scene.page()}"></iframe>', ""))
+    framing_page = visitor.open(serve_page(f'<iframe src="{scene.page()}"></iframe>', ""))
     with pytest.raises(Error):
-        framed.frame_locator("iframe").get_by_role("heading", name="Connectors").wait_for(timeout=1000)
+        framing_page.frame_locator("iframe").get_by_role("heading", name="Connectors").wait_for(timeout=1000)
 
 
 def test_pages_and_updates_require_the_password_and_work_over_tls(
@@ -108,8 +108,8 @@ def test_read_only_dashboard_rejects_crafted_actions(kafka: Broker, visitor: Vis
         expect(page.get_by_role("dialog")).to_have_count(0)
         visitor.expect("403")
         post_script = """async ([path, fields]) => {
-            const answer = await fetch(path, {method: "POST", body: new URLSearchParams(fields)});
-            return [answer.status, await answer.text()];
+            const response = await fetch(path, {method: "POST", body: new URLSearchParams(fields)});
+            return [response.status, await response.text()];
         }"""
         for target, fields in (
             ("/ui/actions", {"action": "resume", "name": "still"}),

@@ -34,7 +34,7 @@ SCREENS: Final[dict[str, tuple[str, ...]]] = {
     "form": ("create", PLUGIN),
     "plugin": ("plugins", PLUGIN),
 }
-"""Maps each screenshot to its path below `/ui`."""
+"""Maps each screenshot to the segments of its path under `/ui`."""
 PHONE: Final = "phone"
 FLOW_S: Final = 45.0
 """Duration of the data flow before the screenshots; charts have a point every five seconds."""
@@ -54,7 +54,7 @@ def test_documentation_shows_the_screenshots(name: str) -> None:
 if UPDATES_PICTURES:
 
     def test_screenshots_are_created(request: pytest.FixtureRequest, scene: Scene, visitor: Visitor) -> None:
-        request.getfixturevalue("letters")
+        request.getfixturevalue("sink_with_letters")
         end = time.monotonic() + FLOW_S
         number = 0
         while time.monotonic() < end:
@@ -63,8 +63,8 @@ if UPDATES_PICTURES:
             number += 1
             time.sleep(1)
         (DOCS / "dashboard").mkdir(exist_ok=True)
-        wide: dict[str, Any] = {"width": 1200, "height": 760}
-        page = visitor.open(scene.page(), **wide)
+        size: dict[str, Any] = {"width": 1200, "height": 760}
+        page = visitor.open(scene.page(), **size)
         for name, segments in SCREENS.items():
             page.goto(scene.page(*segments))
             page.wait_for_timeout(800)

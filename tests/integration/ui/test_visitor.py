@@ -37,7 +37,7 @@ def test_page_errors_are_detected(
     if problem is None:
         assert problems == []
     else:
-        assert any(problem in each for each in problems), problems
+        assert any(problem in text for text in problems), problems
         visitor.expect(".")
         assert visitor.problems() == []
 

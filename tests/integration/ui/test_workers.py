@@ -1,4 +1,4 @@
-"""Tests for the pages of workers, also after a worker was killed.
+"""Tests for the cluster page, for links to workers, and for open pages of a killed worker.
 
 This module must run last in this folder, because it leaves a changed cluster behind.
 """
@@ -23,7 +23,7 @@ REBALANCE_TIMEOUT_MS = 30_000
 """The group detects the failure after six seconds and rebalances."""
 
 
-def address(url: str) -> str:
+def get_address(url: str) -> str:
     return url.removeprefix("http://").rstrip("/")
 
 
@@ -31,11 +31,11 @@ def test_cluster_page_matches_the_rest_api(scene: Scene, visitor: Visitor) -> No
     assignments = scene.get("/admin/assignments")
     page = visitor.open(scene.page("cluster"))
     assert sorted(page.locator("tr[data-row] th a").all_inner_texts()) == sorted(
-        address(worker["url"]) for worker in assignments["workers"]
+        get_address(worker["url"]) for worker in assignments["workers"]
     )
     leader = page.locator("tr[data-row]").filter(has_text="leader")
     expect(leader).to_have_count(1)
-    expect(leader).to_contain_text(address(assignments["leader"]))
+    expect(leader).to_contain_text(get_address(assignments["leader"]))
     expect(page.locator(".facts")).to_contain_text(re.compile(rf"Generation\s*{assignments['generation']}"))
     reasons = [rebalance["reason"] or "not known" for rebalance in assignments["rebalances"]]
     assert set(reasons[1:]) - {"not known"}, "the leader must return earlier reasons"
@@ -46,7 +46,7 @@ def test_cluster_page_matches_the_rest_api(scene: Scene, visitor: Visitor) -> No
 
 def test_worker_links_to_its_connectors(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("cluster"))
-    worker = address(scene.worker.url)
+    worker = get_address(scene.worker.url)
     page.get_by_role("link", name=worker).first.click()
     expect(page.get_by_text(f"On worker {worker}")).to_be_visible()
     statuses = scene.get("/connectors?expand=status")

@@ -1,4 +1,4 @@
-"""Opens pages in a browser and collects their errors."""
+"""A visitor that opens pages in a browser and collects the errors of the pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPORT: Final = """document.addEventListener("securitypolicyviolation", event =>
 
 
 class Visitor:
-    """Opens pages in one browser, and collects console errors, script errors and CSP violations.
+    """A visitor that opens pages in one browser, and collects console errors, script errors and CSP violations.
 
     Not thread-safe. Pages and contexts stay open until the browser ends.
     """
@@ -72,9 +72,11 @@ class Visitor:
     def problems(self) -> list[str]:
         """Return the unexpected errors so far."""
         for page in self._pages:
-            page.evaluate("0")  # by then, earlier reports of the page have arrived
+            page.evaluate("0")  # afterwards, all earlier reports of the page have arrived
         return [
-            problem for problem in self._seen if not any(known.search(problem) for known in self._expected)
+            problem
+            for problem in self._seen
+            if not any(pattern.search(problem) for pattern in self._expected)
         ]
 
     def _on_console(self, message: ConsoleMessage) -> None:

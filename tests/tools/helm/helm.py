@@ -1,10 +1,10 @@
-"""Provides Helm for tests, either the installed one or one that Go builds from its sources.
+"""Provides Helm for tests: the installed program, or a program that Go builds from source.
 
-`go.mod` names the version, `go.sum` has the checksum of every module. Go downloads them once and builds the program
-into Kraal's cache directory; its sources and its own caches are removed afterwards. The program is created
-by an atomic rename; a lock file avoids duplicate work of concurrent processes.
+`go.mod` contains the version of Helm, and `go.sum` contains the checksums of all modules. Go downloads the modules
+and builds Helm into Kraal's cache directory once. The downloaded modules and Go's caches are removed after the build.
+An atomic rename prevents incomplete programs, and a lock file prevents concurrent builds.
 
-`python -m tests.tools.helm.helm` finds or builds it and prints its path.
+`python -m tests.tools.helm.helm` finds or builds Helm and prints its path.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ MODULE: Final = Path(__file__).parent
 PACKAGE: Final = "helm.sh/helm/v4/cmd/helm"
 VARIABLE: Final = "KRAAL_HELM"
 BUILD_TIMEOUT_S: Final = 1800.0
-"""A build takes five minutes on one core, and temporarily 1.8 GB of disk space."""
+"""A build takes five minutes on one core, and temporarily requires 1.8 GB of disk space."""
 HELM_TIMEOUT_S: Final = 60.0
 ALTERNATIVES: Final = f"Install helm 3 or 4, or set {VARIABLE} to its path, or install Go 1.26 to build helm."
 
 
 def helm() -> Path:
-    """Return the path of helm; build helm if it is not installed. Raises ScriptFailed."""
-    if configured := os.environ.get(VARIABLE):
-        if program := shutil.which(configured):
+    """Return the path of helm, which is built if it is not installed. Raises ScriptFailed."""
+    if configured_path := os.environ.get(VARIABLE):
+        if program := shutil.which(configured_path):
             return Path(program)
-        raise ScriptFailed(f"Invalid {VARIABLE} '{configured}'; expected the path of helm.")
+        raise ScriptFailed(f"Invalid {VARIABLE} '{configured_path}'; expected the path of helm.")
     if program := shutil.which("helm"):
         return Path(program)
     return build_helm(MODULE, cache_dir() / "helm")
 
 
 def run_helm(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run helm with this text as standard input, and without the user's repositories, plugins and clusters."""
+    """Run helm with `text` as standard input, and without the user's repositories, plugins and clusters."""
     with tempfile.TemporaryDirectory(prefix="kraal-helm-") as home:
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("HELM_", "KUBE"))
@@ -68,7 +68,14 @@ def locked_version(go_mod: str) -> str:
 
 
 def build_helm(module: Path, directory: Path) -> Path:
-    """Return the helm locked by a module in `directory`; build it if it does not exist. Raises ScriptFailed."""
+    """Return the path of the helm version that a Go module requires. The program is built if it does not exist.
+
+    Args:
+        module: the directory of `go.mod` and `go.sum`.
+        directory: the parent directory of the program.
+
+    Raises ScriptFailed.
+    """
     locks = [(module / name).read_bytes() for name in ("go.mod", "go.sum")]
     version, digest = locked_version(locks[0].decode()), hashlib.sha256(b"".join(locks)).hexdigest()
     binary = directory / f"helm-{version}-{digest[:8]}"
@@ -76,7 +83,7 @@ def build_helm(module: Path, directory: Path) -> Path:
         return binary
     go = shutil.which("go")
     if go is None:
-        raise ScriptFailed(f"helm was not found, and neither was Go to build it. {ALTERNATIVES}")
+        raise ScriptFailed(f"helm was not found, and Go is not installed to build it. {ALTERNATIVES}")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with (directory / ".lock").open("w", encoding="ascii") as lock:
@@ -94,7 +101,9 @@ def build_helm(module: Path, directory: Path) -> Path:
 
 def _build(go: str, module: Path, binary: Path) -> None:
     """Build helm in a temporary directory that contains Go's caches. Raises OSError, SubprocessError."""
-    for directory in binary.parent.glob(".build-*"):  # a killed process left it; no other process is building
+    for directory in binary.parent.glob(
+        ".build-*"
+    ):  # left by a killed process; the lock excludes concurrent builds
         shutil.rmtree(directory, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=binary.parent) as name:
         program = Path(name) / "helm"

@@ -1,10 +1,13 @@
 """Builds and runs the container image without a container engine, as root on Debian, as in CI.
 
-buildah builds it from the Dockerfile on a base image that mmdebstrap creates from Debian's packages, like the published
-one, with this machine's additional certificates. Layers are kept in Kraal's cache directory. The programs are unpacked
-from Debian's packages; each command runs in a mount namespace with their libraries on top of the system's.
+mmdebstrap creates a base image from Debian's packages. The base image is like the published one, but also contains
+this machine's additional certificates. buildah builds the image from the Dockerfile on the base image. Layers are kept
+in Kraal's cache directory.
 
-`python -m tests.tools.image.build [PLUGIN…]` builds it and prints its size and its layers.
+buildah, crun and mmdebstrap are unpacked from Debian's packages. Each command runs in a mount namespace in which the
+unpacked libraries override those of the system.
+
+`python -m tests.tools.image.build [PLUGIN…]` builds the image, and prints its size.
 """
 
 from __future__ import annotations
@@ -38,22 +41,22 @@ MIRRORS: Final = (
     "deb http://deb.debian.org/debian bookworm-updates main",
     "deb http://deb.debian.org/debian-security bookworm-security main",
 )
-EXCLUDED: Final = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/doc/*")
+EXCLUDED_PATHS: Final = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/doc/*")
 """Paths that the published slim image also excludes, except for licences."""
-NOT_SLIM: Final = (
+PURGED_PACKAGES: Final = (
     "usrmerge perl perl-modules-5.36 libperl5.36 libgdbm6 libgdbm-compat4 "
     "libfile-find-rule-perl libnumber-compare-perl libtext-glob-perl"
 )
 """Packages that mmdebstrap installs but that the published image does not contain."""
 
-_ENTER: Final = """
+_ENTER_SCRIPT: Final = """
 tools=$1 libraries=$2; shift 2
 mount -t overlay overlay -o "lowerdir=$tools$libraries:$libraries" "$libraries"
 mount -t tmpfs tmpfs /sys/fs/cgroup
 PATH=$tools/usr/bin:$PATH exec "$@"
 """
 """Shell script that hides cgroups, because crun does not support machines with both versions of cgroups."""
-_BASE: Final = """
+_BASE_SCRIPT: Final = """
 container=$(buildah from scratch)
 buildah add --quiet "$container" "$1" /
 buildah config --cmd bash "$container"
@@ -72,11 +75,21 @@ def enter_namespace(*command: str) -> list[str]:
         raise ScriptFailed(f"Building the image requires root. {ALTERNATIVES}")
     tools_directory = tools()
     libraries = f"/usr/lib/{platform.machine()}-linux-gnu"
-    return ["unshare", "--mount", "sh", "-euc", _ENTER, "sh", str(tools_directory), libraries, *command]
+    return [
+        "unshare",
+        "--mount",
+        "sh",
+        "-euc",
+        _ENTER_SCRIPT,
+        "sh",
+        str(tools_directory),
+        libraries,
+        *command,
+    ]
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of buildah, with the storage and settings in the cache directory."""
+    """Return the environment of buildah, whose storage and settings are in the cache directory."""
     variables = {
         "STORAGE_DRIVER": "overlay",
         "CONTAINERS_STORAGE_CONF": str(home() / "storage.conf"),
@@ -90,7 +103,7 @@ def environment() -> dict[str, str]:
 
 
 def home() -> Path:
-    """Return the directory of images; create it if it does not exist."""
+    """Return the directory of images, which is created if it does not exist."""
     directory = cache_dir() / "image"
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "storage.conf").write_text(
@@ -104,26 +117,36 @@ def home() -> Path:
 
 
 def buildah(*arguments: str, text: bool = False) -> str:
-    """Run buildah in the clone; return its output if `text` is true. Raises ScriptFailed."""
+    """Run buildah in the directory of the clone and return its output. Raises ScriptFailed.
+
+    Args:
+        arguments: the arguments of buildah.
+        text: whether the output excludes standard error.
+    """
     return run("buildah", *arguments, text=text)
 
 
 def run(*command: str, text: bool = False) -> str:
-    """Run a command in the namespace with the clone as its directory. Raises ScriptFailed."""
-    completed = subprocess.run(
+    """Run a command in a mount namespace and in the directory of the clone. Return its output. Raises ScriptFailed.
+
+    Args:
+        command: the command.
+        text: whether the output excludes standard error.
+    """
+    result = subprocess.run(
         enter_namespace(*command), cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE if text else subprocess.STDOUT, timeout=BUILD_TIMEOUT_S,
     )  # fmt: skip
-    if completed.returncode != 0:
-        output = f"{completed.stdout}{completed.stderr or ''}".strip().splitlines()
+    if result.returncode != 0:
+        output = f"{result.stdout}{result.stderr or ''}".strip().splitlines()
         raise ScriptFailed(
-            f"{command[0]} failed with exit code {completed.returncode}: " + "\n".join(output[-30:])
+            f"{command[0]} failed with exit code {result.returncode}: " + "\n".join(output[-30:])
         )
-    return completed.stdout
+    return result.stdout
 
 
 def build_image(plugins: Sequence[str] = ()) -> str:
-    """Build the image, reusing unchanged layers; return its name. Raises ScriptFailed."""
+    """Build the image, reusing cached layers, and return its name. Raises ScriptFailed."""
     name = f"{IMAGE}-plugins" if plugins else IMAGE
     with (home() / ".lock").open("w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -145,16 +168,16 @@ def inspect_image(name: str) -> Mapping[str, Any]:
 
 def _create_base_image() -> None:
     archive = home() / "base.tar"
-    excluded = [f"--dpkgopt=path-exclude={path}" for path in EXCLUDED]
+    exclusions = [f"--dpkgopt=path-exclude={path}" for path in EXCLUDED_PATHS]
     run(
-        "mmdebstrap", "--variant=minbase", "--include=usr-is-merged", *excluded,
+        "mmdebstrap", "--variant=minbase", "--include=usr-is-merged", *exclusions,
         "--dpkgopt=path-include=/usr/share/doc/*/copyright",
-        f'--customize-hook=chroot "$1" apt-get purge --yes {NOT_SLIM}',
+        f'--customize-hook=chroot "$1" apt-get purge --yes {PURGED_PACKAGES}',
         '--customize-hook=chroot "$1" apt-get clean',
         f'--customize-hook=mkdir -p "$1{CERTIFICATES}" && cp {CERTIFICATES}/* "$1{CERTIFICATES}" || true',
         "bookworm", str(archive), *MIRRORS,
     )  # fmt: skip
-    run("sh", "-euc", _BASE, "sh", str(archive), BASE)
+    run("sh", "-euc", _BASE_SCRIPT, "sh", str(archive), BASE)
     archive.unlink()
 
 

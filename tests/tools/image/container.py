@@ -1,4 +1,7 @@
-"""Runs containers of the image with crun: read-only, without capabilities, on the host's network."""
+"""Runs containers of the image with crun.
+
+The root filesystem is read-only. Containers have no capabilities and use the host's network.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from typing import Any, Final
 
 from tests.tools.image.build import buildah, enter_namespace, environment, inspect_image
 
-_RUN: Final = """
+_RUN_SCRIPT: Final = """
 container=$1 bundle=$2; shift 2
 mount --bind "$(buildah mount "$container")" "$bundle/rootfs"
 exec crun --cgroup-manager=disabled --root "$bundle/state" run --bundle "$bundle" "$container"
@@ -38,12 +41,12 @@ class Container:
     def command(
         self, arguments: Sequence[str], mounts: Mapping[Path, str], *, entry: bool = True
     ) -> list[str]:
-        """Return the command that runs the image's entry point, or a program of the image if `entry` is false.
+        """Return the command that runs the image's entry point or another program of the image.
 
         Args:
             arguments: arguments that override the image's default arguments, unless empty.
             mounts: paths in the container by directory of this machine.
-            entry: whether the arguments are passed to the entry point.
+            entry: whether the arguments are passed to the entry point. If false, they are a program and its arguments.
         """
         process = [*(self.config["Entrypoint"] if entry else ()), *(arguments or self.config["Cmd"])]
         user, _, group = self.config["User"].partition(":")
@@ -69,10 +72,10 @@ class Container:
         }
         (self.directory / "rootfs").mkdir(exist_ok=True)
         (self.directory / "config.json").write_text(json.dumps(bundle), encoding="utf-8")
-        return enter_namespace("sh", "-euc", _RUN, "sh", self.name, str(self.directory))
+        return enter_namespace("sh", "-euc", _RUN_SCRIPT, "sh", self.name, str(self.directory))
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a program of the image; return its output."""
+        """Run a program of the image. Return its exit code and output."""
         return subprocess.run(
             self.command(arguments, {}, entry=False), env=environment(), capture_output=True, text=True,
             check=False, timeout=STOP_TIMEOUT_S,
@@ -82,7 +85,7 @@ class Container:
     def run_entry_point(
         self, mounts: Mapping[Path, str], *arguments: str
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Run the entry point until the end of the block, with its output in the file `log` of the directory."""
+        """Run the entry point until the end of the block. Write its output to the file `log` in the directory."""
         with (self.directory / "log").open("wb") as log:
             process = subprocess.Popen(
                 self.command(arguments, mounts), env=environment(), stdin=subprocess.DEVNULL, stdout=log,
@@ -120,7 +123,7 @@ class Container:
 
 @contextmanager
 def container(image: str, directory: Path) -> Iterator[Container]:
-    """Create a container of an image with its files in `directory`; remove the container at the end of the block."""
+    """Create a container of an image, which is removed at the end of the block. Its files are in `directory`."""
     name = buildah("from", "--pull-never", image, text=True).strip()
     try:
         yield Container(name, directory, inspect_image(image))

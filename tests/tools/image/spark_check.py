@@ -1,4 +1,4 @@
-"""Checks the features of Spark in an image that omits parts of it: `python spark_check.py DIRECTORY`.
+"""Checks the features of Spark in an image that omits parts of Spark: `python spark_check.py DIRECTORY`.
 
 Runs the examples in the documentation of all SQL functions, and checks files of each format and compression, tables,
 Python functions, state stores, the web UI and settings that select other classes. Prints one JSON object with the
@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 EXAMPLE: Final = re.compile(r"^\s+> (.+);$", re.MULTILINE)
-MISSING: Final = re.compile(
+MISSING_CLASS_ERROR: Final = re.compile(
     r"ClassNotFound|NoClassDefFound|NoSuchMethod|NoSuchField|UnsatisfiedLink|ServiceConfig"
 )
 """Errors of missing classes. Other errors are ignored, because some examples fail on purpose."""
@@ -51,7 +51,7 @@ STATEMENTS: Final = (
     "EXPLAIN CODEGEN SELECT id + 1 FROM t",
     "DROP TABLE t",
 )
-INTERPRETED: Final = {
+WITHOUT_COMPILATION: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
@@ -97,7 +97,7 @@ def list_examples(spark: SparkSession) -> list[str]:
 
 
 def run_check(label: str, action: Callable[[], object]) -> str | None:
-    """Run an action; return a message if it fails, or else None."""
+    """Run an action. Return an error message if it fails, or None if it succeeds."""
     try:
         action()
     except Exception as error:  # noqa: BLE001 - any error is reported
@@ -106,15 +106,15 @@ def run_check(label: str, action: Callable[[], object]) -> str | None:
 
 
 def find_missing_classes(spark: SparkSession, statements: list[str]) -> Iterator[str]:
-    """Run the examples; yield the errors of missing classes."""
+    """Run the examples and yield the errors of missing classes."""
     isolated_session = spark.newSession()
-    for key, value in INTERPRETED.items():
+    for key, value in WITHOUT_COMPILATION.items():
         isolated_session.conf.set(key, value)
     with ThreadPoolExecutor(2) as pool:
         for error in pool.map(
-            lambda each: run_check(each, partial(execute, isolated_session, each)), statements
+            lambda statement: run_check(statement, partial(execute, isolated_session, statement)), statements
         ):
-            if error is not None and MISSING.search(error):
+            if error is not None and MISSING_CLASS_ERROR.search(error):
                 yield error
 
 
@@ -188,12 +188,12 @@ def main(directory: Path) -> None:
     spark = start_session(directory)
     statements = list_examples(spark)
     missing_classes = list(find_missing_classes(spark, statements))
-    failures = [each for label in list_checks(spark, directory) if (each := run_check(*label))]
+    failures = [failure for check in list_checks(spark, directory) if (failure := run_check(*check))]
     spark.stop()
     logs = directory / "events"
     logs.mkdir()
     spark = start_session(directory, **SETTINGS, **{"spark.eventLog.dir": logs.as_uri()})
-    failures += [each for label in list_second_checks(spark, logs) if (each := run_check(*label))]
+    failures += [failure for check in list_second_checks(spark, logs) if (failure := run_check(*check))]
     spark.stop()
     sys.stdout.write(
         json.dumps({"examples": len(statements), "missing": missing_classes, "failed": failures}) + "\n"

@@ -1,7 +1,7 @@
 """Measures the time until REST is available in a new container of the image.
 
-`python -m tests.tools.image.start` builds the image and prints the seconds of several starts. The machine should be
-otherwise idle.
+`python -m tests.tools.image.start` builds the image and prints the durations of several starts. The machine should
+be otherwise idle.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Start:
     seconds: float
     """Seconds from the start of the container to the first response."""
     waited_s: float
-    """Maximum seconds for which a thread of the worker waited for a core, because of other load."""
+    """Maximum seconds for which a thread of the worker waited for a core because of other load."""
 
     @property
     def unloaded_s(self) -> float:
@@ -48,9 +48,9 @@ class Start:
 
 
 def measure_starts(target: Container, broker: Broker, mode: str, times: int) -> Iterator[Start]:
-    """Start a worker `times` times; yield the duration of each start.
+    """Start a worker several times and yield the duration of each start.
 
-    An additional first start, which caches files and creates the topics of a distributed worker, is not measured.
+    An additional start before them caches files and creates the topics of a distributed worker. It is not measured.
     """
     port = free_port()
     properties_directory = write_properties(target.directory / f"etc-{mode}", broker, port, _STANDALONE)
@@ -99,7 +99,7 @@ def main(times: int, image: str | None) -> None:
             home.mkdir()
             with container(image or build_image(), home) as target:
                 for mode in MODES:
-                    seconds = sorted(each.seconds for each in measure_starts(target, broker, mode, times))
+                    seconds = sorted(start.seconds for start in measure_starts(target, broker, mode, times))
                     median = statistics.median(seconds)
                     click.echo(f"{mode:12} {median:.2f} ({seconds[0]:.2f} to {seconds[-1]:.2f}; {times})")
         finally:

@@ -9,20 +9,27 @@ from typing import Final
 
 from kraal.broker.broker import Broker
 
-STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
+STRING_CONVERTER: Final = "org.apache.kafka.connect.storage.StringConverter"
 
 
 def write_properties(
     directory: Path, broker: Broker, port: int, changes: Mapping[str, str] | None = None
 ) -> Path:
-    """Create a directory for /etc/kraal with a worker's properties, overridden by `changes`; return it."""
+    """Create a directory for /etc/kraal that contains a worker's properties, and return its path.
+
+    Args:
+        directory: the path of the new directory.
+        broker: the broker of the worker.
+        port: the port of the REST API.
+        changes: properties that are added or overridden.
+    """
     group = f"image-{port}"
     settings = {
         "bootstrap.servers": broker.bootstrap,
         "group.id": group,
         "listeners": f"http://127.0.0.1:{port}",
-        "key.converter": STRING,
-        "value.converter": STRING,
+        "key.converter": STRING_CONVERTER,
+        "value.converter": STRING_CONVERTER,
         "kraal.data.dir": "/var/lib/kraal/data",
         "spark.master": "local[2]",
     }
@@ -35,14 +42,14 @@ def write_properties(
 
 
 def make_writable_directory(directory: Path) -> Path:
-    """Create a directory that is writable by the container's user; return it."""
+    """Create a directory that is writable by the container's user, and return its path."""
     directory.mkdir()
     directory.chmod(0o777)
     return directory
 
 
 def copy_files(files: Sequence[Path], directory: Path) -> Path:
-    """Copy files to a new directory where the container's user can read them; return it."""
+    """Copy files to a new directory that is readable by the container's user, and return its path."""
     directory.mkdir()
     for file in files:
         shutil.copyfile(file, directory / file.name)

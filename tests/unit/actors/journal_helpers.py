@@ -68,22 +68,23 @@ def running_worker(seed: int = 0, **properties: str) -> EmbeddedWorker:
 def stored_states(log: Log) -> dict[Instance, list[tuple[str, str, int, str | None]]]:
     """Return the states of all instances in the status log, without consecutive duplicates."""
     states_by_instance: dict[Instance, list[tuple[str, str, int, str | None]]] = {}
-    latest: dict[Instance, Status] = {}
+    latest_statuses: dict[Instance, Status] = {}
     state = StatusState()
     for record in log.read(0, 100_000):
         replay = apply_status(state, [record])
         state = replay.state
         for instance, status, _ in replay.applied:
-            previous = latest.pop(instance, None)
-            current = status or previous
-            if current is None:
+            previous_status = latest_statuses.pop(instance, None)
+            last_status = status or previous_status
+            if last_status is None:
                 continue
-            details = (current.worker_id, int(current.generation), None if status is None else current.trace)
-            entry = (REMOVED if status is None else str(current.state), *details)
+            trace = None if status is None else last_status.trace
+            details = (last_status.worker_id, int(last_status.generation), trace)
+            entry = (REMOVED if status is None else str(last_status.state), *details)
             if not states_by_instance.setdefault(instance, []) or states_by_instance[instance][-1] != entry:
                 states_by_instance[instance].append(entry)
             if status is not None:
-                latest[instance] = status
+                latest_statuses[instance] = status
     return states_by_instance
 
 

@@ -17,8 +17,8 @@ T0 = TaskId(NAME, 0)
 SEEDS = range(8)
 
 
-def config(**more: str) -> dict[str, str | None]:
-    return {"connector.class": FAKE_SOURCE, "tasks.max": "2", **more}
+def config(**overrides: str) -> dict[str, str | None]:
+    return {"connector.class": FAKE_SOURCE, "tasks.max": "2", **overrides}
 
 
 @pytest.fixture(autouse=True)

@@ -92,7 +92,7 @@ def test_tasks_restart_although_their_stop_statuses_are_lost(seed: int) -> None:
     set_frozen(worker.scheduler, "status writer")
     worker.crash("status writer")
     worker.assembly.herder.question(PatchConfig(name=NAME, patch={"tasks.max": "3"}))
-    worker.run()  # the tasks stop, and their statuses are queued behind the death
+    worker.run()  # the tasks stop, and their statuses are queued behind the crash message
     set_frozen(worker.scheduler, "status writer", frozen=False)
     worker.advance(10)
     assert worker.states(NAME) == ["RUNNING"] * 4
@@ -102,16 +102,16 @@ def test_tasks_restart_although_their_stop_statuses_are_lost(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_task_configs_survive_the_death_of_the_worker_actor(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
-    created = worker.assembly.herder.question(CreateConnector(name=NAME, config=CONFIG))
+    creation = worker.assembly.herder.question(CreateConnector(name=NAME, config=CONFIG))
     worker.run_until(
         lambda: any(address.name == "connector numbers" for address in worker.scheduler.addresses())
     )
     set_frozen(worker.scheduler, "worker")
     worker.crash("worker")
-    worker.run()  # messages of the connector are queued behind the death
+    worker.run()  # messages of the connector are queued behind the crash message
     set_frozen(worker.scheduler, "worker", frozen=False)
     worker.advance(10)
-    assert created.done()
+    assert creation.done()
     assert worker.states(NAME) == RUNNING
 
 
@@ -124,7 +124,7 @@ def test_lost_running_status_is_rewritten(seed: int) -> None:
     worker.run_until(lambda: last_state(worker, T0) != "RUNNING")
     set_frozen(worker.scheduler, "status writer")
     worker.crash("status writer")
-    worker.run()  # RUNNING is queued behind the death, and UNASSIGNED has not been read back
+    worker.run()  # RUNNING is queued behind the crash message, and UNASSIGNED has not been read back
     set_frozen(worker.scheduler, "status writer", frozen=False)
     worker.advance(0.1)
     set_frozen(worker.scheduler, "status reader", frozen=False)
@@ -227,7 +227,9 @@ def test_status_contains_the_new_owner_although_its_writer_died(seed: int) -> No
     cluster.scheduler.freeze(writer)
     cluster.crash(new_owner, "status writer")
     cluster.kill(killed_worker)
-    cluster.scheduler.advance(15)  # the work is reassigned, and its statuses are queued behind the death
+    cluster.scheduler.advance(
+        15
+    )  # the work is reassigned, and its statuses are queued behind the crash message
     cluster.scheduler.freeze(writer, frozen=False)
     cluster.scheduler.advance(10)
     statuses = new_owner.snapshot.status.statuses[NAME]

@@ -24,16 +24,17 @@ from tests.fakes.workers.prometheus import Scraped, scraped
 NAME = ConnectorName("numbers")
 T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
 SEEDS = range(6)
-WORKER = "kafka_connect_connect_worker_metrics_"
-TASK = "kafka_connect_connector_task_metrics_"
-SOURCE = "kafka_connect_source_task_metrics_"
-SINK = "kafka_connect_sink_task_metrics_"
-ERRORS = "kafka_connect_task_error_metrics_"
-REBALANCE = "kafka_connect_connect_worker_rebalance_metrics_"
+WORKER_PREFIX = "kafka_connect_connect_worker_metrics_"
+TASK_PREFIX = "kafka_connect_connector_task_metrics_"
+SOURCE_PREFIX = "kafka_connect_source_task_metrics_"
+SINK_PREFIX = "kafka_connect_sink_task_metrics_"
+ERROR_PREFIX = "kafka_connect_task_error_metrics_"
+REBALANCE_PREFIX = "kafka_connect_connect_worker_rebalance_metrics_"
+CONNECTOR_COUNT, TASK_COUNT = f"{WORKER_PREFIX}connector_count", f"{WORKER_PREFIX}task_count"
 
 
-def config(plugin: str = FAKE_SOURCE, **more: str) -> dict[str, str | None]:
-    return {"connector.class": plugin, "tasks.max": "2", "topics": "lines", **more}
+def config(plugin: str = FAKE_SOURCE, **overrides: str) -> dict[str, str | None]:
+    return {"connector.class": plugin, "tasks.max": "2", "topics": "lines", **overrides}
 
 
 def metrics(worker: EmbeddedWorker) -> Scraped:
@@ -51,26 +52,26 @@ def task_metrics(scrape: Scraped, prefix: str, task: TaskId = T0) -> dict[str, f
 
 
 def states(scrape: Scraped) -> tuple[set[str], dict[str, float]]:
-    """Return the connector's state, and the number of its tasks by state."""
-    words = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
-    counts = {w: scrape.all_of(f"{WORKER}connector_{w}_task_count") for w in words}
+    """Return the states reported for the connector, and the number of its tasks by state."""
+    task_states = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
+    counts = {state: scrape.all_of(f"{WORKER_PREFIX}connector_{state}_task_count") for state in task_states}
     return scrape.label_of("kafka_connect_connector_metrics", "status", connector=NAME), {
-        word: sum(series.values()) for word, series in counts.items() if sum(series.values())
+        state: sum(series.values()) for state, series in counts.items() if sum(series.values())
     }
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_source_metrics_follow_the_lifecycle(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
-    assert metrics(worker).value(WORKER + "connector_count") == 0
+    assert metrics(worker).value(CONNECTOR_COUNT) == 0
     worker.create(NAME, config())
     worker.fake.feed(T0, 25)
     worker.run()
     worker.advance(10)
     scrape = metrics(worker)
-    assert (scrape.value(WORKER + "connector_count"), scrape.value(WORKER + "task_count")) == (1, 2)
+    assert (scrape.value(CONNECTOR_COUNT), scrape.value(TASK_COUNT)) == (1, 2)
     assert states(scrape) == ({"running"}, {"running": 2})
-    assert task_metrics(scrape, TASK) == {
+    assert task_metrics(scrape, TASK_PREFIX) == {
         "running_ratio": 1,
         "pause_ratio": 0,
         "offset_commit_max_time_ms": 0,
@@ -80,9 +81,11 @@ def test_source_metrics_follow_the_lifecycle(seed: int) -> None:
         "batch_size_max": 10,
         "batch_size_avg": pytest.approx(25 / 3),
     }
-    source = task_metrics(scrape, SOURCE)
-    assert all(math.isnan(source.pop(f"transaction_size_{statistic}")) for statistic in ("min", "max", "avg"))
-    assert source == {
+    source_metrics = task_metrics(scrape, SOURCE_PREFIX)
+    assert all(
+        math.isnan(source_metrics.pop(f"transaction_size_{statistic}")) for statistic in ("min", "max", "avg")
+    )
+    assert source_metrics == {
         "source_record_poll_rate": 25 / 40,
         "source_record_poll_total": 25,
         "source_record_write_rate": 25 / 40,
@@ -90,34 +93,34 @@ def test_source_metrics_follow_the_lifecycle(seed: int) -> None:
         "poll_batch_max_time_ms": 0,
         "poll_batch_avg_time_ms": 0,
     }
-    assert set(task_metrics(scrape, ERRORS).values()) == {0}
-    assert task_metrics(scrape, SINK) == {}
-    idle = task_metrics(scrape, SOURCE, T1)
-    assert idle["source_record_poll_total"] == 0
-    assert math.isnan(idle["poll_batch_avg_time_ms"]), "as in Kafka, the average of no values is NaN"
+    assert set(task_metrics(scrape, ERROR_PREFIX).values()) == {0}
+    assert task_metrics(scrape, SINK_PREFIX) == {}
+    idle_metrics = task_metrics(scrape, SOURCE_PREFIX, T1)
+    assert idle_metrics["source_record_poll_total"] == 0
+    assert math.isnan(idle_metrics["poll_batch_avg_time_ms"]), "as in Kafka, the average of no values is NaN"
 
     worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
     worker.run()
     worker.advance(30)
     scrape = metrics(worker)
     assert states(scrape) == ({"paused"}, {"paused": 2})
-    assert task_metrics(scrape, TASK)["running_ratio"] == pytest.approx(0.25)
-    assert task_metrics(scrape, TASK)["pause_ratio"] == pytest.approx(0.75)
+    assert task_metrics(scrape, TASK_PREFIX)["running_ratio"] == pytest.approx(0.25)
+    assert task_metrics(scrape, TASK_PREFIX)["pause_ratio"] == pytest.approx(0.75)
 
     worker.ask(SetTargetState(name=NAME, target=TargetState.STOPPED))
     worker.run()
     scrape = metrics(worker)
     assert states(scrape) == ({"stopped"}, {})
-    assert (scrape.value(WORKER + "connector_count"), scrape.value(WORKER + "task_count")) == (1, 0)
-    assert task_metrics(scrape, TASK) == {}
+    assert (scrape.value(CONNECTOR_COUNT), scrape.value(TASK_COUNT)) == (1, 0)
+    assert task_metrics(scrape, TASK_PREFIX) == {}
 
     worker.ask(DeleteConnector(name=NAME))
     worker.run()
     scrape = metrics(worker)
     assert scrape.all_of("kafka_connect_connector_metrics") == {}
-    assert scrape.value(WORKER + "connector_count") == 0
-    assert scrape.value(WORKER + "connector_startup_attempts_total") == 1
-    assert scrape.value(WORKER + "task_startup_success_total") == 2
+    assert scrape.value(CONNECTOR_COUNT) == 0
+    assert scrape.value(WORKER_PREFIX + "connector_startup_attempts_total") == 1
+    assert scrape.value(WORKER_PREFIX + "task_startup_success_total") == 2
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -127,7 +130,7 @@ def test_sink_metrics_are_exported(seed: int) -> None:
     worker.fake.feed(T0, 30)
     worker.run()
     scrape = metrics(worker)
-    assert task_metrics(scrape, SINK) == {
+    assert task_metrics(scrape, SINK_PREFIX) == {
         "sink_record_read_rate": 1,
         "sink_record_read_total": 30,
         "sink_record_send_rate": 1,
@@ -141,7 +144,7 @@ def test_sink_metrics_are_exported(seed: int) -> None:
         "put_batch_max_time_ms": 0,
         "put_batch_avg_time_ms": 0,
     }
-    assert task_metrics(scrape, SOURCE) == {}
+    assert task_metrics(scrape, SOURCE_PREFIX) == {}
     run = worker.fake.find_run(T0)
     assert run is not None
     run.spec.backlog(7)
@@ -177,23 +180,23 @@ def test_retried_sink_commit_is_counted(seed: int) -> None:
     worker.create(NAME, config(FAKE_SINK))
     engine.feed(T0, 1)
     worker.run()
-    assert task_metrics(metrics(worker), TASK)["offset_commit_failure_percentage"] == 1
+    assert task_metrics(metrics(worker), TASK_PREFIX)["offset_commit_failure_percentage"] == 1
     worker.advance(2)
     run = engine.find_run(T0)
     assert isinstance(run, _SlowCommitRun)
     run.commit_again()
     worker.run()
     scrape = metrics(worker)
-    assert task_metrics(scrape, TASK)["offset_commit_success_percentage"] == 0.5
-    assert task_metrics(scrape, TASK)["offset_commit_max_time_ms"] == pytest.approx(2000)
-    assert task_metrics(scrape, SINK)["offset_commit_seq_no"] == 2
-    assert task_metrics(scrape, SINK)["offset_commit_completion_total"] == 1
-    assert task_metrics(scrape, ERRORS)["total_retries"] == 1
+    assert task_metrics(scrape, TASK_PREFIX)["offset_commit_success_percentage"] == 0.5
+    assert task_metrics(scrape, TASK_PREFIX)["offset_commit_max_time_ms"] == pytest.approx(2000)
+    assert task_metrics(scrape, SINK_PREFIX)["offset_commit_seq_no"] == 2
+    assert task_metrics(scrape, SINK_PREFIX)["offset_commit_completion_total"] == 1
+    assert task_metrics(scrape, ERROR_PREFIX)["total_retries"] == 1
     run.commit_again()
     worker.run()
     scrape = metrics(worker)
-    assert task_metrics(scrape, SINK)["offset_commit_skip_total"] == 1, "no commit was pending any more"
-    assert task_metrics(scrape, SINK)["offset_commit_completion_total"] == 1
+    assert task_metrics(scrape, SINK_PREFIX)["offset_commit_skip_total"] == 1, "no commit was pending"
+    assert task_metrics(scrape, SINK_PREFIX)["offset_commit_completion_total"] == 1
 
 
 class TimingEngine(FakeEngine):
@@ -215,8 +218,8 @@ def test_continuous_run_reports_its_durations() -> None:
     worker = EmbeddedWorker(engine=TimingEngine())
     worker.create(NAME, config())
     worker.run()
-    recorded = worker.assembly.metrics.current().tasks[T0]
-    assert (recorded.poll, recorded.write, recorded.commit) == (
+    recorded_durations = worker.assembly.metrics.current().tasks[T0]
+    assert (recorded_durations.poll, recorded_durations.write, recorded_durations.commit) == (
         NO_PHASE.add_occurrences(80, 2),
         NO_PHASE,
         NO_PHASE.add_occurrences(7, 1),
@@ -235,46 +238,46 @@ def test_failures_retries_and_restarts_are_counted(seed: int) -> None:
     worker.run()
     scrape = metrics(worker)
     assert states(scrape) == ({"running"}, {"running": 1, "failed": 1}), "failed instances are still exported"
-    error_metrics = task_metrics(scrape, ERRORS)
+    error_metrics = task_metrics(scrape, ERROR_PREFIX)
     assert error_metrics.pop("last_error_timestamp") == worker.scheduler.clock.wall_ms()
     assert error_metrics.pop("total_retries") == 2
     assert set(error_metrics.values()) == {0}
-    assert task_metrics(scrape, SOURCE)["source_record_write_total"] == 5
-    assert scrape.value(WORKER + "task_startup_failure_total") == 0, "the task had started"
+    assert task_metrics(scrape, SOURCE_PREFIX)["source_record_write_total"] == 5
+    assert scrape.value(WORKER_PREFIX + "task_startup_failure_total") == 0, "the task had started"
 
     worker.ask(RestartConnector(name=NAME, include_tasks=True, only_failed=True))
     worker.run()
     scrape = metrics(worker)
     assert states(scrape) == ({"running"}, {"running": 2})
-    assert task_metrics(scrape, SOURCE)["source_record_write_total"] == 0, (
+    assert task_metrics(scrape, SOURCE_PREFIX)["source_record_write_total"] == 0, (
         "counted since the restart of the task"
     )
-    assert task_metrics(scrape, ERRORS)["total_retries"] == 0
-    assert scrape.value(WORKER + "task_startup_success_total") == 3
+    assert task_metrics(scrape, ERROR_PREFIX)["total_retries"] == 0
+    assert scrape.value(WORKER_PREFIX + "task_startup_success_total") == 3
 
 
-def test_unstartable_task_is_a_failed_startup() -> None:
+def test_unstartable_task_is_counted_as_a_failed_startup() -> None:
     worker = EmbeddedWorker()
     worker.fake.fail_opening(T0, "ValueError: no")
     worker.create(NAME, config())
     scrape = metrics(worker)
-    assert scrape.value(WORKER + "task_startup_attempts_total") == 2
-    assert scrape.value(WORKER + "task_startup_failure_total") == 1
-    assert scrape.value(WORKER + "task_startup_failure_percentage") == 0.5
-    assert task_metrics(scrape, TASK)["running_ratio"] == 0
+    assert scrape.value(WORKER_PREFIX + "task_startup_attempts_total") == 2
+    assert scrape.value(WORKER_PREFIX + "task_startup_failure_total") == 1
+    assert scrape.value(WORKER_PREFIX + "task_startup_failure_percentage") == 0.5
+    assert task_metrics(scrape, TASK_PREFIX)["running_ratio"] == 0
 
 
-def test_unstartable_connector_is_a_failed_startup() -> None:
+def test_unstartable_connector_is_counted_as_a_failed_startup() -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, config(**{"fail.in": "start"}))
     scrape = metrics(worker)
     assert states(scrape)[0] == {"failed"}
-    assert scrape.value(WORKER + "connector_startup_failure_total") == 1
-    assert scrape.value(WORKER + "connector_startup_success_percentage") == 0
+    assert scrape.value(WORKER_PREFIX + "connector_startup_failure_total") == 1
+    assert scrape.value(WORKER_PREFIX + "connector_startup_success_percentage") == 0
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_failed_offset_writes_are_failed_commits(seed: int) -> None:
+def test_failed_offset_writes_are_counted_as_failed_commits(seed: int) -> None:
     errors: list[StoreError] = []
 
     def fault(_operation: str) -> None:
@@ -287,13 +290,13 @@ def test_failed_offset_writes_are_failed_commits(seed: int) -> None:
     worker.fake.feed(T0, 1)
     worker.run()
     scrape = metrics(worker)
-    assert task_metrics(scrape, TASK)["offset_commit_failure_percentage"] == 1
-    assert task_metrics(scrape, ERRORS)["total_retries"] == 1
+    assert task_metrics(scrape, TASK_PREFIX)["offset_commit_failure_percentage"] == 1
+    assert task_metrics(scrape, ERROR_PREFIX)["total_retries"] == 1
     errors.clear()
     worker.advance(1.5)
     scrape = metrics(worker)
-    assert task_metrics(scrape, TASK)["offset_commit_success_percentage"] == 0.5
-    assert task_metrics(scrape, TASK)["offset_commit_max_time_ms"] == pytest.approx(1000)
+    assert task_metrics(scrape, TASK_PREFIX)["offset_commit_success_percentage"] == 0.5
+    assert task_metrics(scrape, TASK_PREFIX)["offset_commit_max_time_ms"] == pytest.approx(1000)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -307,10 +310,10 @@ def test_metrics_stay_correct_when_an_actor_dies(seed: int, actor: str) -> None:
     worker.run()
     scrape = metrics(worker)
     assert states(scrape) == ({"running"}, {"running": 2})
-    assert (scrape.value(WORKER + "connector_count"), scrape.value(WORKER + "task_count")) == (1, 2)
-    assert task_metrics(scrape, SOURCE)["source_record_write_total"] == 4
-    assert scrape.value(WORKER + "task_startup_attempts_total") == 2
-    assert scrape.value(WORKER + "connector_startup_attempts_total") == 1
+    assert (scrape.value(CONNECTOR_COUNT), scrape.value(TASK_COUNT)) == (1, 2)
+    assert task_metrics(scrape, SOURCE_PREFIX)["source_record_write_total"] == 4
+    assert scrape.value(WORKER_PREFIX + "task_startup_attempts_total") == 2
+    assert scrape.value(WORKER_PREFIX + "connector_startup_attempts_total") == 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -322,19 +325,19 @@ def test_rebalances_are_counted(seed: int) -> None:
     scrapes = {worker.name: scraped(worker.metrics()) for worker in cluster.alive}
     for worker in cluster.alive:
         scrape = scrapes[worker.name]
-        assert scrape.value(REBALANCE + "rebalancing") == 0
-        assert scrape.value(REBALANCE + "completed_rebalances_total") >= 1
-        assert scrape.value(REBALANCE + "epoch") == worker.snapshot.generation
-        assert math.isfinite(scrape.value(REBALANCE + "time_since_last_rebalance_ms"))
-        assert scrape.label_of(REBALANCE[:-1], "connect_protocol") == {"STATIC"}
-        assert scrape.label_of(REBALANCE[:-1], "leader_name") == {cluster.leader.url}
+        assert scrape.value(REBALANCE_PREFIX + "rebalancing") == 0
+        assert scrape.value(REBALANCE_PREFIX + "completed_rebalances_total") >= 1
+        assert scrape.value(REBALANCE_PREFIX + "epoch") == worker.snapshot.generation
+        assert math.isfinite(scrape.value(REBALANCE_PREFIX + "time_since_last_rebalance_ms"))
+        assert scrape.label_of(REBALANCE_PREFIX[:-1], "connect_protocol") == {"STATIC"}
+        assert scrape.label_of(REBALANCE_PREFIX[:-1], "leader_name") == {cluster.leader.url}
     for kind, count in (("connectors", 1), ("tasks", 2)):
         name = f"kafka_connect_connect_coordinator_metrics_assigned_{kind}"
         assert sum(sum(worker_scrape.all_of(name).values()) for worker_scrape in scrapes.values()) == count
-    assert sum(worker_scrape.value(WORKER + "task_count") for worker_scrape in scrapes.values()) == 2
+    assert sum(worker_scrape.value(TASK_COUNT) for worker_scrape in scrapes.values()) == 2
 
     rebalance_counts = {
-        name: worker_scrape.value(REBALANCE + "completed_rebalances_total")
+        name: worker_scrape.value(REBALANCE_PREFIX + "completed_rebalances_total")
         for name, worker_scrape in scrapes.items()
     }
     [follower] = [worker for worker in cluster.alive if worker is not cluster.leader]
@@ -342,10 +345,11 @@ def test_rebalances_are_counted(seed: int) -> None:
     cluster.settle(within_s=30)
     later_scrape = scraped(cluster.leader.metrics())
     assert (
-        later_scrape.value(REBALANCE + "completed_rebalances_total") > rebalance_counts[cluster.leader.name]
+        later_scrape.value(REBALANCE_PREFIX + "completed_rebalances_total")
+        > rebalance_counts[cluster.leader.name]
     )
-    assert later_scrape.value(WORKER + "task_count") == 2
-    assert later_scrape.value(REBALANCE + "rebalance_max_time_ms") >= 0
+    assert later_scrape.value(TASK_COUNT) == 2
+    assert later_scrape.value(REBALANCE_PREFIX + "rebalance_max_time_ms") >= 0
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -1,4 +1,4 @@
-"""Tests for stalled instances, whose causes are shown in the status, the metrics and the log."""
+"""Tests for the detection of stalled instances, and for the causes in the status, the metrics and the log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create_worker(**properties: str) -> EmbeddedWorker:
     return worker
 
 
-def stalled(worker: EmbeddedWorker) -> list[Any]:
+def list_stalled_tasks(worker: EmbeddedWorker) -> list[Any]:
     stall_detection = StallDetection(worker.assembly.metrics, AutoRestart())
     tasks: list[Any] = json.loads(json.dumps(stall_detection.stalled_tasks(worker.snapshot)))
     return tasks
@@ -55,7 +55,7 @@ def test_idle_task_is_not_stalled() -> None:
     worker = create_worker()
     worker.fake.feed(T0, 5)
     worker.advance(100_000)
-    assert stalled(worker) == []
+    assert list_stalled_tasks(worker) == []
     assert gauge(worker, "kraal_task_stalled", T0) == 0
     assert gauge(worker, "kraal_task_last_batch_age_ms", T0) == 100_000_000
 
@@ -68,13 +68,13 @@ def test_hanging_batch_is_stalled() -> None:
     worker.fake.hang(T0)
     worker.fake.feed(T0, 5)
     worker.advance(60)
-    assert stalled(worker) == []
+    assert list_stalled_tasks(worker) == []
     worker.advance(1)
-    assert stalled(worker) == [
+    assert list_stalled_tasks(worker) == [
         {
             "connector": NAME,
             "task": 0,
-            "cause": "Its batch does not end",
+            "cause": "The batch does not complete",
             "stalled_ms": 61_000,
             "step_ms": 61_000,
             "last_batch_age_ms": 71_000,
@@ -84,7 +84,7 @@ def test_hanging_batch_is_stalled() -> None:
     assert [gauge(worker, "kraal_task_stalled", task) for task in (T0, T1)] == [1, 0]
     worker.fake.hang(T0, hangs=False)
     worker.advance(1)
-    assert stalled(worker) == []
+    assert list_stalled_tasks(worker) == []
 
 
 class RejectingStore(MemoryOffsets):
@@ -93,10 +93,10 @@ class RejectingStore(MemoryOffsets):
     is_failing = False
 
     @override
-    def store(self, *args: Any, **more: Any) -> None:
+    def store(self, *args: Any, **kwargs: Any) -> None:
         if self.is_failing:
             raise StoreError("the disk is full")
-        super().store(*args, **more)
+        super().store(*args, **kwargs)
 
 
 def test_failing_commit_is_stalled() -> None:
@@ -106,11 +106,11 @@ def test_failing_commit_is_stalled() -> None:
     offsets.is_failing = True
     worker.fake.feed(T0, 5)
     worker.advance(62)
-    [task] = stalled(worker)
-    assert (task["task"], task["cause"]) == (0, "Its commit does not end: the disk is full")
+    [task] = list_stalled_tasks(worker)
+    assert (task["task"], task["cause"]) == (0, "The commit does not complete: the disk is full")
     offsets.is_failing = False
     worker.advance(5)
-    assert stalled(worker) == []
+    assert list_stalled_tasks(worker) == []
 
 
 def test_stopped_task_is_not_stalled_and_a_restart_resets_the_stall_timer() -> None:
@@ -118,15 +118,15 @@ def test_stopped_task_is_not_stalled_and_a_restart_resets_the_stall_timer() -> N
     worker.fake.hang(T0)
     worker.fake.feed(T0, 5)
     worker.advance(100)
-    assert len(stalled(worker)) == 1
+    assert len(list_stalled_tasks(worker)) == 1
     worker.fake.fail(T0, "OSError: x")
     worker.run()
-    assert stalled(worker) == []
+    assert list_stalled_tasks(worker) == []
     worker.fake.hang(T0, hangs=False)
     worker.ask(SetTargetState(name=NAME, target=TargetState.STOPPED))
     worker.ask(SetTargetState(name=NAME, target=TargetState.STARTED))
     worker.advance(100)
-    assert stalled(worker) == []
+    assert list_stalled_tasks(worker) == []
     assert worker.states(NAME) == ["RUNNING"] * 3
 
 
@@ -135,7 +135,7 @@ def test_zero_timeout_disables_stall_detection() -> None:
     worker.fake.hang(T0)
     worker.fake.feed(T0, 5)
     worker.advance(1_000_000)
-    assert stalled(worker) == []
+    assert list_stalled_tasks(worker) == []
 
 
 class SilentEngine(FakeEngine):
@@ -157,34 +157,34 @@ def test_sink_with_a_growing_unread_backlog_is_stalled() -> None:
     worker = create_sink_worker()
     worker.fake.feed(T0, 5)
     worker.run()
-    report = worker.assembly.metrics.record_backlog
-    report(T0, 1)
+    report_backlog = worker.assembly.metrics.record_backlog
+    report_backlog(T0, 1)
     worker.advance(30)
-    report(T0, 100)
+    report_backlog(T0, 100)
     worker.advance(61)
     assert cause_with_kind(worker)[0] == "backlog"
     assert gauge(worker, "kraal_task_stalled", T0) == 1
     assert scraped(worker.metrics()).value("kraal_task_stall", connector=NAME, task="0", kind="backlog") == 1
     worker.fake.feed(T0, 5)
     worker.run()
-    assert stalled(worker) == []
+    assert list_stalled_tasks(worker) == []
 
 
 def test_java_sink_with_an_unread_backlog_is_stalled() -> None:
     worker = create_sink_worker()
     worker.fake.feed(T0, 5)
     worker.run()
-    report = worker.assembly.metrics.record_backlog
+    report_backlog = worker.assembly.metrics.record_backlog
     for _ in range(4):
-        report(T0, 3, exact=True)
+        report_backlog(T0, 3, exact=True)
         worker.advance(30)
     kind, cause = cause_with_kind(worker)
     assert (kind, cause.partition(";")[0]) == (
         "backlog",
         "It reads no record, although its backlog is 3 records",
     )
-    report(T0, 0, exact=True)
-    assert stalled(worker) == []
+    report_backlog(T0, 0, exact=True)
+    assert list_stalled_tasks(worker) == []
 
 
 def test_sink_without_existing_topics_is_stalled_until_assigned() -> None:
@@ -194,15 +194,15 @@ def test_sink_without_existing_topics_is_stalled_until_assigned() -> None:
     topics: set[str] = {"others"}
     watch = StallWatch(StallDetection(metrics, AutoRestart()), worker.assembly.published, lambda: topics)
     watch.check()
-    assert stalled(worker) == []
+    assert list_stalled_tasks(worker) == []
     worker.advance(61)
     watch.check()
     assert single_cause(worker) == "None of its topics exists: orders, more"
-    assert stalled(worker)[0]["step_ms"] is None
+    assert list_stalled_tasks(worker)[0]["step_ms"] is None
     topics.add("orders")
     metrics.record_partitions(T0, 1)
     watch.check()
-    assert stalled(worker) == []
+    assert list_stalled_tasks(worker) == []
 
 
 def test_hanging_task_start_is_stalled() -> None:
@@ -224,7 +224,7 @@ def test_task_that_waits_for_its_engine_is_stalled() -> None:
 def test_connector_without_task_configs_is_stalled() -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "1", "fail.in": "task_configs"})
-    assert stalled(worker) == []
+    assert list_stalled_tasks(worker) == []
     worker.advance(61)
     kind, text = cause_with_kind(worker)
     assert (kind, text.partition(":")[0]) == ("no-tasks", "It fails to generate task configs")

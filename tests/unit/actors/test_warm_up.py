@@ -1,4 +1,4 @@
-"""Tests that a worker whose engine is not ready does not join a group with work, which would be assigned to it."""
+"""Tests that a worker joins a group with connectors only once its engine is ready."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEDS = range(6)
 
 
 def cluster_with_newcomer(seed: int, *, readiness: list[bool]) -> tuple[Cluster, Worker]:
-    """Return two workers with work, and a third worker whose engine is ready once `readiness` has an item."""
+    """Return a group of two workers with connectors, and a new worker that is ready once `readiness` has an item."""
     cluster = Cluster(seed)
     for _ in range(2):
         cluster.add()
@@ -83,13 +83,13 @@ def test_command_fails_with_the_reason_while_the_engine_is_not_ready(seed: int) 
     cluster.settle()
     newcomer = cluster.add()
     newcomer.engine.lose("Java plugins are not available: exit code 1, after: Unrecognized VM option")
-    began_s = cluster.clock.now()
+    start_s = cluster.clock.now()
     with pytest.raises(
         Unavailable, match="cannot process requests: Java plugins are not available: exit code 1"
     ) as caught:
         cluster.ask(newcomer, RestartConnector(name=name))
     assert caught.value.retry_after_s is not None
-    assert EARLY_TIMEOUT_S <= cluster.clock.now() - began_s < EARLY_TIMEOUT_S + 15
+    assert EARLY_TIMEOUT_S <= cluster.clock.now() - start_s < EARLY_TIMEOUT_S + 15
     newcomer.engine.recover()
     cluster.settle()
     cluster.request(PutConfig(name=name, config={"connector.class": FAKE_SOURCE, "a": "b"}), newcomer)

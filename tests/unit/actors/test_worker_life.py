@@ -37,8 +37,8 @@ T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
 SEEDS = range(8)
 
 
-def config(**more: str) -> dict[str, str | None]:
-    return {"connector.class": FAKE_SOURCE, "tasks.max": "2", **more}
+def config(**overrides: str) -> dict[str, str | None]:
+    return {"connector.class": FAKE_SOURCE, "tasks.max": "2", **overrides}
 
 
 @pytest.fixture(autouse=True)
@@ -64,9 +64,9 @@ def test_created_connector_runs_with_its_tasks(worker: EmbeddedWorker) -> None:
 
 
 def test_creation_completes_although_task_configs_fail(worker: EmbeddedWorker) -> None:
-    began_s = worker.scheduler.clock.now()
+    start_s = worker.scheduler.clock.now()
     worker.ask(CreateConnector(name=NAME, config=config(**{"fail.in": "task_configs"})))
-    assert worker.scheduler.clock.now() == began_s, "the request does not wait for the next attempt"
+    assert worker.scheduler.clock.now() == start_s, "the request does not wait for the next attempt"
     assert view.connector_info(worker.snapshot, NAME)["tasks"] == []
     worker.ask(PutConfig(name=NAME, config=config()))
     worker.advance(1)
@@ -201,7 +201,7 @@ class TestRestart:
 
     @pytest.mark.parametrize("seed", SEEDS)
     @pytest.mark.parametrize(
-        ("include_tasks", "only_failed", "connectors", "tasks"),
+        ("include_tasks", "only_failed", "connector_starts", "task_starts"),
         [
             pytest.param(False, False, 1, 0, id="only the connector"),
             pytest.param(True, False, 1, 1, id="the connector and its tasks"),
@@ -210,22 +210,24 @@ class TestRestart:
         ],
     )
     def test_restart_creates_new_incarnations(
-        self, *, seed: int, include_tasks: bool, only_failed: bool, connectors: int, tasks: int
+        self, *, seed: int, include_tasks: bool, only_failed: bool, connector_starts: int, task_starts: int
     ) -> None:
         worker = EmbeddedWorker(seed=seed)
         worker.create(NAME, config())
         FakeSourceConnector.calls.clear()
         worker.fake.opened.clear()
         body = worker.ask(RestartConnector(name=NAME, include_tasks=include_tasks, only_failed=only_failed))
-        assert FakeSourceConnector.calls.count((NAME, "start")) == connectors, "restarted before the response"
-        assert worker.fake.opened.count(T0) == worker.fake.opened.count(T1) == tasks, (
+        assert FakeSourceConnector.calls.count((NAME, "start")) == connector_starts, (
+            "restarted before the response"
+        )
+        assert worker.fake.opened.count(T0) == worker.fake.opened.count(T1) == task_starts, (
             "restarted before the response"
         )
         if not include_tasks and not only_failed:
             assert body is None
         else:
             assert body is not None
-            expected_state = "RESTARTING" if connectors else "RUNNING"
+            expected_state = "RESTARTING" if connector_starts else "RUNNING"
             assert body["connector"]["state"] == expected_state  # type: ignore[call-overload,index]
         worker.run()
         assert worker.states(NAME) == ["RUNNING"] * 3
@@ -300,7 +302,7 @@ def test_restarted_worker_continues_at_its_stored_state(worker: EmbeddedWorker) 
     assert restarted_worker.fake.opened.count(T0) == 1
 
 
-def test_graceful_shutdown_writes_unassigned_for_all(worker: EmbeddedWorker) -> None:
+def test_graceful_shutdown_writes_unassigned_for_all_instances(worker: EmbeddedWorker) -> None:
     worker.create(NAME, config())
     worker.ask(ShutDown())
     worker.run()
@@ -323,29 +325,29 @@ def test_slowly_stopping_task_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_failed_connector_is_abandoned_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    abandoned: list[object] = []
-    monkeypatch.setattr(FakeEngine, "abandon", lambda _, instance: abandoned.append(instance))
+    abandoned_instances: list[object] = []
+    monkeypatch.setattr(FakeEngine, "abandon", lambda _, instance: abandoned_instances.append(instance))
     monkeypatch.setattr(FakeSourceConnector, "task_configs", lambda *_: [{}] * 3)
     worker = EmbeddedWorker()
     worker.create(NAME, config())
     assert worker.states(NAME) == ["FAILED"], "the connector has more tasks than tasks.max"
-    assert NAME not in abandoned
+    assert NAME not in abandoned_instances
     worker.ask(DeleteConnector(name=NAME))
     worker.run()
-    assert abandoned.count(NAME) == 1
+    assert abandoned_instances.count(NAME) == 1
 
 
 def test_hanging_connector_is_abandoned_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    abandoned: list[object] = []
-    monkeypatch.setattr(FakeEngine, "abandon", lambda _, instance: abandoned.append(instance))
+    abandoned_instances: list[object] = []
+    monkeypatch.setattr(FakeEngine, "abandon", lambda _, instance: abandoned_instances.append(instance))
     worker = EmbeddedWorker()
     worker.create(NAME, config())
     monkeypatch.setattr(Connector, "_stop_instance", lambda _: None)  # as if the plugin blocked the thread
     worker.ask(DeleteConnector(name=NAME))
     worker.advance(9)
-    assert NAME not in abandoned
+    assert NAME not in abandoned_instances
     worker.advance(2)
-    assert abandoned.count(NAME) == 1
+    assert abandoned_instances.count(NAME) == 1
 
 
 def test_failed_write_is_an_error_without_data_loss() -> None:

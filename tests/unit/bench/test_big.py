@@ -27,7 +27,7 @@ def test_rates_of_all_minutes_are_computed(samples: list[Sample], expected: list
 
 def test_count_is_interpolated_between_samples() -> None:
     samples = [(1.0, 0), (3.0, 10), (4.0, 10)]
-    assert [count_at(samples, moment) for moment in (1.0, 2.0, 3.5, 9.0)] == [0, 5, 10, 10]
+    assert [count_at(samples, time_s) for time_s in (1.0, 2.0, 3.5, 9.0)] == [0, 5, 10, 10]
 
 
 def test_written_records_are_compact_json_of_the_schema(tmp_path: Path) -> None:

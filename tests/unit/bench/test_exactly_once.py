@@ -25,7 +25,7 @@ class _Topic(Reader):
 
     def __init__(self) -> None:
         self.records: list[int] = []
-        self._at = 0
+        self._offset = 0
 
     @override
     def end(self) -> int:
@@ -33,25 +33,25 @@ class _Topic(Reader):
 
     @override
     def seek(self, offset: int) -> None:
-        self._at = offset
+        self._offset = offset
 
     @override
     def next(self, timeout_s: float) -> bytes | None:
-        number = self.records[self._at]
+        number = self.records[self._offset]
         return None if number == MARKER else b"%010d acacia" % number
 
 
 def test_count_is_complete_when_the_last_line_is_readable() -> None:
     topic = _Topic()
-    committed = CommittedLines(topic, 3)
-    assert committed.count() == 0
+    committed_lines = CommittedLines(topic, 3)
+    assert committed_lines.count() == 0
     topic.records = [0, MARKER, 1, MARKER]
-    assert committed.count() < 3  # four offsets, but two of them are markers
-    assert committed.complete_at == 0
+    assert committed_lines.count() < 3  # four offsets, but two of them are markers
+    assert committed_lines.complete_at == 0
     topic.records += [2, MARKER]
-    assert committed.count() == 3
-    assert committed.complete_at > 0
-    assert committed.markers == 3
+    assert committed_lines.count() == 3
+    assert committed_lines.complete_at > 0
+    assert committed_lines.markers == 3
 
 
 def test_aborted_last_transaction_is_not_counted() -> None:
@@ -84,7 +84,7 @@ def test_first_running_returns_the_earliest_running_status() -> None:
         first_running(statuses[:2])
 
 
-def test_exactly_once_rows_only_limit_cpu_time() -> None:
+def test_only_cpu_time_has_a_target_in_exactly_once_rows() -> None:
     rows = busy100_exactly_once.ROWS
     assert [row[:2] for row in rows[:-1]] == [row[:2] for row in busy100.ROWS]
-    assert {unit: wanted for _, unit, wanted in rows if wanted != Target()} == {"cores": Target(limit=0.6)}
+    assert {unit: target for _, unit, target in rows if target != Target()} == {"cores": Target(limit=0.6)}

@@ -19,25 +19,25 @@ def start_cluster() -> SimulatedCluster:
 
 def test_every_connector_and_task_runs_once() -> None:
     cluster = start_cluster()
-    running = [instance for worker in cluster.embedded.workers for instance in worker.running]
-    assert len(running) == len(set(running)) == 2 * CONNECTORS
+    running_instances = [instance for worker in cluster.embedded.workers for instance in worker.running]
+    assert len(running_instances) == len(set(running_instances)) == 2 * CONNECTORS
     cluster.embedded.check()
 
 
 def test_work_of_a_killed_worker_moves_after_its_session() -> None:
     cluster = start_cluster()
     cluster.advance(READ_S)
-    dead, killed_s = cluster.embedded.workers[-1], cluster.now_s
-    lost = dead.running
-    dead.kill()
+    killed_worker, killed_s = cluster.embedded.workers[-1], cluster.now_s
+    lost_instances = killed_worker.running
+    killed_worker.kill()
     cluster.advance_until_rebalance()
     assert 5.0 < cluster.now_s - killed_s <= 6.0
-    assert lost - {instance for worker in cluster.embedded.alive for instance in worker.running} == lost
+    assert not lost_instances & {i for worker in cluster.embedded.alive for i in worker.running}
     assert cluster.advance_until_all_run() - killed_s < 7.5
-    assert lost <= {instance for worker in cluster.embedded.alive for instance in worker.running}
+    assert lost_instances <= {instance for worker in cluster.embedded.alive for instance in worker.running}
 
 
-def test_joining_worker_gets_work() -> None:
+def test_joining_worker_receives_its_share() -> None:
     cluster = start_cluster()
     cluster.add_workers(1)
     cluster.advance_until_rebalance()
@@ -64,7 +64,7 @@ def test_cases_contain_every_size_and_the_growth() -> None:
     rows = cases(figures)
     assert figures[3].keys() == figures[30].keys()
     assert len(rows) == 2 * len(figures[3]) + 8
-    grown = {before.name: case for before, case in pairwise(rows) if case.unit == "x"}
-    reports = grown["metadata of the group, sent to the leader: 30 workers"].kraal[0]
-    assert 5 < reports < 15
+    growth_cases = {before.name: case for before, case in pairwise(rows) if case.unit == "x"}
+    growth_factor = growth_cases["metadata of the group, sent to the leader: 30 workers"].kraal[0]
+    assert 5 < growth_factor < 15
     assert figures[30]["metadata of one worker's join, all protocols", "KB"] < 1

@@ -1,4 +1,4 @@
-"""Tests that free ports are unused and are not returned twice."""
+"""Tests that `free_port` returns only unused ports, and each port only once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FixedChoice:
     """A random source that chooses the same ports each time."""
 
     def sample(self, population: Sequence[int], k: int) -> list[int]:
-        """Return some of the ports."""
+        """Return FIRST, SECOND and LAST."""
         assert {FIRST, SECOND, LAST} <= set(population)
         assert k
         return [FIRST, SECOND, LAST]
@@ -26,7 +26,7 @@ class FixedChoice:
 
 @pytest.fixture
 def _fixed_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make each choice return the same ports in the same order, and forget the ports that were returned."""
+    """Make each choice return the same ports in the same order, and clear the set of returned ports."""
     monkeypatch.setattr("kraal.broker.broker.random.SystemRandom", FixedChoice)
     monkeypatch.setattr("kraal.broker.broker._returned_ports", set())
 
@@ -35,7 +35,8 @@ def _fixed_choice(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_port_is_returned_once() -> None:
     assert [free_port() for _ in range(3)] == [FIRST, SECOND, LAST]
     with pytest.raises(
-        BrokerError, match=r"No free port was found on .* from 10000 to 32767; stop processes that use them"
+        BrokerError,
+        match=r"No free port was found on .* from 10000 to 32767; stop processes that use these ports",
     ):
         free_port()
 
@@ -49,8 +50,8 @@ def test_port_in_use_is_not_returned() -> None:
 
 
 def test_ports_are_outside_the_ephemeral_range() -> None:
-    ephemeral = Path("/proc/sys/net/ipv4/ip_local_port_range")
-    first = int(ephemeral.read_text().split()[0]) if ephemeral.exists() else 49_152
+    range_file = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(range_file.read_text().split()[0]) if range_file.exists() else 49_152
     assert all(free_port() < first for _ in range(50))
 
 

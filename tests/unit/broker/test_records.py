@@ -1,4 +1,4 @@
-"""Tests for the reading of topics."""
+"""Tests for `read_topic`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kraal.jars.errors import BrokerError
 
 
 class Consumer:
-    """A consumer of a topic with one empty partition, whose first requests for offsets fail."""
+    """A fake consumer of a topic with one empty partition, whose first requests for offsets fail."""
 
     offset_errors: list[int] = []  # noqa: RUF012 - set by each test
 

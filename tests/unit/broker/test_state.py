@@ -18,7 +18,7 @@ from kraal.jars.errors import BrokerError
 
 @pytest.fixture
 def child_process(tmp_path: Path) -> Iterator[psutil.Process]:
-    """A process with the broker's settings on its command line."""
+    """A process whose command line contains the path of the broker's properties file."""
     command = [sys.executable, "-c", "print(flush=True); input()", str(tmp_path / "server.properties")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -27,8 +27,8 @@ def child_process(tmp_path: Path) -> Iterator[psutil.Process]:
         child.kill()
 
 
-def make_record(process: psutil.Process, *, started_s: float = 0.0) -> Record:
-    return Record(pid=process.pid, started=process.create_time() + started_s, port=1)
+def make_record(process: psutil.Process, *, start_shift_s: float = 0.0) -> Record:
+    return Record(pid=process.pid, started=process.create_time() + start_shift_s, port=1)
 
 
 def test_record_round_trips(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_recorded_process_is_found(tmp_path: Path, child_process: psutil.Process
 
 
 def test_reused_pid_is_not_the_broker(tmp_path: Path, child_process: psutil.Process) -> None:
-    make_record(child_process, started_s=-60).write(tmp_path)
+    make_record(child_process, start_shift_s=-60).write(tmp_path)
     assert Broker(tmp_path, free_port()).stop() is False
     assert child_process.is_running()
     assert state.read(tmp_path) is None
@@ -87,7 +87,7 @@ def test_stop_terminates_recorded_process(tmp_path: Path, child_process: psutil.
 
 def test_status_fails_if_broker_is_not_running(tmp_path: Path) -> None:
     options = ["--data-dir", str(tmp_path / "none"), "--port", str(free_port())]
-    stopped = CliRunner().invoke(main, ["kafka", "stop", *options])
-    assert (stopped.exit_code, stopped.output.startswith("No broker was running")) == (0, True)
+    stop_result = CliRunner().invoke(main, ["kafka", "stop", *options])
+    assert (stop_result.exit_code, stop_result.output.startswith("No broker was running")) == (0, True)
     status = CliRunner().invoke(main, ["kafka", "status", *options])
     assert (status.exit_code, status.stderr.startswith("Error: No broker is running")) == (1, True)

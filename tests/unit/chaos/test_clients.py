@@ -18,7 +18,7 @@ from scripts.chaos_run.timeline import Timeline
 
 PIPES = [Pipe(f"pipe-{n}", Path(f"{n}.in"), Path(f"{n}.out")) for n in range(2)]
 PICKS = [n / 50 for n in range(50)]
-ERROR = {"error_code": 409, "message": "momentarily"}
+ERROR_BODY = {"error_code": 409, "message": "momentarily"}
 
 
 def list_calls(request: Request) -> list[Call]:
@@ -26,7 +26,7 @@ def list_calls(request: Request) -> list[Call]:
 
 
 @pytest.mark.parametrize(
-    ("request_", "method", "end"),
+    ("request_", "method", "path_suffix"),
     [
         (Request.RESTART, "POST", "/restart"),
         (Request.RESTART_ALL, "POST", "/restart?includeTasks=true"),
@@ -37,39 +37,39 @@ def list_calls(request: Request) -> list[Call]:
         (Request.OFFSETS, "GET", "/offsets"),
     ],
 )
-def test_requests_select_any_connector(request_: Request, method: str, end: str) -> None:
+def test_requests_select_any_connector(request_: Request, method: str, path_suffix: str) -> None:
     requests = list_calls(request_)
     names = {f"pipe-{n}-{kind}" for n in range(2) for kind in ("source", "sink")}
-    assert {each.path for each in requests} == {
-        f"/connectors/{name}{end}" for name in {*names, *(f"side-{n}" for n in range(SIDES))}
+    assert {call.path for call in requests} == {
+        f"/connectors/{name}{path_suffix}" for name in {*names, *(f"side-{n}" for n in range(SIDES))}
     }
-    assert {(each.method, each.body) for each in requests} == {(method, None)}
+    assert {(call.method, call.body) for call in requests} == {(method, None)}
 
 
 def test_only_side_connectors_are_created_and_deleted() -> None:
     for request in (Request.CREATE_SIDE, Request.DELETE_SIDE, Request.CONFIGURE_SIDE):
-        assert all("pipe" not in each.path for each in list_calls(request))
-    bodies = [each.body or {} for each in list_calls(Request.CREATE_SIDE)]
+        assert all("pipe" not in call.path for call in list_calls(request))
+    bodies = [call.body or {} for call in list_calls(Request.CREATE_SIDE)]
     assert {body["name"] for body in bodies} == {f"side-{n}" for n in range(SIDES)}
     assert {body["config"]["connector.class"] for body in bodies} == {"FileStreamSource", "FileStreamSink"}
 
 
 def test_reconfigured_pipe_keeps_its_files_and_topic() -> None:
     configs = {name: config for pipe in PIPES for name, config in pipe.configs.items()}
-    for each in list_calls(Request.CONFIGURE_PIPE):
-        name = each.path.split("/")[2]
-        body = each.body or {}
+    for call in list_calls(Request.CONFIGURE_PIPE):
+        name = call.path.split("/")[2]
+        body = call.body or {}
         assert {key: body[key] for key in configs[name] if key != "tasks.max"} == {
             key: value for key, value in configs[name].items() if key != "tasks.max"
         }
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Responds with the status in the path `/STATUS`."""
+    """A handler that responds with the status in its path (`/STATUS`)."""
 
     def do_GET(self) -> None:
         status = int(self.path[1:])
-        body = json.dumps(ERROR).encode()
+        body = json.dumps(ERROR_BODY).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -95,12 +95,12 @@ def test_every_response_is_counted_and_checked(clients: Clients) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
-    member, down = clients._members.all
+    member, stopped_member = clients._members.all
     member.url = f"http://127.0.0.1:{server.server_address[1]}"
     try:
-        assert clients.ask(member, Call("GET", "/409")) == (409, ERROR)
+        assert clients.ask(member, Call("GET", "/409")) == (409, ERROR_BODY)
         assert clients.ask(member, Call("GET", "/404")) is None, "its error_code differs"
-        assert clients.ask(down, Call("GET", "/409")) is None, "no request is sent"
+        assert clients.ask(stopped_member, Call("GET", "/409")) is None, "no request is sent"
     finally:
         clients._client.close()
         server.shutdown()
@@ -108,8 +108,8 @@ def test_every_response_is_counted_and_checked(clients: Clients) -> None:
         server.server_close()
     assert clients.statuses == {409: 1, 404: 1}
     assert clients.unanswered == 0
-    [malformed] = clients.malformed
-    assert "GET /404 of worker 0: the error_code 409 is not the status 404" in malformed
+    [malformed_response] = clients.malformed
+    assert "GET /404 of worker 0: the error_code 409 is not the status 404" in malformed_response
 
 
 def test_missing_responses_are_counted(clients: Clients) -> None:

@@ -1,4 +1,4 @@
-"""Tests for the faults of the disk, with and without the privilege to mount."""
+"""Tests for disk faults, with and without the privilege to mount file systems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scripts.chaos_run.disk import Disk
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The recorded commands, all of which succeed without being run."""
+    """The recorded commands. No command is run, and all commands succeed."""
     commands: list[str] = []
 
     def record_command(*command: str) -> bool:
@@ -26,9 +26,9 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def forbid_mounts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+def set_uid_without_mounts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     monkeypatch.setattr(disk, "_run_command", lambda *_: False)
-    return lambda user: monkeypatch.setattr(os, "geteuid", lambda: user)
+    return lambda uid: monkeypatch.setattr(os, "geteuid", lambda: uid)
 
 
 def test_protect_mounts_the_directory_read_only_until_undone(tmp_path: Path, commands: list[str]) -> None:
@@ -56,9 +56,9 @@ def test_protect_mounts_the_directory_read_only_until_undone(tmp_path: Path, com
 
 
 def test_protect_changes_modes_without_mount_privilege(
-    tmp_path: Path, forbid_mounts: Callable[[int], None]
+    tmp_path: Path, set_uid_without_mounts: Callable[[int], None]
 ) -> None:
-    forbid_mounts(1000)
+    set_uid_without_mounts(1000)
     (tmp_path / "worker" / "scratch").mkdir(parents=True)
     (tmp_path / "worker").chmod(0o700)
     workers_disk = Disk(tmp_path)
@@ -70,8 +70,10 @@ def test_protect_changes_modes_without_mount_privilege(
     assert (tmp_path / "worker").stat().st_mode & 0o777 == 0o700
 
 
-def test_impossible_faults_return_none(tmp_path: Path, forbid_mounts: Callable[[int], None]) -> None:
-    forbid_mounts(0)
+def test_unsupported_faults_return_none(
+    tmp_path: Path, set_uid_without_mounts: Callable[[int], None]
+) -> None:
+    set_uid_without_mounts(0)
     workers_disk = Disk(tmp_path)
     workers_disk.open()
     assert workers_disk.fill() is None

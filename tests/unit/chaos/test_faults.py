@@ -18,7 +18,7 @@ DEADLINE_S = 1_000.0
 
 
 class FakeProcess:
-    """A worker process that runs until it is killed."""
+    """A fake worker process that runs until it is killed."""
 
     def __init__(self, actions: list[str]) -> None:
         self.alive, self.exit_code, self.pid = True, None, os.getpid()
@@ -32,7 +32,7 @@ class FakeProcess:
 
 
 class FakeMember:
-    """A fake that records its method calls."""
+    """A fake member that records its method calls."""
 
     def __init__(self, number: int, actions: list[str]) -> None:
         self.url: str | None = "http://127.0.0.1:1"
@@ -63,7 +63,7 @@ class FakeMember:
 
 
 class FakeBroker:
-    """A fake that records its method calls."""
+    """A fake broker that records its method calls."""
 
     pid: int | None = 1
 
@@ -84,7 +84,7 @@ class FakeBroker:
 
 
 class FakeDisk:
-    """A disk that records its method calls and may not support faults."""
+    """A fake disk that records its method calls. It supports faults unless `is_supported` is false."""
 
     def __init__(self, actions: list[str]) -> None:
         self._actions = actions
@@ -104,7 +104,7 @@ class FakeDisk:
 
 
 class FakeMembers:
-    """Two fake members."""
+    """A fake cluster with two members."""
 
     def __init__(self) -> None:
         self.actions: list[str] = []
@@ -147,7 +147,7 @@ def test_fault_is_injected_undone_and_counted(
     assert faults.failed == []
 
 
-def test_impossible_faults_are_not_counted(faults: Faults, members: FakeMembers) -> None:
+def test_unsupported_faults_are_not_counted(faults: Faults, members: FakeMembers) -> None:
     members.disk.is_supported = False
     faults.run_heavy_steps([HeavyStep(0.0, Heavy.FULL_DISK, 1, 0.0)], DEADLINE_S)
     assert members.actions == []
@@ -186,7 +186,7 @@ def test_killed_worker_is_restarted_without_a_record(faults: Faults, members: Fa
 
 
 @pytest.mark.parametrize(
-    ("actor", "pick", "killed"),
+    ("actor", "pick", "killed_actors"),
     [
         (Actor.HERDER, 0.9, ["herder of 0"]),
         (Actor.TASK, 0.0, ["task c-0 of 0"]),
@@ -196,11 +196,11 @@ def test_killed_worker_is_restarted_without_a_record(faults: Faults, members: Fa
     ],
 )
 def test_actor_step_selects_an_actor_of_its_kind(
-    faults: Faults, members: FakeMembers, actor: Actor, pick: float, killed: list[str]
+    faults: Faults, members: FakeMembers, actor: Actor, pick: float, killed_actors: list[str]
 ) -> None:
     faults.run_actor_steps([ActorStep(0.0, actor, 0, pick)], DEADLINE_S)
-    assert members.actions == killed
-    assert faults.counts.total() == len(killed)
+    assert members.actions == killed_actors
+    assert faults.counts.total() == len(killed_actors)
 
 
 def test_overdue_actor_steps_are_skipped(faults: Faults, members: FakeMembers) -> None:

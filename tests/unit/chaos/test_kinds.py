@@ -1,4 +1,4 @@
-"""Tests for the faults of `kinds` with a fake cluster."""
+"""Tests for the faults in the package `kinds` with a fake cluster."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from scripts.chaos_run.kinds import moving, overlap, pools, targets
 from scripts.chaos_run.kinds.orders import Orders
 from scripts.chaos_run.kinds.scene import Scene
 from scripts.chaos_run.members import Member, Members
-from scripts.chaos_run.pipes import HANGING, Pipe, Target
+from scripts.chaos_run.pipes import HANGING_CONNECTOR, Pipe, Target
 from scripts.chaos_run.schedule import Heavy, HeavyStep
 from scripts.chaos_run.timeline import Timeline
 
 DEADLINE_S = 1_000.0
-DELETED = ("DELETE", f"/connectors/{HANGING}")
+DELETE_REQUEST = ("DELETE", f"/connectors/{HANGING_CONNECTOR}")
 
 
 class FakeMember:
-    """A worker that accepts all requests; its process is the test's own."""
+    """A fake worker that accepts all requests. It is also its own `process`, with the PID of the test process."""
 
     process: Any
     worker_id = "127.0.0.1:1"
@@ -55,7 +55,7 @@ class FakeMember:
 
 
 class FakeMembers:
-    """One fake member."""
+    """A fake cluster with one member."""
 
     def __init__(self) -> None:
         self.all = [FakeMember()]
@@ -68,7 +68,7 @@ class FakeMembers:
 
 
 class FakeScene:
-    """A scene that records requests and signals."""
+    """A fake scene that records requests and signals."""
 
     def __init__(self, directory: Path) -> None:
         self.members = FakeMembers()
@@ -86,7 +86,7 @@ class FakeScene:
             members=cast("Members", self.members),
             slow=self.slow,
             once=self.once,
-            hanging=Orders(directory / HANGING),
+            hanging=Orders(directory / HANGING_CONNECTOR),
             ask=self.ask,
             pipes=[self.slow, self.once],
             timeline=Timeline(),
@@ -139,13 +139,13 @@ def make_step(fault: Heavy, hold_s: float = 0.0, pick: float = 0.0) -> HeavyStep
     return HeavyStep(0.0, fault, 0, hold_s, pick)
 
 
-def set_committed(monkeypatch: pytest.MonkeyPatch, *offsets: Mapping[int, int]) -> None:
-    remaining = iter(offsets)
-    monkeypatch.setattr(targets, "get_committed", lambda *_: next(remaining))
+def set_committed_offsets(monkeypatch: pytest.MonkeyPatch, *offsets: Mapping[int, int]) -> None:
+    remaining_offsets = iter(offsets)
+    monkeypatch.setattr(targets, "get_committed", lambda *_: next(remaining_offsets))
 
 
 @pytest.mark.parametrize(
-    ("offsets", "lines", "repeated"),
+    ("offsets", "lines", "violations"),
     [
         (({0: 5}, {0: 5}), "t-0 5 9\nt-0 5 11\n", ["t-0 5 2 times"]),
         (({0: 5}, {0: 9}), "t-0 5 9\nt-0 5 11\n", []),
@@ -157,16 +157,16 @@ def test_slow_sink_that_repeats_a_batch_is_reported(
     monkeypatch: pytest.MonkeyPatch,
     offsets: tuple[Mapping[int, int], ...],
     lines: str,
-    repeated: list[str],
+    violations: list[str],
 ) -> None:
-    set_committed(monkeypatch, *offsets)
+    set_committed_offsets(monkeypatch, *offsets)
     undo = targets.slow_down(fake_scene.scene, make_step(Heavy.SLOW_TARGET))
     assert undo is not None
     assert fake_scene.list_commands() == ["slow.orders.sleep"]
     fake_scene.slow.orders.prefix.with_name("slow.orders.written").write_text(lines)
     undo()
     assert fake_scene.list_commands() == ["slow.orders.written"]
-    assert [each.rpartition(": ")[2] for each in fake_scene.scene.violations] == repeated
+    assert [text.rpartition(": ")[2] for text in fake_scene.scene.violations] == violations
 
 
 def test_target_hangs_until_it_is_released(fake_scene: FakeScene) -> None:
@@ -195,7 +195,7 @@ def test_release_withdraws_all_commands(fake_scene: FakeScene) -> None:
     assert fake_scene.list_commands() == []
 
 
-def test_older_run_resumes_when_its_successor_writes(fake_scene: FakeScene) -> None:
+def test_previous_run_resumes_when_its_successor_writes(fake_scene: FakeScene) -> None:
     fake_scene.add_hanging_calls(fake_scene.once.orders)
     undo = overlap.restart(fake_scene.scene, make_step(Heavy.OVERLAP_RESTART))
     assert undo is not None
@@ -216,7 +216,7 @@ def test_worker_is_frozen_while_its_task_hangs(fake_scene: FakeScene) -> None:
     assert fake_scene.list_commands() == []
 
 
-def test_older_run_resumes_while_its_successor_has_a_staged_batch(
+def test_previous_run_resumes_while_its_successor_has_a_staged_batch(
     fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_scene.add_hanging_calls(fake_scene.once.orders)
@@ -225,13 +225,15 @@ def test_older_run_resumes_while_its_successor_has_a_staged_batch(
     fake_scene.members.all[0].worker_id = "127.0.0.1:2"
     fake_scene.members.all.append(FakeMember())
     monkeypatch.setattr(overlap, "FREEZE_S", 0.0)
-    staged = fake_scene.once.sink_file / STAGING / "owner" / "batch"
-    staged.mkdir(parents=True)
-    (staged / "_SUCCESS").touch()
+    staged_batch = fake_scene.once.sink_file / STAGING / "owner" / "batch"
+    staged_batch.mkdir(parents=True)
+    (staged_batch / "_SUCCESS").touch()
     fake_scene.responses["/connectors/once-sink/status"] = (200, {"tasks": [{"worker_id": "127.0.0.1:1"}]})
     undo()
     stop, cont = signal.SIGSTOP, signal.SIGCONT
-    assert fake_scene.signals == [stop, stop, cont, cont, cont], "older, successor, older, successor, older"
+    assert fake_scene.signals == [stop, stop, cont, cont, cont], (
+        "previous, successor, previous, successor, previous"
+    )
 
 
 def test_suspend_moves_the_clock_and_stops_both_processes(fake_scene: FakeScene) -> None:
@@ -263,17 +265,17 @@ def test_hanging_tasks_are_deleted_or_restarted_and_released(
     fake_scene.add_hanging_calls(fake_scene.scene.hanging, pools.THREADS[call])
     undo = pools.exhaust(fake_scene.scene, make_step(Heavy.EXHAUST_POOL, 2.0, PICKS[f"{call}, {action}"]))
     assert undo is not None
-    restart = ("POST", f"/connectors/{HANGING}/restart?includeTasks=true")
+    restart = ("POST", f"/connectors/{HANGING_CONNECTOR}/restart?includeTasks=true")
     assert fake_scene.requests == [
-        ("PUT", f"/connectors/{HANGING}/config"),
+        ("PUT", f"/connectors/{HANGING_CONNECTOR}/config"),
         *([restart] if action == "restart" else []),
-        DELETED,
+        DELETE_REQUEST,
     ]
-    assert fake_scene.list_commands() == [f"{HANGING}.hang"]
+    assert fake_scene.list_commands() == [f"{HANGING_CONNECTOR}.hang"]
     fake_scene.remove_hanging_calls(fake_scene.scene.hanging)
     undo()
     assert fake_scene.list_commands() == []
-    assert fake_scene.requests[-1] == DELETED
+    assert fake_scene.requests[-1] == DELETE_REQUEST
     assert fake_scene.scene.violations == []
 
 
@@ -318,7 +320,7 @@ def test_workers_need_not_report_while_a_pipe_makes_progress(
 
 def test_tasks_that_fail_to_hang_are_deleted(fake_scene: FakeScene) -> None:
     assert pools.exhaust(fake_scene.scene, make_step(Heavy.EXHAUST_POOL, 2.0, PICKS["batch, delete"])) is None
-    assert fake_scene.requests[-1] == DELETED
+    assert fake_scene.requests[-1] == DELETE_REQUEST
     assert fake_scene.list_commands() == []
 
 

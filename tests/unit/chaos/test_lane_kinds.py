@@ -12,25 +12,25 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from kraal.engine.source.ways import Way
+from kraal.engine.source.ways import WritePath
 from scripts.chaos_run.clients import Call
 from scripts.chaos_run.faults import Faults
 from scripts.chaos_run.kinds import lanes
 from scripts.chaos_run.kinds.orders import Orders
 from scripts.chaos_run.kinds.scene import Scene
-from scripts.chaos_run.members import _LANES, Member, Members
+from scripts.chaos_run.members import _LANE_MESSAGES, Member, Members
 from scripts.chaos_run.pipes import Pipe
 from scripts.chaos_run.schedule import Heavy, HeavyStep, schedule
 from scripts.chaos_run.spark_ui import find_lane_jobs
 from scripts.chaos_run.timeline import Timeline
 
 DEADLINE_S = 1_000.0
-BY_LANE = f"{Way.LANE.value}: at most 1000 records"
-BY_JOB = f"{Way.COALESCED.value}: the plugin returns the records"
+BY_LANE = f"{WritePath.LANE.value}: at most 1000 records"
+BY_JOB = f"{WritePath.COALESCED.value}: the plugin returns the records"
 
 
 class FakeUi:
-    """A Spark UI with jobs of lanes. Killed jobs stop unless `is_stubborn` is set."""
+    """A fake Spark UI with jobs of lanes. Killed jobs stop unless `is_stubborn` is set."""
 
     def __init__(self, jobs: Sequence[int], actions: list[str]) -> None:
         self.jobs, self.is_stubborn = list(jobs), False
@@ -47,11 +47,11 @@ class FakeUi:
 
 
 class FakeScene:
-    """A scene with one worker, which records actions."""
+    """A fake scene with one worker. Records actions."""
 
     def __init__(self, directory: Path) -> None:
         self.actions: list[str] = []
-        self.way: str | None = BY_LANE
+        self.write_path: str | None = BY_LANE
         self.age_ms: float | None = 100
         self.ui = FakeUi([3], self.actions)
         self.jvm = SimpleNamespace(kill=lambda: self.actions.append("JVM is killed"))
@@ -76,7 +76,7 @@ class FakeScene:
     def ask(self, member: Member, request: Call) -> tuple[int, Any] | None:
         del member
         assert request.path.endswith("-source/status?expand=supervision&forward=false")
-        task = {"id": 0, "last_batch_way": self.way, "last_batch_age_ms": self.age_ms}
+        task = {"id": 0, "last_batch_way": self.write_path, "last_batch_age_ms": self.age_ms}
         return 200, {"supervision": {"tasks": [task]}}
 
     def inject(self, fault: Heavy, pick: float = 0.9) -> None:
@@ -135,9 +135,9 @@ def test_jvm_is_killed_while_the_broker_is_frozen(
     assert "2 through the lane, 2 waiting for a batch" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("way", [BY_JOB, None])
-def test_jvm_without_lane_batches_is_not_killed(fake_scene: FakeScene, way: str | None) -> None:
-    fake_scene.way = way
+@pytest.mark.parametrize("write_path", [BY_JOB, None])
+def test_jvm_without_lane_batches_is_not_killed(fake_scene: FakeScene, write_path: str | None) -> None:
+    fake_scene.write_path = write_path
     fake_scene.inject(Heavy.KILL_FULL_JVM)
     assert fake_scene.actions == []
     assert fake_scene.faults.counts == {}
@@ -156,7 +156,7 @@ def test_broker_resumes_if_the_jvm_cannot_be_killed(fake_scene: FakeScene) -> No
 
 def test_pipe_without_lane_is_reported(fake_scene: FakeScene) -> None:
     assert lanes.find_pipe_without_lane(fake_scene.scene, fake_scene.pipes) == ""
-    fake_scene.way = BY_JOB
+    fake_scene.write_path = BY_JOB
     assert (
         lanes.find_pipe_without_lane(fake_scene.scene, fake_scene.pipes)
         == "the batches of small-0 do not go through a lane"
@@ -178,7 +178,8 @@ def test_lane_events_in_the_worker_log_are_counted(tmp_path: Path) -> None:
     [member] = members.all
     try:
         log = member.process.log
-        log.write_text("".join(f"[x] INFO {words} y\n" for words in [*_LANES.values(), _LANES["started"]]))
+        messages = [*_LANE_MESSAGES.values(), _LANE_MESSAGES["started"]]
+        log.write_text("".join(f"[x] INFO {message} y\n" for message in messages))
         assert member.count_lane_events() == {"started": 2, "ended": 1, "batch repeated by a job": 1}
     finally:
         member.proxy.close()

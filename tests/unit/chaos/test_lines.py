@@ -7,7 +7,7 @@ import pytest
 from scripts.chaos_run.lines import check_delivery, find_out_of_order, make_line, parse_number
 
 
-def texts(*numbers: int) -> list[bytes]:
+def make_lines(*numbers: int) -> list[bytes]:
     return [make_line("pipe-0", number)[:-1] for number in numbers]
 
 
@@ -51,15 +51,15 @@ def test_damaged_and_foreign_lines_have_no_number(text: bytes) -> None:
 def test_missing_and_repeated_lines_are_counted(
     numbers: Sequence[int], missing: int, first_missing: int | None, repeated: int, decreases: int
 ) -> None:
-    delivery = check_delivery("pipe-0", 4, texts(*numbers))
+    delivery = check_delivery("pipe-0", 4, make_lines(*numbers))
     assert (delivery.missing, delivery.first_missing, delivery.repeated) == (missing, first_missing, repeated)
     assert (delivery.decreases, delivery.unknown, delivery.delivered) == (decreases, 0, len(numbers))
 
 
 def test_unwritten_lines_are_counted_as_unknown() -> None:
-    delivery = check_delivery("pipe-0", 2, [*texts(0, 1, 2), b"torn"])
+    delivery = check_delivery("pipe-0", 2, [*make_lines(0, 1, 2), b"torn"])
     assert (delivery.unknown, delivery.missing, delivery.repeated) == (2, 0, 0)
-    assert delivery.unknown_example == texts(2)[0]
+    assert delivery.unknown_example == make_lines(2)[0]
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_unwritten_lines_are_counted_as_unknown() -> None:
         "nothing",
         "once",
         "repeated",
-        "partially failed batch repeated as a whole",
+        "partially written batch repeated completely",
         "missing line, which is reported elsewhere",
-        "exchanged",
-        "exchanged at the end",
-        "batches exchanged",
+        "swapped",
+        "swapped at the end",
+        "batches swapped",
     ],
 )
 def test_lines_out_of_order_are_reported(numbers: Sequence[int], first: int | None) -> None:
-    assert find_out_of_order("pipe-0", [*texts(*numbers), b"torn"]) == first
+    assert find_out_of_order("pipe-0", [*make_lines(*numbers), b"torn"]) == first

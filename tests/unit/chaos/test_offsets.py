@@ -1,4 +1,4 @@
-"""Tests for the detection of late commits of former owners."""
+"""Tests for the detection of late commits by previous owners."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ def encode_text(value: str) -> bytes:
 
 
 def make_commit(offset: int, group: str = "connect-pipe-0-sink", partition: int = 0) -> BrokerRecord:
-    """Return a commit record; version 3 of the value has a leader epoch, metadata and a time after the offset."""
+    """Return an offset commit record whose value has version 3 (offset, leader epoch, metadata, timestamp)."""
     key = struct.pack(">h", 1) + encode_text(group) + encode_text("pipe-0") + struct.pack(">i", partition)
     return make_record(key, struct.pack(">hqi", 3, offset, 0) + encode_text("") + struct.pack(">q", 1))
 
 
 def test_monotonic_offsets_report_no_late_commit() -> None:
     records = [make_offset_record("pipe-0-source", n) for n in (1, 5, 5, 9)]
-    others = [make_offset_record("side-0", n) for n in (5, 1)]
+    other_records = [make_offset_record("side-0", n) for n in (5, 1)]
     assert (
-        find_source_regressions([*records, *others, make_offset_record("pipe-0-source", None)], PIPES, [])
+        find_source_regressions(
+            [*records, *other_records, make_offset_record("pipe-0-source", None)], PIPES, []
+        )
         == NO_REGRESSIONS
     )
 
@@ -64,7 +66,7 @@ def test_offset_delayed_by_a_half_open_connection_is_counted_separately(
 def test_monotonic_commits_report_no_late_commit() -> None:
     group_record = make_record(struct.pack(">h", 2) + encode_text("connect-pipe-0-sink"), b"anything")
     tombstone = make_record(make_commit(1).key, None)
-    others = [make_commit(n, group="connect-side-1") for n in (5, 1)]
+    other_records = [make_commit(n, group="connect-side-1") for n in (5, 1)]
     other_partition = [make_commit(1, partition=1)]
     records = [
         make_commit(5),
@@ -74,10 +76,10 @@ def test_monotonic_commits_report_no_late_commit() -> None:
         make_record(None, b"x"),
         *other_partition,
         make_commit(9),
-        *others,
+        *other_records,
     ]
     assert find_commit_regressions(records, PIPES) == []
-    assert sum(is_commit(each, PIPES) for each in records) == 4
+    assert sum(is_commit(candidate, PIPES) for candidate in records) == 4
 
 
 def test_decreasing_sink_commit_is_reported() -> None:

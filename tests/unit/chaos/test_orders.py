@@ -1,4 +1,4 @@
-"""Tests for commands as files; threads simulate the calls of a plugin."""
+"""Tests for commands that are sent to plugins as files. Threads simulate the calls of a plugin."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def wait_until(done: Callable[[], bool]) -> None:
         if done():
             return
         pause.wait(0.01)
-    pytest.fail("it took too long")
+    pytest.fail(f"the condition was not met within {TIMEOUT_S:g} s")
 
 
 @pytest.fixture
@@ -56,13 +56,13 @@ def test_hang_blocks_all_calls_until_release(orders: Orders) -> None:
 
 def test_hang_one_blocks_only_the_next_call(orders: Orders) -> None:
     orders.hang_one()
-    first = start_call(orders.execute)
+    first_call = start_call(orders.execute)
     wait_until(lambda: bool(orders.list_hanging()))
     orders.execute()
-    assert first.is_alive()
+    assert first_call.is_alive()
     orders.release()
-    first.join(TIMEOUT_S)
-    assert not first.is_alive()
+    first_call.join(TIMEOUT_S)
+    assert not first_call.is_alive()
 
 
 def test_commands_affect_only_their_target(orders: Orders) -> None:
@@ -88,13 +88,15 @@ def test_written_batches_are_recorded(orders: Orders) -> None:
     assert orders.list_written() == ["t-0 0 2", "t-1 3 5", "t-0 2 4"]
 
 
-def test_workers_load_the_installed_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_install_registers_the_plugins_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "before")
     install(tmp_path)
     assert os.environ["PYTHONPATH"].split(os.pathsep) == [str(tmp_path), "before"]
     [distribution] = distributions(path=[str(tmp_path)])
-    loaded = {entry.load() for entry in distribution.entry_points if entry.group == "kraal.connectors"}
-    assert loaded == {
+    loaded_classes = {
+        entry.load() for entry in distribution.entry_points if entry.group == "kraal.connectors"
+    }
+    assert loaded_classes == {
         plugins.HangingFileSinkConnector,
         plugins.HangingFilesSinkConnector,
         plugins.HangingSourceConnector,

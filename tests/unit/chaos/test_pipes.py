@@ -10,7 +10,7 @@ from kraal.connectors.frames.range_files import format_file_name
 from kraal.plugins.api import TopicPartition
 from kraal.plugins.registry import Registry
 from scripts.chaos_run.kinds import plugins
-from scripts.chaos_run.kinds.orders import ORDERS, Orders
+from scripts.chaos_run.kinds.orders import COMMANDS_KEY, Orders
 from scripts.chaos_run.lines import make_line
 from scripts.chaos_run.pipes import Pipe, Target
 
@@ -19,54 +19,54 @@ def make_pipe(directory: Path, target: Target) -> Pipe:
     return Pipe("p", directory / "p.in", directory / "p.out", target, Orders(directory / "orders" / "p"))
 
 
-def write_range_file(result: Pipe, partition: int, first: int, numbers: range) -> None:
+def write_range_file(pipe: Pipe, partition: int, first: int, numbers: range) -> None:
     name = format_file_name(TopicPartition("p", partition), (first, first + len(numbers)), ".txt")
-    (result.sink_file / name).write_bytes(b"".join(make_line("p", number) for number in numbers))
+    (pipe.sink_file / name).write_bytes(b"".join(make_line("p", number) for number in numbers))
 
 
 @pytest.mark.parametrize("target", [Target.SLOW_FILE, Target.FILES])
-def test_commanded_sinks_have_the_minimum_poll_interval(tmp_path: Path, target: Target) -> None:
+def test_sinks_with_commands_have_the_minimum_poll_interval(tmp_path: Path, target: Target) -> None:
     config = make_pipe(tmp_path, target).configs["p-sink"]
-    assert config[ORDERS] == str(tmp_path / "orders" / "p")
+    assert config[COMMANDS_KEY] == str(tmp_path / "orders" / "p")
     assert config["consumer.override.max.poll.interval.ms"] == "6000"
     names = {
         name: getattr(plugins, name.rpartition(".")[2])
         for name in ("chaos.HangingFileSinkConnector", "chaos.HangingFilesSinkConnector")
     }
-    cls = Registry.of(names).connector_class(config["connector.class"])
-    cls.config_def.parse(config)
+    plugin = Registry.of(names).connector_class(config["connector.class"])
+    plugin.config_def.parse(config)
 
 
 def test_plain_sink_has_no_command_settings(tmp_path: Path) -> None:
-    result = make_pipe(tmp_path, Target.FILE)
-    assert result.configs["p-sink"] == {
+    pipe = make_pipe(tmp_path, Target.FILE)
+    assert pipe.configs["p-sink"] == {
         "connector.class": "FileStreamSink",
-        "file": str(result.sink_file),
+        "file": str(pipe.sink_file),
         "tasks.max": "1",
         "topics": "p",
     }
-    assert result.partitions == 1
+    assert pipe.partitions == 1
 
 
 def test_offset_files_are_read_by_partition(tmp_path: Path) -> None:
-    result = make_pipe(tmp_path, Target.FILES)
-    assert (result.last(), result.progress(), result.delivery(1).missing) == (-1, 0, 1)
-    result.sink_file.mkdir()
-    assert (result.last(), result.delivery(1).missing) == (-1, 1)
-    write_range_file(result, 0, 0, range(3))
-    before = result.progress()
-    write_range_file(result, 1, 0, range(3, 8))
-    write_range_file(result, 0, 3, range(8, 10))
-    assert result.progress() != before
-    assert result.last() == 9
-    delivery = result.delivery(10)
+    pipe = make_pipe(tmp_path, Target.FILES)
+    assert (pipe.last(), pipe.progress(), pipe.delivery(1).missing) == (-1, 0, 1)
+    pipe.sink_file.mkdir()
+    assert (pipe.last(), pipe.delivery(1).missing) == (-1, 1)
+    write_range_file(pipe, 0, 0, range(3))
+    before = pipe.progress()
+    write_range_file(pipe, 1, 0, range(3, 8))
+    write_range_file(pipe, 0, 3, range(8, 10))
+    assert pipe.progress() != before
+    assert pipe.last() == 9
+    delivery = pipe.delivery(10)
     assert (delivery.missing, delivery.repeated, delivery.unknown) == (0, 0, 0)
 
 
 def test_file_replaced_during_a_read_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = make_pipe(tmp_path, Target.FILES)
-    result.sink_file.mkdir()
-    write_range_file(result, 0, 0, range(3))
+    pipe = make_pipe(tmp_path, Target.FILES)
+    pipe.sink_file.mkdir()
+    write_range_file(pipe, 0, 0, range(3))
     open_path = Path.open
 
     def raise_not_found(path: Path, mode: str) -> object:
@@ -74,4 +74,4 @@ def test_file_replaced_during_a_read_is_ignored(tmp_path: Path, monkeypatch: pyt
         return open_path(path, mode)
 
     monkeypatch.setattr(Path, "open", raise_not_found)
-    assert result.last() == -1
+    assert pipe.last() == -1

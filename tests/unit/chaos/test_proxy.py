@@ -13,8 +13,8 @@ HOST = "127.0.0.1"
 
 
 @pytest.fixture
-def echo() -> Iterator[int]:
-    """An echo server with a thread per connection."""
+def echo_port() -> Iterator[int]:
+    """The port of an echo server with a thread per connection."""
     listener = socket.create_server((HOST, 0))
 
     def serve(connection: socket.socket) -> None:
@@ -40,8 +40,8 @@ def echo() -> Iterator[int]:
 
 
 @pytest.fixture
-def proxy(echo: int) -> Iterator[Proxy]:
-    result = Proxy(echo)
+def proxy(echo_port: int) -> Iterator[Proxy]:
+    result = Proxy(echo_port)
     yield result
     result.close()
 
@@ -72,9 +72,9 @@ def test_proxy_delays_data(proxy: Proxy) -> None:
     with connect(proxy) as client:
         assert send_and_receive(client, b"now") == b"now"
         proxy.set_mode(Mode.DELAY)
-        began_s = time.monotonic()
+        start_s = time.monotonic()
         assert send_and_receive(client, b"later") == b"later"
-        assert time.monotonic() - began_s >= 2 * DELAY_S - 0.05
+        assert time.monotonic() - start_s >= 2 * DELAY_S - 0.05
         proxy.set_mode(Mode.STRAIGHT)
 
 
@@ -108,9 +108,9 @@ def test_half_open_connections_stall_and_then_continue_or_break(proxy: Proxy) ->
 
 
 def test_connection_without_a_target_is_aborted() -> None:
-    with socket.socket() as unused:
-        unused.bind((HOST, 0))
-        port = unused.getsockname()[1]
+    with socket.socket() as unused_socket:
+        unused_socket.bind((HOST, 0))
+        port = unused_socket.getsockname()[1]
     result = Proxy(port)
     with connect(result) as client:
         assert is_broken(client)

@@ -24,7 +24,7 @@ from scripts.chaos_run.timeline import Timeline
 
 
 class FakeCluster:
-    """One worker that accepts all requests."""
+    """A fake cluster with one worker, which accepts all requests."""
 
     bootstrap = "127.0.0.1:1"
 
@@ -37,7 +37,7 @@ class FakeCluster:
 
 
 class FakeScene:
-    """A scene that records requests."""
+    """A fake scene that records requests."""
 
     def __init__(self, directory: Path) -> None:
         self.pipe = Pipe("p", directory / "p.in", directory / "p.out")
@@ -61,7 +61,7 @@ class FakeScene:
 
     @property
     def violations(self) -> list[str]:
-        return [each.partition(" s ")[2] for each in self.scene.violations]
+        return [text.partition(" s ")[2] for text in self.scene.violations]
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def make_step(fault: Heavy) -> HeavyStep:
     return HeavyStep(0.0, fault, 0, 0.0, 0.5)
 
 
-DELETED = [("DELETE", f"/connectors/{name}") for name in hostile.SINKS]
+DELETE_REQUESTS = [("DELETE", f"/connectors/{name}") for name in hostile.SINKS]
 
 
 def test_header_names_are_written_as_raw_bytes() -> None:
@@ -103,18 +103,18 @@ def test_sink_that_stops_at_hostile_records_is_reported(fake_scene: FakeScene, *
     undo()
     message = "the sink hostile-json has not written the record that follows the hostile records"
     assert fake_scene.violations == ([] if is_written else [message])
-    assert fake_scene.requests == DELETED
+    assert fake_scene.requests == DELETE_REQUESTS
 
 
 def test_hostile_sinks_are_deleted_if_the_broker_is_unavailable(
     fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    def raise_timeout(*_: object) -> None:
         raise KafkaTimeoutError
 
-    monkeypatch.setattr(hostile, "produce", refuse)
+    monkeypatch.setattr(hostile, "produce", raise_timeout)
     assert hostile.send(fake_scene.scene, make_step(Heavy.HOSTILE_RECORDS)) is None
-    assert fake_scene.requests[2:] == DELETED
+    assert fake_scene.requests[2:] == DELETE_REQUESTS
 
 
 @pytest.mark.parametrize("has_progress", [True, False])
@@ -151,33 +151,33 @@ def test_small_topic_is_skipped_if_the_broker_is_unavailable(
 def test_starving_processes_are_killed(fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starve, "PROCESSES_PER_CORE", 1)
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    monkeypatch.setattr(starve, "_BURN", "import threading; threading.Event().wait({seconds})")
-    burners: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(starve, "_BUSY_LOOP", "import threading; threading.Event().wait({seconds})")
+    busy_processes: list[subprocess.Popen[bytes]] = []
     popen = subprocess.Popen
 
     def start(command: list[str]) -> subprocess.Popen[bytes]:
-        burners.append(popen(command))
-        return burners[-1]
+        busy_processes.append(popen(command))
+        return busy_processes[-1]
 
     monkeypatch.setattr(subprocess, "Popen", start)
     undo = starve.starve(fake_scene.scene, make_step(Heavy.STARVE))
     assert undo is not None
-    assert [each.poll() for each in burners] == [None]
+    assert [process.poll() for process in busy_processes] == [None]
     undo()
-    assert all(each.returncode is not None for each in burners)
+    assert all(process.returncode is not None for process in busy_processes)
 
 
 RUNNING = {"state": "RUNNING", "worker_id": "w"}
-WITHOUT_CAUSE = {
+RUNNING_CONNECTOR = {
     "status": {"connector": RUNNING, "tasks": [RUNNING]},
     "progress": {"tasks": [{"id": 0, "stalled": False}]},
 }
-STALLED = {
-    **WITHOUT_CAUSE,
-    "progress": {"tasks": [{"id": 0, "stalled": True, "stall_cause": "Its batch does not end"}]},
+STALLED_CONNECTOR = {
+    **RUNNING_CONNECTOR,
+    "progress": {"tasks": [{"id": 0, "stalled": True, "stall_cause": "The batch does not complete"}]},
 }
-FAILED = {
-    **WITHOUT_CAUSE,
+FAILED_CONNECTOR = {
+    **RUNNING_CONNECTOR,
     "status": {"connector": RUNNING, "tasks": [{**RUNNING, "state": "FAILED", "trace": "E: x\n at"}]},
 }
 
@@ -185,14 +185,14 @@ FAILED = {
 @pytest.mark.parametrize(
     ("connector", "reasons"),
     [
-        (WITHOUT_CAUSE, []),
+        (RUNNING_CONNECTOR, []),
         ({}, []),
-        (STALLED, ["Its batch does not end"]),
-        (FAILED, ["FAILED, E: x"]),
+        (STALLED_CONNECTOR, ["The batch does not complete"]),
+        (FAILED_CONNECTOR, ["FAILED, E: x"]),
         ({"progress": {"stall_cause": "It has no tasks"}}, ["It has no tasks"]),
         ({"status": {"connector": {**RUNNING, "state": "PAUSED"}}}, ["PAUSED"]),
         ({"status": {"connector": {**RUNNING, "state": "UNASSIGNED"}}}, []),
-        ({**WITHOUT_CAUSE, "progress": {"tasks": [{"stalled": True}]}}, []),
+        ({**RUNNING_CONNECTOR, "progress": {"tasks": [{"stalled": True}]}}, []),
     ],
 )
 def test_reasons_of_a_standstill_are_states_and_causes(connector: dict[str, Any], reasons: list[str]) -> None:
@@ -205,13 +205,13 @@ def test_standstill_without_a_reason_is_reported_once(fake_scene: FakeScene) -> 
     standstill.check()
     assert fake_scene.requests == [], "below the limit of two minutes"
     stall_s["p"] += 1
-    fake_scene.connectors = {"p-source": WITHOUT_CAUSE, "p-sink": STALLED}
+    fake_scene.connectors = {"p-source": RUNNING_CONNECTOR, "p-sink": STALLED_CONNECTOR}
     standstill.check()
     assert fake_scene.violations == []
     stall_s["p"] = 0.0
     standstill.check()
     stall_s["p"] = LIMIT_S + 1
-    fake_scene.connectors = {"p-source": WITHOUT_CAUSE, "p-sink": WITHOUT_CAUSE}
+    fake_scene.connectors = {"p-source": RUNNING_CONNECTOR, "p-sink": RUNNING_CONNECTOR}
     standstill.check()
     standstill.check()
     assert fake_scene.violations == ["p made no progress for 120 s, and no part of it is stalled or failed"]

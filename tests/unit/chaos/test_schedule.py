@@ -27,9 +27,9 @@ from scripts.chaos_run.schedule import (
 
 SEEDS = range(20)
 HOUR_S = 3_600.0
-REPEATABLE = set(Heavy) - {Heavy.OUTAGE}
+REPEATABLE_FAULTS = set(Heavy) - {Heavy.OUTAGE}
 GRACEFUL_S = 5.0
-"""`task.shutdown.graceful.timeout.ms`."""
+"""The value of `task.shutdown.graceful.timeout.ms` in seconds."""
 
 
 def test_schedule_depends_only_on_the_seed() -> None:
@@ -49,19 +49,19 @@ def test_schedule_of_a_seed_is_stable() -> None:
     ]
 
 
-def test_longer_schedule_starts_with_the_shorter_one() -> None:
-    short, long = schedule(3, 180, 3), schedule(3, HOUR_S, 3)
-    assert long.heavy[: len(short.heavy)] == short.heavy
-    assert long.actors[: len(short.actors)] == short.actors
-    assert long.requests[: len(short.requests)] == short.requests
+def test_longer_schedule_starts_with_the_shorter_schedule() -> None:
+    short_schedule, long_schedule = schedule(3, 180, 3), schedule(3, HOUR_S, 3)
+    assert long_schedule.heavy[: len(short_schedule.heavy)] == short_schedule.heavy
+    assert long_schedule.actors[: len(short_schedule.actors)] == short_schedule.actors
+    assert long_schedule.requests[: len(short_schedule.requests)] == short_schedule.requests
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_heavy_faults_are_sequential_with_recovery_time(seed: int) -> None:
     steps = schedule(seed, 180, 3).heavy
     assert steps[0].at_s >= INITIAL_DELAY_S
-    for earlier, later in itertools.pairwise(steps):
-        assert later.at_s >= earlier.at_s + earlier.hold_s + RECOVERY_S[0] - 0.2, "seconds are rounded"
+    for step, next_step in itertools.pairwise(steps):
+        assert next_step.at_s >= step.at_s + step.hold_s + RECOVERY_S[0] - 0.2, "seconds are rounded"
     assert steps[-1].at_s + steps[-1].hold_s + RECOVERY_S[0] <= 180.2
     for step in steps:
         min_hold_s, max_hold_s = HOLD_S[step.fault]
@@ -71,8 +71,8 @@ def test_heavy_faults_are_sequential_with_recovery_time(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_fault_occurs_once_before_a_repetition(seed: int) -> None:
     faults = [step.fault for step in schedule(seed, HOUR_S, 3).heavy if step.fault is not Heavy.OUTAGE]
-    for start in range(0, len(faults) - len(REPEATABLE), len(REPEATABLE)):
-        assert set(faults[start : start + len(REPEATABLE)]) == REPEATABLE
+    for start in range(0, len(faults) - len(REPEATABLE_FAULTS), len(REPEATABLE_FAULTS)):
+        assert set(faults[start : start + len(REPEATABLE_FAULTS)]) == REPEATABLE_FAULTS
     assert max(Counter(faults).values()) - min(Counter(faults).values()) <= 1
 
 
@@ -97,12 +97,18 @@ def test_schedule_of_an_hour_contains_every_kind() -> None:
 
 
 def test_freeze_outlasts_the_session_timeout() -> None:
-    frozen = (Heavy.FREEZE_PYTHON, Heavy.FREEZE_JVM, Heavy.FREEZE_BOTH, Heavy.OVERLAP_FROZEN, Heavy.SUSPEND)
-    for fault in frozen:
+    freeze_faults = (
+        Heavy.FREEZE_PYTHON,
+        Heavy.FREEZE_JVM,
+        Heavy.FREEZE_BOTH,
+        Heavy.OVERLAP_FROZEN,
+        Heavy.SUSPEND,
+    )
+    for fault in freeze_faults:
         assert HOLD_S[fault][0] > SESSION_S
 
 
-def test_kinds_restrict_the_faults() -> None:
+def test_schedule_contains_only_the_selected_kinds() -> None:
     steps = schedule(1, HOUR_S, 3, ["cut"])
     assert {step.fault for step in steps.heavy} == {Heavy.CUT}
     assert not steps.actors
@@ -112,9 +118,9 @@ def test_kinds_restrict_the_faults() -> None:
 
 
 def test_first_faults_precede_all_others() -> None:
-    first = ["overlap-frozen", "move-back"]
-    steps = schedule(1, HOUR_S, 3, first=first).heavy
-    assert [get_kind(step.fault) for step in steps[:2]] == first
+    first_kinds = ["overlap-frozen", "move-back"]
+    steps = schedule(1, HOUR_S, 3, first=first_kinds).heavy
+    assert [get_kind(step.fault) for step in steps[:2]] == first_kinds
     assert {step.fault for step in steps[: len(Heavy)]} == set(Heavy)
     assert steps != schedule(1, HOUR_S, 3).heavy
 
@@ -153,7 +159,7 @@ def test_long_run_has_one_outage_after_all_other_faults(seed: int) -> None:
     for seconds in (LONG_RUN_S, HOUR_S):
         steps = schedule(seed, seconds, 3).heavy
         [index] = [number for number, step in enumerate(steps) if step.fault is Heavy.OUTAGE]
-        assert {step.fault for step in steps[:index]} == REPEATABLE
+        assert {step.fault for step in steps[:index]} == REPEATABLE_FAULTS
         assert steps[index].hold_s == OUTAGE_S
     assert Heavy.OUTAGE not in {step.fault for step in schedule(seed, LONG_RUN_S - 1, 3).heavy}
 

@@ -11,9 +11,9 @@ from scripts.chaos_run.responses import find_defect
 from scripts.chaos_run.settling import describe_difference, get_recovery_limit_s, list_corrections
 from scripts.chaos_run.verdict import Findings, make_verdict, meets_all_guarantees
 
-GOOD = check_delivery("pipe-0", 3, [make_line("pipe-0", n)[:-1] for n in (0, 1, 0, 1, 2)])
+COMPLETE_DELIVERY = check_delivery("pipe-0", 3, [make_line("pipe-0", n)[:-1] for n in (0, 1, 0, 1, 2)])
 FINDINGS = Findings(
-    deliveries={"pipe-0": GOOD},
+    deliveries={"pipe-0": COMPLETE_DELIVERY},
     responses={200: 5, 409: 1},
     unanswered=2,
     malformed=[],
@@ -40,7 +40,7 @@ FINDINGS = Findings(
 def test_verdict_of_a_successful_run_contains_figures() -> None:
     lines = make_verdict(FINDINGS)
     assert meets_all_guarantees(lines)
-    texts = "\n".join(each.text for each in lines)
+    texts = "\n".join(line.text for line in lines)
     assert "faults: 2 x kill -9 of the broker" in texts
     assert "lanes: 1 x ended, 3 x started" in texts
     assert "REST: 5 x 200, 1 x 409; 2 without a response" in texts
@@ -83,55 +83,55 @@ def test_verdict_of_a_successful_run_contains_figures() -> None:
 def test_violated_guarantee_fails_its_line(findings: Findings, text: str) -> None:
     lines = make_verdict(findings)
     assert not meets_all_guarantees(lines)
-    assert [text in each.text for each in lines if each.met is False] == [True]
+    assert [text in line.text for line in lines if line.is_met is False] == [True]
 
 
-ERROR = b'{"error_code": 409, "message": "Cannot complete request momentarily"}'
-JSON = "application/json; charset=utf-8"
+ERROR_BODY = b'{"error_code": 409, "message": "Cannot complete request momentarily"}'
+JSON_TYPE = "application/json; charset=utf-8"
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "body"),
+    ("status", "content_type", "body"),
     [
-        (200, JSON, b"[]"),
+        (200, JSON_TYPE, b"[]"),
         (204, "", b""),
-        (202, JSON, b'{"name": "c"}'),
+        (202, JSON_TYPE, b'{"name": "c"}'),
         (202, "", b""),
-        (409, JSON, ERROR),
-        (503, JSON, b'{"status": "starting", "message": "Worker is still starting up."}'),
+        (409, JSON_TYPE, ERROR_BODY),
+        (503, JSON_TYPE, b'{"status": "starting", "message": "Worker is still starting up."}'),
     ],
 )
-def test_well_formed_responses_have_no_defect(status: int, kind: str, body: bytes) -> None:
-    assert find_defect(status, kind, body) is None
+def test_well_formed_responses_have_no_defect(status: int, content_type: str, body: bytes) -> None:
+    assert find_defect(status, content_type, body) is None
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "body", "text"),
+    ("status", "content_type", "body", "text"),
     [
-        (418, JSON, b"{}", "the status 418 is none of"),
-        (200, JSON, b"", "200 without a body"),
+        (418, JSON_TYPE, b"{}", "the status 418 is none of"),
+        (200, JSON_TYPE, b"", "200 without a body"),
         (200, "text/html", b"[]", "the content type is 'text/html'"),
-        (200, JSON, b"[", "the body is not JSON: b'['"),
-        (404, JSON, ERROR, "the error_code 409 is not the status 404"),
-        (500, JSON, b'{"error_code": 500}', "not in Connect's format"),
-        (500, JSON, b"[]", "not in Connect's format"),
-        (503, JSON, b'{"status": "asleep", "message": "Worker dreams."}', "not in Connect's format"),
-        (500, JSON, b'{"error_code": 500, "message": null}', "no message"),
-        (500, JSON, b'{"error_code": 500, "message": "Traceback (most recent"}', "shows a traceback"),
-        (503, JSON, b'{"error_code": 503, "message": "later"}', "503 without Retry-After"),
+        (200, JSON_TYPE, b"[", "the body is not JSON: b'['"),
+        (404, JSON_TYPE, ERROR_BODY, "the error_code 409 is not the status 404"),
+        (500, JSON_TYPE, b'{"error_code": 500}', "not in Connect's format"),
+        (500, JSON_TYPE, b"[]", "not in Connect's format"),
+        (503, JSON_TYPE, b'{"status": "asleep", "message": "Worker dreams."}', "not in Connect's format"),
+        (500, JSON_TYPE, b'{"error_code": 500, "message": null}', "no message"),
+        (500, JSON_TYPE, b'{"error_code": 500, "message": "Traceback (most recent"}', "shows a traceback"),
+        (503, JSON_TYPE, b'{"error_code": 503, "message": "later"}', "503 without Retry-After"),
     ],
 )
-def test_malformed_responses_have_a_defect(status: int, kind: str, body: bytes, text: str) -> None:
-    assert text in (find_defect(status, kind, body) or "")
+def test_malformed_responses_have_a_defect(status: int, content_type: str, body: bytes, text: str) -> None:
+    assert text in (find_defect(status, content_type, body) or "")
 
 
 def test_response_503_requires_retry_after() -> None:
-    assert find_defect(503, JSON, b'{"error_code": 503, "message": "later"}', "1") is None
+    assert find_defect(503, JSON_TYPE, b'{"error_code": 503, "message": "later"}', "1") is None
 
 
-PYTHONS = ("python",) * 10
+PYTHON_THREADS = ("python",) * 10
 RESOURCES = Resources(
-    names=("MainThread", "_OwnThread-1", "kraal-job_0"), threads=PYTHONS, files=50, processes=2
+    names=("MainThread", "_OwnThread-1", "kraal-job_0"), threads=PYTHON_THREADS, files=50, processes=2
 )
 
 
@@ -151,12 +151,12 @@ def test_thread_kind_excludes_numbers(name: str, expected: str) -> None:
 
 
 def test_growth_within_bounds_is_no_leak() -> None:
-    grown = replace(
+    grown_resources = replace(
         RESOURCES,
         names=(*RESOURCES.names, *(f"kraal-job_{n}" for n in range(1, 8))),
         threads=("python",) * 17,
     )
-    assert find_leaks([RESOURCES], [grown]) == []
+    assert find_leaks([RESOURCES], [grown_resources]) == []
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_growth_within_bounds_is_no_leak() -> None:
             "25 threads _OwnThread in 1 workers",
         ),
         (
-            replace(RESOURCES, threads=(*PYTHONS, *["rdk:main"] * 9)),
-            "16 threads that are not Python's in 1 workers, before 7, at most 8 more in each: 9 more rdk:main",
+            replace(RESOURCES, threads=(*PYTHON_THREADS, *["rdk:main"] * 9)),
+            "16 non-Python threads in 1 workers, before 7, at most 8 more in each: 9 more rdk:main",
         ),
         (replace(RESOURCES, files=75), "75 open files in 1 workers, before 50"),
         (replace(RESOURCES, processes=3), "3 processes of the workers, before 2"),

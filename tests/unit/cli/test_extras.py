@@ -1,4 +1,4 @@
-"""Tests for the packages of each extra, and for `kraal` without the extra."""
+"""Tests for the packages of each extra, and for `kraal` without extras."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from kraal.cli.extras import PACKAGES, SMALLER_EXTRAS, missing_text
-from kraal.cli.main import CLIENT, WORKER_COMMANDS, Commands
+from kraal.cli.main import CLIENT_COMMANDS, WORKER_COMMANDS, Commands
 from kraal.client.lazy import LazyCommand
 from tests.fakes.distributions import PROJECT, ROOT, add_dependencies, requirements
 
-OPTIONAL = PROJECT["optional-dependencies"]
+OPTIONAL_DEPENDENCIES = PROJECT["optional-dependencies"]
 EXTRAS = {
     extra: {
         canonicalize_name(package.name)
-        for package in map(Requirement, OPTIONAL[extra])
+        for package in map(Requirement, OPTIONAL_DEPENDENCIES[extra])
         if package.name != "kraal"
     }
-    for extra in OPTIONAL
+    for extra in OPTIONAL_DEPENDENCIES
 }
 
 
@@ -57,12 +57,12 @@ def run(client_only: list[str], code: str) -> str:
 def test_every_package_of_an_extra_has_an_import_name() -> None:
     distributions = packages_distributions()
     for extra in ("worker", "registry", "test"):
-        provided = {
+        mapped_packages = {
             canonicalize_name(distributions[module][0])
             for module, package_extra in PACKAGES.items()
             if package_extra == extra
         }
-        assert provided == EXTRAS[extra]
+        assert mapped_packages == EXTRAS[extra]
 
 
 def test_smaller_extras_are_subsets_of_the_worker_extra() -> None:
@@ -70,30 +70,31 @@ def test_smaller_extras_are_subsets_of_the_worker_extra() -> None:
     assert set(SMALLER_EXTRAS.values()) <= set(EXTRAS)
 
 
-def test_testing_extra_includes_the_worker() -> None:
-    assert "kraal[worker]" in OPTIONAL["test"]
+def test_extra_for_tests_includes_the_worker() -> None:
+    assert "kraal[worker]" in OPTIONAL_DEPENDENCIES["test"]
 
 
 def test_lock_file_covers_the_client_and_every_extra() -> None:
     lines = (ROOT / "requirements.in").read_text("utf-8").splitlines()
-    locked = {canonicalize_name(line.partition("==")[0]) for line in lines if "==" in line}
-    assert {canonicalize_name(requirement.name) for requirement in requirements(*EXTRAS)} <= locked
+    locked_packages = {canonicalize_name(line.partition("==")[0]) for line in lines if "==" in line}
+    assert {canonicalize_name(requirement.name) for requirement in requirements(*EXTRAS)} <= locked_packages
 
 
 def test_help_of_every_command_requires_only_the_client(client_only: list[str]) -> None:
     code = (
-        "import json; from click.testing import CliRunner; from kraal.cli.main import CLIENT, WORKER_COMMANDS, main; "
-        "run = lambda *words: CliRunner().invoke(main, [*words, '--help']).exit_code; "
-        "print(json.dumps({name: run(name) for name in {**CLIENT, **WORKER_COMMANDS}})); "
+        "import json; from click.testing import CliRunner; "
+        "from kraal.cli.main import CLIENT_COMMANDS, WORKER_COMMANDS, main; "
+        "run = lambda *arguments: CliRunner().invoke(main, [*arguments, '--help']).exit_code; "
+        "print(json.dumps({name: run(name) for name in {**CLIENT_COMMANDS, **WORKER_COMMANDS}})); "
         "print(sorted(set(sys.modules) & set(['pykka', 'pyspark', 'numpy', 'confluent_kafka', 'kafka'])))"
     )
-    codes, loaded = run(client_only, code).splitlines()
-    assert json.loads(codes) == dict.fromkeys({**CLIENT, **WORKER_COMMANDS}, 0)
-    assert loaded == "[]"
+    codes, imported_modules = run(client_only, code).splitlines()
+    assert json.loads(codes) == dict.fromkeys({**CLIENT_COMMANDS, **WORKER_COMMANDS}, 0)
+    assert imported_modules == "[]"
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["standalone", "worker.properties"], "needs the worker: pip install 'kraal[worker]'"),
         (["distributed", "worker.properties"], "needs the worker: pip install 'kraal[worker]'"),
@@ -105,12 +106,12 @@ def test_help_of_every_command_requires_only_the_client(client_only: list[str]) 
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_command_of_a_missing_extra_names_the_package_to_install(
-    client_only: list[str], words: list[str], message: str
+    client_only: list[str], arguments: list[str], message: str
 ) -> None:
-    code = f"from kraal.cli.main import main; main({words!r}, prog_name='kraal')"
+    code = f"from kraal.cli.main import main; main({arguments!r}, prog_name='kraal')"
     completed = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
     assert (completed.returncode, completed.stdout) == (1, "")
-    assert completed.stderr == f"Error: `kraal {words[0]}` {message}\n"
+    assert completed.stderr == f"Error: `kraal {arguments[0]}` {message}\n"
 
 
 def test_dlq_requires_only_the_kafka_extra(tmp_path: Path) -> None:

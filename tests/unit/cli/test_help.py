@@ -6,11 +6,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kraal.cli.main import CLIENT, WORKER_COMMANDS, main
+from kraal.cli.main import CLIENT_COMMANDS, WORKER_COMMANDS, main
 
 GROUPS = [
     name
-    for name, lazy in sorted({**CLIENT, **WORKER_COMMANDS}.items())
+    for name, lazy in sorted({**CLIENT_COMMANDS, **WORKER_COMMANDS}.items())
     if isinstance(lazy.load(), click.Group)
 ]
 

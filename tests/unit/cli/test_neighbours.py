@@ -24,7 +24,7 @@ def test_shadowing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_package_without_marker_is_reported_as_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours, "_MARK", "__nobody__ = True")
+    monkeypatch.setattr(neighbours, "_MARKER", "__nobody__ = True")
     result = CliRunner().invoke(main, ["jars", "--help"])
     assert result.exit_code == 1
     assert "Kraal's package 'actors' was replaced by " in result.stderr

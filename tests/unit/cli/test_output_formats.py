@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kraal.cli import kafka, migrate
-from kraal.cli.main import CLIENT, WORKER_COMMANDS, main
+from kraal.cli.main import CLIENT_COMMANDS, WORKER_COMMANDS, main
 from kraal.client.commands.plugins import _LOCK_COMMANDS
 from kraal.client.commands.topics import _SUBCOMMANDS
 from kraal.client.migrate import Cluster, Plan
@@ -55,7 +55,7 @@ def iterate_commands(
             yield path, command
 
 
-COMMANDS = dict(iterate_commands(lazy.load() for lazy in (CLIENT | WORKER_COMMANDS).values())) | {
+COMMANDS = dict(iterate_commands(lazy.load() for lazy in (CLIENT_COMMANDS | WORKER_COMMANDS).values())) | {
     (parent, name): lazy.load()
     for parent, subcommands in (("plugins", _LOCK_COMMANDS), ("topics", _SUBCOMMANDS))
     for name, lazy in subcommands.items()
@@ -134,21 +134,21 @@ def migrated_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     migrated: list[str] = []
 
     def migrate_all(
-        *_: Cluster, plans: list[Plan], migrated_one: Callable[[Plan], None], **__: object
+        *_: Cluster, plans: list[Plan], on_migrated: Callable[[Plan], None], **__: object
     ) -> None:
         for plan in plans:
             if plan.name == "c":
                 raise KraalError("c: no")
             migrated.append(plan.name)
-            migrated_one(plan)
+            on_migrated(plan)
 
-    output = [Plan(name, {}, "RUNNING", is_resumed=False) for name in "abc"]
-    monkeypatch.setattr(migrate, "plan_all", lambda *_: output)
+    all_plans = [Plan(name, {}, "RUNNING", is_resumed=False) for name in "abc"]
+    monkeypatch.setattr(migrate, "plan_all", lambda *_: all_plans)
     monkeypatch.setattr(
         migrate,
         "migrate_all",
-        lambda source, target, plans, *, migrated, **_: migrate_all(
-            source, target, plans=plans, migrated_one=migrated
+        lambda source, target, plans, *, on_migrated, **_: migrate_all(
+            source, target, plans=plans, on_migrated=on_migrated
         ),
     )
     return migrated
@@ -164,6 +164,6 @@ def test_migrate_reports_planned_and_migrated_connectors(migrated_names: list[st
         "migrated": False,
     }
     assert migrated_names == []
-    failed = run(*arguments, "-o", "json", code=1)
-    assert [row["migrated"] for row in json.loads(failed.stdout)] == [True, True, False]
-    assert failed.stderr == "Error: c: no\n"
+    failed_result = run(*arguments, "-o", "json", code=1)
+    assert [row["migrated"] for row in json.loads(failed_result.stdout)] == [True, True, False]
+    assert failed_result.stderr == "Error: c: no\n"

@@ -16,34 +16,34 @@ from kraal.java_plugins.discovery import PluginFiles
 from kraal.plugin_lock import change
 from kraal.plugin_lock.java import plugin_path
 
-SOURCE = {
+SOURCE_DESCRIPTION = {
     "class": "org.example.Source", "kind": "source", "version": "1", "location": "x", "keys": [],
 }  # fmt: skip
 
 
 class FakeJvm:
-    """A JVM that records its starts and describes one plugin."""
+    """A fake JVM that records the properties with which it was started and describes one plugin."""
 
-    started: list[Mapping[str, str]]
-    closed = 0
+    start_properties: list[Mapping[str, str]]
+    close_count = 0
 
     def __init__(self, class_path: Sequence[Path], options: Sequence[str], plugins: PluginFiles) -> None:
         assert class_path
         assert "-Xmx64M" in options
-        self.started.append(plugins.properties)
+        self.start_properties.append(plugins.properties)
 
     @property
     def entry(self) -> FakeJvm:
         return self
 
     def describe(self) -> str:
-        return json.dumps([SOURCE])
+        return json.dumps([SOURCE_DESCRIPTION])
 
     def scan(self) -> str:
         return "[]"
 
     def close(self) -> None:
-        type(self).closed += 1
+        type(self).close_count += 1
 
 
 @pytest.fixture(autouse=True)
@@ -66,8 +66,8 @@ def completed_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str
     monkeypatch.setattr(command, "archive_path", lambda: archive)
     monkeypatch.setattr(command, "java_class_path", class_path)
     monkeypatch.setattr(parts, "java_class_path", class_path)
-    monkeypatch.setattr(FakeJvm, "started", [], raising=False)
-    monkeypatch.setattr(FakeJvm, "closed", 0)
+    monkeypatch.setattr(FakeJvm, "start_properties", [], raising=False)
+    monkeypatch.setattr(FakeJvm, "close_count", 0)
     monkeypatch.setattr(parts, "Jvm", FakeJvm)
     return steps
 
@@ -78,7 +78,7 @@ def prepare(*arguments: str) -> Result:
     return result
 
 
-def test_prepare_covers_only_spark_by_default(completed_steps: list[str]) -> None:
+def test_prepare_is_limited_to_spark_by_default(completed_steps: list[str]) -> None:
     prepare()
     assert completed_steps == ["spark"]
     assert "into own.jar" in prepare("--java-plugins").stdout
@@ -94,18 +94,18 @@ def test_prepare_lists_the_plugins_of_a_worker_once(tmp_path: Path) -> None:
     worker.write_text(
         f"kraal.plugins.lock={lock}\nplugin.path={plugin_path(lock)}\nplugins.jvm.options=-Xmx64M\n"
     )
-    assert f"Listed the Java plugins in {plugin_path(lock)}: 1 connectors" in prepare(str(worker)).stdout
+    assert f"Listed 1 Java plugins in {plugin_path(lock)} (connectors" in prepare(str(worker)).stdout
     prepare(str(worker))
-    [plugins] = FakeJvm.started
+    [plugins] = FakeJvm.start_properties
     assert plugins == {"plugin.path": str(plugin_path(lock).resolve()), "plugin.discovery": "hybrid_warn"}
-    assert FakeJvm.closed == 1
+    assert FakeJvm.close_count == 1
 
 
 def test_prepare_without_plugins_is_a_noop(tmp_path: Path) -> None:
     worker = tmp_path / "worker.properties"
     worker.write_text("group.id=x\n")
     assert "has no plugin.path" in prepare(str(worker)).stdout
-    assert FakeJvm.started == []
+    assert FakeJvm.start_properties == []
 
 
 def test_missing_properties_file_is_an_error_before_any_work(

@@ -25,7 +25,7 @@ from kraal.plugin_lock.lock import Lock
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.worker import mirror
 from tests.fakes.kafka.dead_letters import MemoryKafka, letter
-from tests.fakes.workers.connect import QuickClock, Said, connect
+from tests.fakes.workers.connect import QuickClock, ScriptedResponse, connect
 
 Displays = list[tuple[str, int | None, int]]
 
@@ -33,15 +33,15 @@ Displays = list[tuple[str, int | None, int]]
 @pytest.fixture
 def displays(monkeypatch: pytest.MonkeyPatch) -> Displays:
     """Return the completed progress displays: title, number of steps, and number of completed steps."""
-    recorded: Displays = []
+    completed_displays: Displays = []
     original_exit = Progress.__exit__
 
     def end(progress: Progress, *exc: object) -> None:
-        recorded.append((progress.what, progress.total, progress.done))
+        completed_displays.append((progress.what, progress.total, progress.done))
         original_exit(progress, *exc)
 
     monkeypatch.setattr(Progress, "__exit__", end)
-    return recorded
+    return completed_displays
 
 
 def run(*arguments: str) -> str:
@@ -106,9 +106,9 @@ def test_doctor_checks_report_progress(displays: Displays, monkeypatch: pytest.M
 
 def test_retried_request_reports_progress(displays: Displays, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rest.__init__, "__kwdefaults__", {"clock": QuickClock()})
-    busy = Said(409, {"error_code": 409, "message": "stale configuration"}, {"Retry-After": "3"})
+    busy = ScriptedResponse(409, {"error_code": 409, "message": "stale configuration"}, {"Retry-After": "3"})
     with connect() as worker:
-        worker.script("PUT", "/connectors/a/pause", busy, busy, Said(202))
+        worker.script("PUT", "/connectors/a/pause", busy, busy, ScriptedResponse(202))
         run("pause", "a", "--url", worker.url)
         assert displays == [(f"Waiting for {worker.url} to accept a request", None, 0)]
 

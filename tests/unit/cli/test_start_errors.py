@@ -14,18 +14,18 @@ import pytest
 CLI = (sys.executable, "-c", "from kraal.cli.main import main; main()")
 
 
-@pytest.mark.one_a_day("command", "style")
+@pytest.mark.one_a_day("command", "log_format")
 @pytest.mark.parametrize(
-    ("command", "style"), [("standalone", "text"), ("distributed", "json"), ("mirror", "json")]
+    ("command", "log_format"), [("standalone", "text"), ("distributed", "json"), ("mirror", "json")]
 )
-def test_failed_startup_is_one_log_line(command: str, style: str, tmp_path: Path) -> None:
+def test_failed_startup_is_one_log_line(command: str, log_format: str, tmp_path: Path) -> None:
     missing_file = str(tmp_path / "missing.properties")
     completed = subprocess.run(
-        [*CLI, command, missing_file, "--log-format", style], capture_output=True, text=True, check=False
+        [*CLI, command, missing_file, "--log-format", log_format], capture_output=True, text=True, check=False
     )
     assert completed.returncode == 2
     [line] = completed.stderr.splitlines()
-    if style == "text":
+    if log_format == "text":
         assert line.startswith("Error: ")
         assert missing_file in line
         return
@@ -36,9 +36,9 @@ def test_failed_startup_is_one_log_line(command: str, style: str, tmp_path: Path
     assert "hint" not in record  # the message already names the cause
 
 
-@pytest.mark.one_a_day("style")
-@pytest.mark.parametrize("style", ["text", "json"])
-def test_environment_failure_at_startup_refers_to_kraal_doctor(style: str, tmp_path: Path) -> None:
+@pytest.mark.one_a_day("log_format")
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_environment_failure_at_startup_refers_to_kraal_doctor(log_format: str, tmp_path: Path) -> None:
     file = tmp_path / "a worker.properties"
     with socket.create_server(("127.0.0.1", 0)) as occupied_socket:
         file.write_text(
@@ -48,13 +48,13 @@ def test_environment_failure_at_startup_refers_to_kraal_doctor(style: str, tmp_p
             encoding="utf-8",
         )
         completed = subprocess.run(
-            [*CLI, "standalone", str(file), "--log-format", style],
+            [*CLI, "standalone", str(file), "--log-format", log_format],
             capture_output=True, text=True, check=False, cwd=tmp_path,
         )  # fmt: skip
     assert completed.returncode == 2
     hint = f"`kraal doctor {shlex.quote(str(file))}` checks what this worker needs."
     *_, last = completed.stderr.splitlines()
-    if style == "text":
+    if log_format == "text":
         assert last == f"Hint: {hint}"
         return
     record = json.loads(last)

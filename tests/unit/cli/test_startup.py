@@ -1,4 +1,4 @@
-"""Tests for the modules that `kraal` imports before it prints. The results of the benchmark `client` depend on them."""
+"""Tests for the modules that `kraal` imports before it prints. They determine the results of the benchmark `client`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.distributions import ROOT
 from tests.fakes.workers.connect import connect
 
-HELP = {
+HELP_MODULES = {
     "kraal",
     "kraal.cli",
     "kraal.cli.extras",
@@ -22,9 +22,9 @@ HELP = {
     "kraal.core.errors",
     "kraal.core.secrets",
 }
-HTTP = {"anyio", "brotli", "certifi", "h11", "httpcore2", "httpx2", "idna", "truststore"}
+HTTP_PACKAGES = {"anyio", "brotli", "certifi", "h11", "httpcore2", "httpx2", "idna", "truststore"}
 """The HTTP client with its required and optional dependencies."""
-SLOW = {
+SLOW_MODULES = {
     "asyncio",
     "concurrent",
     "ctypes",
@@ -54,9 +54,9 @@ def imported_modules(*arguments: str) -> set[str]:
 
 
 def packages(module_names: set[str]) -> set[str]:
-    """Return the top-level packages outside the standard library and the environment's own tooling."""
-    tops = {name.partition(".")[0] for name in module_names}
-    return {top for top in tops if not top.startswith("_")} - sys.stdlib_module_names
+    """Return the top-level packages that are neither private nor part of the standard library."""
+    top_packages = {name.partition(".")[0] for name in module_names}
+    return {name for name in top_packages if not name.startswith("_")} - sys.stdlib_module_names
 
 
 def select_kraal_modules(module_names: set[str]) -> set[str]:
@@ -64,30 +64,30 @@ def select_kraal_modules(module_names: set[str]) -> set[str]:
 
 
 def test_help_imports_no_commands() -> None:
-    imported = imported_modules("--help")
-    assert select_kraal_modules(imported) == HELP
-    assert packages(imported) == {"kraal", "click", "typing_extensions"}
-    assert imported & SLOW == set()
+    module_names = imported_modules("--help")
+    assert select_kraal_modules(module_names) == HELP_MODULES
+    assert packages(module_names) == {"kraal", "click", "typing_extensions"}
+    assert module_names & SLOW_MODULES == set()
 
 
 def test_version_imports_no_more_than_help() -> None:
-    assert select_kraal_modules(imported_modules("--version")) == HELP
+    assert select_kraal_modules(imported_modules("--version")) == HELP_MODULES
 
 
 def test_status_imports_an_http_client_but_no_worker_modules() -> None:
     with connect() as worker:
         worker.create("orders", {"connector.class": FAKE_SOURCE})
-        imported = imported_modules("status", "--url", worker.url)
-    assert packages(imported) <= {"kraal", "click", "typing_extensions", *HTTP}
-    assert "httpx2" in imported
-    folders = {".".join(name.split(".")[:2]) for name in select_kraal_modules(imported)}
+        module_names = imported_modules("status", "--url", worker.url)
+    assert packages(module_names) <= {"kraal", "click", "typing_extensions", *HTTP_PACKAGES}
+    assert "httpx2" in module_names
+    folders = {".".join(name.split(".")[:2]) for name in select_kraal_modules(module_names)}
     assert folders == {"kraal", "kraal.cli", "kraal.client", "kraal.config", "kraal.core"}
-    assert imported & SLOW == set()
+    assert module_names & SLOW_MODULES == set()
 
 
 def test_command_imports_only_its_own_module() -> None:
-    imported = imported_modules("status", "--help")
-    assert {name for name in imported if name.startswith("kraal.client.commands.")} == {
+    module_names = imported_modules("status", "--help")
+    assert {name for name in module_names if name.startswith("kraal.client.commands.")} == {
         "kraal.client.commands.status"
     }
-    assert "httpx2" not in imported
+    assert "httpx2" not in module_names

@@ -13,13 +13,13 @@ from kraal.kafka import topics
 from tests.fakes.kafka.topic_client import TopicClient
 from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 
-COMPACT = {"cleanup.policy": "compact"}
+COMPACT_POLICY = {"cleanup.policy": "compact"}
 
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> TopicClient:
     """Return a client of brokers on which only the config topic exists."""
-    brokers = TopicClient({"configs": COMPACT})
+    brokers = TopicClient({"configs": COMPACT_POLICY})
     monkeypatch.setattr(topics, "AdminClient", lambda _: brokers)
     return brokers
 
@@ -54,7 +54,7 @@ def test_create_uses_the_settings_of_the_worker(client: TopicClient, worker_file
     ]
     offsets, statuses = client.created
     assert (offsets.num_partitions, offsets.replication_factor) == (7, 2)
-    assert offsets.config == {**COMPACT, "segment.bytes": "1048576"}
+    assert offsets.config == {**COMPACT_POLICY, "segment.bytes": "1048576"}
     assert (statuses.num_partitions, statuses.replication_factor) == (5, 3)
     assert "created" not in run(worker_file).stdout
 
@@ -66,7 +66,7 @@ def test_dry_run_does_not_create_topics(client: TopicClient, worker_file: Path) 
         ("offsets", "to be created"),
         ("statuses", "to be created"),
     ]
-    assert output[1]["settings"] == {**COMPACT, "segment.bytes": "1048576"}
+    assert output[1]["settings"] == {**COMPACT_POLICY, "segment.bytes": "1048576"}
     assert client.created == []
 
 

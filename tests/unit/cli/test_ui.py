@@ -56,12 +56,12 @@ def test_port_in_use_is_reported() -> None:
 def test_ui_serves_a_worker_until_interrupted(preamble: str) -> None:
     """`kraal ui` does not require uvloop, which is part of the worker extra."""
 
-    def make(url: str) -> object:
+    def create_app(url: str) -> object:
         api = Api(Settings(advertised_url=url))
         api.herder.put("orders", {"connector.class": "x"}, tasks=1)
         return api.app
 
-    with serve_app(make) as url:
+    with serve_app(create_app) as url:
         process = subprocess.Popen(
             [
                 sys.executable,

@@ -1,4 +1,4 @@
-"""Fixtures: a worker that serves REST, and the command line client for it."""
+"""Fixtures for the tests of the client: a worker with a REST API, and a runner of `kraal` commands."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kraal.cli.main import CLIENT, main
+from kraal.cli.main import CLIENT_COMMANDS, main
 from tests.unit.client.conftest import Kraal
 
 
@@ -21,7 +21,7 @@ def iterate_commands(commands: Iterable[click.Command], *parents: str) -> Iterat
             yield path
 
 
-PATHS = list(iterate_commands(lazy.load() for lazy in CLIENT.values()))
+PATHS = list(iterate_commands(lazy.load() for lazy in CLIENT_COMMANDS.values()))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
@@ -37,9 +37,9 @@ def test_help_describes_usage(path: tuple[str, ...]) -> None:
 
 def test_help_lists_client_commands_separately() -> None:
     text = CliRunner().invoke(main, ["--help"]).stdout
-    workers, client = text.split("Client of a running worker")
-    assert {"standalone", "distributed", "kafka"} <= set(workers.split())
-    assert all(f"  {name} " in client for name in CLIENT)
+    worker_help, client_help = text.split("Client of a running worker")
+    assert {"standalone", "distributed", "kafka"} <= set(worker_help.split())
+    assert all(f"  {name} " in client_help for name in CLIENT_COMMANDS)
 
 
 @pytest.mark.parametrize(

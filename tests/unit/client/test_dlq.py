@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kraal.cli.main import CLIENT
+from kraal.cli.main import CLIENT_COMMANDS
 from kraal.dead_letters import kafka
 from kraal.dead_letters.records import DeadLetter, format_text, to_json_object
 from kraal.dead_letters.targets import CannotReplay, Targets
@@ -28,13 +28,13 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 @pytest.fixture
 def sink_name(worker: Connect, cluster: MemoryKafka) -> str:
-    """Create a connector with three dead letters, interleaved with one of another connector; return its name."""
+    """Return the name of a sink connector with three dead letters; its topic also has a letter of another connector."""
     worker.create("orders-sink", {"name": "orders-sink", **CONFIG})
     cluster.letters["dead"] = [letter(0), letter(1, connector="other"), letter(2), letter(3)]
     return "orders-sink"
 
 
-def values(cluster: MemoryKafka) -> list[bytes | None]:
+def written_values(cluster: MemoryKafka) -> list[bytes | None]:
     return [dead_letter.value for dead_letter, _ in cluster.written]
 
 
@@ -106,10 +106,10 @@ def test_show_reports_the_root_cause() -> None:
 
 
 def test_binary_values_are_base64_and_missing_headers_are_marked() -> None:
-    bare = DeadLetter(
+    letter_without_context = DeadLetter(
         topic="d", partition=0, offset=0, timestamp_ms=None, key=None, value=b"\xff", headers=[("h", None)]
     )
-    assert to_json_object(bare) == {
+    assert to_json_object(letter_without_context) == {
         "topic": "d", "partition": 0, "offset": 0, "timestamp": None, "key": None, "value_base64": "/w==",
         "headers": [{"key": "h", "value": None}], "error": None,
     }  # fmt: skip
@@ -119,14 +119,14 @@ def test_replay_writes_letters_once_to_their_original_partition(
     kraal: Kraal, cluster: MemoryKafka, sink_name: str
 ) -> None:
     assert kraal.out("dlq", "replay", sink_name) == "3 dead letters from dead written to orders\n"
-    assert values(cluster) == [b"bad 0", b"bad 2", b"bad 3"]
+    assert written_values(cluster) == [b"bad 0", b"bad 2", b"bad 3"]
     assert {str(target) for _, target in cluster.written} == {"orders-1"}
-    assert cluster.written[0][0].own_headers == [("own", b"\x01")]
+    assert cluster.written[0][0].original_headers == [("own", b"\x01")]
     assert cluster.groups == {"kraal-dlq-replay/dead/orders-sink": {0: 4}}
     assert kraal.error("dlq", "replay", sink_name, code=0) == "Nothing to replay in dead."
     cluster.letters["dead"].append(letter(4))
     kraal.out("dlq", "replay", sink_name)
-    assert values(cluster)[3:] == [b"bad 4"]
+    assert written_values(cluster)[3:] == [b"bad 4"]
     kraal.out("dlq", "replay", sink_name, "--from-beginning")
     assert len(cluster.written) == 8
 
@@ -135,7 +135,7 @@ def test_replay_resumes_after_a_limited_replay(kraal: Kraal, cluster: MemoryKafk
     kraal.out("dlq", "replay", sink_name, "--limit", "2")
     assert cluster.groups == {"kraal-dlq-replay/dead/orders-sink": {0: 3}}
     kraal.out("dlq", "replay", sink_name, "--limit", "2")
-    assert values(cluster) == [b"bad 0", b"bad 2", b"bad 3"]
+    assert written_values(cluster) == [b"bad 0", b"bad 2", b"bad 3"]
 
 
 def test_letter_at_a_position_can_be_replayed_repeatedly(
@@ -143,10 +143,10 @@ def test_letter_at_a_position_can_be_replayed_repeatedly(
 ) -> None:
     for _ in range(2):
         kraal.out("dlq", "replay", sink_name, "--partition", "0", "--offset", "2")
-    assert (values(cluster), cluster.groups) == ([b"bad 2"] * 2, {})
+    assert (written_values(cluster), cluster.groups) == ([b"bad 2"] * 2, {})
 
 
-def test_dry_run_prints_its_plan_and_writes_no_records(
+def test_dry_run_prints_targets_and_writes_no_records(
     kraal: Kraal, cluster: MemoryKafka, sink_name: str
 ) -> None:
     assert kraal.out("dlq", "replay", sink_name, "--dry-run").splitlines() == [
@@ -170,7 +170,7 @@ def test_replay_to_another_topic_partitions_by_key(
 
 
 @pytest.mark.parametrize(
-    ("message", "expected"),
+    ("context", "expected"),
     [
         pytest.param({"partition": "7"}, "orders", id="missing partition"),
         pytest.param({"partition": None}, "orders", id="null partition, as in sources"),
@@ -178,8 +178,8 @@ def test_replay_to_another_topic_partitions_by_key(
         pytest.param({"partition": "0"}, "orders-0", id="existing partition"),
     ],
 )
-def test_missing_partition_is_replaced_by_key(message: dict[str, str | None], expected: str) -> None:
-    assert str(Targets().find_target(letter(0, message), {"orders": 2})) == expected
+def test_missing_partition_is_replaced_by_key(context: dict[str, str | None], expected: str) -> None:
+    assert str(Targets().find_target(letter(0, context), {"orders": 2})) == expected
 
 
 def test_forged_topic_is_rejected_unless_allowed(kraal: Kraal, cluster: MemoryKafka, sink_name: str) -> None:
@@ -294,17 +294,19 @@ def test_unreachable_kafka_is_a_one_line_error(kraal: Kraal, monkeypatch: pytest
 
 
 def test_dlq_command_has_its_listed_name() -> None:
-    assert CLIENT["dlq"].load().name == "dlq"
+    assert CLIENT_COMMANDS["dlq"].load().name == "dlq"
 
 
-def test_data_formats_of_show_are_complete(kraal: Kraal, sink_name: str) -> None:
+def test_show_supports_json_and_yaml_output(kraal: Kraal, sink_name: str) -> None:
     lines = kraal.out("dlq", "show", sink_name, "--json").splitlines()
     assert json.loads(kraal.out("dlq", "show", sink_name, "-o", "json")) == list(map(json.loads, lines))
     assert kraal.out("dlq", "show", sink_name, "--limit", "1", "-o", "yaml").startswith("- topic: dead\n")
     assert kraal("dlq", "show", sink_name, "--json", "-o", "json").exit_code == 2
 
 
-def test_data_formats_of_replay_are_complete(kraal: Kraal, cluster: MemoryKafka, sink_name: str) -> None:
+def test_json_output_of_replay_contains_counts_and_targets(
+    kraal: Kraal, cluster: MemoryKafka, sink_name: str
+) -> None:
     assert json.loads(kraal.out("dlq", "replay", sink_name, "--dry-run", "--limit", "1", "-o", "json")) == {
         "topic": "dead",
         "written": {"orders": 1},

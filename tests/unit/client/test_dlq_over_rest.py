@@ -1,4 +1,4 @@
-"""Tests that `kraal dlq` over the REST API prints the same output as with brokers."""
+"""Tests that `kraal dlq` prints the same output over the REST API as with a direct connection to the brokers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kraal.dead_letters import kafka
 from kraal.dead_letters.records import DeadLetter, from_json, to_json_object
 from kraal.testing._simulation.plugins import FAKE_SINK
 from tests.fakes.kafka.dead_letters import letter
-from tests.fakes.workers.connect import Connect, Said
+from tests.fakes.workers.connect import Connect, ScriptedResponse
 from tests.unit.client.conftest import Kraal
 
 CONFIG = {"connector.class": FAKE_SINK, "topics": "orders", "errors.deadletterqueue.topic.name": "dead"}
@@ -22,8 +22,8 @@ PATH = f"/connectors/{SINK}/dead-letters"
 
 
 @pytest.fixture(autouse=True)
-def _sink(worker: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write three dead letters of a connector, and one of another, to a Kafka that both transports share."""
+def _dead_letters(worker: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write three dead letters of a connector and one of another connector to Kafka, which both transports read."""
     monkeypatch.setattr(kafka, "Kafka", worker.kafka)
     monkeypatch.delenv("KRAAL_BOOTSTRAP_SERVERS", raising=False)
     worker.create(SINK, {"name": SINK, **CONFIG})
@@ -77,7 +77,7 @@ def test_letters_arriving_during_a_replay_are_not_replayed(kraal: Kraal, worker:
         "targets": [],
         "left_to_replay": 2,
     }
-    worker.script("POST", f"{PATH}/replay", *(Said(200, response) for _ in range(9)))
+    worker.script("POST", f"{PATH}/replay", *(ScriptedResponse(200, response) for _ in range(9)))
     assert kraal.out("dlq", "replay", SINK) == "4 dead letters from dead written to orders\n"
     assert len(worker.requests("POST")) == 2
 

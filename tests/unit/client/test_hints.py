@@ -15,10 +15,10 @@ from kraal.dead_letters import kafka as dead_letters
 from kraal.dead_letters.api import KafkaUnavailable, OffsetRange
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.kafka.dead_letters import MemoryKafka
-from tests.fakes.workers.connect import Connect, Said
+from tests.fakes.workers.connect import Connect, ScriptedResponse
 from tests.unit.client.conftest import Kraal
 
-REBALANCE = Said(
+REBALANCE = ScriptedResponse(
     409,
     {
         "error_code": 409,
@@ -63,7 +63,7 @@ def test_refused_connection_without_a_port_names_the_default_port(url: str) -> N
     assert "8083" in hints.connection_hint(ConnectionRefusedError(111, "Connection refused"), url)
 
 
-def test_unreachable_worker_has_a_hint_to_start_or_choose_one(kraal: Kraal) -> None:
+def test_unreachable_worker_has_a_hint_to_start_or_choose_a_worker(kraal: Kraal) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed_server:
         url = f"http://127.0.0.1:{closed_server.getsockname()[1]}"
     assert kraal.hint("ls", "--url", url) == hints.NO_WORKER
@@ -90,14 +90,14 @@ def test_unknown_name_has_a_hint_to_list_names(
 @pytest.mark.parametrize(
     ("response", "expected_text"),
     [
-        (Said(404, {"error_code": 404, "message": "HTTP 404 Not Found"}), "Check the path"),
-        (Said(403, "<html>no</html>", {"Content-Type": "text/html"}), "KRAAL_USER"),
-        (Said(502, "<html>no</html>", {"Content-Type": "text/html"}), "A proxy responded"),
-        (Said(500, {"error_code": 500, "message": "boom"}), "log of the worker"),
+        (ScriptedResponse(404, {"error_code": 404, "message": "HTTP 404 Not Found"}), "Check the path"),
+        (ScriptedResponse(403, "<html>no</html>", {"Content-Type": "text/html"}), "KRAAL_USER"),
+        (ScriptedResponse(502, "<html>no</html>", {"Content-Type": "text/html"}), "A proxy responded"),
+        (ScriptedResponse(500, {"error_code": 500, "message": "boom"}), "log of the worker"),
     ],
 )
 def test_rejected_request_has_a_hint(
-    kraal: Kraal, worker: Connect, response: Said, expected_text: str
+    kraal: Kraal, worker: Connect, response: ScriptedResponse, expected_text: str
 ) -> None:
     worker.script("GET", "/connectors", response)
     assert expected_text in kraal.hint("ls", "-q")
@@ -109,7 +109,7 @@ def test_long_rebalance_has_a_hint(kraal: Kraal, worker: Connect) -> None:
     assert "`kraal assignments`" in kraal.hint("pause", "a")
 
 
-def test_missing_class_has_a_hint_to_add_it(kraal: Kraal, worker: Connect) -> None:
+def test_missing_class_has_a_hint_to_add_the_class(kraal: Kraal, worker: Connect) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE})
     assert "`kraal plugins add`" in kraal.hint("patch", "a", "connector.class=org.example.None")
 
@@ -139,12 +139,12 @@ def test_unreachable_kafka_has_a_hint(kraal: Kraal, monkeypatch: pytest.MonkeyPa
     assert "--command-config" in hint
 
 
-def test_stopped_broker_has_a_hint_to_start_it(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stopped:
+def test_stopped_broker_has_a_hint_to_start_the_broker(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
+    class StoppedBroker:
         data_dir, port, pid, is_ready = "kafka", 9092, None, False
 
-        def status(self) -> Stopped:
+        def status(self) -> StoppedBroker:
             return self
 
-    monkeypatch.setattr(kafka, "_broker", lambda *_: Stopped())
+    monkeypatch.setattr(kafka, "_broker", lambda *_: StoppedBroker())
     assert "`kraal kafka start`" in kraal.hint("kafka", "status")

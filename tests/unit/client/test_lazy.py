@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kraal.cli.main import CLIENT, WORKER_COMMANDS
+from kraal.cli.main import CLIENT_COMMANDS, WORKER_COMMANDS
 from kraal.client import commands
 from kraal.client.commands.plugins import _LOCK_COMMANDS
 from kraal.client.commands.topics import _SUBCOMMANDS
@@ -17,14 +17,14 @@ from kraal.client.lazy import LazyCommand
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize(("name", "lazy"), [*CLIENT.items(), *WORKER_COMMANDS.items()])
+@pytest.mark.parametrize(("name", "lazy"), [*CLIENT_COMMANDS.items(), *WORKER_COMMANDS.items()])
 def test_lazy_command_has_its_listed_name(name: str, lazy: LazyCommand) -> None:
     assert lazy.load().name == name
 
 
 @pytest.mark.parametrize(
     ("name", "lazy"),
-    [*CLIENT.items(), *WORKER_COMMANDS.items(), *_LOCK_COMMANDS.items(), *_SUBCOMMANDS.items()],
+    [*CLIENT_COMMANDS.items(), *WORKER_COMMANDS.items(), *_LOCK_COMMANDS.items(), *_SUBCOMMANDS.items()],
 )
 def test_listed_summary_equals_the_short_help(name: str, lazy: LazyCommand) -> None:
     assert lazy.summary == lazy.load().get_short_help_str(limit=80)

@@ -18,8 +18,8 @@ OFFSETS = [{"partition": {"filename": "lines"}, "offset": {"position": 42}}]
 CONFIG = {"connector.class": "FileStreamSource", "name": "lines", "file": "lines", "topic": "t"}
 
 
-class Stub:
-    """A Connect cluster that records requests with side effects."""
+class StubCluster:
+    """A stub of a Connect cluster that records requests with side effects."""
 
     def __init__(self, *, has_offsets: bool = True) -> None:
         self.configs: dict[str, dict[str, str]] = {}
@@ -77,9 +77,9 @@ class Stub:
                 return 202, None
 
 
-def serve(stub: Stub) -> ThreadingHTTPServer:
+def serve(stub: StubCluster) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
-        def _do(self) -> None:
+        def _handle(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             status, response = stub.respond(self.command, self.path, body)
@@ -89,7 +89,7 @@ def serve(stub: Stub) -> ThreadingHTTPServer:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_PUT = do_POST = do_PATCH = _do  # noqa: N815 - http.server's names
+        do_GET = do_PUT = do_POST = do_PATCH = _handle  # noqa: N815 - http.server's names
 
         @override
         def log_message(self, *_: object) -> None:
@@ -100,12 +100,12 @@ def serve(stub: Stub) -> ThreadingHTTPServer:
     return server
 
 
-Sides = tuple[Stub, Stub, Cluster, Cluster]
+StubsAndClients = tuple[StubCluster, StubCluster, Cluster, Cluster]
 
 
 @pytest.fixture
-def sides() -> Iterator[Sides]:
-    java, kraal = Stub(), Stub()
+def stubs_and_clients() -> Iterator[StubsAndClients]:
+    java, kraal = StubCluster(), StubCluster()
     servers = [serve(java), serve(kraal)]
     clusters = [Cluster(f"http://127.0.0.1:{s.server_address[1]}/") for s in servers]
     yield java, kraal, clusters[0], clusters[1]
@@ -119,8 +119,8 @@ def discard(_: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
-def test_connector_is_migrated_with_offsets_and_state(sides: Sides, state: str) -> None:
-    java, kraal, source, target = sides
+def test_connector_is_migrated_with_offsets_and_state(stubs_and_clients: StubsAndClients, state: str) -> None:
+    java, kraal, source, target = stubs_and_clients
     java.add("lines", state)
     migrate(source, target, [], dry_run=False, say=discard)
     assert kraal.configs == java.configs
@@ -129,16 +129,16 @@ def test_connector_is_migrated_with_offsets_and_state(sides: Sides, state: str) 
     assert kraal.changes[:2] == ["POST connectors", "PATCH offsets"]
 
 
-def test_migration_waits_for_the_first_status(sides: Sides) -> None:
-    java, kraal, source, target = sides
+def test_migration_waits_for_the_first_status(stubs_and_clients: StubsAndClients) -> None:
+    java, kraal, source, target = stubs_and_clients
     java.add("a")
     java.requests_before_status = kraal.requests_before_status = 2
     migrate(source, target, ["a"], dry_run=False, say=lambda _: None)
     assert kraal.states == {"a": "RUNNING"}
 
 
-def test_dry_run_makes_no_changes(sides: Sides) -> None:
-    java, kraal, source, target = sides
+def test_dry_run_makes_no_changes(stubs_and_clients: StubsAndClients) -> None:
+    java, kraal, source, target = stubs_and_clients
     java.add("lines")
     lines: list[str] = []
     migrate(source, target, ["lines"], dry_run=True, say=lines.append)
@@ -146,8 +146,8 @@ def test_dry_run_makes_no_changes(sides: Sides) -> None:
     assert java.changes == kraal.changes == []
 
 
-def test_migration_is_aborted_if_the_target_rejects_a_connector(sides: Sides) -> None:
-    java, kraal, source, target = sides
+def test_migration_is_aborted_if_the_target_rejects_a_connector(stubs_and_clients: StubsAndClients) -> None:
+    java, kraal, source, target = stubs_and_clients
     java.add("lines")
     kraal.has_offsets = False
     with pytest.raises(KraalError, match=r"does not accept offsets.*Nothing was changed"):
@@ -163,8 +163,10 @@ def test_migration_is_aborted_if_the_target_rejects_a_connector(sides: Sides) ->
 
 
 @pytest.mark.parametrize("request_", ["POST connectors", "PATCH offsets", "PUT resume"])
-def test_failed_migration_prints_the_next_step_and_can_be_repeated(sides: Sides, request_: str) -> None:
-    java, kraal, source, target = sides
+def test_failed_migration_prints_the_next_step_and_can_be_repeated(
+    stubs_and_clients: StubsAndClients, request_: str
+) -> None:
+    java, kraal, source, target = stubs_and_clients
     java.add("lines")
     kraal.failing_requests = {request_}
     with pytest.raises(
@@ -184,8 +186,8 @@ def test_credentials_are_removed_from_printed_urls() -> None:
     assert Cluster("http://user:secret@host:8083/").url == "http://host:8083"
 
 
-def test_unreachable_cluster_is_named_in_the_error(sides: Sides) -> None:
-    _, _, _, target = sides
+def test_unreachable_cluster_is_named_in_the_error(stubs_and_clients: StubsAndClients) -> None:
+    _, _, _, target = stubs_and_clients
     with pytest.raises(KraalError, match=r"^Cannot connect to http://127\.0\.0\.1:1: ") as raised:
         migrate(Cluster("http://127.0.0.1:1"), target, [], dry_run=False, say=discard)
     assert "--from and --to" in raised.value.hint

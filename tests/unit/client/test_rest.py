@@ -15,19 +15,19 @@ from kraal.client import hints
 from kraal.client.rest import NoResponse, RequestRejected, Rest, create_ssl_context
 from kraal.client.target import parse_target
 from tests.fakes.kafka.certificates import make_authority
-from tests.fakes.workers.connect import Connect, QuickClock, Said
+from tests.fakes.workers.connect import Connect, QuickClock, ScriptedResponse
 from tests.unit.client.conftest import Kraal
 
 REBALANCE = (
     "Cannot complete request momentarily due to stale configuration "
     "(typically caused by a concurrent config change)"
 )
-NOT_CONNECT = "returned an unexpected response; check that it is the URL of a Connect worker"
+UNEXPECTED_RESPONSE = "returned an unexpected response; check that the URL is that of a Connect worker"
 
 
 def test_request_is_retried_during_a_rebalance(kraal: Kraal, worker: Connect) -> None:
-    busy = Said(409, {"error_code": 409, "message": REBALANCE}, {"Retry-After": "3"})
-    worker.script("PUT", "/connectors/a/pause", busy, busy, Said(202))
+    busy = ScriptedResponse(409, {"error_code": 409, "message": REBALANCE}, {"Retry-After": "3"})
+    worker.script("PUT", "/connectors/a/pause", busy, busy, ScriptedResponse(202))
     assert kraal.out("pause", "a") == "a will pause\n"
     assert (len(worker.seen), kraal.clock.time) == (3, 6.0)
 
@@ -79,28 +79,31 @@ def test_password_without_a_user_is_a_usage_error(kraal: Kraal) -> None:
 @pytest.mark.parametrize(
     ("response", "error"),
     [
-        (Said(200, "<html>"), NOT_CONNECT),
-        (Said(200, {"a": 1}), NOT_CONNECT),
-        (Said(204), NOT_CONNECT),
+        (ScriptedResponse(200, "<html>"), UNEXPECTED_RESPONSE),
+        (ScriptedResponse(200, {"a": 1}), UNEXPECTED_RESPONSE),
+        (ScriptedResponse(204), UNEXPECTED_RESPONSE),
         (
-            Said(302, None, {"Location": "http://other/"}),
+            ScriptedResponse(302, None, {"Location": "http://other/"}),
             "returned 302: redirected to http://other/; set --url to it",
         ),
-        (Said(502, "<html>no</html>", {"Content-Type": "text/html"}), "returned 502: Bad Gateway"),
-        (Said(500, "two\nlines"), "returned 500: two lines"),
-        (Said(500, {"error_code": 500, "message": None}), "returned 500: Internal Server Error"),
-        (Said(500, {"error_code": 500, "message": "\x1b[2J"}), "returned 500: \\x1b[2J"),
+        (
+            ScriptedResponse(502, "<html>no</html>", {"Content-Type": "text/html"}),
+            "returned 502: Bad Gateway",
+        ),
+        (ScriptedResponse(500, "two\nlines"), "returned 500: two lines"),
+        (ScriptedResponse(500, {"error_code": 500, "message": None}), "returned 500: Internal Server Error"),
+        (ScriptedResponse(500, {"error_code": 500, "message": "\x1b[2J"}), "returned 500: \\x1b[2J"),
     ],
 )
 def test_unexpected_response_is_a_one_line_error(
-    kraal: Kraal, worker: Connect, response: Said, error: str
+    kraal: Kraal, worker: Connect, response: ScriptedResponse, error: str
 ) -> None:
     worker.script("GET", "/connectors", response)
     assert kraal.error("ls", "-q") == f"Error: {worker.url} {error}"
 
 
 def test_redirect_receives_no_credentials(kraal: Kraal, worker: Connect) -> None:
-    worker.script("GET", "/connectors", Said(307, None, {"Location": f"{worker.url}/elsewhere"}))
+    worker.script("GET", "/connectors", ScriptedResponse(307, None, {"Location": f"{worker.url}/elsewhere"}))
     kraal.env = {"KRAAL_USER": "me", "KRAAL_PASSWORD": "hunter2"}
     kraal.error("ls", "-q")
     assert worker.requests() == ["GET /connectors"]
@@ -125,21 +128,24 @@ def test_unresponsive_worker_times_out(clock: QuickClock) -> None:
 
 def test_missing_path_is_distinguished_from_missing_connector(worker: Connect, clock: QuickClock) -> None:
     with Rest(parse_target(worker.url), clock=clock) as rest:
-        with pytest.raises(RequestRejected) as nowhere:
+        with pytest.raises(RequestRejected) as unknown_path:
             rest.get("nowhere")
-        with pytest.raises(RequestRejected) as nobody:
+        with pytest.raises(RequestRejected) as unknown_connector:
             rest.get("connectors", "nobody")
-    assert (nowhere.value.is_unknown_endpoint, nobody.value.is_unknown_endpoint) == (True, False)
-    assert (nowhere.value.is_not_found, nobody.value.is_not_found) == (False, True)
+    assert (unknown_path.value.is_unknown_endpoint, unknown_connector.value.is_unknown_endpoint) == (
+        True,
+        False,
+    )
+    assert (unknown_path.value.is_not_found, unknown_connector.value.is_not_found) == (False, True)
 
 
 @pytest.fixture
-def https(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the URL of a server with a private CA, and the CA certificate."""
+def https_server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the URL of a server whose certificate was issued by a private CA, and the path of the CA certificate."""
     root = make_authority("somebody")
-    certified = root.issue_certificate("worker", address="127.0.0.1")
+    worker_certificate = root.issue_certificate("worker", address="127.0.0.1")
     pem, ca = tmp_path / "worker.pem", tmp_path / "ca.pem"
-    pem.write_text(certified.key_pem() + certified.chain_pem)
+    pem.write_text(worker_certificate.key_pem() + worker_certificate.chain_pem)
     ca.write_text(root.pem)
 
     class Handler(BaseHTTPRequestHandler):
@@ -164,29 +170,29 @@ def https(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     server.server_close()
 
 
-def test_specified_ca_is_trusted(https: tuple[str, Path], kraal: Kraal) -> None:
-    url, ca = https
+def test_specified_ca_is_trusted(https_server: tuple[str, Path], kraal: Kraal) -> None:
+    url, ca = https_server
     assert kraal.out("ls", "-q", "--url", url, "--cacert", str(ca)) == "a\n"
     kraal.env = {"KRAAL_CACERT": str(ca), "KRAAL_URL": url}
     assert kraal.out("ls", "-q") == "a\n"
 
 
-def test_unknown_ca_is_rejected(https: tuple[str, Path], kraal: Kraal, tmp_path: Path) -> None:
-    assert "specify your CA certificate with --cacert" in kraal.error("ls", "--url", https[0])
+def test_unknown_ca_is_rejected(https_server: tuple[str, Path], kraal: Kraal, tmp_path: Path) -> None:
+    assert "specify your CA certificate with --cacert" in kraal.error("ls", "--url", https_server[0])
     assert "Cannot read --cacert" in kraal.error(
-        "ls", "--url", https[0], "--cacert", str(tmp_path / "none.pem")
+        "ls", "--url", https_server[0], "--cacert", str(tmp_path / "none.pem")
     )
 
 
 def test_http_loads_no_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded: list[object] = []
-    monkeypatch.setattr(ssl, "create_default_context", lambda **options: loaded.append(options))
+    loads: list[object] = []
+    monkeypatch.setattr(ssl, "create_default_context", lambda **options: loads.append(options))
     context = create_ssl_context(parse_target("http://worker:8083"))
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert context.cert_store_stats() == {"x509": 0, "crl": 0, "x509_ca": 0}
-    assert loaded == []
+    assert loads == []
     create_ssl_context(parse_target("https://worker:8443"))
-    assert len(loaded) == 1
+    assert len(loads) == 1
 
 
 def test_environment_proxies_are_ignored(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,13 +209,13 @@ def test_failed_connection_is_reported_once(kraal: Kraal) -> None:
     )
 
 
-def test_host_name_mismatch_has_no_ca_hint(https: tuple[str, Path], kraal: Kraal) -> None:
-    url, ca = https
+def test_host_name_mismatch_has_no_ca_hint(https_server: tuple[str, Path], kraal: Kraal) -> None:
+    url, ca = https_server
     arguments = ("ls", "--url", url.replace("127.0.0.1", "localhost"), "--cacert", str(ca))
     assert "certificate is for another host (Hostname mismatch" in kraal.error(*arguments)
     assert kraal.hint(*arguments) == hints.OTHER_NAME
 
 
-def test_wrong_scheme_has_a_hint(https: tuple[str, Path], kraal: Kraal, worker: Connect) -> None:
+def test_wrong_scheme_has_a_hint(https_server: tuple[str, Path], kraal: Kraal, worker: Connect) -> None:
     assert kraal.hint("ls", "--url", worker.url.replace("http:", "https:")) == hints.IS_HTTP
-    assert kraal.hint("ls", "--url", https[0].replace("https:", "http:")) == hints.IS_HTTPS
+    assert kraal.hint("ls", "--url", https_server[0].replace("https:", "http:")) == hints.IS_HTTPS

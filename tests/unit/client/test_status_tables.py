@@ -28,7 +28,7 @@ def make_status(connector: str, *tasks: str) -> dict[str, Any]:
         (make_status("STOPPED"), "STOPPED", Verdict.READY),
     ],
 )
-def test_verdict_assesses_a_status(
+def test_verdict_depends_on_status_and_target_state(
     status: dict[str, Any] | None, target_state: str, expected: Verdict
 ) -> None:
     assert verdict(status, target_state) is expected

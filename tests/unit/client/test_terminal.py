@@ -33,7 +33,7 @@ class Terminal:
         self._text = ""
 
     def wait_for(self, text: str) -> None:
-        """Read until a text appears and discard the output up to it."""
+        """Read output until `text` appears. Discards the output up to the end of `text`."""
         deadline = time.monotonic() + TIMEOUT_S
         while text not in self._text:
             ready, _, _ = select.select([self._descriptor], [], [], max(deadline - time.monotonic(), 0))
@@ -75,9 +75,9 @@ def quit_by_signal(terminal: Terminal) -> None:
     terminal.process.send_signal(signal.SIGINT)
 
 
-@pytest.mark.parametrize("leave", [quit_by_key, quit_by_signal])
+@pytest.mark.parametrize("quit_top", [quit_by_key, quit_by_signal])
 def test_key_changes_the_order_and_the_terminal_is_restored(
-    worker: Connect, leave: Callable[[Terminal], None]
+    worker: Connect, quit_top: Callable[[Terminal], None]
 ) -> None:
     worker.create("orders", {"connector.class": FAKE_SOURCE})
     with run_top(worker.url) as terminal:
@@ -87,7 +87,7 @@ def test_key_changes_the_order_and_the_terminal_is_restored(
         terminal.press("b")
         terminal.wait_for("[b backlog]")
         terminal.wait_for("orders")
-        leave(terminal)
+        quit_top(terminal)
         assert terminal.process.wait(TIMEOUT_S) == 0
         assert terminal.mode() == terminal.initial_mode
     assert len(worker.requests("GET")) == 1

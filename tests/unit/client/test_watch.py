@@ -1,4 +1,4 @@
-"""Tests for `kraal status --watch`: printed lines and the screen."""
+"""Tests for `kraal status --watch`: line output and the live screen."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kraal.client.status_tables import Statuses
 from kraal.client.terminal.screen import Screen
 from kraal.client.watch import Watch, frame
 from kraal.testing._simulation.plugins import FAKE_SOURCE
-from tests.fakes.workers.connect import Connect, QuickClock, Said
+from tests.fakes.workers.connect import Connect, QuickClock, ScriptedResponse
 from tests.unit.client.conftest import Kraal
 
-STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S+ ", re.MULTILINE)
+TIMESTAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S+ ", re.MULTILINE)
 
 
 @pytest.fixture
@@ -27,19 +27,19 @@ def test_changes_are_printed_as_lines_to_a_pipe(kraal: Kraal, worker_with_orders
     kraal.clock.meanwhile = [
         lambda: worker_with_orders.fail("orders", 0, "java.io.IOException: full\n\tat x"),
         lambda: None,
-        lambda: worker_with_orders.script("GET", "/connectors", Said(200, [])),
+        lambda: worker_with_orders.script("GET", "/connectors", ScriptedResponse(200, [])),
         KeyboardInterrupt(),
     ]
     result = kraal("status", "--watch", "--interval", "3")
     assert (result.exit_code, result.stderr.strip()) == (0, "")
-    assert STAMP.sub("", result.stdout) == (
+    assert TIMESTAMP.sub("", result.stdout) == (
         "orders RUNNING 127.0.0.1:8083\n"
         "orders task 0 RUNNING 127.0.0.1:8083\n"
         "orders task 0 RUNNING -> FAILED 127.0.0.1:8083 java.io.IOException: full\n"
         "orders RUNNING -> gone\n"
         "orders task 0 FAILED -> gone\n"
     )
-    assert len(STAMP.findall(result.stdout)) == 5
+    assert len(TIMESTAMP.findall(result.stdout)) == 5
     assert kraal.clock.time == 12.0
 
 
@@ -58,11 +58,11 @@ def test_watch_continues_while_the_worker_is_unreachable(kraal: Kraal, worker_wi
     kraal.clock.meanwhile = [
         lambda: worker_with_orders.refuse("GET", "/connectors", 503, "Worker is still starting up."),
         lambda: None,
-        lambda: worker_with_orders.script("GET", "/connectors", Said(200, ["orders"])),
+        lambda: worker_with_orders.script("GET", "/connectors", ScriptedResponse(200, ["orders"])),
         KeyboardInterrupt(),
     ]
     result = kraal("status", "-w")
-    lines = [STAMP.sub("", line) for line in result.stderr.splitlines() if line]
+    lines = [TIMESTAMP.sub("", line) for line in result.stderr.splitlines() if line]
     assert lines == [
         f"{worker_with_orders.url} returned 503: Worker is still starting up.",
         "the worker responds again",

@@ -16,9 +16,11 @@ from tests.differential.older_connect import KEYS, MISSING_KEYS
 from tests.golden_files import GOLDEN, current
 
 Definitions = dict[str, list[dict[str, Any]]]
-JAVA: Definitions = json.loads(current("config", "definitions.json").read_text("utf-8"))
-OLDER: Definitions = json.loads((GOLDEN / "config" / "4.3.0" / "definitions.json").read_text("utf-8"))
-OURS: dict[str, ConfigDef] = {
+JAVA_DEFINITIONS: Definitions = json.loads(current("config", "definitions.json").read_text("utf-8"))
+CONNECT_4_3_DEFINITIONS: Definitions = json.loads(
+    (GOLDEN / "config" / "4.3.0" / "definitions.json").read_text("utf-8")
+)
+KRAAL_DEFINITIONS: dict[str, ConfigDef] = {
     "standalone": STANDALONE.merge(
         key for key in client_def("admin") if key.name in own_client_keys() and key.name not in STANDALONE
     ),
@@ -29,7 +31,7 @@ OURS: dict[str, ConfigDef] = {
 }
 CASES = [
     pytest.param(name, key, id=f"{name} {key['name']}")
-    for name, keys in JAVA.items()
+    for name, keys in JAVA_DEFINITIONS.items()
     for key in keys
     if not key["internal"]
 ]
@@ -41,28 +43,35 @@ SECURITY_PREFIXES = ("sasl.", "ssl.")
 
 
 def test_definitions_are_not_empty() -> None:
-    assert JAVA.keys() == OURS.keys()
+    assert JAVA_DEFINITIONS.keys() == KRAAL_DEFINITIONS.keys()
     assert len(CASES) > 450
 
 
 @pytest.mark.parametrize(("name", "java"), CASES)
 def test_key_matches_java_definition(name: str, java: dict[str, Any]) -> None:
-    key = OURS[name][java["name"]]
-    ours = INTENDED_DIFFERENCES.get((name, java["name"]), {})
-    assert all(java[field] != value for field, value in ours.items())
-    assert describe(key) == {field: java[field] for field in describe(key)} | ours
+    key = KRAAL_DEFINITIONS[name][java["name"]]
+    differences = INTENDED_DIFFERENCES.get((name, java["name"]), {})
+    assert all(java[field] != value for field, value in differences.items())
+    assert describe(key) == {field: java[field] for field in describe(key)} | differences
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", KRAAL_DEFINITIONS)
 def test_connect_4_3_differs_only_as_listed(name: str) -> None:
-    older = {key["name"]: key for key in OLDER[name]}
-    newer = {key["name"]: key for key in JAVA[name]}
-    assert newer.keys() - older.keys() == set(MISSING_KEYS.get(name, []))
+    keys_of_4_3 = {key["name"]: key for key in CONNECT_4_3_DEFINITIONS[name]}
+    current_keys = {key["name"]: key for key in JAVA_DEFINITIONS[name]}
+    assert current_keys.keys() - keys_of_4_3.keys() == set(MISSING_KEYS.get(name, []))
     fields = ("default_value", "importance", "required", "type")
-    differing = {key for key in older if any(older[key][field] != newer[key][field] for field in fields)}
-    assert differing <= KEYS.keys()
-    for key in differing:
-        assert older[key] | KEYS[key] | {"valid_values": newer[key]["valid_values"]} == newer[key]
+    changed_keys = {
+        key
+        for key in keys_of_4_3
+        if any(keys_of_4_3[key][field] != current_keys[key][field] for field in fields)
+    }
+    assert changed_keys <= KEYS.keys()
+    for key in changed_keys:
+        assert (
+            keys_of_4_3[key] | KEYS[key] | {"valid_values": current_keys[key]["valid_values"]}
+            == current_keys[key]
+        )
 
 
 def describe(key: Key) -> dict[str, Any]:
@@ -82,18 +91,24 @@ def describe(key: Key) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["standalone", "distributed"])
 def test_worker_keys_have_all_java_checks(name: str) -> None:
     validated_keys = [
-        definition["name"] for definition in JAVA[name] if definition["valid_values"] is not None
+        definition["name"] for definition in JAVA_DEFINITIONS[name] if definition["valid_values"] is not None
     ]
-    ours = OURS[name]
+    kraal_keys = KRAAL_DEFINITIONS[name]
     unvalidated_keys = [
-        key for key in validated_keys if ours[key].validator is None and not key.startswith(SECURITY_PREFIXES)
+        key
+        for key in validated_keys
+        if kraal_keys[key].validator is None and not key.startswith(SECURITY_PREFIXES)
     ]
     assert len(validated_keys) > 5
     assert unvalidated_keys == []
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", KRAAL_DEFINITIONS)
 def test_additional_keys_are_documented_as_kraals(name: str) -> None:
-    names = {key["name"] for key in JAVA[name]} | (own_client_keys() if name == "standalone" else frozenset())
-    ours = {key.name for key in OURS[name] if key.source not in ("Kraal", "KIP-987", "KIP-1188")}
-    assert ours - names == set()
+    names = {key["name"] for key in JAVA_DEFINITIONS[name]} | (
+        own_client_keys() if name == "standalone" else frozenset()
+    )
+    kafka_names = {
+        key.name for key in KRAAL_DEFINITIONS[name] if key.source not in ("Kraal", "KIP-987", "KIP-1188")
+    }
+    assert kafka_names - names == set()

@@ -16,7 +16,9 @@ from tests.fakes.kafka.certificates import make_authority
 ROOT = Path(__file__).parent.parent.parent.parent
 EXAMPLE = ROOT / "examples/distributed.properties"
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
-REST, KAFKA = (re.findall(r"```properties\n(.*?)```", part, re.DOTALL) for part in PAGE.split("\n## Kafka\n"))
+REST_EXAMPLES, KAFKA_EXAMPLES = (
+    re.findall(r"```properties\n(.*?)```", part, re.DOTALL) for part in PAGE.split("\n## Kafka\n")
+)
 JAAS, USERS = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 NO_DEFAULTS = {
     "rest.advertised.host.name",
@@ -34,9 +36,9 @@ def test_example_file_causes_no_warnings() -> None:
 
 def test_defaults_in_example_file_are_correct() -> None:
     examples = dict(re.findall(r"^#([a-z][\w.]*)=(.*)$", EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE))
-    declared = {name: DISTRIBUTED[name].default_text for name in examples if name in DISTRIBUTED}
-    assert {name: examples[name] for name in declared if name not in NO_DEFAULTS} == {
-        name: text for name, text in declared.items() if name not in NO_DEFAULTS
+    declared_defaults = {name: DISTRIBUTED[name].default_text for name in examples if name in DISTRIBUTED}
+    assert {name: examples[name] for name in declared_defaults if name not in NO_DEFAULTS} == {
+        name: text for name, text in declared_defaults.items() if name not in NO_DEFAULTS
     }
     assert {name for name in examples if name not in DISTRIBUTED} == {
         "spark.master",
@@ -56,7 +58,7 @@ def test_example_file_contains_important_cluster_keys() -> None:
     assert {name for name in important_keys if f"{name}=" not in text} == set()
 
 
-@pytest.mark.parametrize("block", REST, ids=range(len(REST)))
+@pytest.mark.parametrize("block", REST_EXAMPLES, ids=range(len(REST_EXAMPLES)))
 def test_rest_examples_are_valid(block: str, tmp_path: Path) -> None:
     root = make_authority()
     root.trust_store(tmp_path / "trust.p12", "secret")
@@ -71,7 +73,7 @@ def test_rest_examples_are_valid(block: str, tmp_path: Path) -> None:
     assert config.advertised_url.startswith("https:") is ("listeners" in raw)
 
 
-@pytest.mark.parametrize("block", KAFKA, ids=range(len(KAFKA)))
+@pytest.mark.parametrize("block", KAFKA_EXAMPLES, ids=range(len(KAFKA_EXAMPLES)))
 def test_kafka_examples_are_valid(block: str, tmp_path: Path) -> None:
     root = make_authority()
     root.trust_store(tmp_path / "trust.p12", "secret")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.config.hidden import hide, placeholders, scrub
+from kraal.config.hidden import hide, list_masked_keys, scrub
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_scrub_removes_credentials_and_trimmed_secrets() -> None:
 
 
 def test_placeholders_are_detected() -> None:
-    assert placeholders({"a": "[hidden]", "b": "x", "c": "://me:[hidden]@db", "d": None}) == ["a", "c"]
+    assert list_masked_keys({"a": "[hidden]", "b": "x", "c": "://me:[hidden]@db", "d": None}) == ["a", "c"]

@@ -19,7 +19,7 @@ from kraal.core.errors import ConfigInvalid
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "value", "formatted"),
+    ("config_type", "text", "value", "formatted"),
     [
         pytest.param(ConfigType.INT, " +5 ", 5, "5", id="sign and blanks"),
         pytest.param(ConfigType.SHORT, "-32768", -32768, "-32768", id="minimum short"),
@@ -34,15 +34,15 @@ from kraal.core.errors import ConfigInvalid
     ],
 )
 def test_values_are_parsed_and_formatted_like_java(
-    kind: ConfigType, text: str, value: object, formatted: str
+    config_type: ConfigType, text: str, value: object, formatted: str
 ) -> None:
-    parsed = parse_value("k", text, kind)
-    assert parsed == value
-    assert render(parsed) == formatted
+    parsed_value = parse_value("k", text, config_type)
+    assert parsed_value == value
+    assert render(parsed_value) == formatted
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "reason"),
+    ("config_type", "text", "reason"),
     [
         pytest.param(ConfigType.INT, "2147483648", "Not a number of type INT", id="int too large"),
         pytest.param(ConfigType.INT, "1_000", "Not a number of type INT", id="underscore"),
@@ -54,9 +54,9 @@ def test_values_are_parsed_and_formatted_like_java(
         pytest.param(ConfigType.CLASS, "", "Class  could not be found.", id="class"),
     ],
 )
-def test_invalid_values_have_connects_error(kind: ConfigType, text: str, reason: str) -> None:
+def test_invalid_values_have_connects_error(config_type: ConfigType, text: str, reason: str) -> None:
     with pytest.raises(ValueError, match="Invalid value") as raised:
-        parse_value("k", text, kind)
+        parse_value("k", text, config_type)
     assert str(raised.value) == f"Invalid value {text} for configuration k: {reason}"
 
 
@@ -92,16 +92,18 @@ def test_all_errors_are_reported_like_java() -> None:
 
 
 def test_merge_keeps_order_of_replaced_keys() -> None:
-    merged = DEFINITION.merge([Key(name="n", type=ConfigType.LONG), Key(name="z", type=ConfigType.LIST)])
-    assert [key.name for key in merged] == ["n", "r", "c", "z"]
-    assert merged["n"].required
+    merged_definition = DEFINITION.merge(
+        [Key(name="n", type=ConfigType.LONG), Key(name="z", type=ConfigType.LIST)]
+    )
+    assert [key.name for key in merged_definition] == ["n", "r", "c", "z"]
+    assert merged_definition["n"].required
     assert not DEFINITION["n"].required
     assert DEFINITION.groups == ("G", "H")
 
 
 def test_embed_sets_prefix_group_and_order() -> None:
-    embedded = ConfigDef().embed("p.", "P", 3, DEFINITION)
-    assert [(key.name, key.group, key.order) for key in embedded] == [
+    embedded_definition = ConfigDef().embed("p.", "P", 3, DEFINITION)
+    assert [(key.name, key.group, key.order) for key in embedded_definition] == [
         ("p.c", "P", 3),
         ("p.n", "P: G", 4),
         ("p.r", "P: H", 5),
@@ -118,8 +120,10 @@ def test_recommender_receives_all_values() -> None:
     )
     value = DEFINITION.merge([key]).validate({"n": "7"})[-1]
     assert DEFINITION.merge([key])["k"].default_text is None
-    recommended = next(v for v in DEFINITION.merge([key]).validate({"n": "7"}) if v.name == "k")
-    assert (recommended.recommended, recommended.visible) == (("7",), False)
+    recommended_value = next(
+        candidate for candidate in DEFINITION.merge([key]).validate({"n": "7"}) if candidate.name == "k"
+    )
+    assert (recommended_value.recommended, recommended_value.visible) == (("7",), False)
     assert value.name == "ghost"
 
 

@@ -24,44 +24,44 @@ from kraal.transforms.predicates.topic_name_matches import TopicNameMatches
 from kraal.transforms.regex_router import RegexRouter
 from kraal.transforms.sql.transform import SQL
 
-EVIL = "(a|aa)+X"
+SLOW_PATTERN = "(a|aa)+X"
 TOPIC = "a" * 100 + "-X"
-"""A topic on which Python's `re` backtracks practically forever when it matches EVIL."""
+"""A topic on which Python's `re` backtracks practically forever when it matches SLOW_PATTERN."""
 TOO_SLOW = r"^The regular expression '\(a\|aa\)\+X' took longer than 500 ms on 'a{100}-X'; simplify it$"
 
 
 def test_other_threads_run_during_matching() -> None:
-    pattern, ended = compile_pattern(EVIL), threading.Event()
+    pattern, match_ended = compile_pattern(SLOW_PATTERN), threading.Event()
 
     def match() -> None:
         with pytest.raises(PatternTooSlow, match=TOO_SLOW):
             pattern.fullmatch(TOPIC)
-        ended.set()
+        match_ended.set()
 
     thread = threading.Thread(target=match)
     thread.start()
-    turns = 0
-    while not ended.wait(0.001):
-        turns += 1
-        assert thread.is_alive() or ended.is_set()
+    iterations = 0
+    while not match_ended.wait(0.001):
+        iterations += 1
+        assert thread.is_alive() or match_ended.is_set()
     thread.join()
-    assert turns > 10
+    assert iterations > 10
 
 
 def make_router() -> RegexRouter:
     plugin = RegexRouter()
-    plugin.configure({"regex": EVIL, "replacement": "b"})
+    plugin.configure({"regex": SLOW_PATTERN, "replacement": "b"})
     return plugin
 
 
 def make_predicate() -> TopicNameMatches:
     plugin = TopicNameMatches()
-    plugin.configure({"pattern": EVIL})
+    plugin.configure({"pattern": SLOW_PATTERN})
     return plugin
 
 
 def creation_config() -> dict[str, str]:
-    group = {"include": EVIL, "partitions": "1", "replication.factor": "1"}
+    group = {"include": SLOW_PATTERN, "partitions": "1", "replication.factor": "1"}
     default = {"default.partitions": "1", "default.replication.factor": "1"}
     groups = {"groups": "g", **default, **{f"g.{key}": value for key, value in group.items()}}
     return {f"topic.creation.{key}": value for key, value in groups.items()}
@@ -69,7 +69,7 @@ def creation_config() -> dict[str, str]:
 
 def mirror_config(key: str) -> dict[str, str]:
     servers = {f"{side}.cluster.bootstrap.servers": "a:1" for side in ("source", "target")}
-    return {"source.cluster.alias": "west", **servers, key: EVIL}
+    return {"source.cluster.alias": "west", **servers, key: SLOW_PATTERN}
 
 
 def create_topic() -> object:
@@ -79,7 +79,7 @@ def create_topic() -> object:
 
 
 @pytest.mark.parametrize(
-    "use",
+    "run_match",
     [
         pytest.param(lambda: make_router().apply(Record(topic=TOPIC)), id="RegexRouter"),
         pytest.param(lambda: make_router().columns(Columns(topic=TOPIC)), id="RegexRouter by columns"),
@@ -95,14 +95,15 @@ def create_topic() -> object:
             id="topics.exclude",
         ),
         pytest.param(
-            lambda: EnvVarConfigProvider({TOPIC: ""}).configure({"allowlist.pattern": EVIL}), id="allowlist"
+            lambda: EnvVarConfigProvider({TOPIC: ""}).configure({"allowlist.pattern": SLOW_PATTERN}),
+            id="allowlist",
         ),
     ],
 )
-def test_error_contains_slow_expression(use: object) -> None:
-    assert callable(use)
+def test_error_contains_slow_expression(run_match: object) -> None:
+    assert callable(run_match)
     with pytest.raises(PatternTooSlow, match=TOO_SLOW):
-        use()
+        run_match()
 
 
 def test_long_text_is_rejected() -> None:
@@ -114,9 +115,9 @@ def test_patterns_and_transforms_can_be_pickled() -> None:
     plugin = RegexRouter()
     plugin.configure({"regex": "(?<n>a+)b*", "replacement": "${n}"})
     assert plugin.apply(Record(topic="aab")).topic == "aa"
-    unpickled = pickle.loads(pickle.dumps(plugin))  # noqa: S301 - pickled here
-    assert unpickled.apply(Record(topic="aabb")).topic == "aa"
-    assert unpickled.apply(Record(topic="c")).topic == "c"
+    unpickled_plugin = pickle.loads(pickle.dumps(plugin))  # noqa: S301 - pickled here
+    assert unpickled_plugin.apply(Record(topic="aabb")).topic == "aa"
+    assert unpickled_plugin.apply(Record(topic="c")).topic == "c"
 
 
 @pytest.mark.parametrize(
@@ -199,17 +200,17 @@ def test_escaped_brace_is_literal(text: str) -> None:
     assert compile_pattern(text).fullmatch("{")
 
 
-def test_like_searches_each_part_once() -> None:
+def test_sql_like_searches_each_part_once() -> None:
     transform = SQL()
     transform.configure({"expressions": "a LIKE 'x%a%b_%c\\%%' AS found", "of": "value"})
 
-    def match_(text: str) -> object:
+    def is_match(text: str) -> object:
         return transform.apply(Record(topic="t", value={"a": text})).value["found"]
 
-    assert match_("xab1c%")
-    assert match_("x--a--b1\n--c%--")
-    assert not match_("xabc%")
-    assert not match_("ab1c%")
+    assert is_match("xab1c%")
+    assert is_match("x--a--b1\n--c%--")
+    assert not is_match("xabc%")
+    assert not is_match("ab1c%")
     start_s = time.thread_time()
-    assert not match_("x" + "ab" * 50_000)
+    assert not is_match("x" + "ab" * 50_000)
     assert time.thread_time() - start_s < 2.0

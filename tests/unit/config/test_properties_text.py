@@ -1,6 +1,6 @@
 """Tests that properties files are parsed like `java.util.Properties` (JDK 17 and 25).
 
-The golden file has 500 generated texts. Other Python parsers read a quarter of them differently.
+The golden file has 500 generated texts. Other Python parsers read a quarter of these texts differently.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def join_surrogates(text: str) -> str:
 def test_texts_are_parsed_like_java() -> None:
     cases = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").split("\n") if line]
     assert len(cases) == 500
-    different = []
+    mismatches = []
     for case in cases:
         entries = parse_or_none(case["text"])
         result = entries and {join_surrogates(key): join_surrogates(value) for key, value in entries.items()}
         if result != case["properties"]:
-            different.append((case, result))
-    assert different == []
+            mismatches.append((case, result))
+    assert mismatches == []
 
 
 @pytest.mark.parametrize(

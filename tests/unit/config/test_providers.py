@@ -1,4 +1,4 @@
-"""Tests for the built-in config providers, which have Java's names, parameters and errors."""
+"""Tests for the built-in config providers. Their names, parameters and errors must match Kafka's Java providers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kraal.core.errors import BadRequest, ProviderFailed
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def properties_file(tmp_path: Path) -> Path:
     path = tmp_path / "secrets.properties"
     path.write_text("password=hünter2\nuser = kraal\nempty=\nescaped=\\u0041\nlong=a\\\n  b\n", "utf-8")
     return path
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
+def secrets_directory(tmp_path: Path) -> Path:
     path = tmp_path / "secrets"
     (path / "deeper").mkdir(parents=True)
     (path / "password").write_bytes(b"line 1\nline 2\n")
@@ -31,8 +31,8 @@ def directory(tmp_path: Path) -> Path:
     return path
 
 
-def test_file_provider_returns_existing_keys(file: Path) -> None:
-    values = FileConfigProvider().get(str(file), ["password", "empty", "escaped", "long", "none"])
+def test_file_provider_returns_existing_keys(properties_file: Path) -> None:
+    values = FileConfigProvider().get(str(properties_file), ["password", "empty", "escaped", "long", "none"])
     assert values.data == {"password": "hünter2", "empty": "", "escaped": "A", "long": "ab"}
     assert values.ttl_ms is None
 
@@ -51,7 +51,7 @@ def test_unreadable_file_is_an_error(tmp_path: Path, content: bytes | None) -> N
     assert str(caught.value) == f"Could not read properties from file {path}"
 
 
-def test_directory_provider_returns_file_contents(directory: Path) -> None:
+def test_directory_provider_returns_file_contents(secrets_directory: Path) -> None:
     keys = [
         "password",
         "link",
@@ -62,7 +62,7 @@ def test_directory_provider_returns_file_contents(directory: Path) -> None:
         "deeper/password",
         "../secrets.properties",
     ]
-    assert DirectoryConfigProvider().get(str(directory), keys).data == {
+    assert DirectoryConfigProvider().get(str(secrets_directory), keys).data == {
         "password": "line 1\nline 2\n",
         "link": "line 1\nline 2\n",
         "..data": "hidden by its name alone",
@@ -71,74 +71,94 @@ def test_directory_provider_returns_file_contents(directory: Path) -> None:
     assert DirectoryConfigProvider().get("", ["password"]).data == {}
 
 
-def test_directory_provider_warns_about_path_of_file(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_directory_provider_warns_about_path_of_file(
+    properties_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING):
-        assert DirectoryConfigProvider().get(str(file), ["password"]).data == {}
-    assert [r.getMessage() for r in caplog.records] == [f"The path {file} is not a directory"]
+        assert DirectoryConfigProvider().get(str(properties_file), ["password"]).data == {}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"The path {properties_file} is not a directory"
+    ]
 
 
-def test_unreadable_file_in_directory_is_an_error(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file_in_directory_is_an_error(
+    secrets_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_args: object, **_more: object) -> None:
         raise PermissionError("no")
 
     monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(ProviderFailed) as caught:
-        DirectoryConfigProvider().get(str(directory), ["password"])
-    expected = f"Could not read file {directory / 'password'} for property password"
+        DirectoryConfigProvider().get(str(secrets_directory), ["password"])
+    expected = f"Could not read file {secrets_directory / 'password'} for property password"
     assert str(caught.value) == expected
 
 
-@pytest.mark.parametrize("make", [FileConfigProvider, DirectoryConfigProvider])
+@pytest.mark.parametrize("provider_class", [FileConfigProvider, DirectoryConfigProvider])
 def test_path_outside_allowed_paths_returns_no_keys(
-    make: type[ConfigProvider], directory: Path, file: Path, caplog: pytest.LogCaptureFixture
+    provider_class: type[ConfigProvider],
+    secrets_directory: Path,
+    properties_file: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    provider = make()
-    provider.configure({"allowed.paths": str(directory / "deeper")})
-    for path in (directory, file, f"{directory}/deeper/..", f"{directory}/deeper-not"):
+    provider = provider_class()
+    provider.configure({"allowed.paths": str(secrets_directory / "deeper")})
+    for path in (
+        secrets_directory,
+        properties_file,
+        f"{secrets_directory}/deeper/..",
+        f"{secrets_directory}/deeper-not",
+    ):
         with caplog.at_level(logging.WARNING):
             caplog.clear()
             assert provider.get(str(path), ["password", "user"]).data == {}
-        assert [r.getMessage() for r in caplog.records] == [f"The path {path} is not allowed to be accessed"]
+        assert [record.getMessage() for record in caplog.records] == [
+            f"The path {path} is not allowed to be accessed"
+        ]
 
 
-def test_path_below_allowed_path_is_read(directory: Path, file: Path) -> None:
-    files, directories = FileConfigProvider(), DirectoryConfigProvider()
-    for provider in (files, directories):
-        provider.configure({"allowed.paths": f"{directory / 'deeper'},{file.parent}/."})
-    assert files.get(f"{directory}/../{file.name}", ["user"]).data == {"user": "kraal"}
-    assert directories.get(str(directory / "deeper"), ["password"]).data == {"password": "not this one"}
+def test_path_below_allowed_path_is_read(secrets_directory: Path, properties_file: Path) -> None:
+    file_provider, directory_provider = FileConfigProvider(), DirectoryConfigProvider()
+    for provider in (file_provider, directory_provider):
+        provider.configure({"allowed.paths": f"{secrets_directory / 'deeper'},{properties_file.parent}/."})
+    assert file_provider.get(f"{secrets_directory}/../{properties_file.name}", ["user"]).data == {
+        "user": "kraal"
+    }
+    assert directory_provider.get(str(secrets_directory / "deeper"), ["password"]).data == {
+        "password": "not this one"
+    }
 
 
 def test_links_are_resolved_before_checking_allowed_paths(
-    directory: Path, file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    secrets_directory: Path, properties_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Source: AllowedPaths.parseUntrustedPath, which resolves links since Kafka 4.4.0."""
     allowed = tmp_path / "allowed"
     allowed.mkdir()
     (allowed / "inside.properties").write_text("user=inside")
     (allowed / "link").symlink_to(allowed / "inside.properties")
-    (allowed / "file").symlink_to(file)
-    (allowed / "directory").symlink_to(directory)
+    (allowed / "file").symlink_to(properties_file)
+    (allowed / "directory").symlink_to(secrets_directory)
     (tmp_path / "other-name").symlink_to(allowed)
-    for listed in ("allowed", "other-name"):
-        files, directories = FileConfigProvider(), DirectoryConfigProvider()
-        for provider in (files, directories):
-            provider.configure({"allowed.paths": str(tmp_path / listed)})
-        assert files.get(str(allowed / "link"), ["user"]).data == {"user": "inside"}
-        assert directories.get(str(allowed), ["link"]).data == {"link": "user=inside"}
+    for allowed_name in ("allowed", "other-name"):
+        file_provider, directory_provider = FileConfigProvider(), DirectoryConfigProvider()
+        for provider in (file_provider, directory_provider):
+            provider.configure({"allowed.paths": str(tmp_path / allowed_name)})
+        assert file_provider.get(str(allowed / "link"), ["user"]).data == {"user": "inside"}
+        assert directory_provider.get(str(allowed), ["link"]).data == {"link": "user=inside"}
         caplog.clear()
         with caplog.at_level(logging.WARNING):
-            assert files.get(str(allowed / "file"), ["user"]).data == {}
-            assert files.get(str(allowed / "directory" / "password"), ["line"]).data == {}
-            assert directories.get(str(allowed / "directory"), ["password"]).data == {}
-            assert files.get(str(allowed / "missing"), ["user"]).data == {}
-        assert [r.getMessage() for r in caplog.records] == [
+            assert file_provider.get(str(allowed / "file"), ["user"]).data == {}
+            assert file_provider.get(str(allowed / "directory" / "password"), ["line"]).data == {}
+            assert directory_provider.get(str(allowed / "directory"), ["password"]).data == {}
+            assert file_provider.get(str(allowed / "missing"), ["user"]).data == {}
+        assert [record.getMessage() for record in caplog.records] == [
             f"The path {allowed / name} is not allowed to be accessed"
             for name in ("file", "directory/password", "directory", "missing")
         ]
 
 
-@pytest.mark.parametrize("make", [FileConfigProvider, DirectoryConfigProvider])
+@pytest.mark.parametrize("provider_class", [FileConfigProvider, DirectoryConfigProvider])
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -148,10 +168,10 @@ def test_links_are_resolved_before_checking_allowed_paths(
     ],
 )
 def test_allowed_paths_must_be_absolute_and_exist(
-    make: type[ConfigProvider], value: str, reason: str
+    provider_class: type[ConfigProvider], value: str, reason: str
 ) -> None:
     with pytest.raises(BadRequest) as caught:
-        make().configure({"allowed.paths": value})
+        provider_class().configure({"allowed.paths": value})
     assert str(caught.value) == reason
 
 

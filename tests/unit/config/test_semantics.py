@@ -52,33 +52,33 @@ def test_checks_match_java(case: dict[str, Any]) -> None:
 def recommend_sizes(_name: str, values: Mapping[str, object]) -> Recommendation:
     if values["kind"] == "broken":
         raise ValueError("no sizes of broken")
-    small = values["kind"] == "small"
-    return Recommendation(values=("1", "2") if small else ("10", "20"), visible=values["kind"] != "hidden")
+    is_small = values["kind"] == "small"
+    return Recommendation(values=("1", "2") if is_small else ("10", "20"), visible=values["kind"] != "hidden")
 
 
-def key(name: str, kind: ConfigType, default: Any, importance: Importance, **attributes: Any) -> Key:
+def make_key(name: str, kind: ConfigType, default: Any, importance: Importance, **attributes: Any) -> Key:
     return Key(name=name, type=kind, default=default, importance=importance, doc="Something.", **attributes)
 
 
 DEFINITION = ConfigDef(
     [
-        key("kind", ConfigType.STRING, "small", Importance.HIGH, group="Group", order=1, width=Width.LONG,
+        make_key("kind", ConfigType.STRING, "small", Importance.HIGH, group="Group", order=1, width=Width.LONG,
             display_name="Kind", dependents=("size", "names")),
-        key("size", ConfigType.INT, 1, Importance.LOW, validator=checks.at_least(1), group="Group", order=2,
+        make_key("size", ConfigType.INT, 1, Importance.LOW, validator=checks.at_least(1), group="Group", order=2,
             display_name="Size", dependents=("depth",), recommender=recommend_sizes),
-        key("depth", ConfigType.INT, REQUIRED, Importance.LOW, validator=checks.at_least(0), group="Other", order=1,
-            display_name="Depth", recommender=recommend_sizes),
-        key("names", ConfigType.LIST, REQUIRED, Importance.MEDIUM),
-        key("alone", ConfigType.BOOLEAN, bool(1), Importance.MEDIUM, display_name="alone", dependents=("ghost",)),
-        key("secret", ConfigType.PASSWORD, None, Importance.MEDIUM),
+        make_key("depth", ConfigType.INT, REQUIRED, Importance.LOW, validator=checks.at_least(0), group="Other",
+            order=1, display_name="Depth", recommender=recommend_sizes),
+        make_key("names", ConfigType.LIST, REQUIRED, Importance.MEDIUM),
+        make_key("alone", ConfigType.BOOLEAN, bool(1), Importance.MEDIUM, display_name="alone", dependents=("ghost",)),
+        make_key("secret", ConfigType.PASSWORD, None, Importance.MEDIUM),
     ]
 )  # fmt: skip
-"""The definition in scripts/harness/ConfigSemantics.java."""
+"""The same definition as in scripts/harness/ConfigSemantics.java."""
 
 
 @pytest.mark.parametrize("case", GOLDEN["validated"], ids=lambda case: f"{case['config']}")
 def test_validation_reports_all_errors_and_calls_recommenders(case: dict[str, Any]) -> None:
-    validated = {
+    validated_values = {
         value.name: {
             "value": render(value.value),
             "recommended": list(value.recommended),
@@ -87,14 +87,14 @@ def test_validation_reports_all_errors_and_calls_recommenders(case: dict[str, An
         }
         for value in DEFINITION.validate(case["config"])
     }
-    assert validated == case["values"]
+    assert validated_values == case["values"]
 
 
 def test_embedded_keys_have_prefix_group_and_order() -> None:
     [java] = GOLDEN["embedded"]
     outer = ConfigDef(
         [
-            key(
+            make_key(
                 "kind",
                 ConfigType.STRING,
                 "small",
@@ -105,8 +105,8 @@ def test_embedded_keys_have_prefix_group_and_order() -> None:
             )
         ]
     )
-    embedded = outer.embed("pre.fix.", "Under", 7, DEFINITION)
-    assert list(embedded.groups) == java["groups"]
+    embedded_definition = outer.embed("pre.fix.", "Under", 7, DEFINITION)
+    assert list(embedded_definition.groups) == java["groups"]
     assert [
         {
             "name": embedded_key.name,
@@ -115,21 +115,21 @@ def test_embedded_keys_have_prefix_group_and_order() -> None:
             "title": embedded_key.title,
             "dependents": list(embedded_key.dependents),
         }
-        for embedded_key in embedded
+        for embedded_key in embedded_definition
     ] == java["keys"]
 
 
 def test_checks_of_embedded_keys_receive_unprefixed_names() -> None:
-    embedded = ConfigDef().embed("pre.", "Under", 0, DEFINITION)
+    embedded_definition = ConfigDef().embed("pre.", "Under", 0, DEFINITION)
     raw = {"pre.kind": "large", "pre.size": "0", "pre.depth": "1", "pre.names": "a", "kind": "hidden"}
-    size = next(value for value in embedded.validate(raw) if value.name == "pre.size")
+    size = next(value for value in embedded_definition.validate(raw) if value.name == "pre.size")
     assert size.errors == ("Invalid value 0 for configuration size: Value must be at least 1",)
     assert size.recommended == ("10", "20")
     assert size.visible
 
 
 def test_duplicate_key_is_rejected() -> None:
-    kind = key("kind", ConfigType.STRING, "", Importance.LOW)
+    kind = make_key("kind", ConfigType.STRING, "", Importance.LOW)
     with pytest.raises(ValueError, match="Configuration kind is defined twice"):
         ConfigDef([kind, kind])
 

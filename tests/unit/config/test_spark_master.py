@@ -54,7 +54,7 @@ def test_shared_paths_are_split() -> None:
 
 def test_standalone_cluster_requires_secret() -> None:
     (error,) = cluster_errors(SPARK)
-    assert error.startswith("spark.authenticate.secret is missing: with spark://m:7077 it must be")
+    assert error.startswith("spark.authenticate.secret is missing: spark://m:7077 requires the secret")
     assert cluster_errors({**SPARK, "spark.authenticate.secret": "s"}) == []
     assert cluster_errors({**SPARK, "spark.authenticate": "false"}) == []
     assert cluster_errors({"spark.master": "yarn"}) == []

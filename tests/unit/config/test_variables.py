@@ -77,8 +77,8 @@ RAW = {
 
 
 def test_repr_of_resolved_config_omits_values() -> None:
-    resolved = ResolvedConfig.of(RAW, VALUES)
-    assert resolved.config == {
+    resolved_config = ResolvedConfig.of(RAW, VALUES)
+    assert resolved_config.config == {
         "name": "n",
         "db.password": "hunter2hunter2",
         "db.url": "jdbc:x?p=hunter2hunter2",
@@ -86,11 +86,11 @@ def test_repr_of_resolved_config_omits_values() -> None:
         "left": "${nobody:x}",
         "gone": None,
     }
-    assert "hunter2" not in repr(resolved)
+    assert "hunter2" not in repr(resolved_config)
 
 
 @pytest.mark.parametrize(
-    ("task", "stored"),
+    ("task_config", "stored_config"),
     [
         pytest.param({"db.password": "hunter2hunter2"}, {"db.password": PASSWORD}, id="same key"),
         pytest.param({"db.password": "another"}, {"db.password": PASSWORD}, id="same key with another value"),
@@ -102,24 +102,24 @@ def test_repr_of_resolved_config_omits_values() -> None:
     ],
 )
 def test_task_configs_are_stored_with_variables(
-    task: dict[str, str | None], stored: dict[str, str | None]
+    task_config: dict[str, str | None], stored_config: dict[str, str | None]
 ) -> None:
     """Mirrors AbstractHerder.reverseTransform. Restoring values of other keys is an addition of Kraal."""
-    assert ResolvedConfig.of(RAW, VALUES).restore_variables(task) == stored
+    assert ResolvedConfig.of(RAW, VALUES).restore_variables(task_config) == stored_config
 
 
 def test_short_value_is_restored_only_for_secret_keys() -> None:
-    resolved = ResolvedConfig.of({"a": "${env:PIN}"}, {Variable("env", "", "PIN"): "4711x"})
-    assert resolved.restore_variables({"password": "4711x", "port": "4711x"}) == {
+    resolved_config = ResolvedConfig.of({"a": "${env:PIN}"}, {Variable("env", "", "PIN"): "4711x"})
+    assert resolved_config.restore_variables({"password": "4711x", "port": "4711x"}) == {
         "password": "${env:PIN}",
         "port": "4711x",
     }
 
 
 def test_resolving_restored_config_returns_same_values() -> None:
-    resolved = ResolvedConfig.of(RAW, VALUES)
-    task = {"url": "x:hunter2hunter2@y", "db.password": "hunter2hunter2", "number": "1"}
-    assert ResolvedConfig.of(resolved.restore_variables(task), VALUES).config == task
+    resolved_config = ResolvedConfig.of(RAW, VALUES)
+    task_config = {"url": "x:hunter2hunter2@y", "db.password": "hunter2hunter2", "number": "1"}
+    assert ResolvedConfig.of(resolved_config.restore_variables(task_config), VALUES).config == task_config
 
 
 def test_secret_values_depend_on_type_then_name() -> None:

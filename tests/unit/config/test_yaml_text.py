@@ -93,12 +93,12 @@ def test_config_values_keep_their_text() -> None:
         pytest.param(
             "a: 0x1F\nb: 0o17\nc: 017\nd: 1e3\n",
             {"a": 31, "b": 15, "c": 17, "d": 1000.0},
-            id="numbers of 1.2",
+            id="YAML 1.2 numbers",
         ),
         pytest.param(
             "a: yes\nb: 1_000\nc: 1:30\nd: 2024-01-01\ne: =\n",
             {"a": "yes", "b": "1_000", "c": "1:30", "d": "2024-01-01", "e": "="},
-            id="no types of YAML 1.1",
+            id="YAML 1.1 types are strings",
         ),
         pytest.param("just text\n", "just text", id="a scalar"),
     ],
@@ -170,8 +170,8 @@ def test_ambiguous_strings_are_quoted(text: str) -> None:
 
 
 def test_repeated_value_is_written_without_alias() -> None:
-    shared = {"b": "1"}
-    assert to_yaml([shared, shared]) == '- b: "1"\n- b: "1"\n'
+    shared_value = {"b": "1"}
+    assert to_yaml([shared_value, shared_value]) == '- b: "1"\n- b: "1"\n'
 
 
 def test_control_characters_are_escaped() -> None:

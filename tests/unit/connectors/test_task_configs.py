@@ -15,11 +15,11 @@ from kraal.plugins.api import ConnectorContext, task_class_name
 from tests.golden_files import current
 
 GOLDEN = current("records", "distributed-configs.jsonl")
-KINDS = {"FileStreamSource": FileStreamSourceConnector, "FileStreamSink": FileStreamSinkConnector}
+CONNECTOR_CLASSES = {"FileStreamSource": FileStreamSourceConnector, "FileStreamSink": FileStreamSinkConnector}
 
 
 def recorded_pairs() -> list[Any]:
-    """Return pairs of task configs and the last connector config before them."""
+    """Return pairs of a connector config and the config of its first task, as recorded with Java."""
     configs: dict[str, dict[str, str]] = {}
     pairs = []
     for line in GOLDEN.read_text(encoding="utf-8").strip().split("\n"):
@@ -36,14 +36,14 @@ def recorded_pairs() -> list[Any]:
     return pairs
 
 
-@pytest.mark.parametrize(("config", "java"), recorded_pairs())
-def test_task_configs_match_java(config: dict[str, str], java: dict[str, str]) -> None:
+@pytest.mark.parametrize(("config", "java_config"), recorded_pairs())
+def test_task_configs_match_java(config: dict[str, str], java_config: dict[str, str]) -> None:
     """A difference would restart or misconfigure tasks when a connector moves between Java and Kraal."""
     simple_name = config["connector.class"].rpartition(".")[2].removesuffix("Connector")
-    connector = KINDS[simple_name]()
+    connector = CONNECTOR_CLASSES[simple_name]()
     connector.start(config, _Context())
     configs = with_task_class(connector.task_configs(2), task_class_name(connector.task_class), config)
-    assert configs[0] == java
+    assert configs[0] == java_config
 
 
 class _Context(ConnectorContext):

@@ -45,11 +45,11 @@ def context(name: str = "numbers") -> TaskContext:
 
 @dataclass
 class Counter:
-    """A task with a virtual clock and recorded output."""
+    """A harness for a source task, with a virtual clock and recorded output."""
 
     task: VerifiableSourceTask = field(init=False)
     time_s: float = 100.0
-    printed: list[Any] = field(default_factory=list)
+    printed_lines: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.task = VerifiableSourceTask(clock=lambda: self.time_s, now_ms=lambda: NOW_MS)
@@ -74,7 +74,7 @@ def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
     counter = Counter()
 
     def write_stdout(*texts: pa.Buffer) -> None:
-        counter.printed += [json.loads(line) for text in texts for line in bytes(text).splitlines()]
+        counter.printed_lines += [json.loads(line) for text in texts for line in bytes(text).splitlines()]
 
     monkeypatch.setattr(verifiable_source, "write_stdout", write_stdout)
     return counter
@@ -101,7 +101,7 @@ def test_throughput_is_averaged_since_startup(counter: Counter) -> None:
     assert counter.count(0.05) == 0
     assert counter.count(0.06) == 1
     assert counter.count(1.0) == 10
-    assert counter.count(60.0) == 600  # delayed records are caught up
+    assert counter.count(60.0) == 600  # all records of the last minute are returned at once
 
 
 @pytest.mark.parametrize(("throughput", "records"), [("0", 1), ("1", 4)])
@@ -118,7 +118,7 @@ def test_large_batches_are_bounded_ranges_for_spark(counter: Counter, throughput
     assert batch.table is None
     assert batch.read is not None
     assert batch.offsets == {PARTITION: {"seqno": MAX_RECORDS - 1}}
-    assert counter.printed == []  # printed by the job, which may block on standard output
+    assert counter.printed_lines == []  # printed by the job, which may block on standard output
 
 
 def test_restart_resumes_after_stored_record(counter: Counter) -> None:
@@ -133,19 +133,19 @@ def test_lines_are_printed_at_creation_and_commit(counter: Counter) -> None:
     counter.start()
     counter.poll()
     fields = {"name": "numbers", "task": 1, "topic": "t", "time_ms": NOW_MS, "seqno": 0}
-    assert counter.printed == [fields]
+    assert counter.printed_lines == [fields]
     counter.poll()
-    assert counter.printed[1:] == [{**fields, "committed": True}]
+    assert counter.printed_lines[1:] == [{**fields, "committed": True}]
     counter.poll()
-    assert len(counter.printed) == 2
-    assert list(counter.printed[0]) == [
+    assert len(counter.printed_lines) == 2
+    assert list(counter.printed_lines[0]) == [
         "task",
         "seqno",
         "time_ms",
         "name",
         "topic",
-    ]  # the order of Java's map
-    assert next(iter(counter.printed[1])) == "committed"
+    ]  # in the order of Java's map
+    assert next(iter(counter.printed_lines[1])) == "committed"
 
 
 def test_complete_record_data_contains_printed_fields(counter: Counter) -> None:
@@ -154,16 +154,18 @@ def test_complete_record_data_contains_printed_fields(counter: Counter) -> None:
     assert batch is not None
     assert batch.table is not None
     assert batch.value_schema is not None
-    assert batch.table.column("value").to_pylist() == counter.printed
+    assert batch.table.column("value").to_pylist() == counter.printed_lines
     assert [(struct_field.name, struct_field.schema.type.value) for struct_field in batch.value_schema.fields] == [
         ("name", "string"), ("task", "int32"), ("topic", "string"), ("time_ms", "int64"), ("seqno", "int64"),
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("invalid", [{"throughput": "fast"}, {"id": "x"}, {"id": ""}])
-def test_invalid_number_fails_the_task_as_in_java(counter: Counter, invalid: Mapping[str, str]) -> None:
+@pytest.mark.parametrize("invalid_settings", [{"throughput": "fast"}, {"id": "x"}, {"id": ""}])
+def test_invalid_number_fails_the_task_as_in_java(
+    counter: Counter, invalid_settings: Mapping[str, str]
+) -> None:
     with pytest.raises(ValueError, match="Invalid VerifiableSourceTask configuration"):
-        counter.start(None, **invalid)
+        counter.start(None, **invalid_settings)
     sink = VerifiableSinkTask()
     with pytest.raises(ValueError, match="Invalid VerifiableSinkTask configuration"):
         sink.start({"id": "x"}, context())

@@ -34,18 +34,20 @@ from tests.fakes.values.converter_notation import (
 from tests.golden_files import current
 
 CASES: list[dict[str, Any]] = json.loads(current("converters", "cases.json").read_text("utf-8"))
-CLASSES: dict[str, type[HeaderConverter]] = {
+CONVERTER_CLASSES: dict[str, type[HeaderConverter]] = {
     cls.__name__: cls
     for cls in (
         BooleanConverter, ByteArrayConverter, DoubleConverter, FloatConverter, IntegerConverter, JsonConverter,
         LongConverter, ShortConverter, SimpleHeaderConverter, StringConverter,
     )
 }  # fmt: skip
-BY_CONVERTER = {name: [case for case in CASES if case["converter"].endswith(f".{name}")] for name in CLASSES}
+CASES_BY_CONVERTER = {
+    name: [case for case in CASES if case["converter"].endswith(f".{name}")] for name in CONVERTER_CLASSES
+}
 
 
 def convert(case: dict[str, Any], converter: HeaderConverter) -> dict[str, Any]:
-    """Return the result of a case in the notation of Java's results."""
+    """Return the result of a case, comparable with `expected_result`."""
     try:
         return _convert(case, converter)
     except DataException as exc:
@@ -70,7 +72,7 @@ def _convert(case: dict[str, Any], converter: HeaderConverter) -> dict[str, Any]
 
 
 def expected_result(result: dict[str, Any]) -> dict[str, Any]:
-    """Return Java's result in Kraal's form."""
+    """Return Java's recorded result in the form that `convert` returns."""
     if "error" in result:
         return {"error": result["error"]}
     if "value" in result:
@@ -82,7 +84,7 @@ def expected_result(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def configure(converter: HeaderConverter, config: dict[str, str]) -> str | None:
-    """Configure a converter; return the error, or None."""
+    """Configure a converter; return the error message, or None if the config is valid."""
     try:
         converter.configure(config, is_key=False)
     except ValueError as exc:
@@ -91,32 +93,32 @@ def configure(converter: HeaderConverter, config: dict[str, str]) -> str | None:
 
 
 def are_floats_close(actual: Any, expected: Any) -> bool:
-    """Return whether texts differ only in floats, which are longer in Java before version 19."""
-    ours, java = actual["data"].decode().split(","), expected["data"].decode().split(",")
-    pairs = zip(ours, java, strict=True)
+    """Return whether two results differ only in floats. Java before version 19 prints some floats with more digits."""
+    kraal_texts, java_texts = actual["data"].decode().split(","), expected["data"].decode().split(",")
+    pairs = zip(kraal_texts, java_texts, strict=True)
     return all(
         a == b or (math.isclose(float(a), float(b), rel_tol=1e-6) and len(a) < len(b)) for a, b in pairs
     )
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", CONVERTER_CLASSES)
 def test_converter_results_match_java(name: str) -> None:
-    different = []
-    for case in BY_CONVERTER[name]:
-        converter = CLASSES[name]()
+    differences = []
+    for case in CASES_BY_CONVERTER[name]:
+        converter = CONVERTER_CLASSES[name]()
         if error := configure(converter, case["config"]):  # Kraal's message has more details
             assert error.startswith(case["answer"]["error"].removesuffix(": ")), case
             continue
         actual, expected = convert(case, converter), expected_result(case["answer"])
         # Compare as text: in Python 1 == True and 0.0 == -0.0.
         if repr(actual) != repr(expected) and not (
-            case["id"] in FLOATS and are_floats_close(actual, expected)
+            case["id"] in FLOAT_LIST_CASE_IDS and are_floats_close(actual, expected)
         ):
-            different.append((case, actual, expected))
-    assert different == []
+            differences.append((case, actual, expected))
+    assert differences == []
 
 
-FLOATS = {
+FLOAT_LIST_CASE_IDS = {
     case["id"]
     for case in CASES
     if case.get("schema")
@@ -128,7 +130,7 @@ FLOATS = {
 
 def test_cases_cover_both_directions_and_errors_of_every_converter() -> None:
     assert len(CASES) > 1000
-    for name, cases in BY_CONVERTER.items():
+    for name, cases in CASES_BY_CONVERTER.items():
         assert any("data" in case for case in cases), name
         assert any("data" not in case for case in cases), name
         if name not in {"StringConverter", "SimpleHeaderConverter"}:
@@ -139,10 +141,14 @@ def test_results_do_not_depend_on_order_or_pickling() -> None:
     """Cached state must not affect other records."""
     converter = JsonConverter()
     converter.configure({}, is_key=False)
-    cases = [case for case in BY_CONVERTER["JsonConverter"] if case["config"] == {}]
-    first = [repr(convert(case, converter)) for case in cases]
-    unpickled = pickle.loads(pickle.dumps(converter))  # noqa: S301 - our own
-    assert [repr(convert(case, unpickled)) for case in cases] == first
-    assert [repr(convert(case, converter)) for case in reversed(cases)] == first[::-1]
-    expected = [repr(expected_result(case["answer"])) for case in cases if case["id"] not in FLOATS]
-    assert [text for text, case in zip(first, cases, strict=True) if case["id"] not in FLOATS] == expected
+    cases = [case for case in CASES_BY_CONVERTER["JsonConverter"] if case["config"] == {}]
+    results = [repr(convert(case, converter)) for case in cases]
+    unpickled_converter = pickle.loads(pickle.dumps(converter))  # noqa: S301 - our own
+    assert [repr(convert(case, unpickled_converter)) for case in cases] == results
+    assert [repr(convert(case, converter)) for case in reversed(cases)] == results[::-1]
+    expected = [
+        repr(expected_result(case["answer"])) for case in cases if case["id"] not in FLOAT_LIST_CASE_IDS
+    ]
+    assert [
+        text for text, case in zip(results, cases, strict=True) if case["id"] not in FLOAT_LIST_CASE_IDS
+    ] == expected

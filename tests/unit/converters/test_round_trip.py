@@ -1,4 +1,4 @@
-"""Round-trip tests of converters, for schemas and values of all kinds."""
+"""Tests that schemas and values of all kinds survive a round trip through the converters."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from kraal.plugins.values.simple_headers import SimpleHeaderConverter
 from kraal.plugins.values.text import convert_to_string, parse_string
 from tests.fakes.values.converter_notation import format_schema, format_value
 
-Typed = tuple[Schema, st.SearchStrategy[Any]]
+SchemaWithValues = tuple[Schema, st.SearchStrategy[Any]]
 """A schema and a strategy for its values."""
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False).map(lambda value: value or 0.0)
 SINGLES = st.floats(width=32, allow_nan=False, allow_infinity=False).map(lambda value: Float32(value or 0.0))
-"""JSON has no NaN, and Jackson reads -0.0 as 0."""
+"""Values without NaN, which JSON lacks, and without -0.0, which Jackson reads as 0."""
 
 
 def integers_of_bits(bits: int) -> st.SearchStrategy[int]:
@@ -48,7 +48,7 @@ def make_decimal(scale: int, unscaled: int) -> Decimal:
     return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 
 
-SCALARS: list[Typed] = [
+SCALARS: list[SchemaWithValues] = [
     (Schema(type=Type.INT8), integers_of_bits(8)),
     (Schema(type=Type.INT16), integers_of_bits(16)),
     (Schema(type=Type.INT32), integers_of_bits(32)),
@@ -75,9 +75,9 @@ SCALARS: list[Typed] = [
 
 
 @st.composite
-def draw_typed(draw: st.DrawFn, depth: int = 3) -> Typed:
+def draw_schema_and_values(draw: st.DrawFn, depth: int = 3) -> SchemaWithValues:
     """Draw a schema, sometimes optional or with a default, and a strategy for its values."""
-    schema, values = draw(_draw_bare(depth))
+    schema, values = draw(_draw_schema_without_metadata(depth))
     if schema.name is None and draw(st.booleans()):
         number = draw(st.none() | integers_of_bits(32))
         schema = replace(
@@ -95,30 +95,30 @@ def draw_typed(draw: st.DrawFn, depth: int = 3) -> Typed:
 
 
 @st.composite
-def _draw_bare(draw: st.DrawFn, depth: int) -> Typed:
+def _draw_schema_without_metadata(draw: st.DrawFn, depth: int) -> SchemaWithValues:
     kind = draw(st.sampled_from(["scalar", "array", "map", "struct"] if depth else ["scalar"]))
     if kind == "scalar":
         return draw(st.sampled_from(SCALARS))
     if kind == "struct":
-        return draw(_struct(depth))
-    element, items = draw(draw_typed(depth - 1))
+        return draw(_draw_struct(depth))
+    element, items = draw(draw_schema_and_values(depth - 1))
     if kind == "array":
         return Schema(type=Type.ARRAY, value=element), st.lists(items, max_size=3)
-    key, keys = draw(st.sampled_from(SCALARS) | st.just(_LISTS))
+    key, keys = draw(st.sampled_from(SCALARS) | st.just(_LIST_KEYS))
     schema = Schema(type=Type.MAP, key=key, value=element)
     return schema, st.dictionaries(keys.map(as_key), items, max_size=3)
 
 
-_LISTS: Typed = (
+_LIST_KEYS: SchemaWithValues = (
     Schema(type=Type.ARRAY, value=Schema(type=Type.INT8)),
     st.lists(integers_of_bits(8), max_size=2),
 )
 
 
 @st.composite
-def _struct(draw: st.DrawFn, depth: int) -> Typed:
+def _draw_struct(draw: st.DrawFn, depth: int) -> SchemaWithValues:
     names = draw(st.lists(TEXT.filter(bool), max_size=3, unique=True))
-    parts = {name: draw(draw_typed(depth - 1)) for name in names}
+    parts = {name: draw(draw_schema_and_values(depth - 1)) for name in names}
     fields = tuple(Field(name=name, schema=schema) for name, (schema, _) in parts.items())
     schema = Schema(type=Type.STRUCT, fields=fields)
 
@@ -129,18 +129,18 @@ def _struct(draw: st.DrawFn, depth: int) -> Typed:
     return schema, build(schema)
 
 
-def with_own_schema(schema: Schema, value: Any) -> Any:
+def with_final_schema(schema: Schema, value: Any) -> Any:
     """Return a value whose structs have the final schema, to which metadata was added after the values were drawn."""
     match value:
         case Struct():
             parts = {field.name: field.schema for field in schema.fields}
             return Struct(
-                schema, {name: with_own_schema(parts[name], item) for name, item in value.values.items()}
+                schema, {name: with_final_schema(parts[name], item) for name, item in value.values.items()}
             )
         case list() if schema.value is not None:
-            return [with_own_schema(schema.value, item) for item in value]
+            return [with_final_schema(schema.value, item) for item in value]
         case dict() if schema.value is not None:
-            return {key: with_own_schema(schema.value, item) for key, item in value.items()}
+            return {key: with_final_schema(schema.value, item) for key, item in value.items()}
         case _:
             return value
 
@@ -158,29 +158,31 @@ CONVERTERS = [
 @settings(max_examples=150)
 @given(st.data())
 def test_json_with_schema_round_trip(data: st.DataObject) -> None:
-    schema, values = data.draw(draw_typed())
-    schema = with_own_defaults(schema)
-    value = with_own_schema(schema, data.draw(values))
+    schema, values = data.draw(draw_schema_and_values())
+    schema = with_final_defaults(schema)
+    value = with_final_schema(schema, data.draw(values))
     for converter in CONVERTERS:
-        encoded = converter.encode("t", schema, value)
-        decoded_schema, decoded_value = converter.decode("t", encoded)
+        data_bytes = converter.encode("t", schema, value)
+        decoded_schema, decoded_value = converter.decode("t", data_bytes)
         assert (format_schema(decoded_schema), format_value(decoded_value)) == (
             format_schema(schema),
             format_value(value),
         )
-        assert converter.encode("t", decoded_schema, decoded_value) == encoded
+        assert converter.encode("t", decoded_schema, decoded_value) == data_bytes
 
 
-def with_own_defaults(schema: Schema) -> Schema:
-    """Return the schema with defaults whose structs have the final schemas."""
-    key = None if schema.key is None else with_own_defaults(schema.key)
-    value = None if schema.value is None else with_own_defaults(schema.value)
-    fields = tuple(Field(name=field.name, schema=with_own_defaults(field.schema)) for field in schema.fields)
-    rebuilt = replace(schema, fields=fields, key=key, value=value)
-    return replace(rebuilt, default=with_own_schema(rebuilt, schema.default))
+def with_final_defaults(schema: Schema) -> Schema:
+    """Return the schema with its defaults rebuilt, so that their structs have the final schemas."""
+    key = None if schema.key is None else with_final_defaults(schema.key)
+    value = None if schema.value is None else with_final_defaults(schema.value)
+    fields = tuple(
+        Field(name=field.name, schema=with_final_defaults(field.schema)) for field in schema.fields
+    )
+    final_schema = replace(schema, fields=fields, key=key, value=value)
+    return replace(final_schema, default=with_final_schema(final_schema, schema.default))
 
 
-PLAIN = st.recursive(
+SCHEMALESS_VALUES = st.recursive(
     st.none() | st.booleans() | integers_of_bits(64) | DOUBLES | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=12,
@@ -188,7 +190,7 @@ PLAIN = st.recursive(
 
 
 @settings(max_examples=150)
-@given(PLAIN)
+@given(SCHEMALESS_VALUES)
 def test_schemaless_json_round_trip(value: Any) -> None:
     for enabled in ("true", "false"):
         converter = configure(JsonConverter(), schemas_enable=enabled)
@@ -213,12 +215,14 @@ PRIMITIVE_CASES: list[tuple[type[Converter], Schema, st.SearchStrategy[Any]]] = 
 
 
 @pytest.mark.parametrize(
-    ("make", "schema", "values"), PRIMITIVE_CASES, ids=[case[0].__name__ for case in PRIMITIVE_CASES]
+    ("create_converter", "schema", "values"),
+    PRIMITIVE_CASES,
+    ids=[case[0].__name__ for case in PRIMITIVE_CASES],
 )
 def test_other_converters_round_trip(
-    make: Callable[[], Converter], schema: Schema, values: st.SearchStrategy[Any]
+    create_converter: Callable[[], Converter], schema: Schema, values: st.SearchStrategy[Any]
 ) -> None:
-    converter = configure(make())
+    converter = configure(create_converter())
 
     @settings(max_examples=50)
     @given(st.none() | values)

@@ -24,12 +24,12 @@ def test_lease_loss_and_return_are_logged_once(caplog: pytest.LogCaptureFixture)
     assert [level for level, _ in lines] == ["WARNING", "INFO", "WARNING"]
     assert lines[0][1] == (
         "Lost the lease: the group's coordinator has not confirmed the membership for 9.0 s, and session.timeout.ms is "
-        "10000; nothing is committed or written for the group until it does"
+        "10000. This worker writes nothing for the group until the coordinator responds"
     )
     assert lines[1][1] == "Regained the lease: the group's coordinator has confirmed the membership"
 
 
-def test_worker_that_has_not_joined_has_no_lease_to_lose(caplog: pytest.LogCaptureFixture) -> None:
+def test_worker_that_has_not_joined_logs_no_lease_loss(caplog: pytest.LogCaptureFixture) -> None:
     lease = Lease(lambda: math.inf, 10.0)
     assert not lease()
     assert not lease()

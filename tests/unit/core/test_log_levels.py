@@ -21,7 +21,7 @@ class Clock:
 
 
 class Tree:
-    """A separate tree of loggers: root is at WARNING, a is at INFO, others have no level, and a.x is a placeholder."""
+    """A separate tree of loggers. Only root (WARNING) and a (INFO) have levels, and a.x is a placeholder."""
 
     def __init__(self) -> None:
         self.root = logging.RootLogger(logging.WARNING)
@@ -122,7 +122,7 @@ def test_set_level_overrides_levels_of_children(tree: Tree) -> None:
 
 
 def test_namespace_is_any_prefix_of_a_name(tree: Tree) -> None:
-    """`ab` inherits its level from root. Once `ab` has a level, the prefix `a` matches it."""
+    """The prefix `a` also matches `ab`, although `ab` is not a child of `a`."""
     tree.manager.getLogger("ab").setLevel(logging.ERROR)
     assert "ab" in tree.loggers.set_level("a", "DEBUG")
     assert tree.levels()["ab"] == "DEBUG"
@@ -134,7 +134,7 @@ def test_root_level_applies_to_all_loggers(tree: Tree, name: str) -> None:
     assert set(tree.levels().values()) == {"ERROR"}
 
 
-def test_only_changed_loggers_are_returned_and_dated(tree: Tree) -> None:
+def test_only_changed_loggers_are_returned_with_a_new_timestamp(tree: Tree) -> None:
     tree.clock.now_ms = 2_000
     assert tree.loggers.set_level("a.b", "INFO") == []
     assert tree.loggers.level("a.b") == LoggerLevel("INFO", None)
@@ -156,7 +156,7 @@ def test_unknown_level_is_ignored(tree: Tree, caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.WARNING):
         assert tree.loggers.set_level("a", "loud") == []
     assert tree.levels() == levels_before
-    assert [r.getMessage() for r in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "Ignoring request to set invalid level 'loud' for namespace a"
     ]
 
@@ -177,7 +177,7 @@ def test_default_root_is_pythons_root_logger() -> None:
         assert Loggers().set_level("kraal.tests.loggers", "FATAL") == ["kraal.tests.loggers"]
         assert logger.getEffectiveLevel() == logging.CRITICAL
         level = Loggers().level("kraal.tests.loggers")
-        assert level == LoggerLevel("FATAL", None), "times are not shared between objects"
+        assert level == LoggerLevel("FATAL", None), "timestamps are not shared between instances"
     finally:
         logger.setLevel(level_before)
 

@@ -31,7 +31,7 @@ from kraal.engine.thread_pool import Pool
 
 
 @pytest.fixture
-def lines() -> Iterator[list[logging.LogRecord]]:
+def log_records() -> Iterator[list[logging.LogRecord]]:
     """Collect the records of a separate logger with their context."""
     records: list[logging.LogRecord] = []
 
@@ -90,39 +90,41 @@ class LoggingActor:
         self._done.set()
 
 
-def test_log_lines_of_actor_and_its_functions_have_its_subject(lines: list[logging.LogRecord]) -> None:
+def test_lines_logged_by_actor_on_any_thread_have_its_subject(log_records: list[logging.LogRecord]) -> None:
     system, pool, done = ThreadSystem(), Pool(1, "test-pool"), threading.Event()
     address = Address("task numbers-3")
     system.spawn(address, lambda: LoggingActor(pool, done), lambda _: None)
     address.tell(LogRequest())
     assert done.wait(5)
-    pool.submit(lambda: LOGGER.info("nobody's"))
+    pool.submit(lambda: LOGGER.info("without an actor"))
     pool.close(5)
     system.close(5)
-    contexts = [(r.getMessage(), r.__dict__["connector"], r.__dict__["task"]) for r in lines]
-    assert contexts == [("here", "numbers", 3), ("there", "numbers", 3), ("nobody's", "", None)]
+    contexts = [
+        (record.getMessage(), record.__dict__["connector"], record.__dict__["task"]) for record in log_records
+    ]
+    assert contexts == [("here", "numbers", 3), ("there", "numbers", 3), ("without an actor", "", None)]
 
 
-def test_text_format_contains_worker_generation_and_task(lines: list[logging.LogRecord]) -> None:
+def test_text_format_contains_worker_generation_and_task(log_records: list[logging.LogRecord]) -> None:
     token = log_subject.set("task numbers-0")
     LOGGER.info("read %d lines", 3)
     log_subject.reset(token)
     LOGGER.info("and done")
-    texts = [TextFormatter().format(record).split("] ", 1)[1] for record in lines]
+    texts = [TextFormatter().format(record).split("] ", 1)[1] for record in log_records]
     assert texts == [
         "INFO [w1:8083 g7 numbers|task-0] read 3 lines (kraal.tests.logs)",
         "INFO [w1:8083 g7] and done (kraal.tests.logs)",
     ]
 
 
-def test_json_format_is_one_line_with_traceback(lines: list[logging.LogRecord]) -> None:
+def test_json_format_is_one_line_with_traceback(log_records: list[logging.LogRecord]) -> None:
     run = bind_subject(_fail)
     token = log_subject.set("connector numbers")
     bind_subject(_fail)()
     log_subject.reset(token)
     run()
     log_subject.set("")
-    texts = [JsonFormatter().format(record) for record in lines]
+    texts = [JsonFormatter().format(record) for record in log_records]
     assert all("\n" not in text for text in texts)
     first, second = map(json.loads, texts)
     assert first["connector"] == "numbers"
@@ -133,40 +135,40 @@ def test_json_format_is_one_line_with_traceback(lines: list[logging.LogRecord]) 
     assert "task" not in second
 
 
-def test_manual_lists_all_json_fields(lines: list[logging.LogRecord]) -> None:
+def test_manual_lists_all_json_fields(log_records: list[logging.LogRecord]) -> None:
     token = log_subject.set("task numbers-0")
     try:
         raise KraalError("it", hint="Try again.")
     except KraalError:
         LOGGER.exception("with everything", stack_info=True)
     log_subject.reset(token)
-    assert SecretsFilter().filter(lines[0])
+    assert SecretsFilter().filter(log_records[0])
     manual = (Path(__file__).parents[3] / "docs/operations.md").read_text(encoding="utf-8")
     table = re.search(r"^\| Field \| Content \|$(.*?)\n\n", manual, re.DOTALL | re.MULTILINE)
     assert table is not None
     assert re.findall(r"^\| `(\w+)` \|", table[1], re.MULTILINE) == list(
-        json.loads(JsonFormatter().format(lines[0]))
+        json.loads(JsonFormatter().format(log_records[0]))
     )
 
 
-@pytest.mark.parametrize("filters", [1, 2])
-def test_json_format_contains_hint_of_error(lines: list[logging.LogRecord], filters: int) -> None:
+@pytest.mark.parametrize("filter_count", [1, 2])
+def test_json_format_contains_hint_of_error(log_records: list[logging.LogRecord], filter_count: int) -> None:
     LOGGER.error(
         "%s failed: %s", "it", KraalError("no such jar", hint="Set the mirror's password hunter2hunter2.")
     )
     LOGGER.error("%s failed: %s", "it", KraalError("no such jar"))
-    for record in lines:
-        for _ in range(filters):
-            values = Secrets()
-            values.add("hunter2hunter2")
-            SecretsFilter(values).filter(record)
-    first, second = (json.loads(JsonFormatter().format(record)) for record in lines)
+    for record in log_records:
+        for _ in range(filter_count):
+            secrets = Secrets()
+            secrets.add("hunter2hunter2")
+            SecretsFilter(secrets).filter(record)
+    first, second = (json.loads(JsonFormatter().format(record)) for record in log_records)
     assert first["message"] == second["message"] == "it failed: no such jar"
     assert first["hint"] == "Set the mirror's password [hidden]."
     assert "hint" not in second
 
 
-UNHANDLED = """
+CODE_WITH_UNHANDLED_EXCEPTIONS = """
 import threading, warnings
 from kraal.core.logging import LogFormat, log_to_stderr
 log_to_stderr(LogFormat.JSON)
@@ -181,7 +183,9 @@ raise ValueError("in main")
 
 
 def test_warnings_and_unhandled_exceptions_are_logged_as_json() -> None:
-    result = subprocess.run([sys.executable, "-c", UNHANDLED], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", CODE_WITH_UNHANDLED_EXCEPTIONS], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 1
     records = [json.loads(line) for line in result.stderr.splitlines()]
     assert [record["level"] for record in records] == ["WARNING", "CRITICAL", "CRITICAL"]

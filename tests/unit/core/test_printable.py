@@ -26,12 +26,12 @@ def test_join_lines_removes_line_breaks() -> None:
 
 
 def test_plain_characters_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_up: list[str] = []
+    checked_characters: list[str] = []
 
     def category(character: str) -> str:
-        looked_up.append(character)
+        checked_characters.append(character)
         return "Ll"
 
     monkeypatch.setattr(unicodedata, "category", category)
     assert printable("at java.lang.Thread.run(Thread.java:1) é") == "at java.lang.Thread.run(Thread.java:1) é"
-    assert looked_up == ["é"]
+    assert checked_characters == ["é"]

@@ -25,11 +25,11 @@ from kraal.stores.offset_file import OffsetFile
 
 @contextmanager
 def umask(mask: int) -> Iterator[None]:
-    previous = os.umask(mask)
+    previous_mask = os.umask(mask)
     try:
         yield
     finally:
-        os.umask(previous)
+        os.umask(previous_mask)
 
 
 def read_modes(folder: Path) -> dict[str, int]:
@@ -62,11 +62,11 @@ def create_scratch(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [create_log, create_offset_file, create_spill_file, prepare_environment, create_scratch]
+    "create_files", [create_log, create_offset_file, create_spill_file, prepare_environment, create_scratch]
 )
-def test_files_are_private_with_any_umask(make: Callable[[Path], None], tmp_path: Path) -> None:
+def test_files_are_private_with_any_umask(create_files: Callable[[Path], None], tmp_path: Path) -> None:
     with umask(0):
-        make(tmp_path / "missing" / "data")
+        create_files(tmp_path / "missing" / "data")
     all_modes = read_modes(tmp_path)
     assert len(all_modes) > 2
     assert {name: oct(mode) for name, mode in all_modes.items() if mode & 0o077} == {}
@@ -88,16 +88,17 @@ def test_replaced_file_keeps_mode_and_link(tmp_path: Path) -> None:
 
 
 def test_readable_paths_cause_warnings_with_fix(tmp_path: Path) -> None:
-    data, closed = tmp_path / "data", tmp_path / "closed"
-    for folder, mode in ((data, 0o755), (closed, 0o700)):
+    readable_folder, private_folder = tmp_path / "data", tmp_path / "private"
+    for folder, mode in ((readable_folder, 0o755), (private_folder, 0o700)):
         folder.mkdir(mode=mode)
         (folder / "config").touch(0o644)
         (folder / "status").touch(0o600)
-    paths = [data, closed, data / "status", data / "missing"]
+    paths = [readable_folder, private_folder, readable_folder / "status", readable_folder / "missing"]
+    config = readable_folder / "config"
     advice = "where the worker keeps configs, offsets and records; run: chmod"
     assert find_readable(paths) == [
-        f"Other users have access to the directory {data} (mode 0755), {advice} 700 {data}",
-        f"Other users have access to the file {data}/config (mode 0644), {advice} 600 {data}/config",
+        f"Other users have access to the directory {readable_folder} (mode 0755), {advice} 700 {readable_folder}",
+        f"Other users have access to the file {config} (mode 0644), {advice} 600 {config}",
     ]
 
 

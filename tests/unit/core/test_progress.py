@@ -13,16 +13,16 @@ from typing_extensions import override
 
 from kraal.core.progress import Progress, pause_drawing
 
-LIMIT_S = 20.0
+TIMEOUT_S = 20.0
 
 
 class RecordingFile(io.StringIO):
-    """A file that records output, and in which a test can wait for a text."""
+    """A file that records its output and lets a test wait until it contains a text."""
 
     def __init__(self, *, is_terminal: bool) -> None:
         super().__init__()
         self._is_terminal = is_terminal
-        self._written = threading.Condition()
+        self._changed = threading.Condition()
 
     @override
     def isatty(self) -> bool:
@@ -30,13 +30,13 @@ class RecordingFile(io.StringIO):
 
     @override
     def write(self, text: str, /) -> int:
-        with self._written:
-            self._written.notify_all()
+        with self._changed:
+            self._changed.notify_all()
             return super().write(text)
 
     def wait_for(self, text: str) -> None:
-        with self._written:
-            is_written = self._written.wait_for(lambda: text in self.getvalue(), LIMIT_S)
+        with self._changed:
+            is_written = self._changed.wait_for(lambda: text in self.getvalue(), TIMEOUT_S)
         assert is_written, f"{text!r} is not in {self.getvalue()!r}"
 
 
@@ -54,8 +54,8 @@ def visible_lines(output: RecordingFile) -> str:
     """Return the visible lines of a terminal."""
     lines = []
     for line in output.getvalue().split("\n"):
-        drawn = line.replace("\x1b[?25h", "").replace("\x1b[?25l", "").split("\r")[-1]
-        lines.append(drawn.replace("\x1b[2K", "").rstrip())
+        visible_text = line.replace("\x1b[?25h", "").replace("\x1b[?25l", "").split("\r")[-1]
+        lines.append(visible_text.replace("\x1b[2K", "").rstrip())
     return "\n".join(lines)
 
 
@@ -160,8 +160,8 @@ def test_long_description_stays_on_one_line(
     with Progress(description, 10_000, file=terminal, after_s=0.001, every_s=0.001) as progress:
         progress.set_done(9_999, "d" * 200)
         terminal.wait_for("9999/10000")
-        drawn = click.unstyle(terminal.getvalue()).split("\r")
-    assert max(map(len, drawn)) <= 80
+        drawn_lines = click.unstyle(terminal.getvalue()).split("\r")
+    assert max(map(len, drawn_lines)) <= 80
 
 
 def test_control_characters_in_detail_are_escaped(file: RecordingFile) -> None:
@@ -171,13 +171,13 @@ def test_control_characters_in_detail_are_escaped(file: RecordingFile) -> None:
 
 
 def test_closed_output_does_not_fail_operation(file: RecordingFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = threading.Event()
+    write_attempted = threading.Event()
 
     def fail(_: str) -> int:
-        tried.set()
+        write_attempted.set()
         raise BrokenPipeError
 
     monkeypatch.setattr(file, "write", fail)
     with Progress("Working", file=file, after_s=0.001, every_s=0.001):
-        assert tried.wait(LIMIT_S)
+        assert write_attempted.wait(TIMEOUT_S)
     assert file.getvalue() == ""

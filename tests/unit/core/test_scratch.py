@@ -60,7 +60,7 @@ def test_directory_of_killed_process_is_removed_at_next_start(tmp_path: Path) ->
     with process:
         assert process.stdout is not None
         scratch_path = Path(process.stdout.readline().strip())
-        assert remove_abandoned(tmp_path) == [], "the process is alive"
+        assert remove_abandoned(tmp_path) == [], "the directory of a live process is kept"
         process.kill()
     assert (scratch_path / "left").exists()
     scratch = Scratch(tmp_path)
@@ -69,15 +69,15 @@ def test_directory_of_killed_process_is_removed_at_next_start(tmp_path: Path) ->
 
 
 def test_directory_of_starting_jvm_is_kept(tmp_path: Path) -> None:
-    abandoned = tmp_path / "kraal-1-2-x"
-    start = starts_directory(abandoned) / "start-1"
+    abandoned_directory = tmp_path / "kraal-1-2-x"
+    start = starts_directory(abandoned_directory) / "start-1"
     start.mkdir(parents=True)
-    (abandoned / LOCK).touch()
+    (abandoned_directory / LOCK).touch()
     assert remove_abandoned(tmp_path) == []
     assert start.is_dir()
     long_ago = time.time() - 3600
     os.utime(start, (long_ago, long_ago))
-    assert remove_abandoned(tmp_path) == [abandoned]
+    assert remove_abandoned(tmp_path) == [abandoned_directory]
     assert list(tmp_path.iterdir()) == []
 
 

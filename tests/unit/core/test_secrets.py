@@ -90,10 +90,10 @@ def test_longer_secret_is_hidden_first() -> None:
     assert make_secrets("password1", "password1password2").scrub("password1password2") == "[hidden]"
 
 
-def test_scrubbing_twice_has_no_effect() -> None:
+def test_scrubbing_a_scrubbed_text_has_no_effect() -> None:
     scrubber = make_secrets("long enough value")
-    once = scrubber.scrub("a long enough value")
-    assert scrubber.scrub(once) == once == "a [hidden]"
+    scrubbed_text = scrubber.scrub("a long enough value")
+    assert scrubber.scrub(scrubbed_text) == scrubbed_text == "a [hidden]"
 
 
 @pytest.mark.parametrize("escape", [repr, json.dumps, lambda text: quote(text, safe="")])
@@ -167,7 +167,7 @@ def test_log_lines_contain_no_secrets(formatter: logging.Formatter) -> None:
     assert "ValueError: not [hidden]" in text
 
 
-def test_log_line_with_invalid_arguments_is_logged_without_them() -> None:
+def test_log_line_with_invalid_arguments_is_logged_without_arguments() -> None:
     log_record = make_record("two %s %s", "hunter2hunter2")
     SecretsFilter(make_secrets("hunter2hunter2")).filter(log_record)
     assert log_record.getMessage() == "two %s %s (its arguments do not match)"

@@ -42,7 +42,7 @@ class HangingWorker(WorkerProcess):
 
 
 @pytest.fixture
-def hanging(tmp_path: Path) -> Iterator[HangingWorker]:
+def hanging_worker(tmp_path: Path) -> Iterator[HangingWorker]:
     worker = HangingWorker(tmp_path, "127.0.0.1:1")
     worker.launch()
     worker.wait_until("the worker hung", lambda: "REST listens" in worker.log_text())
@@ -50,31 +50,31 @@ def hanging(tmp_path: Path) -> Iterator[HangingWorker]:
     worker.close()
 
 
-def test_wait_timeout_shows_stacks_of_worker(hanging: HangingWorker) -> None:
-    with pytest.raises(AssertionError) as caught:
-        hanging.wait_until("a condition was true", lambda: False, timeout_s=0.1)
-    assert "a condition was true" in str(caught.value)
-    assert "in hang" in str(caught.value)
-    assert "its threads in the kernel:" in str(caught.value)
-    assert hanging.alive, "the signal does not end the process"
+def test_wait_timeout_shows_stacks_of_worker(hanging_worker: HangingWorker) -> None:
+    with pytest.raises(AssertionError) as error:
+        hanging_worker.wait_until("a condition was true", lambda: False, timeout_s=0.1)
+    assert "a condition was true" in str(error.value)
+    assert "in hang" in str(error.value)
+    assert "its threads in the kernel:" in str(error.value)
+    assert hanging_worker.alive, "the signal does not end the process"
 
 
-def test_stop_timeout_shows_stacks_of_process(hanging: HangingWorker) -> None:
+def test_stop_timeout_shows_stacks_of_process(hanging_worker: HangingWorker) -> None:
     with pytest.raises(AssertionError, match="in hang"):
-        hanging.wait(0.1)
+        hanging_worker.wait(0.1)
 
 
-def test_frozen_process_is_reported(hanging: HangingWorker) -> None:
-    hanging.signal(signal.SIGSTOP)
+def test_frozen_process_is_reported(hanging_worker: HangingWorker) -> None:
+    hanging_worker.signal(signal.SIGSTOP)
     try:
         assert "no stacks were written: the process is frozen" in dump_stacks(
-            hanging.pid, hanging.log, SIGNAL
+            hanging_worker.pid, hanging_worker.log, SIGNAL
         )
     finally:
-        hanging.signal(signal.SIGCONT)
+        hanging_worker.signal(signal.SIGCONT)
 
 
 def test_exited_process_has_no_report(tmp_path: Path) -> None:
-    exited = subprocess.Popen([sys.executable, "-c", ""])
-    exited.wait()
-    assert dump_stacks(exited.pid, tmp_path / "log", SIGNAL) == ""
+    exited_process = subprocess.Popen([sys.executable, "-c", ""])
+    exited_process.wait()
+    assert dump_stacks(exited_process.pid, tmp_path / "log", SIGNAL) == ""

@@ -1,4 +1,4 @@
-"""Tests for reading the latest dead letters: search limits and truncation."""
+"""Tests for reading the latest dead letters, including search limits and truncation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fakes.kafka.dead_letters import letter
 
 
 class Topic:
-    """A topic of 5,000 offsets with letters of the connector. It records the size of each read."""
+    """A topic with 5,000 offsets, some of which have letters of the connector. It records the size of each read."""
 
     def __init__(self, *offsets: int, max_offsets: int | None = None) -> None:
         self.letters = [letter(number) for number in offsets]
@@ -33,14 +33,14 @@ class Topic:
         return read_latest(self.read, {0: OffsetRange(0, 5_000)}, limit, max_offsets=max_offsets)
 
 
-def found_offsets(search: SearchResult) -> list[int]:
-    return [dead_letter.offset for dead_letter in search.letters]
+def list_offsets(result: SearchResult) -> list[int]:
+    return [dead_letter.offset for dead_letter in result.letters]
 
 
 def test_search_ends_at_limit() -> None:
     topic = Topic(10, 4_950, 4_991, 4_992, 4_999)
-    letters = topic.latest(3)
-    assert (found_offsets(letters), letters.searched, topic.read_counts) == (
+    search_result = topic.latest(3)
+    assert (list_offsets(search_result), search_result.searched, topic.read_counts) == (
         [4_991, 4_992, 4_999],
         30,
         [3, 30],
@@ -49,8 +49,8 @@ def test_search_ends_at_limit() -> None:
 
 def test_search_ends_at_beginning_of_topic() -> None:
     topic = Topic(10, 4_991)
-    letters = topic.latest(3)
-    assert (found_offsets(letters), letters.searched, topic.read_counts) == (
+    search_result = topic.latest(3)
+    assert (list_offsets(search_result), search_result.searched, topic.read_counts) == (
         [10, 4_991],
         5_000,
         [3, 30, 300, 3_000, 5_000],
@@ -59,13 +59,13 @@ def test_search_ends_at_beginning_of_topic() -> None:
 
 def test_search_is_limited_to_max_offsets() -> None:
     topic = Topic(10, 4_991)
-    letters = topic.latest(3, max_offsets=300)
-    assert (found_offsets(letters), letters.searched) == ([4_991], 300)
+    search_result = topic.latest(3, max_offsets=300)
+    assert (list_offsets(search_result), search_result.searched) == ([4_991], 300)
 
 
 def test_exceeded_search_limit_returns_previous_result() -> None:
-    letters = Topic(10, 4_991, max_offsets=100).latest(3)
-    assert (found_offsets(letters), letters.searched) == ([4_991], 30)
+    search_result = Topic(10, 4_991, max_offsets=100).latest(3)
+    assert (list_offsets(search_result), search_result.searched) == ([4_991], 30)
     with pytest.raises(SearchLimitExceeded):
         Topic(10, max_offsets=1).latest(3)
 
@@ -75,8 +75,8 @@ def test_latest_letters_of_partitions_are_ordered_by_time() -> None:
         replace(letter(number), partition=number % 2, timestamp_ms=100 - number) for number in range(10)
     ]
     spans = {0: OffsetRange(0, 10), 1: OffsetRange(0, 10)}
-    latest_letters = read_latest(lambda _: iter(letters), spans, 2)
-    assert (found_offsets(latest_letters), latest_letters.searched) == ([1, 0], 4)
+    search_result = read_latest(lambda _: iter(letters), spans, 2)
+    assert (list_offsets(search_result), search_result.searched) == ([1, 0], 4)
 
 
 def test_small_letter_is_not_truncated() -> None:
@@ -86,14 +86,16 @@ def test_small_letter_is_not_truncated() -> None:
 
 def test_large_parts_are_truncated_and_report_their_sizes() -> None:
     errors = letter(1, {"exception.stacktrace": "s" * 50, "exception.message": "m" * 40}).headers
-    large = replace(letter(1), key=b"\xff" * 30, value="ü".encode() * 20, headers=[*errors, ("h", b"x" * 30)])
-    text = truncate(large, 21)
-    assert (text.key, text.value) == (b"\xff" * 21, "ü".encode() * 10), (
+    large_letter = replace(
+        letter(1), key=b"\xff" * 30, value="ü".encode() * 20, headers=[*errors, ("h", b"x" * 30)]
+    )
+    truncated_letter = truncate(large_letter, 21)
+    assert (truncated_letter.key, truncated_letter.value) == (b"\xff" * 21, "ü".encode() * 10), (
         "text is truncated at a character boundary"
     )
-    assert text.truncated == {"key": 30, "value": 40, "headers": 31, "error": 90}
-    assert text.own_headers == [("own", b"\x01")]
-    error = to_json_object(text)["error"]
+    assert truncated_letter.truncated == {"key": 30, "value": 40, "headers": 31, "error": 90}
+    assert truncated_letter.original_headers == [("own", b"\x01")]
+    error = to_json_object(truncated_letter)["error"]
     assert (error["stacktrace"], error["message"], error["offset"]) == ("s" * 21, "m" * 21, 101)
 
 

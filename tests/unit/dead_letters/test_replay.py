@@ -1,4 +1,4 @@
-"""Tests for replays: the order of writes and commits."""
+"""Tests for the order of writes and commits in replays."""
 
 from __future__ import annotations
 
@@ -43,11 +43,18 @@ class Kafka(MemoryKafka):
 
     def replay(self, limit: int | None = None, *, until_s: float = math.inf, dry_run: bool = False) -> int:
         spans = uncommitted_offsets(self.spans("dead"), self.committed_offsets(QUEUE.group, "dead"))
-        writes = not dry_run
-        pieces = replay(
-            self, QUEUE, spans, Targets(), limit=limit, until_s=until_s, write=writes, remember=writes
+        is_writing = not dry_run
+        batches = replay(
+            self,
+            QUEUE,
+            spans,
+            Targets(),
+            limit=limit,
+            until_s=until_s,
+            write=is_writing,
+            commit_progress=is_writing,
         )
-        return sum(len(piece) for piece in pieces)
+        return sum(len(batch) for batch in batches)
 
 
 def test_progress_is_committed_after_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +114,8 @@ def test_replay_writes_no_records_after_its_deadline() -> None:
 
 
 def test_expired_replay_commits_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = iter((1.0, 2.0, 3.0))
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    times = iter((1.0, 2.0, 3.0))
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(times)))
     kafka = Kafka(letter(0), letter(1, connector="other"), letter(2))
     assert kafka.replay(until_s=2.0) == 1
     assert kafka.operations == ["write 0", "commit {0: 2}"], (

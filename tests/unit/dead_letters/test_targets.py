@@ -7,10 +7,10 @@ import pytest
 from kraal.dead_letters.targets import CannotReplay, Targets, find_targets
 from tests.fakes.kafka.dead_letters import MemoryKafka, letter
 
-INTERNAL = frozenset({"connect-configs", "connect-offsets", "connect-status"})
+INTERNAL_TOPICS = frozenset({"connect-configs", "connect-offsets", "connect-status"})
 
 
-def make_cluster(internal: frozenset[str] | None = INTERNAL) -> MemoryKafka:
+def make_cluster(internal: frozenset[str] | None = INTERNAL_TOPICS) -> MemoryKafka:
     kafka = MemoryKafka()
     names = ("orders", "dead", "payments", "connect-configs", "__consumer_offsets", "secrets")
     kafka.partitions = dict.fromkeys(names, 1)
@@ -20,9 +20,9 @@ def make_cluster(internal: frozenset[str] | None = INTERNAL) -> MemoryKafka:
 
 
 def find_refusal(targets: Targets, topic: str) -> str:
-    with pytest.raises(CannotReplay) as raised:
+    with pytest.raises(CannotReplay) as error:
         targets.find_target(letter(0, {"topic": topic}), make_cluster().partitions)
-    return str(raised.value)
+    return str(error.value)
 
 
 def test_forged_topic_of_sink_letter_is_rejected() -> None:

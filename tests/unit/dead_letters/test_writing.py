@@ -18,14 +18,14 @@ TARGET = Target(topic="t", partition=None)
 
 
 class Producer:
-    """A producer that rejects records like librdkafka and brokers."""
+    """A producer that rejects oversized records, as librdkafka and brokers do."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.limit = int(settings["message.max.bytes"])
         self.reports: list[Callable[[], None]] = []
 
     def produce(self, topic: str, *, value: bytes, on_delivery: Callable[..., None], **_: Any) -> None:
-        """Queue a record, or raise."""
+        """Queue a record, or raise KafkaException if it is larger than `message.max.bytes`."""
         error = ck.KafkaError(ck.KafkaError.MSG_SIZE_TOO_LARGE)
         if len(value) > self.limit:
             raise ck.KafkaException(error)
@@ -80,7 +80,7 @@ def test_header_name_with_nul_is_rejected_before_write(monkeypatch: pytest.Monke
         return producers[-1]
 
     monkeypatch.setattr(ck, "Producer", create)
-    second = replace(make_letter(1), offset=7, headers=[("a\0b", b"1")])
+    letter_with_nul = replace(make_letter(1), offset=7, headers=[("a\0b", b"1")])
     with pytest.raises(KafkaUnavailable, match=r"the header name 'a\\x00b' of dead-0@7 contains NUL$"):
-        Kafka({"bootstrap.servers": "b:1"}).write([(make_letter(1), TARGET), (second, TARGET)])
+        Kafka({"bootstrap.servers": "b:1"}).write([(make_letter(1), TARGET), (letter_with_nul, TARGET)])
     assert producers == []

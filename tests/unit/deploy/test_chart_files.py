@@ -1,4 +1,4 @@
-"""The chart's values, their schema, their documentation and Kraal's version are consistent."""
+"""Tests that the chart's values, their schema, their documentation and Kraal's version are consistent."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy" / "chart" / "kraal"
 SCHEMA: Mapping[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-NO_DEFAULT = {"bootstrapServers", "terminationGracePeriodSeconds", "global"}
-PROBES = {
+PATHS_WITHOUT_DEFAULT = {"bootstrapServers", "terminationGracePeriodSeconds", "global"}
+PROBE_PATHS = {
     f"probes.{name}.{key}"
     for name in ("startup", "readiness", "liveness")
     for key in ("successThreshold", "initialDelaySeconds")
@@ -25,8 +25,8 @@ PROBES = {
 
 
 def resolve(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema with its reference resolved."""
-    references = [each["$ref"].rpartition("/")[2] for each in schema.get("allOf", [])]
+    """Return a schema with the properties of the definition to which it refers."""
+    references = [reference["$ref"].rpartition("/")[2] for reference in schema.get("allOf", [])]
     for name in references:
         schema = {**SCHEMA["definitions"][name], **schema}
     return schema
@@ -34,47 +34,47 @@ def resolve(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def list_properties(schema: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """Yield the paths of all named properties."""
-    for name, each in schema.get("properties", {}).items():
-        inner = resolve(each)
-        if inner.get("properties") and name != "resources":
-            yield from list_properties(inner, f"{prefix}{name}.")
+    for name, child in schema.get("properties", {}).items():
+        property_schema = resolve(child)
+        if property_schema.get("properties") and name != "resources":
+            yield from list_properties(property_schema, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}"
 
 
-def list_defaults(values: Mapping[str, Any], known: set[str], prefix: str = "") -> Iterator[str]:
-    """Yield the paths of the defaults that the schema names."""
-    for name, each in values.items():
+def list_defaults(values: Mapping[str, Any], schema_paths: set[str], prefix: str = "") -> Iterator[str]:
+    """Yield the paths of all default values. A mapping counts as one value if `schema_paths` has its path."""
+    for name, value in values.items():
         path = f"{prefix}{name}"
-        if isinstance(each, dict) and path not in known:
-            yield from list_defaults(each, known, f"{path}.")
+        if isinstance(value, dict) and path not in schema_paths:
+            yield from list_defaults(value, schema_paths, f"{path}.")
         else:
             yield path
 
 
 def test_schema_and_defaults_have_the_same_values() -> None:
-    known = set(list_properties(SCHEMA))
-    assert set(list_defaults(VALUES, known)) == known - NO_DEFAULT - PROBES
+    schema_paths = set(list_properties(SCHEMA))
+    assert set(list_defaults(VALUES, schema_paths)) == schema_paths - PATHS_WITHOUT_DEFAULT - PROBE_PATHS
 
 
 def test_schema_rejects_unknown_values() -> None:
-    def objects(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    def list_objects(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         if schema.get("properties"):
             yield schema
-        for each in schema.get("properties", {}).values():
-            yield from objects(each)
+        for child in schema.get("properties", {}).values():
+            yield from list_objects(child)
 
-    assert [each for each in objects(SCHEMA) if each["additionalProperties"] is not False] == []
+    assert [child for child in list_objects(SCHEMA) if child["additionalProperties"] is not False] == []
 
 
 def test_every_value_has_a_description() -> None:
-    def without(schema: Mapping[str, Any], path: str) -> Iterator[str]:
-        for name, each in schema.get("properties", {}).items():
-            if not each.get("description", "").endswith("."):
+    def list_undescribed(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+        for name, child in schema.get("properties", {}).items():
+            if not child.get("description", "").endswith("."):
                 yield f"{path}{name}"
-            yield from without(each, f"{path}{name}.")
+            yield from list_undescribed(child, f"{path}{name}.")
 
-    assert list(without(SCHEMA, "")) == []
+    assert list(list_undescribed(SCHEMA, "")) == []
 
 
 def test_documentation_contains_every_value() -> None:

@@ -1,4 +1,4 @@
-"""The Dockerfile and compose.yaml refer to existing files, and are consistent with the chart and the code."""
+"""Tests that the Dockerfile and compose.yaml refer to existing files and are consistent with the chart and the code."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SERVICES: Final = COMPOSE["services"]
 WORKERS: Final = ("worker-1", "worker-2")
 HEALTH: Final = json.loads(DOCKERFILE.split("HEALTHCHECK")[1].split("CMD ", 1)[1].splitlines()[0])
 """The command of the image's health check."""
-PARTS: Final = ROOT / "deploy" / "image" / "compose"
+COMPOSE_FILES: Final = ROOT / "deploy" / "image" / "compose"
 
 
 def instructions(name: str) -> list[str]:
@@ -47,34 +47,34 @@ def instructions(name: str) -> list[str]:
 def test_dockerfile_passes_hadolint() -> None:
     program = shutil.which("hadolint")
     assert program is not None, "hadolint is missing: install requirements.lock"
-    done = subprocess.run([program, "Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
+    result = subprocess.run([program, "Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, "")
 
 
 def test_compose_file_matches_its_schema() -> None:
     program = shutil.which("check-jsonschema")
     assert program is not None, "check-jsonschema is missing: install requirements.lock"
     command = [program, "--builtin-schema", "vendor.compose-spec", "compose.yaml"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
-def list_copied() -> Iterator[str]:
+def list_copied_paths() -> Iterator[str]:
     """Yield the paths of the clone that are copied into the image."""
     for line in instructions("COPY"):
         if not line.startswith("--from="):
             yield from line.split()[:-1]
 
 
-@pytest.mark.parametrize("path", list(list_copied()))
+@pytest.mark.parametrize("path", list(list_copied_paths()))
 def test_copied_paths_exist_and_are_not_ignored(path: str) -> None:
     assert (ROOT / path).exists()
-    ignored = False
+    is_ignored = False
     for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines():
         pattern = line.removeprefix("!")
         if not line.startswith("#") and (fnmatch.fnmatch(path, pattern) or path.startswith(f"{pattern}/")):
-            ignored = not line.startswith("!")
-    assert not ignored
+            is_ignored = not line.startswith("!")
+    assert not is_ignored
 
 
 def test_all_sources_of_the_wheel_are_copied() -> None:
@@ -82,7 +82,7 @@ def test_all_sources_of_the_wheel_are_copied() -> None:
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     folders = {*wheel["packages"], *(name.partition("/")[0] for name in wheel["force-include"])}
     files = {name for name in project["project"]["license-files"] if "/" not in name}
-    assert folders | files | {project["project"]["readme"], "pyproject.toml"} <= set(list_copied())
+    assert folders | files | {project["project"]["readme"], "pyproject.toml"} <= set(list_copied_paths())
 
 
 def test_java_is_supported_and_has_the_modules_of_spark() -> None:
@@ -113,17 +113,19 @@ def test_container_arguments_are_valid_for_kraal() -> None:
 
 
 def test_java_has_the_modules_for_jlink() -> None:
-    listed = subprocess.run(
+    available_modules = subprocess.run(
         [find_java(), "--list-modules"], capture_output=True, text=True, check=True
     ).stdout
-    linked = (ROOT / "deploy/image/jlink.args").read_text(encoding="utf-8")
-    wanted = re.findall(r"^--add-modules (\S+)$", linked, re.MULTILINE)
-    assert set(wanted) - {line.partition("@")[0] for line in listed.splitlines()} == set()
+    jlink_arguments = (ROOT / "deploy/image/jlink.args").read_text(encoding="utf-8")
+    required_modules = re.findall(r"^--add-modules (\S+)$", jlink_arguments, re.MULTILINE)
+    assert (
+        set(required_modules) - {line.partition("@")[0] for line in available_modules.splitlines()} == set()
+    )
 
 
 @pytest.fixture
 def status_server() -> Iterator[list[int]]:
-    """A server that responds with the last element of the list as status; the first element is its port."""
+    """Yield a list with the port of a server, which responds with the last status that a test appends to the list."""
     state: list[int] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -143,7 +145,7 @@ def status_server() -> Iterator[list[int]]:
 
 
 def run_health_check(port: int) -> int:
-    """Run the health check of the image; return its exit code."""
+    """Run the health check of the image, and return its exit code."""
     environment = os.environ | {
         "KRAAL_HEALTH_URL": f"http://127.0.0.1:{port}/health",
         "http_proxy": "http://none:1",
@@ -171,8 +173,8 @@ def test_compose_mounts_existing_files() -> None:
     files = [mount.split(":")[0] for mount in mounts if mount.startswith("./")]
     assert len(files) >= 6
     assert [path for path in files if not (ROOT / path).exists()] == []
-    named = {mount.split(":")[0] for mount in mounts if not mount.startswith("./")}
-    assert named == COMPOSE["volumes"].keys()
+    named_volumes = {mount.split(":")[0] for mount in mounts if not mount.startswith("./")}
+    assert named_volumes == COMPOSE["volumes"].keys()
 
 
 def test_compose_publishes_ports_on_loopback_only() -> None:
@@ -195,56 +197,56 @@ def test_compose_worker_has_the_restrictions_of_a_pod(name: str) -> None:
 
 
 def test_compose_worker_properties_are_valid() -> None:
-    values = read_properties(PARTS / "worker.properties", "the worker's file")
+    values = read_properties(COMPOSE_FILES / "worker.properties", "the worker's file")
     config = parse_distributed(values)
     assert config.group_id == "kraal"
     assert values["bootstrap.servers"] in SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
 
 
 def test_compose_workers_use_the_directories_and_the_port_of_the_image() -> None:
-    values = read_properties(PARTS / "worker.properties", "the worker's file")
+    values = read_properties(COMPOSE_FILES / "worker.properties", "the worker's file")
     [volume] = instructions("VOLUME")
     [command] = instructions("CMD")
     assert values["kraal.data.dir"].startswith(f"{volume}/")
     assert f"--lock {values['kraal.plugins.lock']} " in DOCKERFILE
     assert values["listeners"] == f"http://:{instructions('EXPOSE')[0]}"
     for name in WORKERS:
-        mounted = {mount.split(":")[1] for mount in SERVICES[name]["volumes"]}
-        assert mounted == {volume, json.loads(command)[-1]}
+        mounted_paths = {mount.split(":")[1] for mount in SERVICES[name]["volumes"]}
+        assert mounted_paths == {volume, json.loads(command)[-1]}
         assert SERVICES[name]["ports"][0].endswith(f":{instructions('EXPOSE')[0]}")
 
 
 def test_compose_worker_has_enough_memory_and_stop_time() -> None:
-    values = read_properties(PARTS / "worker.properties", "the worker's file")
-    end_s = (
+    values = read_properties(COMPOSE_FILES / "worker.properties", "the worker's file")
+    stop_timeout_s = (
         parse_distributed(values).graceful_timeout_s
         + SHUTDOWN_GRACE_S
         + CLOSE_TIMEOUT_S
         + FORCED_EXIT_DELAY_S
     )
     for name in WORKERS:
-        assert int(SERVICES[name]["stop_grace_period"].removesuffix("s")) >= end_s
+        assert int(SERVICES[name]["stop_grace_period"].removesuffix("s")) >= stop_timeout_s
         heap = values["spark.driver.memory"].removesuffix("g")
         assert int(SERVICES[name]["mem_limit"].removesuffix("g")) == 2 * int(heap)
 
 
 def test_compose_prometheus_scrapes_the_workers_with_mounted_rules() -> None:
-    config = yaml.safe_load((PARTS / "prometheus.yml").read_text(encoding="utf-8"))
+    config = yaml.safe_load((COMPOSE_FILES / "prometheus.yml").read_text(encoding="utf-8"))
     [job] = config["scrape_configs"]
     assert job["static_configs"] == [{"targets": [f"{name}:8083" for name in WORKERS]}]
-    mounted = [mount.split(":")[1] for mount in SERVICES["prometheus"]["volumes"]]
-    assert {f"/etc/prometheus/{name}" for name in config["rule_files"]} <= set(mounted)
+    mounted_paths = [mount.split(":")[1] for mount in SERVICES["prometheus"]["volumes"]]
+    assert {f"/etc/prometheus/{name}" for name in config["rule_files"]} <= set(mounted_paths)
 
 
 def read_provisioning(name: str, fields: frozenset[str]) -> Mapping[str, Any]:
     """Return the only entry of a Grafana provisioning file, after checking its version and fields."""
-    file = yaml.safe_load((PARTS / f"grafana-{name}.yml").read_text(encoding="utf-8"))
+    file = yaml.safe_load((COMPOSE_FILES / f"grafana-{name}.yml").read_text(encoding="utf-8"))
     assert file.pop("apiVersion") == 1
     [[entry]] = [file.pop("providers" if name == "dashboards" else name)]
     assert file == {}
     assert entry.keys() <= fields
-    mounted = dict(mount.split(":")[:2] for mount in SERVICES["grafana"]["volumes"])
-    assert mounted[f"./deploy/image/compose/grafana-{name}.yml"].startswith(
+    mounted_paths = dict(mount.split(":")[:2] for mount in SERVICES["grafana"]["volumes"])
+    assert mounted_paths[f"./deploy/image/compose/grafana-{name}.yml"].startswith(
         f"/etc/grafana/provisioning/{name}/"
     )
     return dict(entry)

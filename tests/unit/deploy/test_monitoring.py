@@ -1,4 +1,4 @@
-"""Rules and dashboard use existing metrics, and the documentation has a runbook for each alert."""
+"""Tests that the rules and the dashboard use existing metrics, and that each alert has a runbook."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ GROUPS = yaml.safe_load((ROOT / "deploy/prometheus/kraal.rules.yml").read_text(e
 TESTS = yaml.safe_load((ROOT / "deploy/prometheus/kraal.rules.test.yml").read_text(encoding="utf-8"))["tests"]
 ALERTS: Mapping[str, Mapping[str, Any]] = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
 PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
-VARIABLES = {each["name"]: each for each in BOARD["templating"]["list"]}
+VARIABLES = {variable["name"]: variable for variable in BOARD["templating"]["list"]}
 DATA_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 METRIC = re.compile(r"\b(?:kafka_connect|kraal|debezium)_\w+")
-DEBEZIUM = {"debezium_metrics_MilliSecondsBehindSource"}
-"""Metrics of Debezium's MBeans, whose names are theirs."""
+DEBEZIUM_METRICS = {"debezium_metrics_MilliSecondsBehindSource"}
+"""Metrics that are named after attributes of Debezium's MBeans."""
 
 
-def metrics() -> set[str]:
+def list_metrics() -> set[str]:
     """Return the names of all metrics that a worker may expose, except those of plugins."""
     load = LoadMetrics(mailboxes={}, waiting={}, refused={}, body_bytes=0)
-    texts = {connect_attributes.metric(group) for group in connect_attributes.TEXTS}
-    numbers = {
+    text_metrics = {connect_attributes.metric(group) for group in connect_attributes.TEXTS}
+    number_metrics = {
         connect_attributes.metric(group, name)
         for group, name in connect_attributes.exported_attributes()
         if name not in connect_attributes.TEXTS.get(group, ())
     }
     families = {*supervision.HELP, *java_plugins.HELP, *(family.name for family in load_families(load))}
-    return texts | numbers | families | {connect_attributes.TASK_STATUS} | DEBEZIUM
+    return text_metrics | number_metrics | families | {connect_attributes.TASK_STATUS} | DEBEZIUM_METRICS
 
 
 def expressions() -> Iterator[str]:
     yield from (rule["expr"] for rule in ALERTS.values())
     yield from (target["expr"] for panel in PANELS for target in panel["targets"])
-    yield from (each["definition"] for each in VARIABLES.values() if each["type"] == "query")
+    yield from (variable["definition"] for variable in VARIABLES.values() if variable["type"] == "query")
 
 
 def test_rules_and_dashboard_use_existing_metrics() -> None:
-    named = {name for each in expressions() for name in METRIC.findall(each)}
-    assert len(named) > 40
-    assert named - metrics() == set()
+    used_metrics = {name for expression in expressions() for name in METRIC.findall(expression)}
+    assert len(used_metrics) > 40
+    assert used_metrics - list_metrics() == set()
 
 
 def test_metrics_of_the_test_series_exist() -> None:
-    named = {
-        name for case in TESTS for each in case["input_series"] for name in METRIC.findall(each["series"])
+    used_metrics = {
+        name for case in TESTS for series in case["input_series"] for name in METRIC.findall(series["series"])
     }
-    assert named - metrics() == set()
+    assert used_metrics - list_metrics() == set()
 
 
 def test_every_alert_has_a_runbook() -> None:
@@ -82,24 +82,24 @@ def test_alert_has_firing_and_silent_test_cases(name: str) -> None:
 
 def test_dashboard_queries_use_the_selected_data_source() -> None:
     queries = [*PANELS, *(target for panel in PANELS for target in panel["targets"])]
-    queries += [each for each in VARIABLES.values() if each["type"] == "query"]
-    assert [each for each in queries if each["datasource"] != DATA_SOURCE] == []
+    queries += [variable for variable in VARIABLES.values() if variable["type"] == "query"]
+    assert [query for query in queries if query["datasource"] != DATA_SOURCE] == []
 
 
 def test_dashboard_queries_filter_by_the_selected_cluster() -> None:
-    selectors = [each for panel in PANELS for each in re.findall(r"\{[^}]*\}", panel["targets"][0]["expr"])]
+    selectors = [text for panel in PANELS for text in re.findall(r"\{[^}]*\}", panel["targets"][0]["expr"])]
     assert selectors
-    assert [each for each in selectors if 'job="$job", instance=~"$instance"' not in each] == []
+    assert [selector for selector in selectors if 'job="$job", instance=~"$instance"' not in selector] == []
 
 
 def test_dashboard_variables_are_defined() -> None:
-    used = set(re.findall(r"\$\{?(\w+)", json.dumps(BOARD)))
-    assert used - {"__rate_interval"} == set(VARIABLES)
+    used_variables = set(re.findall(r"\$\{?(\w+)", json.dumps(BOARD)))
+    assert used_variables - {"__rate_interval"} == set(VARIABLES)
 
 
 def test_dashboard_panels_have_unique_titles_and_ids() -> None:
     titles_and_ids = [*(panel["title"] for panel in PANELS), *(panel["id"] for panel in BOARD["panels"])]
-    assert [each for each, count in Counter(titles_and_ids).items() if count > 1] == []
+    assert [value for value, count in Counter(titles_and_ids).items() if count > 1] == []
 
 
 def test_dashboard_panels_do_not_overlap() -> None:

@@ -1,4 +1,4 @@
-"""The normalization of responses in the differential suite."""
+"""Tests for the normalization of responses in the differential suite."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tests.differential.normal import normal
 from tests.differential.replay import is_momentary
 from tests.differential.rows import ids_in
 
-HERE = Placeholders(tag="t0123abcd", directory="/tmp/a dir", authority="127.0.0.1:8083")  # noqa: S108 - never opened
+PLACEHOLDERS = Placeholders(tag="t0123abcd", directory="/tmp/a dir", authority="127.0.0.1:8083")  # noqa: S108 - never opened
 
 
 def normalize_body(text: str) -> str:
-    return normal(Response(status=200, body=text), HERE).body
+    return normal(Response(status=200, body=text), PLACEHOLDERS).body
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("original_body", "expected_body"),
     [
         pytest.param('{"worker_id":"127.0.0.1:8083"}', '{"worker_id":"WORKER"}', id="worker"),
         pytest.param('{"worker_id":"127.0.0.1:8084"}', '{"worker_id":"127.0.0.1:8084"}', id="another worker"),
@@ -34,8 +34,8 @@ def normalize_body(text: str) -> str:
         pytest.param('{"trace":"Oh","id":1}', '{"trace":"Oh","id":1}', id="trace of one line"),
     ],
 )
-def test_body_is_normalized(before: str, after: str) -> None:
-    assert normalize_body(before) == after
+def test_body_is_normalized(original_body: str, expected_body: str) -> None:
+    assert normalize_body(original_body) == expected_body
 
 
 def test_headers_are_normalized() -> None:
@@ -44,17 +44,17 @@ def test_headers_are_normalized() -> None:
         "date": "today",
         "content-length": "1",
     }
-    normalized = normal(Response(status=201, headers=headers), HERE)
+    normalized = normal(Response(status=201, headers=headers), PLACEHOLDERS)
     assert normalized.headers == {"location": "http://WORKER/connectors/a-TAG"}
 
 
 def test_percent_encoded_directory_is_replaced() -> None:
-    assert HERE.replace_values("/connectors/%2Ftmp%2Fa%20dir") == "/connectors/DIR"
+    assert PLACEHOLDERS.replace_values("/connectors/%2Ftmp%2Fa%20dir") == "/connectors/DIR"
 
 
 def test_placeholders_of_a_request_are_replaced() -> None:
     request = Request(method="PUT", target="/a-TAG", body=b'"DIR/x \xff"', headers=(("Host", "WORKER"),))
-    assert request.for_worker(HERE) == Request(
+    assert request.for_worker(PLACEHOLDERS) == Request(
         method="PUT",
         target="/a-t0123abcd",
         body=b'"/tmp/a dir/x \xff"',
@@ -99,6 +99,6 @@ def test_duplicate_id_is_counted_twice() -> None:
 
 
 @pytest.mark.parametrize("cell", ["one", "`One`", "`one` `two`", ""])
-def test_rejects_an_invalid_id(cell: str) -> None:
+def test_invalid_id_is_rejected(cell: str) -> None:
     with pytest.raises(ValueError, match="is no id"):
         ids_in(PAGE.replace("`one`", cell))

@@ -7,7 +7,7 @@ import pytest
 
 from scripts.docs_site.check import find_problems
 
-GOOD = {
+VALID_SITE = {
     "index.html": '<h1 id="top">Kraal</h1><p><a href="docs/a.html#one">a</a><img src="docs/b.png"></p>',
     "docs/a.html": '<a id="one"></a><a href="../index.html#top">b</a><a href="#one">c</a><a href="https://x.org/">d</a>'
     '<link rel="canonical" href="https://x.org/a"><script src="../s.js"></script>',
@@ -15,19 +15,21 @@ GOOD = {
 }
 
 
-def write_site(directory: Path, pages: dict[str, str], indexed: set[str] | None = None) -> Path:
-    """Write a site whose search index has the pages `indexed`, by default every page."""
+def write_site(directory: Path, pages: dict[str, str], indexed_pages: set[str] | None = None) -> Path:
+    """Write a site whose search index contains `indexed_pages` (by default, all pages)."""
     for name, text in {**pages, "docs/b.png": "", "s.js": ""}.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(text, encoding="utf-8")
-    documents = [{"location": f"{name}#some"} for name in (indexed if indexed is not None else pages)]
+    documents = [
+        {"location": f"{name}#some"} for name in (indexed_pages if indexed_pages is not None else pages)
+    ]
     (directory / "search").mkdir()
     (directory / "search" / "search_index.json").write_text(json.dumps({"docs": documents}), encoding="utf-8")
     return directory
 
 
 def test_valid_site_has_no_problems(tmp_path: Path) -> None:
-    assert find_problems(write_site(tmp_path, GOOD)) == []
+    assert find_problems(write_site(tmp_path, VALID_SITE)) == []
 
 
 @pytest.mark.parametrize(
@@ -54,24 +56,24 @@ def test_valid_site_has_no_problems(tmp_path: Path) -> None:
     ],
 )
 def test_problem_is_reported_with_its_page(tmp_path: Path, html: str, problem: str) -> None:
-    assert f"index.html: {problem}" in find_problems(write_site(tmp_path, GOOD | {"index.html": html}))
+    assert f"index.html: {problem}" in find_problems(write_site(tmp_path, VALID_SITE | {"index.html": html}))
 
 
 def test_code_may_look_like_markdown(tmp_path: Path) -> None:
     html = '<p id="top">See <code>a\n- b</code>.</p><pre><code>\n- one\n</code></pre>'
-    assert find_problems(write_site(tmp_path, GOOD | {"index.html": html})) == []
+    assert find_problems(write_site(tmp_path, VALID_SITE | {"index.html": html})) == []
 
 
 def test_page_missing_from_the_search_index_is_reported(tmp_path: Path) -> None:
-    assert find_problems(write_site(tmp_path, GOOD, {"index.html"})) == [
+    assert find_problems(write_site(tmp_path, VALID_SITE, {"index.html"})) == [
         "docs/a.html: missing from the search index"
     ]
 
 
 def test_missing_search_index_is_reported(tmp_path: Path) -> None:
-    directory_of_site = write_site(tmp_path, GOOD)
-    (directory_of_site / "search" / "search_index.json").unlink()
-    assert find_problems(directory_of_site) == ["The site has no search index."]
+    site_directory = write_site(tmp_path, VALID_SITE)
+    (site_directory / "search" / "search_index.json").unlink()
+    assert find_problems(site_directory) == ["The site has no search index."]
 
 
 def test_empty_site_is_reported(tmp_path: Path) -> None:

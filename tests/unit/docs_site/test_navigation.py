@@ -1,4 +1,4 @@
-"""Every page of the documentation is in the navigation of the site."""
+"""Tests that the navigation of the site contains every page of the documentation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ROOT = Path(__file__).parents[3]
 
 
 def list_pages(nav: list[Any]) -> Iterator[str]:
-    """Yield the pages of a part of the navigation, which has paths, and titles with a path or a part."""
+    """Yield the pages in a part of the navigation. An entry is a path, or maps a title to a path or another part."""
     for entry in nav:
-        for each in entry.values() if isinstance(entry, dict) else [entry]:
-            if isinstance(each, list):
-                yield from list_pages(each)
+        for item in entry.values() if isinstance(entry, dict) else [entry]:
+            if isinstance(item, list):
+                yield from list_pages(item)
             else:
-                yield each
+                yield item
 
 
 def test_every_page_is_in_the_navigation_once() -> None:

@@ -21,7 +21,7 @@ from kraal.doctor.spark import check_secret, check_spark
 from kraal.doctor.subject import Subject, read_subject
 
 MB, GB = 2**20, 2**30
-DISTRIBUTED = """\
+DISTRIBUTED_PROPERTIES = """\
 bootstrap.servers=127.0.0.1:1
 group.id=g
 config.storage.topic=configs
@@ -37,19 +37,19 @@ def levels(findings: Iterator[Finding] | list[Finding]) -> dict[str, str]:
 
 
 def subject(tmp_path: Path, extra_lines: str = "") -> Subject:
-    (tmp_path / "worker.properties").write_text(DISTRIBUTED + extra_lines)
+    (tmp_path / "worker.properties").write_text(DISTRIBUTED_PROPERTIES + extra_lines)
     parsed, findings = read_subject(tmp_path / "worker.properties")
     assert findings[0].level is Level.OK, findings
     return parsed
 
 
-# -- the worker's file ---------------------------------------------------------------------------------------
+# -- the properties file ---------------------------------------------------------------------------------------
 
 
 def test_valid_file_determines_the_kind_of_worker(tmp_path: Path) -> None:
     assert isinstance(subject(tmp_path).distributed, DistributedConfig)
     file = tmp_path / "alone.properties"
-    converters = "".join(line + "\n" for line in DISTRIBUTED.splitlines() if "converter" in line)
+    converters = "".join(line + "\n" for line in DISTRIBUTED_PROPERTIES.splitlines() if "converter" in line)
     file.write_text(f"bootstrap.servers=b:9092\noffset.storage.file.filename=o\n{converters}")
     parsed, [finding, *_] = read_subject(file)
     assert parsed.distributed is None
@@ -58,7 +58,7 @@ def test_valid_file_determines_the_kind_of_worker(tmp_path: Path) -> None:
 
 def test_every_error_in_the_file_is_a_finding(tmp_path: Path) -> None:
     file = tmp_path / "worker.properties"
-    file.write_text(f"{DISTRIBUTED}group.id=\nlisteners=ftp://x:1\nsession.timeout.ms=soon\n")
+    file.write_text(f"{DISTRIBUTED_PROPERTIES}group.id=\nlisteners=ftp://x:1\nsession.timeout.ms=soon\n")
     parsed, findings = read_subject(file)
     assert (parsed.config, parsed.raw["listeners"]) == (None, "ftp://x:1")
     assert len(findings) >= 2
@@ -193,8 +193,8 @@ def java_rejecting_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("java_rejecting_option")
 def test_plugin_path_entries_must_exist(tmp_path: Path) -> None:
-    configured = subject(tmp_path, f"plugin.path={tmp_path}, {tmp_path / 'none'}\n")
-    assert [finding.level for finding in check_plugins(configured)] == ["ok", "warning", "ok"]
+    worker_subject = subject(tmp_path, f"plugin.path={tmp_path}, {tmp_path / 'none'}\n")
+    assert [finding.level for finding in check_plugins(worker_subject)] == ["ok", "warning", "ok"]
 
 
 @pytest.mark.usefixtures("java_rejecting_option")
@@ -210,7 +210,7 @@ def test_invalid_jvm_options_are_an_error_with_javas_message(tmp_path: Path) -> 
     ]
 
 
-def test_missing_java_is_reported_only_by_its_own_check(
+def test_missing_java_is_reported_only_by_the_java_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))

@@ -23,7 +23,9 @@ def test_unreadable_kernel_clock_is_skipped(monkeypatch: pytest.MonkeyPatch) -> 
     class FailingLibc:
         @staticmethod
         def adjtimex(buffer: Any) -> int:
-            assert bytes(buffer) == bytes(len(buffer)), "zeros read the clock; other values set it"
+            assert bytes(buffer) == bytes(len(buffer)), (
+                "a zeroed buffer reads the clock; any other buffer sets it"
+            )
             return -1
 
     monkeypatch.setattr(ctypes, "CDLL", lambda _: FailingLibc)
@@ -56,7 +58,7 @@ def test_worker_without_a_date_header_is_skipped(date: str | None) -> None:
     assert check_worker_time("http://w:1", date, SERVER_TIME_S, SERVER_TIME_S).level is Level.SKIPPED
 
 
-class Topics:
+class FakeAdmin:
     """A fake admin client with the time of the latest record of each topic (None: the topic is empty)."""
 
     def __init__(self, times: dict[str, int | None]) -> None:
@@ -88,5 +90,5 @@ def test_latest_record_of_all_storage_topics_is_checked(
         Storage(topic, TopicDescription("id", 3, 1) if topic.name in times else missing_topic, {})
         for topic in topics
     ]
-    finding = check_times(Topics(times), storages)  # type: ignore[arg-type]
+    finding = check_times(FakeAdmin(times), storages)  # type: ignore[arg-type]
     assert (finding.id, finding.level, expected_text in finding.what) == ("clock.records", level, True)

@@ -103,7 +103,7 @@ def test_plaintext_port_used_with_tls_is_diagnosed(
         finding = diagnose(server, security_protocol=protocol, **login_settings(protocol))
     assert f"{server} {expected_text.format(protocol)}" in finding.what
     assert f"a listener with {protocol}." in finding.fix
-    assert "PLAINTEXT" not in finding.what + finding.fix, "no advice to connect without TLS"
+    assert "PLAINTEXT" not in finding.what + finding.fix, "the fix must not suggest connecting without TLS"
     assert ("log may have the reason" in finding.fix) is (response == b"")
 
 
@@ -125,7 +125,7 @@ def test_client_error_is_shown_if_tls_succeeds(tmp_path: Path) -> None:
     assert "user and password in `sasl.jaas.config`" in finding.fix
 
 
-def test_causes_of_several_servers_are_reported() -> None:
+def test_causes_of_all_servers_are_reported() -> None:
     what = diagnose("nowhere.invalid:1,other.invalid:x").what
     assert "the host nowhere.invalid cannot be resolved" in what
     assert "other.invalid:x: " in what

@@ -90,5 +90,5 @@ def test_documentation_lists_exactly_the_finding_ids() -> None:
 
 def test_code_uses_exactly_the_finding_ids() -> None:
     code = "".join(path.read_text("utf-8") for path in sorted((ROOT / "kraal" / "doctor").glob("*.py")))
-    used_ids = set(re.findall(r'\b(?:Finding|ok)\(\s*"([a-z.]+)"', code))
+    used_ids = set(re.findall(r'\b(?:Finding|passed)\(\s*"([a-z.]+)"', code))
     assert used_ids == IDS.keys()

@@ -42,8 +42,8 @@ def single_finding(findings: list[Finding]) -> tuple[Level, str]:
 
 def test_replaced_file_names_the_other_package(tmp_path: Path) -> None:
     kraal = install(tmp_path, "kraal", FILES)
-    other = install(tmp_path, "web-py", {"web/app.py": "theirs", "web/http.py": ""})
-    level, what = single_finding([*check_files(kraal, [kraal, other])])
+    other_package = install(tmp_path, "web-py", {"web/app.py": "theirs", "web/http.py": ""})
+    level, what = single_finding([*check_files(kraal, [kraal, other_package])])
     assert (level, what) == (Level.ERROR, "web-py has replaced files of Kraal: web/app.py")
 
 
@@ -62,10 +62,10 @@ def test_edited_file_is_a_warning_and_missing_file_an_error(tmp_path: Path) -> N
 
 
 def test_uninstalled_source_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> Distribution:
+    def raise_not_found(name: str) -> Distribution:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(installed, "distribution", missing)
+    monkeypatch.setattr(installed, "distribution", raise_not_found)
     assert single_finding([*check_installed()]) == (
         Level.SKIPPED,
         "Kraal runs from its source without being installed",

@@ -1,4 +1,4 @@
-"""Tests for ACL checks: findings from the operations reported by brokers, and the requests for them."""
+"""Tests for ACL checks: findings from the operations that brokers report, and the requests to brokers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from kraal.kafka.topics import TopicAdmin, TopicDescription
 from tests.fakes.kafka.client_errors import make_store_error
 from tests.fakes.workers.worker_config import distributed
 
-TOPIC = Permissions(frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"}))
-GROUP = Permissions(frozenset({"READ", "DESCRIBE"}))
-NO_GROUP = Permissions()
+TOPIC_PERMISSIONS = Permissions(frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"}))
+GROUP_PERMISSIONS = Permissions(frozenset({"READ", "DESCRIBE"}))
+NO_PERMISSIONS = Permissions()
 TIMED_OUT = "Cannot look it up: timed out"
 
 
@@ -37,10 +37,10 @@ def config(**settings: str) -> DistributedConfig:
 
 @dataclass
 class Brokers:
-    """Fake brokers with the permitted operations of each resource. None makes the request fail."""
+    """Fake brokers that report the permitted operations of each resource, or fail the request if these are None."""
 
     topics: Mapping[str, Permissions | None] = field(default_factory=dict)
-    group: Permissions | None = GROUP
+    group: Permissions | None = GROUP_PERMISSIONS
     cluster: Cluster | None = field(default_factory=lambda: Cluster(3))
 
     def read_group(self, group: str) -> Permissions:
@@ -55,7 +55,7 @@ class Brokers:
         return self.cluster
 
     def storage(self, topic: InternalTopic) -> Storage:
-        permissions = self.topics.get(topic.name, TOPIC)
+        permissions = self.topics.get(topic.name, TOPIC_PERMISSIONS)
         if permissions is None:
             return Storage(topic, StoreError(TIMED_OUT), {})
         if permissions.refused:
@@ -77,10 +77,14 @@ def summarize(brokers: Brokers, worker: DistributedConfig | None = None) -> list
 @pytest.mark.parametrize(
     ("topic_permissions", "level", "expected_text"),
     [
-        (Permissions(TOPIC.operations - {"WRITE"}), Level.ERROR, "may not write the topic configs"),
+        (
+            Permissions(TOPIC_PERMISSIONS.operations - {"WRITE"}),
+            Level.ERROR,
+            "may not write the topic configs",
+        ),
         (Permissions(refused=True), Level.ERROR, "may not read or write the topic configs"),
         (
-            Permissions(TOPIC.operations - {"DESCRIBE_CONFIGS"}),
+            Permissions(TOPIC_PERMISSIONS.operations - {"DESCRIBE_CONFIGS"}),
             Level.HINT,
             "the settings of the topic configs",
         ),
@@ -125,10 +129,10 @@ def test_transactional_ids_are_listed_only_with_exactly_once_support() -> None:
         ]
 
     assert fixes(config()) == []
-    [preparing] = fixes(config(exactly_once_source_support="preparing"))
-    [enabled] = fixes(config(exactly_once_source_support="enabled"))
-    assert ("`connect-cluster-g`" in preparing, "`g-`" in preparing) == (True, False)
-    assert ("`connect-cluster-g`" in enabled, "`g-`" in enabled) == (True, True)
+    [preparing_fix] = fixes(config(exactly_once_source_support="preparing"))
+    [enabled_fix] = fixes(config(exactly_once_source_support="enabled"))
+    assert ("`connect-cluster-g`" in preparing_fix, "`g-`" in preparing_fix) == (True, False)
+    assert ("`connect-cluster-g`" in enabled_fix, "`g-`" in enabled_fix) == (True, True)
 
 
 # -- requests to brokers -------------------------------------------------------------------------------------
@@ -139,7 +143,7 @@ GROUP_SETTINGS = {"bootstrap.servers": "b:9092", "client.id": "g-1"}
 
 
 class FakeDescription:
-    """A description of a topic, a group or a cluster of two brokers, with the authorized operations."""
+    """A description with authorized operations, usable for a topic, a group, or a cluster of two brokers."""
 
     topic_id = "id"
     partitions = (SimpleNamespace(replicas=[1, 2], isr=[1]),)
@@ -185,7 +189,9 @@ class FakeAdmin:
         return future
 
 
-def client(monkeypatch: pytest.MonkeyPatch, response: KafkaError | list[AclOperation] | None) -> TopicAdmin:
+def create_admin(
+    monkeypatch: pytest.MonkeyPatch, response: KafkaError | list[AclOperation] | None
+) -> TopicAdmin:
     monkeypatch.setattr(topics, "AdminClient", FakeAdmin)
     monkeypatch.setattr(FakeAdmin, "response", response)
     return TopicAdmin(SETTINGS, client_id="c", timeout_s=2.0)
@@ -198,13 +204,13 @@ def client(monkeypatch: pytest.MonkeyPatch, response: KafkaError | list[AclOpera
         (None, Permissions()),
         (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Permissions(refused=True)),
         (KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED), Permissions(refused=True)),
-        (KafkaError(KafkaError.GROUP_ID_NOT_FOUND), NO_GROUP),
+        (KafkaError(KafkaError.GROUP_ID_NOT_FOUND), NO_PERMISSIONS),
     ],
 )
 def test_broker_responses_are_parsed_as_permissions(
     monkeypatch: pytest.MonkeyPatch, response: KafkaError | list[AclOperation] | None, expected: Permissions
 ) -> None:
-    admin = client(monkeypatch, response)
+    admin = create_admin(monkeypatch, response)
     description = describe_storage(admin, config().config_topic).description
     reader = PermissionsReader(admin, GROUP_SETTINGS)
     assert [parse_description(description), reader.read_group("g")] == [expected] * 2
@@ -220,7 +226,7 @@ class FakeGroups(permissions.WorkerGroups):
     """A fake of kafka-python's admin client that returns an error code and operation codes."""
 
     response: tuple[int, set[int] | None] | Exception = (0, None)
-    closed = 0
+    close_count = 0
 
     def __init__(self, **options: Any) -> None:
         assert (options["bootstrap_servers"], options["client_id"]) == (["b:9092"], "g-1")
@@ -229,22 +235,23 @@ class FakeGroups(permissions.WorkerGroups):
     def describe_groups(self, groups: list[str]) -> Any:
         if isinstance(self.response, Exception):
             raise self.response
-        code, bits = self.response
+        code, operation_codes = self.response
         described_groups = [
-            SimpleNamespace(group_id=group, error_code=code, authorized_operations=bits) for group in groups
+            SimpleNamespace(group_id=group, error_code=code, authorized_operations=operation_codes)
+            for group in groups
         ]
         return self._describe_groups_process_response(SimpleNamespace(groups=described_groups))
 
     def close(self) -> None:
-        FakeGroups.closed += 1
+        FakeGroups.close_count += 1
 
 
 @pytest.fixture
 def worker_group_reader(monkeypatch: pytest.MonkeyPatch) -> PermissionsReader:
-    """Return a reader of a group that librdkafka refuses to describe because it is a group of workers."""
-    admin = client(monkeypatch, KafkaError(KafkaError._INVALID_ARG))  # noqa: SLF001 - librdkafka's name
+    """Return a reader whose group librdkafka refuses to describe because the group consists of workers."""
+    admin = create_admin(monkeypatch, KafkaError(KafkaError._INVALID_ARG))  # noqa: SLF001 - librdkafka's name
     monkeypatch.setattr(permissions, "WorkerGroups", FakeGroups)
-    monkeypatch.setattr(FakeGroups, "closed", 0)
+    monkeypatch.setattr(FakeGroups, "close_count", 0)
     return PermissionsReader(admin, GROUP_SETTINGS)
 
 
@@ -254,7 +261,7 @@ def worker_group_reader(monkeypatch: pytest.MonkeyPatch) -> PermissionsReader:
         ((0, {3, 8}), Permissions(frozenset({"READ", "DESCRIBE"}))),
         ((0, None), Permissions()),
         ((30, None), Permissions(refused=True)),
-        ((69, None), NO_GROUP),
+        ((69, None), NO_PERMISSIONS),
         (GroupAuthorizationFailedError(), Permissions(refused=True)),
     ],
 )
@@ -265,4 +272,4 @@ def test_worker_group_is_described_by_a_separate_request(
     expected: Permissions,
 ) -> None:
     monkeypatch.setattr(FakeGroups, "response", response)
-    assert (worker_group_reader.read_group("g"), FakeGroups.closed) == (expected, 1)
+    assert (worker_group_reader.read_group("g"), FakeGroups.close_count) == (expected, 1)

@@ -16,11 +16,11 @@ from kraal.doctor import connectors, running
 from kraal.doctor.finding import Finding, Level
 from kraal.doctor.running import check_running
 from kraal.testing._simulation.plugins import FAKE_SOURCE
-from tests.fakes.workers.connect import Connect, Said, connect
+from tests.fakes.workers.connect import Connect, ScriptedResponse, connect
 
 CONNECTORS_PATH = "/connectors?expand=status&expand=info&expand=progress&traces=causes"
 W1, W2 = "w1:8083", "w2:8083"
-JAVA = {"version": "4.3.0", "commit": "abc", "kafka_cluster_id": "c"}
+JAVA_RESPONSE = {"version": "4.3.0", "commit": "abc", "kafka_cluster_id": "c"}
 
 
 @pytest.fixture
@@ -63,7 +63,9 @@ def test_failed_components_are_named_with_causes(worker: Connect) -> None:
     cause = "Java plugins are not available: exit code 1, after: Unrecognized VM option"
     down = [{"part": "plugins-jvm", "down_ms": 90_000, "why": cause}]
     worker.script(
-        "GET", "/health", Said(200, {"status": "healthy", "message": "Worker is ready.", "down": down})
+        "GET",
+        "/health",
+        ScriptedResponse(200, {"status": "healthy", "message": "Worker is ready.", "down": down}),
     )
     finding = single_finding(check_worker(worker.url), "worker.parts")
     assert (finding.level, finding.what) == (Level.WARNING, f"The worker's plugins-jvm is down: {cause}")
@@ -76,9 +78,9 @@ def test_unreachable_worker_is_an_error() -> None:
 
 
 def test_java_worker_is_checked(worker: Connect) -> None:
-    worker.script("GET", "/", Said(200, JAVA, {"Server": "Jetty(12.0.22)"}))
+    worker.script("GET", "/", ScriptedResponse(200, JAVA_RESPONSE, {"Server": "Jetty(12.0.22)"}))
     worker.refuse("GET", "/health", 404, "HTTP 404 Not Found")
-    worker.script("GET", CONNECTORS_PATH, Said(200, {"a": connector(task(0))}))
+    worker.script("GET", CONNECTORS_PATH, ScriptedResponse(200, {"a": connector(task(0))}))
     findings = check_worker(worker.url)
     assert (
         single_finding(findings, "worker.reachable").what
@@ -91,7 +93,9 @@ def test_java_worker_is_checked(worker: Connect) -> None:
 @pytest.mark.parametrize("status", [500, 503])
 def test_unhealthy_worker_reports_the_cause(worker: Connect, status: int) -> None:
     worker.script(
-        "GET", "/health", Said(status, {"status": "starting", "message": "Worker is still starting up."})
+        "GET",
+        "/health",
+        ScriptedResponse(status, {"status": "starting", "message": "Worker is still starting up."}),
     )
     finding = single_finding(check_worker(worker.url), "worker.health")
     assert (finding.level, "Worker is still starting up." in finding.what) == (Level.ERROR, True)
@@ -104,18 +108,20 @@ def test_other_workers_are_queried_without_credentials(
     with connect() as other:
         netloc = other.url.removeprefix("http://")
         worker.script(
-            "GET", CONNECTORS_PATH, Said(200, {"a": connector(task(0, netloc), worker="127.0.0.1:1")})
+            "GET",
+            CONNECTORS_PATH,
+            ScriptedResponse(200, {"a": connector(task(0, netloc), worker="127.0.0.1:1")}),
         )
-        other.script("GET", "/", Said(200, JAVA | {"version": "4.2.0"}))
+        other.script("GET", "/", ScriptedResponse(200, JAVA_RESPONSE | {"version": "4.2.0"}))
         findings = check_worker(worker.url.replace("//", "//me:hunter2@"))
         assert [request.headers.get("authorization") for request in other.seen] == [None]
     assert all("authorization" in request.headers for request in worker.seen)
     assert [finding.level for finding in findings if finding.id == "clock.worker"] == [Level.WARNING] * 2
-    unreachable = single_finding(findings, "workers.reachable")
-    assert (unreachable.level, "127.0.0.1:1" in unreachable.what) == (Level.HINT, True)
-    differing = single_finding(findings, "workers.versions")
-    assert (differing.level, other.url in differing.what) == (Level.WARNING, True)
-    assert "1 more did not report a version" in differing.what
+    unreachable_finding = single_finding(findings, "workers.reachable")
+    assert (unreachable_finding.level, "127.0.0.1:1" in unreachable_finding.what) == (Level.HINT, True)
+    version_finding = single_finding(findings, "workers.versions")
+    assert (version_finding.level, other.url in version_finding.what) == (Level.WARNING, True)
+    assert "1 more did not report a version" in version_finding.what
 
 
 # -- connectors and tasks of a list response ------------------------------------------------------------------
@@ -201,5 +207,5 @@ def test_only_the_running_worker_is_checked_without_a_file(worker: Connect) -> N
     output = json.loads(result.stdout)
     assert result.exit_code == 1
     assert {item["area"] for item in output} == {"worker", "workers", "connectors", "clock"}
-    [failed] = [item for item in output if item["level"] == "error"]
-    assert "ValueError: no such row" in failed["what"]
+    [error_finding] = [item for item in output if item["level"] == "error"]
+    assert "ValueError: no such row" in error_finding["what"]

@@ -1,4 +1,4 @@
-"""Tests for checks of internal topics, and for the requests that they send to brokers."""
+"""Tests for checks of internal topics, and for the requests that these checks send to brokers."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def levels(findings: Iterable[Finding]) -> dict[str, str]:
     return {finding.id: finding.level for finding in findings}
 
 
-def storage(described: TopicDescription | StoreError, **settings: str) -> Storage:
+def storage(description_or_error: TopicDescription | StoreError, **settings: str) -> Storage:
     """Return the config topic with the brokers' description or error."""
     return Storage(
-        TOPIC, described, {key.replace("_", "."): text for key, text in settings.items()}, "b:9092"
+        TOPIC, description_or_error, {key.replace("_", "."): text for key, text in settings.items()}, "b:9092"
     )
 
 
 @pytest.mark.parametrize(
-    ("described", "policy", "expected"),
+    ("description_or_error", "policy", "expected"),
     [
         (TopicDescription("id", 1, 3, 3), "compact", {"topics.exist": "ok"}),
         (TopicDescription("id", 25, 3, 3), "compact", {"topics.exist": "ok", "topics.partitions": "error"}),
@@ -55,9 +55,9 @@ def storage(described: TopicDescription | StoreError, **settings: str) -> Storag
     ],
 )
 def test_internal_topic_settings_are_checked(
-    described: TopicDescription | StoreError, policy: str, expected: dict[str, str]
+    description_or_error: TopicDescription | StoreError, policy: str, expected: dict[str, str]
 ) -> None:
-    assert levels(check_topic(storage(described, cleanup_policy=policy), single=True)) == expected
+    assert levels(check_topic(storage(description_or_error, cleanup_policy=policy), single=True)) == expected
 
 
 def test_missing_topic_without_automatic_creation_is_an_error_with_a_fix() -> None:
@@ -79,7 +79,7 @@ def test_wrong_cleanup_policy_has_a_fix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replicas", "in_sync", "needed", "expected_text"),
+    ("replicas", "in_sync", "min_in_sync", "expected_text"),
     [
         (3, 2, "2", None),
         (2, 2, "3", "min.insync.replicas=3, but 2 replicas:"),
@@ -88,9 +88,9 @@ def test_wrong_cleanup_policy_has_a_fix() -> None:
     ],
 )
 def test_unwritable_topic_is_an_error(
-    replicas: int, in_sync: int, needed: str, expected_text: str | None
+    replicas: int, in_sync: int, min_in_sync: str, expected_text: str | None
 ) -> None:
-    topic = storage(TopicDescription("id", 1, replicas, in_sync), min_insync_replicas=needed)
+    topic = storage(TopicDescription("id", 1, replicas, in_sync), min_insync_replicas=min_in_sync)
     findings = [finding for finding in check_topic(topic, single=True) if finding.id == "topics.insync"]
     assert [finding.level for finding in findings] == ([] if expected_text is None else [Level.ERROR])
     assert expected_text is None or expected_text in findings[0].what

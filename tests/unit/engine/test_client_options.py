@@ -1,3 +1,5 @@
+"""Tests for the options of the Kafka clients that the engine creates."""
+
 from __future__ import annotations
 
 import logging
@@ -144,11 +146,11 @@ def test_only_range_options_shorten_the_fetch_wait() -> None:
 
 
 def test_jaas_config_is_converted_to_username_and_password() -> None:
-    line = 'org.example.PlainLoginModule required username="u" password="p";'
+    jaas_config = 'org.example.PlainLoginModule required username="u" password="p";'
     worker = {
         "consumer.security.protocol": "SASL_PLAINTEXT",
         "consumer.sasl.mechanism": "PLAIN",
-        "consumer.sasl.jaas.config": line,
+        "consumer.sasl.jaas.config": jaas_config,
     }
     config = client_options.member_config(worker, {}, TASK)
     assert (config["sasl.username"], config["sasl.password"]) == ("u", "p")

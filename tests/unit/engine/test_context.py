@@ -1,4 +1,4 @@
-"""Tests for the context of executors."""
+"""Tests for `has_transaction_per_batch`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kraal.engine.context import has_transaction_per_batch
         (None, {}, False),
     ],
 )
-def test_has_transaction_per_batch_unless_the_boundary_is_an_interval(
+def test_each_batch_has_a_transaction_unless_the_boundary_is_an_interval(
     transactions: object, config: dict[str, str], *, expected: bool
 ) -> None:
     spec = TaskSpec(

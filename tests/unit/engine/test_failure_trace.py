@@ -1,3 +1,5 @@
+"""Tests for the traces of failed tasks, and for the failures of jobs that are retriable."""
+
 from __future__ import annotations
 
 from types import SimpleNamespace

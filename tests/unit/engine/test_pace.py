@@ -7,8 +7,8 @@ import pytest
 from kraal.engine.pace import (
     BUSY_POLL_S,
     BUSY_S,
-    IDLE_POLLS,
-    MAX_IGNORED,
+    MAX_IDLE_POLLS_PER_S,
+    MAX_IGNORED_PAIRS,
     STEPS_S,
     IdleInterval,
     Pace,
@@ -53,7 +53,7 @@ class Bench:
         self.now_s = 100.0
         self.pace = Pace(lambda: self.now_s)
 
-    def batches(self, rate: float, seconds: float) -> None:
+    def count_batches(self, rate: float, seconds: float) -> None:
         for _ in range(int(rate * seconds)):
             self.now_s += 1 / rate
             self.pace.count_batch()
@@ -62,7 +62,7 @@ class Bench:
 def test_rate_decays_within_seconds() -> None:
     bench = Bench()
     assert bench.pace.pause_s(1.0) == 0.0
-    bench.batches(200, 5)
+    bench.count_batches(200, 5)
     assert bench.pace.pause_s(1.0) == 0.1
     bench.now_s += 10
     assert bench.pace.pause_s(1.0) == 0.0
@@ -71,21 +71,21 @@ def test_rate_decays_within_seconds() -> None:
 def test_task_with_its_own_interval_does_not_count_as_idle() -> None:
     bench = Bench()
     configured, shared = IdleInterval(bench.pace, 0.02, 0.05), IdleInterval(bench.pace, None, 0.05)
-    for _ in range(2 * IDLE_POLLS):
+    for _ in range(2 * MAX_IDLE_POLLS_PER_S):
         configured.set_polling(is_polling=True)
         shared.set_polling(is_polling=True)
     assert (configured.seconds, shared.seconds) == (0.02, 0.05), "a reopened task counts once"
-    for _ in range(2 * IDLE_POLLS - 1):
+    for _ in range(2 * MAX_IDLE_POLLS_PER_S - 1):
         IdleInterval(bench.pace, None, 0.05).set_polling(is_polling=True)
     assert (configured.seconds, shared.seconds) == (0.02, 2.0)
     shared.set_polling(is_polling=False)
     shared.set_polling(is_polling=False)
-    assert shared.seconds == (2 * IDLE_POLLS - 1) / IDLE_POLLS
+    assert shared.seconds == (2 * MAX_IDLE_POLLS_PER_S - 1) / MAX_IDLE_POLLS_PER_S
 
 
 def test_transaction_has_a_higher_weight_than_a_batch() -> None:
     bench = Bench()
-    bench.batches(200, 5)
+    bench.count_batches(200, 5)
     before_s = bench.pace.pause_s(60.0)
     bench.now_s += 100
     for _ in range(1000):
@@ -99,17 +99,17 @@ def test_recent_batch_shortens_the_poll_interval() -> None:
     assert bench.pace.interval_s(idle_s, bench.now_s - 2 * BUSY_S, 0.025) == idle_s
     assert bench.pace.interval_s(idle_s, bench.now_s, 0.025) == BUSY_POLL_S
     assert bench.pace.interval_s(0.005, bench.now_s, 0.025) == 0.005
-    bench.batches(1000, 3)
+    bench.count_batches(1000, 3)
     assert bench.pace.interval_s(idle_s, bench.now_s, 0.025) == 0.025
     assert bench.pace.interval_s(idle_s, bench.now_s, 0.5) == idle_s
 
 
 @pytest.mark.parametrize(
-    ("tasks", "expected_s"),
-    [(0, 0.05), (50, 0.05), (51, 0.1), (250, 0.25), (1000, 1.0), (10 * IDLE_POLLS, 10.0)],
+    ("task_count", "expected_s"),
+    [(0, 0.05), (50, 0.05), (51, 0.1), (250, 0.25), (1000, 1.0), (10 * MAX_IDLE_POLLS_PER_S, 10.0)],
 )
-def test_many_idle_tasks_stretch_the_poll_interval(tasks: int, expected_s: float) -> None:
-    assert stretch_interval(0.05, tasks) == expected_s
+def test_many_idle_tasks_stretch_the_poll_interval(task_count: int, expected_s: float) -> None:
+    assert stretch_interval(0.05, task_count) == expected_s
 
 
 def test_only_open_tasks_count_as_idle() -> None:
@@ -154,8 +154,8 @@ def test_source_does_not_pause_after_equal_empty_or_large_batches(
 
 def _record_polls(polls: list[tuple[int | None, bool]]) -> PausePolicy:
     policy = PausePolicy()
-    for rows, small in polls:
-        policy.record_poll(rows, small=small)
+    for row_count, is_small in polls:
+        policy.record_poll(row_count, is_small=is_small)
     return policy
 
 
@@ -163,18 +163,18 @@ def test_failed_probes_make_further_probes_rare() -> None:
     policy = PausePolicy()
     probes = 0
     for _ in range(1000):
-        policy.record_poll(5, small=True)
+        policy.record_poll(5, is_small=True)
         if not policy.should_pause:
             probes += 1
             policy.record_poll(None)
-    assert probes == 1000 // (MAX_IGNORED + 2) + 3
+    assert probes == 1000 // (MAX_IGNORED_PAIRS + 2) + 3
 
 
 def test_source_with_fixed_batch_size_is_polled_without_pauses() -> None:
     policy = PausePolicy()
-    policy.record_poll(100, small=True)
+    policy.record_poll(100, is_small=True)
     for _ in range(50):
-        policy.record_poll(100, small=True)
+        policy.record_poll(100, is_small=True)
         assert not policy.should_pause
-    policy.record_poll(37, small=True)
+    policy.record_poll(37, is_small=True)
     assert policy.should_pause

@@ -28,7 +28,7 @@ from kraal.plugins.api import SourceBatch, SourceTask, TaskContext
 
 @dataclass
 class Permission:
-    """Controls whether a task may read; also the context of its executor."""
+    """Controls whether a task may read. Also provides the spec of the task and the context of its executor."""
 
     may_read: bool = True
     context: Any = field(init=False)
@@ -51,8 +51,8 @@ class Permission:
         )
 
 
-class Numbers(SourceTask):
-    """Returns a batch at each poll."""
+class CountingTask(SourceTask):
+    """A task that counts its polls and returns a batch at each poll."""
 
     def __init__(self) -> None:
         self.polls = 0
@@ -86,13 +86,13 @@ class Source(SourceExecutor):
     """An executor whose plugin has started."""
 
     def __init__(self, permission: Permission) -> None:
-        super().__init__(permission.spec, Numbers, "1.0", {}, permission.context, _unused())
+        super().__init__(permission.spec, CountingTask, "1.0", {}, permission.context, _unused())
         self._parts = _unused()
-        self.plugin = Numbers()
+        self.plugin = CountingTask()
         self._task = self.plugin
 
-    def numbers(self) -> list[int]:
-        """Poll; return the number of the batch, or an empty list."""
+    def poll_numbers(self) -> list[int]:
+        """Poll the executor. Return a list with the number of the returned batch, or an empty list."""
         attempt = self.poll(requested=True)
         if attempt is None:
             return []
@@ -107,24 +107,24 @@ def _unused() -> Any:
 def test_source_that_may_not_read_is_not_polled() -> None:
     permission = Permission()
     source = Source(permission)
-    assert source.numbers() == [1]
+    assert source.poll_numbers() == [1]
     permission.may_read = False
-    assert source.numbers() == []
+    assert source.poll_numbers() == []
     assert (source.plugin.polls, source.plugin.rests) == (1, 0)
     permission.may_read = True
-    assert source.numbers() == [2]
+    assert source.poll_numbers() == [2]
 
 
 def test_batch_of_a_running_poll_waits_until_the_source_may_read() -> None:
     permission = Permission()
     source = Source(permission)
     source.plugin.on_poll = lambda: setattr(permission, "may_read", False)
-    assert source.numbers() == []
-    assert source.numbers() == []
+    assert source.poll_numbers() == []
+    assert source.poll_numbers() == []
     permission.may_read = True
     source.plugin.on_poll = lambda: None
-    assert source.numbers() == [1], "no record is lost"
-    assert source.numbers() == [2]
+    assert source.poll_numbers() == [1], "no record is lost"
+    assert source.poll_numbers() == [2]
 
 
 def test_continuous_source_that_may_not_read_is_suspended() -> None:
@@ -139,7 +139,7 @@ class Stream(StreamExecutor):
 
     def __init__(self, permission: Permission) -> None:
         super().__init__(
-            permission.spec, Numbers, "1.0", {}, permission.context, _unused(), _unused(), _unused()
+            permission.spec, CountingTask, "1.0", {}, permission.context, _unused(), _unused(), _unused()
         )
         self._query = _unused()
         self.jobs: list[str] = []
@@ -185,7 +185,7 @@ class Member:
         return []
 
     def known_ends(self) -> dict[Any, int]:
-        """Return nothing."""
+        """Return no end offsets."""
         return {}
 
 

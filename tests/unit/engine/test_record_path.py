@@ -22,15 +22,15 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import Chain
 from tests.fakes.servers.schema_registry import schema_registry
 
-AVRO = "io.confluent.connect.avro.AvroConverter"
-PROTOBUF = "io.confluent.connect.protobuf.ProtobufConverter"
-JSON_SCHEMA = "io.confluent.connect.json.JsonSchemaConverter"
-TEXT = "org.apache.kafka.connect.storage.StringConverter"
+AVRO_CONVERTER = "io.confluent.connect.avro.AvroConverter"
+PROTOBUF_CONVERTER = "io.confluent.connect.protobuf.ProtobufConverter"
+JSON_SCHEMA_CONVERTER = "io.confluent.connect.json.JsonSchemaConverter"
+STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 ORDER = Schema(type=Type.STRUCT, name="Order", fields=(Field(name="id", schema=STRING),))
 
 
 def steps(worker: dict[str, str], config: dict[str, str]) -> Steps | None:
-    """Return the steps of a connector's record path; None if it has the column path."""
+    """Return the steps of a connector's record path, or None if the connector takes the column path."""
     plugins = Registry.load()
     task = TaskId(ConnectorName("c"), 0)
     spec = TaskSpec(task=task, task_config={}, connector_config=config, lease=lambda: True)
@@ -41,21 +41,24 @@ def steps(worker: dict[str, str], config: dict[str, str]) -> Steps | None:
 
 @pytest.mark.parametrize("part", ["key", "value"])
 def test_converter_without_column_form_requires_the_record_path(part: str) -> None:
-    worker = {"key.converter": TEXT, "value.converter": TEXT}
-    config = {f"{part}.converter": AVRO, f"{part}.converter.schema.registry.url": "http://127.0.0.1:1"}
+    worker = {"key.converter": STRING_CONVERTER, "value.converter": STRING_CONVERTER}
+    config = {
+        f"{part}.converter": AVRO_CONVERTER,
+        f"{part}.converter.schema.registry.url": "http://127.0.0.1:1",
+    }
     assert steps(worker, {}) is None
     record_steps = steps(worker, config)
     assert record_steps is not None
-    assert getattr(record_steps, f"{part}_class") == AVRO
+    assert getattr(record_steps, f"{part}_class") == AVRO_CONVERTER
 
 
 @pytest.mark.parametrize(
     ("value_converter", "data", "error"),
     [
         ("Avro", b"\x02a", "Cannot decode a record of topic t as Avro"),
-        (PROTOBUF, b"\0\x0a\x01a", "Cannot decode a record of topic t as Protobuf"),
+        (PROTOBUF_CONVERTER, b"\0\x0a\x01a", "Cannot decode a record of topic t as Protobuf"),
         (
-            JSON_SCHEMA,
+            JSON_SCHEMA_CONVERTER,
             b'{"id":"a"}',
             "Cannot decode a record of topic t as JSON",
         ),
@@ -63,17 +66,21 @@ def test_converter_without_column_form_requires_the_record_path(part: str) -> No
 )
 def test_sink_pass_reads_the_output_of_a_source_pass(value_converter: str, data: bytes, error: str) -> None:
     with schema_registry() as registry:
-        worker = {"key.converter": TEXT, "value.converter": value_converter, "header.converter": AVRO}
+        worker = {
+            "key.converter": STRING_CONVERTER,
+            "value.converter": value_converter,
+            "header.converter": AVRO_CONVERTER,
+        }
         worker |= {f"{part}.converter.schema.registry.url": registry.url for part in ("value", "header")}
         record_steps = steps(worker, {"errors.log.enable": "true"})
         assert record_steps is not None
-        out = SourcePass(steps=record_steps, topic="t", key_schema=STRING, value_schema=ORDER)
-        source_copy: SourcePass = pickle.loads(pickle.dumps(out))  # noqa: S301 - trusted bytes
+        original_pass = SourcePass(steps=record_steps, topic="t", key_schema=STRING, value_schema=ORDER)
+        source_copy: SourcePass = pickle.loads(pickle.dumps(original_pass))  # noqa: S301 - trusted bytes
         table = pa.table({"key": ["k"], "value": [{"id": "a"}]})
         output = pa.Table.from_batches(list(source_copy(table.to_batches())), source_pass.OUT)
         row = output.to_pylist()[0]
         assert (row["topic"], row["key"], row["value"]) == ("t", b"k", b"\0\0\0\0\1" + data)
-        raw = pa.table(
+        consumed_table = pa.table(
             {
                 "topic": pa.array(["t", "t"]),
                 "partition": pa.array([0, 0], pa.int32()),
@@ -86,6 +93,6 @@ def test_sink_pass_reads_the_output_of_a_source_pass(value_converter: str, data:
             }
         )
         sink_copy: SinkPass = pickle.loads(pickle.dumps(SinkPass(steps=record_steps, value_form="json")))  # noqa: S301 - as above
-        rows = pa.Table.from_batches(list(sink_copy(raw.to_batches())), sink_pass.OUT).to_pylist()
+        rows = pa.Table.from_batches(list(sink_copy(consumed_table.to_batches())), sink_pass.OUT).to_pylist()
         assert rows[0]["value"] == b'{"id":"a"}'
         assert f"{error}: expected magic byte 0" in rows[-1]["note"]

@@ -11,11 +11,11 @@ from kraal.engine.thread_pool import WORKER_OWNER
 
 
 class Bench:
-    """A poll timer with manual calls, and the numbers of its polls."""
+    """A poll timer whose scheduled calls are made by tests, and the numbers of the polls."""
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], object]] = []
-        self.numbers: list[int] = []
+        self.poll_numbers: list[int] = []
         poller = SimpleNamespace(
             call_soon=lambda function, _: self.calls.append(function),
             call_at_interval=lambda _, function, __: self.calls.append(function),
@@ -26,7 +26,7 @@ class Bench:
 
     def _poll(self, number: int, *, wait: bool = False) -> bool:
         assert not wait
-        self.numbers.append(number)
+        self.poll_numbers.append(number)
         return True
 
 
@@ -36,16 +36,16 @@ def test_timer_polls_only_at_the_latest_time() -> None:
     bench.timer.set(0.1, together=True)
     bench.timer.set(60.0)
     assert [call() for call in bench.calls] == [False, False, True]
-    assert len(bench.numbers) == 1
-    assert bench.timer.is_current(bench.numbers[0])
+    assert len(bench.poll_numbers) == 1
+    assert bench.timer.is_current(bench.poll_numbers[0])
 
 
-def test_replacing_the_time_during_a_poll_makes_it_stale() -> None:
+def test_replacing_the_time_during_a_poll_makes_the_poll_stale() -> None:
     bench = Bench()
     bench.timer.set(0.0)
     bench.calls[0]()
     bench.timer.set(0.0)
-    assert not bench.timer.is_current(bench.numbers[0])
+    assert not bench.timer.is_current(bench.poll_numbers[0])
 
 
 def test_cancelled_timer_does_not_poll() -> None:
@@ -53,4 +53,4 @@ def test_cancelled_timer_does_not_poll() -> None:
     bench.timer.set(0.1, together=True)
     bench.timer.cancel()
     assert bench.calls[0]() is False
-    assert bench.numbers == []
+    assert bench.poll_numbers == []

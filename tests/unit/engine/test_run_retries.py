@@ -1,4 +1,4 @@
-"""Tests for the events of a run that retries polls and jobs: one event for each retry."""
+"""Tests for the events and steps that a run reports, in particular while it retries polls and jobs."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ SOURCE_ERROR, SINK_ERROR = "the source is unavailable", "the sink is unavailable
 class FlakyExecutor:
     """An executor whose polls and jobs fail a number of times before they succeed."""
 
-    polls: int = 0
-    during: Callable[[], None] = lambda: None
+    failing_polls: int = 0
+    on_poll: Callable[[], None] = lambda: None
     """Called in each poll."""
-    jobs: int = 0
-    checks: int = 0
-    """How many jobs return StillWriting before the first result."""
+    failing_jobs: int = 0
+    unfinished_checks: int = 0
+    """Number of jobs that return StillWriting before the first result."""
     poll_interval_s: float = 0.01
     pause_s: float = 0.0
     can_wait: bool = False
@@ -62,18 +62,18 @@ class FlakyExecutor:
 
     def poll(self, *, requested: bool) -> JobLauncher | None:
         del requested
-        self.during()
-        self.polls -= 1
-        if self.polls >= 0:
+        self.on_poll()
+        self.failing_polls -= 1
+        if self.failing_polls >= 0:
             raise RetriableError(SOURCE_ERROR)
         return lambda done: done(self._job())
 
     def _job(self) -> BatchDone | StillWriting | BaseException:
-        if self.checks:
-            self.checks -= 1
+        if self.unfinished_checks:
+            self.unfinished_checks -= 1
             return STILL_WRITING
-        self.jobs -= 1
-        return DONE if self.jobs < 0 else RetriableError(SINK_ERROR)
+        self.failing_jobs -= 1
+        return DONE if self.failing_jobs < 0 else RetriableError(SINK_ERROR)
 
     def wait(self) -> None:
         pass
@@ -92,8 +92,8 @@ class FlakyExecutor:
 
 
 @dataclass
-class Threads:
-    """A host with its own threads, and a running Spark."""
+class ThreadedHost:
+    """A host with its own threads and a running Spark."""
 
     pool: Pool = field(default_factory=lambda: Pool(1, "test"))
     poller: TimerThread = field(default_factory=TimerThread)
@@ -117,19 +117,19 @@ class Threads:
 
 
 @pytest.fixture
-def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Threads]:
+def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadedHost]:
     monkeypatch.setattr(module, "RETRY_DELAYS_S", (0.01,))
-    threads = Threads()
+    threads = ThreadedHost()
     yield threads
     threads.poller.close(1.0)
     threads.waiters.close()
     threads.pool.close(1.0)
 
 
-def collect_events(host: Threads, work: FlakyExecutor) -> list[RunEvent]:
+def collect_events(host: ThreadedHost, executor: FlakyExecutor) -> list[RunEvent]:
     """Return the events of a run until its first batch is done."""
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    run = TaskRun(host, Owner("c-0"), SPEC, lambda: work, queued.put)
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: executor, queued.put)
     run.start()
     run.next()
     events: list[RunEvent] = []
@@ -139,23 +139,29 @@ def collect_events(host: Threads, work: FlakyExecutor) -> list[RunEvent]:
     return events
 
 
-def test_each_retried_poll_reports_an_event(host: Threads) -> None:
+def test_each_retried_poll_reports_an_event(host: ThreadedHost) -> None:
     retry = Waiting("Retrying poll: the source is unavailable", retry=True)
-    assert collect_events(host, FlakyExecutor(polls=3)) == [Opened(version="1.0"), retry, retry, retry, DONE]
+    assert collect_events(host, FlakyExecutor(failing_polls=3)) == [
+        Opened(version="1.0"),
+        retry,
+        retry,
+        retry,
+        DONE,
+    ]
 
 
-def test_each_retried_job_reports_an_event(host: Threads) -> None:
+def test_each_retried_job_reports_an_event(host: ThreadedHost) -> None:
     retry = Waiting("Retrying batch 1: the sink is unavailable", retry=True)
-    assert collect_events(host, FlakyExecutor(jobs=2)) == [Opened(version="1.0"), retry, retry, DONE]
+    assert collect_events(host, FlakyExecutor(failing_jobs=2)) == [Opened(version="1.0"), retry, retry, DONE]
 
 
-def test_job_is_retried_only_with_a_lease(host: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_is_retried_only_with_a_lease(host: ThreadedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEASE_CHECK_INTERVAL_S", 0.01)
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    lease_event, work = threading.Event(), FlakyExecutor(jobs=1)
+    lease_event, executor = threading.Event(), FlakyExecutor(failing_jobs=1)
     lease_event.set()
-    work.during = lease_event.clear
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: work, queued.put)
+    executor.on_poll = lease_event.clear
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: executor, queued.put)
     run.start()
     run.next()
     assert [queued.get(timeout=10) for _ in range(3)] == [
@@ -163,19 +169,19 @@ def test_job_is_retried_only_with_a_lease(host: Threads, monkeypatch: pytest.Mon
         Waiting("Retrying batch 1: the sink is unavailable", retry=True),
         Waiting("this worker must not write for the task because its lease has expired"),
     ]
-    assert work.jobs == 0, "it ran once"
+    assert executor.failing_jobs == 0, "the job ran once"
     lease_event.set()
     assert queued.get(timeout=10) == DONE
     run.cancel()
 
 
-class Stuck(FlakyExecutor):
-    """An executor whose first job blocks until it is released, or interrupted if that is possible."""
+class StuckExecutor(FlakyExecutor):
+    """An executor whose first job blocks until `ended` is set; `interrupt` sets it if the job is interruptible."""
 
-    def __init__(self, *, interruptible: bool, ends_with: BatchDone | BaseException | None) -> None:
+    def __init__(self, *, is_interruptible: bool, outcome: BatchDone | BaseException | None) -> None:
         super().__init__()
-        self.begun, self.ended = threading.Event(), threading.Event()
-        self._interruptible, self._ends_with = interruptible, ends_with
+        self.started, self.ended = threading.Event(), threading.Event()
+        self._is_interruptible, self._outcome = is_interruptible, outcome
         self._launched = 0
 
     @override
@@ -187,36 +193,36 @@ class Stuck(FlakyExecutor):
             if self._launched > 1:
                 done(DONE)
                 return
-            self.begun.set()
-            threading.Thread(target=lambda: done(self._ends_with if self.ended.wait(10) else None)).start()
+            self.started.set()
+            threading.Thread(target=lambda: done(self._outcome if self.ended.wait(10) else None)).start()
 
         return launch
 
     @override
     def interrupt(self) -> bool:
-        if self._interruptible:
+        if self._is_interruptible:
             self.ended.set()
-        return self._interruptible
+        return self._is_interruptible
 
 
 @pytest.mark.parametrize(
-    "ends_with",
+    "outcome",
     [
-        pytest.param(RuntimeError("Job 7 cancelled"), id="its job was cancelled"),
-        pytest.param(None, id="its job had not begun"),
+        pytest.param(RuntimeError("Job 7 cancelled"), id="Spark job was cancelled"),
+        pytest.param(None, id="Spark job had not started"),
     ],
 )
 def test_job_is_interrupted_without_a_lease_and_retried_with_a_new_one(
-    host: Threads, monkeypatch: pytest.MonkeyPatch, ends_with: BaseException | None
+    host: ThreadedHost, monkeypatch: pytest.MonkeyPatch, outcome: BaseException | None
 ) -> None:
     monkeypatch.setattr(module, "LEASE_CHECK_INTERVAL_S", 0.01)
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    lease_event, work = threading.Event(), Stuck(interruptible=True, ends_with=ends_with)
+    lease_event, executor = threading.Event(), StuckExecutor(is_interruptible=True, outcome=outcome)
     lease_event.set()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: work, queued.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: executor, queued.put)
     run.start()
     run.next()
-    assert work.begun.wait(10)
+    assert executor.started.wait(10)
     lease_event.clear()
     assert [queued.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
@@ -228,47 +234,47 @@ def test_job_is_interrupted_without_a_lease_and_retried_with_a_new_one(
     run.cancel()
 
 
-def test_batch_written_despite_an_interrupt_is_reported(host: Threads) -> None:
+def test_batch_written_despite_an_interrupt_is_reported(host: ThreadedHost) -> None:
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    lease_event, work = threading.Event(), Stuck(interruptible=True, ends_with=DONE)
+    lease_event, executor = threading.Event(), StuckExecutor(is_interruptible=True, outcome=DONE)
     lease_event.set()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: work, queued.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: executor, queued.put)
     run.start()
     run.next()
-    assert work.begun.wait(10)
+    assert executor.started.wait(10)
     lease_event.clear()
     assert [queued.get(timeout=10) for _ in range(2)] == [Opened(version="1.0"), DONE]
     run.cancel()
 
 
-def test_uninterruptible_job_without_a_lease_fails_with_its_own_error(host: Threads) -> None:
+def test_uninterruptible_job_without_a_lease_fails_with_its_own_error(host: ThreadedHost) -> None:
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     lease_checks = threading.Semaphore(0)
-    work = Stuck(interruptible=False, ends_with=RuntimeError("no"))
+    executor = StuckExecutor(is_interruptible=False, outcome=RuntimeError("no"))
 
     def lease() -> bool:
         lease_checks.release()
-        return not work.begun.is_set()
+        return not executor.started.is_set()
 
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease), lambda: work, queued.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease), lambda: executor, queued.put)
     run.start()
     run.next()
-    assert work.begun.wait(10)
+    assert executor.started.wait(10)
     while lease_checks.acquire(blocking=False):
         pass
-    assert lease_checks.acquire(timeout=10), "it checked while the job was running"
-    work.ended.set()
+    assert lease_checks.acquire(timeout=10), "the lease was checked while the job was running"
+    executor.ended.set()
     assert queued.get(timeout=10) == Opened(version="1.0")
     failed = queued.get(timeout=10)
     assert isinstance(failed, Failed)
     assert failed.trace.startswith("RuntimeError: no")
 
 
-def test_pause_during_a_failing_poll_is_acknowledged_before_the_retry(host: Threads) -> None:
+def test_pause_during_a_failing_poll_is_acknowledged_before_the_retry(host: ThreadedHost) -> None:
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    work = FlakyExecutor(polls=1)
-    run = TaskRun(host, Owner("c-0"), SPEC, lambda: work, queued.put)
-    work.during = run.hold
+    executor = FlakyExecutor(failing_polls=1)
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: executor, queued.put)
+    executor.on_poll = run.hold
     run.start()
     run.next()
     retry = Waiting("Retrying poll: the source is unavailable", retry=True)
@@ -276,12 +282,12 @@ def test_pause_during_a_failing_poll_is_acknowledged_before_the_retry(host: Thre
     run.cancel()
 
 
-def test_run_without_retries_reports_no_waiting(host: Threads) -> None:
+def test_run_without_retries_reports_no_waiting(host: ThreadedHost) -> None:
     assert collect_events(host, FlakyExecutor()) == [Opened(version="1.0"), DONE]
 
 
 class StepRecorder:
-    """Records the steps of a run: the name or the failure, and False at the end of a step."""
+    """Records the name or the failure of each step of a run, and False at the end of a step."""
 
     def __init__(self) -> None:
         self.steps: list[str | bool] = []
@@ -292,32 +298,32 @@ class StepRecorder:
 
 
 @pytest.mark.parametrize(
-    ("work", "steps"),
+    ("executor", "steps"),
     [
         pytest.param(FlakyExecutor(), ["poll", "batch", False], id="batch"),
         pytest.param(
-            FlakyExecutor(polls=2),
+            FlakyExecutor(failing_polls=2),
             ["poll", SOURCE_ERROR, "poll", SOURCE_ERROR, "poll", "batch", False],
             id="retried polls are one step",
         ),
         pytest.param(
-            FlakyExecutor(jobs=2),
+            FlakyExecutor(failing_jobs=2),
             ["poll", "batch", SINK_ERROR, SINK_ERROR, False],
             id="retried job",
         ),
         pytest.param(
-            FlakyExecutor(checks=2),
+            FlakyExecutor(unfinished_checks=2),
             ["poll", "batch", "", "batch", "", "batch", False],
             id="checks without progress are one step",
         ),
     ],
 )
 def test_run_reports_the_start_and_end_of_each_step(
-    host: Threads, work: FlakyExecutor, steps: list[str | bool]
+    host: ThreadedHost, executor: FlakyExecutor, steps: list[str | bool]
 ) -> None:
     recorder = StepRecorder()
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, working=recorder), lambda: work, queued.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, working=recorder), lambda: executor, queued.put)
     run.start()
     run.next()
     while queued.get(timeout=10) != DONE:
@@ -333,12 +339,12 @@ def test_run_reports_the_start_and_end_of_each_step(
     assert recorder.steps[-1] is False
 
 
-def test_poll_log_lines_have_the_task_as_subject(host: Threads) -> None:
+def test_poll_log_lines_have_the_task_as_subject(host: ThreadedHost) -> None:
     """The threads of Spark's session and of job results have no subject."""
-    missing, polled = threading.Event(), threading.Event()
+    checked, polled = threading.Event(), threading.Event()
     subjects: list[str] = []
 
-    class Idle(FlakyExecutor):
+    class SubjectRecorder(FlakyExecutor):
         @override
         def poll(self, *, requested: bool) -> JobLauncher | None:
             subjects.append(log_subject.get())
@@ -347,25 +353,25 @@ def test_poll_log_lines_have_the_task_as_subject(host: Threads) -> None:
                 return None
             return lambda done: threading.Thread(target=lambda: done(DONE)).start()
 
-    def missed() -> str:
-        missing.set()
+    def report_spark_starting() -> str:
+        checked.set()
         return "Spark is starting"
 
-    host.spark_unavailable_reason = missed  # type: ignore[method-assign]
+    host.spark_unavailable_reason = report_spark_starting  # type: ignore[method-assign]
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    run = TaskRun(host, Owner("c-0"), SPEC, lambda: Idle(polls_when_idle=True), queued.put)
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: SubjectRecorder(polls_when_idle=True), queued.put)
     with use_subject("task c-0"):  # like its actor
         run.start()
-    assert missing.wait(10)
+    assert checked.wait(10)
     assert queued.get(timeout=10) == Waiting("Spark is starting")
     run.on_spark_ready()
-    assert log_subject.get() == "", "the subject of this thread"
+    assert log_subject.get() == "", "this thread has no subject"
     assert polled.wait(10)
     with use_subject("task c-0"):
         run.next()
     while queued.get(timeout=10) != DONE:
         pass
     polled.clear()
-    assert polled.wait(10), "it polls while nothing is requested"
+    assert polled.wait(10), "the executor is polled while no batch is requested"
     run.cancel()
     assert set(subjects) == {"task c-0"}

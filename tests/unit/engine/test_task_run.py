@@ -27,7 +27,7 @@ TIMEOUT_S = 10.0
 
 @dataclass
 class Source:
-    """An executor that returns the batches in `jobs`, and is polled again after a minute if there is none."""
+    """An executor that returns the jobs in `jobs`. Without a job, the next poll is a minute later."""
 
     jobs: queue.SimpleQueue[JobLauncher] = field(default_factory=queue.SimpleQueue)
     polled: threading.Event = field(default_factory=threading.Event)

@@ -1,4 +1,4 @@
-"""Tests for calls that do not return: threads are replaced up to a limit, and late results are dropped."""
+"""Tests for calls that do not return. Their threads are replaced up to a limit, and late results are dropped."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import Owner, Pool, describe_stack
 from kraal.engine.timer import TimerThread
-from tests.unit.engine.test_run_retries import Threads
+from tests.unit.engine.test_run_retries import ThreadedHost
 
 WAIT_S = 30.0
 DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + WAIT_S
     while not condition():
-        assert time.monotonic() < end, "timed out"
+        assert time.monotonic() < deadline_s, "timed out"
         threading.Event().wait(0.005)
 
 
 @dataclass
 class BlockingExecutor:
-    """An executor of which one method blocks until it is released; its jobs run on the host's pool."""
+    """An executor whose `blocking_method` blocks until `release` is set. Its jobs run on the host's pool."""
 
-    where: str = ""
+    blocking_method: str = ""
     release: threading.Event = field(default_factory=threading.Event)
     entered: threading.Event = field(default_factory=threading.Event)
     closed: list[str] = field(default_factory=list)
@@ -53,8 +53,8 @@ class BlockingExecutor:
     has_pending_commit: bool = False
     is_flowing: bool = False
 
-    def call_plugin(self, what: str) -> None:
-        if what == self.where:
+    def call_plugin(self, method: str) -> None:
+        if method == self.blocking_method:
             self.entered.set()
             self.release.wait()
 
@@ -98,17 +98,17 @@ class BlockingExecutor:
 class Bench:
     """Runs of tasks on a pool with one thread."""
 
-    host: Threads
+    host: ThreadedHost
     events_by_name: dict[str, queue.SimpleQueue[RunEvent]] = field(default_factory=dict)
     executors: list[BlockingExecutor] = field(default_factory=list)
 
-    def run(self, name: str, work: BlockingExecutor) -> TaskRun:
+    def run(self, name: str, executor: BlockingExecutor) -> TaskRun:
         owner = Owner(f"{name}-0")
-        work.submit = self.host.pool.share_for(owner).submit
-        self.executors.append(work)
+        executor.submit = self.host.pool.share_for(owner).submit
+        self.executors.append(executor)
         events = self.events_by_name[name] = queue.SimpleQueue()
         spec = TaskSpec(task=TaskId(ConnectorName(name), 0), task_config={}, connector_config={})
-        run = TaskRun(self.host, owner, spec, lambda: work, events.put)
+        run = TaskRun(self.host, owner, spec, lambda: executor, events.put)
         run.start()
         run.next()
         return run
@@ -116,58 +116,60 @@ class Bench:
     def next_event(self, name: str) -> RunEvent:
         return self.events_by_name[name].get(timeout=WAIT_S)
 
-    def start_stuck_run(self, name: str, where: str) -> BlockingExecutor:
+    def start_stuck_run(self, name: str, blocking_method: str) -> BlockingExecutor:
         """Create a run that hangs, is cancelled, and is abandoned."""
-        work = BlockingExecutor(where)
-        run = self.run(name, work)
-        if where == "close":
+        executor = BlockingExecutor(blocking_method)
+        run = self.run(name, executor)
+        if blocking_method == "close":
             assert self.next_event(name) == Opened(version="1.0")
         else:
-            assert work.entered.wait(WAIT_S)
+            assert executor.entered.wait(WAIT_S)
         run.cancel()
         while self.next_event(name) != Stopped(clean=False):
             pass
-        return work
+        return executor
 
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(run_module, "ABANDON_TIMEOUT_S", 0.02)
     monkeypatch.setattr(poller_module, "STUCK_S", 0.02)
-    threads = Threads()
+    threads = ThreadedHost()
     bench = Bench(threads)
     yield bench
-    for work in bench.executors:
-        work.release.set()
+    for executor in bench.executors:
+        executor.release.set()
     threads.poller.close(5.0)
     threads.pool.close(5.0)
 
 
-@pytest.mark.parametrize("where", ["open", "job", "close", "poll"])
-def test_stuck_call_of_an_ended_task_does_not_block_the_next_task(bench: Bench, where: str) -> None:
-    bench.start_stuck_run("stuck", where)
+@pytest.mark.parametrize("blocking_method", ["open", "job", "close", "poll"])
+def test_stuck_call_of_an_ended_task_does_not_block_the_next_task(bench: Bench, blocking_method: str) -> None:
+    bench.start_stuck_run("stuck", blocking_method)
     bench.run("next", BlockingExecutor())
     assert [bench.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
 
 
-@pytest.mark.parametrize("where", ["open", "job", "poll"])
-def test_late_result_of_an_abandoned_call_is_dropped_and_closes_the_plugin(bench: Bench, where: str) -> None:
-    work = bench.start_stuck_run("stuck", where)
-    work.release.set()
-    wait_until(lambda: len(work.closed) == 1)
+@pytest.mark.parametrize("blocking_method", ["open", "job", "poll"])
+def test_late_result_of_an_abandoned_call_is_dropped_and_closes_the_plugin(
+    bench: Bench, blocking_method: str
+) -> None:
+    executor = bench.start_stuck_run("stuck", blocking_method)
+    executor.release.set()
+    wait_until(lambda: len(executor.closed) == 1)
     bench.run("next", BlockingExecutor())  # in the same pool, so after all effects of the late call
     assert [bench.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
-    assert bench.events_by_name["stuck"].empty(), "its end was reported once, and was the last report"
-    assert len(work.closed) == 1
+    assert bench.events_by_name["stuck"].empty(), "the end of the run was reported once, as the last event"
+    assert len(executor.closed) == 1
 
 
 def test_thread_of_an_abandoned_call_ends_when_the_call_returns(bench: Bench) -> None:
-    work = bench.start_stuck_run("stuck", "open")
+    executor = bench.start_stuck_run("stuck", "open")
     assert [call.owner for call in bench.host.pool.state().stuck] == ["stuck-0"]
-    work.release.set()
+    executor.release.set()
     wait_until(lambda: bench.host.pool.state().stuck == ())
-    wait_until(lambda: not any(each.name == "test-0" for each in threading.enumerate()))
-    assert work.closed in ([], ["test-1"])
+    wait_until(lambda: not any(thread.name == "test-0" for thread in threading.enumerate()))
+    assert executor.closed in ([], ["test-1"])
 
 
 def test_log_contains_the_task_and_stack_of_a_stuck_call(
@@ -190,7 +192,7 @@ def test_failure_is_reported_although_the_plugin_hangs_in_stop(bench: Bench) -> 
 
 
 def test_call_that_starts_after_its_run_was_abandoned_counts_as_stuck(bench: Bench) -> None:
-    """One thread and three plugins that hang in `stop`: two of the calls start after their runs were abandoned."""
+    """Three plugins hang in `stop` in a pool with one thread. Two calls start after their runs were abandoned."""
     names = ["a", "b", "c"]
     runs = [bench.run(name, BlockingExecutor("close")) for name in names]
     for name in names:
@@ -202,8 +204,8 @@ def test_call_that_starts_after_its_run_was_abandoned_counts_as_stuck(bench: Ben
     wait_until(lambda: bench.host.pool.state().is_exhausted)
     bench.executors[0].release.set()
     wait_until(lambda: len(bench.host.pool.state().stuck) == 2 and not bench.executors[2].closed)
-    for work in bench.executors:
-        work.release.set()
+    for executor in bench.executors:
+        executor.release.set()
     bench.run("next", BlockingExecutor())
     assert [bench.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
     wait_until(lambda: bench.host.pool.state().stuck == ())
@@ -211,17 +213,17 @@ def test_call_that_starts_after_its_run_was_abandoned_counts_as_stuck(bench: Ben
 
 def test_pool_limits_threads_and_reuses_them_after_a_call_returns() -> None:
     pool, releases = Pool(2, "few"), [threading.Event() for _ in range(4)]
-    began: queue.SimpleQueue[int] = queue.SimpleQueue()
+    started_calls: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def hang(number: int) -> None:
-        began.put(number)
+        started_calls.put(number)
         releases[number].wait()
 
     before = time.time()
     for number in range(4):
         owner = Owner(f"task-{number}")
         pool.submit(lambda number=number: hang(number), owner)  # type: ignore[misc]
-        assert began.get(timeout=WAIT_S) == number
+        assert started_calls.get(timeout=WAIT_S) == number
         assert not pool.state().is_exhausted
         pool.abandon(owner)
         pool.abandon(owner)
@@ -230,7 +232,7 @@ def test_pool_limits_threads_and_reuses_them_after_a_call_returns() -> None:
     assert (state.name, state.max_threads) == ("few", 4)
     assert [call.owner for call in state.stuck] == ["task-0", "task-1", "task-2", "task-3"]
     assert before <= state.stuck[0].since_s <= time.time()
-    assert sum(each.name.startswith("few-") for each in threading.enumerate()) == 4
+    assert sum(thread.name.startswith("few-") for thread in threading.enumerate()) == 4
     ran = threading.Event()
     pool.submit(ran.set)
     assert not ran.is_set()
@@ -245,11 +247,11 @@ def test_pool_limits_threads_and_reuses_them_after_a_call_returns() -> None:
 def test_abandoning_an_owner_does_not_affect_other_owners() -> None:
     pool, release, entered = Pool(1, "one"), threading.Event(), threading.Event()
 
-    def work() -> None:
+    def block() -> None:
         entered.set()
         release.wait()
 
-    pool.submit(work, Owner("task-0"))
+    pool.submit(block, Owner("task-0"))
     assert entered.wait(WAIT_S)
     pool.abandon(Owner("task-0"))  # an earlier run of the same task
     assert pool.state().stuck == ()
@@ -260,38 +262,38 @@ def test_abandoning_an_owner_does_not_affect_other_owners() -> None:
 def test_stuck_polls_use_a_limited_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poller_module, "STUCK_S", 0.01)
     monkeypatch.setattr(poller_module, "MAX_THREADS", 2)
-    poller, release, began = TimerThread("timers"), threading.Event(), threading.Semaphore(0)
+    poller, release, started_calls = TimerThread("timers"), threading.Event(), threading.Semaphore(0)
 
     def poll() -> None:
-        began.release()
+        started_calls.release()
         release.wait()
 
     for number in range(2):
         poller.call_soon(poll, Owner(f"task-{number}"))
-        assert began.acquire(timeout=WAIT_S)
+        assert started_calls.acquire(timeout=WAIT_S)
         wait_until(lambda number=number: len(poller.state().stuck) > number)  # type: ignore[misc]
     assert poller.state().is_exhausted
     assert [call.owner for call in poller.state().stuck] == ["task-0", "task-1"]
     ran = threading.Event()
     poller.call_soon(ran.set)
-    assert sum(each.name == "timers" for each in threading.enumerate()) == 2
+    assert sum(thread.name == "timers" for thread in threading.enumerate()) == 2
     release.set()
     assert ran.wait(WAIT_S)
     wait_until(lambda: poller.state().stuck == ())
-    wait_until(lambda: sum(each.name == "timers" for each in threading.enumerate()) == 1)
+    wait_until(lambda: sum(thread.name == "timers" for thread in threading.enumerate()) == 1)
     poller.close(5.0)
 
 
 def test_garbage_collection_is_disabled_while_frames_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A collection could deadlock the process (CPython issue 106883)."""
-    seen = []
-    real = sys._current_frames  # noqa: SLF001 - like the product code
+    gc_states = []
+    original = sys._current_frames  # noqa: SLF001 - like the product code
 
     def frames() -> dict[int, FrameType]:
-        seen.append(gc.isenabled())
-        return real()
+        gc_states.append(gc.isenabled())
+        return original()
 
     monkeypatch.setattr(sys, "_current_frames", frames)
     assert "test_garbage_collection_is_disabled" in describe_stack(threading.current_thread())
-    assert seen == [False]
+    assert gc_states == [False]
     assert gc.isenabled()

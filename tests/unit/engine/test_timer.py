@@ -1,4 +1,4 @@
-"""Tests for the timer thread: periodic calls at common times, even while a call hangs."""
+"""Tests for the timer thread, which makes periodic calls at common times even while one of the calls hangs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_call_that_returns_true_is_repeated_with_its_subject(timer: TimerThread)
     subjects: queue.SimpleQueue[str] = queue.SimpleQueue()
     ended = threading.Event()
 
-    def again() -> bool:
+    def repeat() -> bool:
         subjects.put(log_subject.get())
         if subjects.qsize() < 4:
             return True
@@ -35,7 +35,7 @@ def test_call_that_returns_true_is_repeated_with_its_subject(timer: TimerThread)
         return False
 
     token = log_subject.set("task-0")
-    timer.call_at_interval(0.02, again)
+    timer.call_at_interval(0.02, repeat)
     log_subject.reset(token)
     assert ended.wait(WAIT_S)
     assert [subjects.get_nowait() for _ in range(subjects.qsize())] == ["task-0"] * 4
@@ -58,20 +58,20 @@ def test_stuck_call_does_not_block_calls_due_at_the_same_time(timer: TimerThread
     assert calls.get(timeout=WAIT_S) == 1
 
 
-def test_failed_call_is_not_repeated_and_does_not_affect_others(timer: TimerThread) -> None:
-    fails, free = threading.Semaphore(0), threading.Semaphore(0)
+def test_failed_call_is_not_repeated_and_does_not_affect_other_calls(timer: TimerThread) -> None:
+    failed_calls, successful_calls = threading.Semaphore(0), threading.Semaphore(0)
 
     def fail() -> bool:
-        fails.release()
+        failed_calls.release()
         raise SystemExit
 
     def succeed() -> bool:
-        free.release()
+        successful_calls.release()
         return True
 
     timer.call_at_interval(0.02, fail)
     timer.call_at_interval(0.02, succeed)
     for _ in range(5):
-        assert free.acquire(timeout=WAIT_S)
-    assert fails.acquire(timeout=WAIT_S)
-    assert not fails.acquire(blocking=False)
+        assert successful_calls.acquire(timeout=WAIT_S)
+    assert failed_calls.acquire(timeout=WAIT_S)
+    assert not failed_calls.acquire(blocking=False)

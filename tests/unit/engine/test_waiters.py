@@ -14,39 +14,39 @@ TIMEOUT_S = 10.0
 
 def test_function_is_rejected_while_all_threads_are_busy() -> None:
     waiters, release = Waiters(2), threading.Event()
-    began, ended = threading.Semaphore(0), threading.Semaphore(0)
+    started_calls, ended_calls = threading.Semaphore(0), threading.Semaphore(0)
 
     def wait() -> None:
-        began.release()
+        started_calls.release()
         release.wait(TIMEOUT_S)
-        ended.release()
+        ended_calls.release()
 
     assert waiters.try_submit(wait)
     assert waiters.try_submit(wait)
-    assert began.acquire(timeout=TIMEOUT_S)
-    assert began.acquire(timeout=TIMEOUT_S)
+    assert started_calls.acquire(timeout=TIMEOUT_S)
+    assert started_calls.acquire(timeout=TIMEOUT_S)
     assert not waiters.try_submit(wait)
     release.set()
-    assert ended.acquire(timeout=TIMEOUT_S)
-    assert ended.acquire(timeout=TIMEOUT_S)
+    assert ended_calls.acquire(timeout=TIMEOUT_S)
+    assert ended_calls.acquire(timeout=TIMEOUT_S)
     waiters.close()
 
 
 def test_waiting_function_that_submits_another_keeps_its_thread() -> None:
     waiters, threads, done = Waiters(1), list[int](), threading.Event()
 
-    def again(left: int) -> Callable[[], None]:
+    def submit_chain(remaining: int) -> Callable[[], None]:
         def wait() -> None:
             threads.append(threading.get_ident())
-            if left:
-                assert waiters.try_submit(again(left - 1))
-                assert not waiters.try_submit(again(0)), "there is no thread for another wait"
+            if remaining:
+                assert waiters.try_submit(submit_chain(remaining - 1))
+                assert not waiters.try_submit(submit_chain(0)), "there is no thread for another wait"
             else:
                 done.set()
 
         return wait
 
-    assert waiters.try_submit(again(3))
+    assert waiters.try_submit(submit_chain(3))
     assert done.wait(TIMEOUT_S)
     assert len(threads) == 4
     assert len(set(threads)) == 1
@@ -64,10 +64,10 @@ def test_error_is_logged_and_the_next_function_still_runs(
 
     assert waiters.try_submit(fail)
     assert done.wait(TIMEOUT_S)
-    again = threading.Event()
-    while not waiters.try_submit(again.set):
+    ran = threading.Event()
+    while not waiters.try_submit(ran.set):
         pass
-    assert again.wait(TIMEOUT_S)
+    assert ran.wait(TIMEOUT_S)
     waiters.close()
     assert "broken" in caplog.text
 

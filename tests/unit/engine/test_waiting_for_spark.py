@@ -1,4 +1,4 @@
-"""Tests for batches that require Spark before it is up."""
+"""Tests for batches that require Spark before Spark has started."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.session.session import SparkUnavailable
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import Owner
-from tests.unit.engine.test_run_retries import DONE, SPEC, FlakyExecutor, Threads
+from tests.unit.engine.test_run_retries import DONE, SPEC, FlakyExecutor, ThreadedHost
 
 STARTING = "Spark is starting"
 TIMEOUT_S = 10.0
 
 
-class SparkHost(Threads):
+class SparkHost(ThreadedHost):
     """A host with a simulated Spark."""
 
     unavailable_reason: str | None = STARTING
@@ -34,7 +34,7 @@ class SparkHost(Threads):
         return self.end_reason
 
 
-class NeedsSpark(FlakyExecutor):
+class SparkExecutor(FlakyExecutor):
     """An executor whose batch requires Spark."""
 
     def __init__(self, host: SparkHost) -> None:
@@ -63,18 +63,18 @@ def host() -> Iterator[SparkHost]:
     host.pool.close(1.0)
 
 
-def start_run(host: SparkHost) -> tuple[TaskRun, NeedsSpark, queue.SimpleQueue[RunEvent]]:
+def start_run(host: SparkHost) -> tuple[TaskRun, SparkExecutor, queue.SimpleQueue[RunEvent]]:
     """Return a run with a requested batch."""
     events: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    work = NeedsSpark(host)
-    run = TaskRun(host, Owner("c-0"), SPEC, lambda: work, events.put)
+    executor = SparkExecutor(host)
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: executor, events.put)
     run.start()
     run.next()
-    return run, work, events
+    return run, executor, events
 
 
 def test_run_opens_without_spark_and_its_batch_waits_for_it(host: SparkHost) -> None:
-    run, work, events = start_run(host)
+    run, executor, events = start_run(host)
     assert events.get(timeout=TIMEOUT_S) == Opened(version="1.0")
     assert events.get(timeout=TIMEOUT_S) == Waiting(STARTING)
     run.on_spark_unavailable("Failed to start Spark, retrying: no memory", lost=False)
@@ -85,7 +85,7 @@ def test_run_opens_without_spark_and_its_batch_waits_for_it(host: SparkHost) -> 
     run.on_spark_ready()
     assert events.get(timeout=TIMEOUT_S) == Opened(version="1.0")
     assert events.get(timeout=TIMEOUT_S) == DONE
-    assert work.launched.qsize() == 2, "the batch was launched again, not polled again"
+    assert executor.launched.qsize() == 2, "the batch was launched again, not polled again"
     run.cancel()
 
 

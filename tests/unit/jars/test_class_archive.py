@@ -17,8 +17,8 @@ def test_reinstalled_spark_has_another_archive(tmp_path: Path, monkeypatch: pyte
         file.touch()
     monkeypatch.setattr(class_archive, "find_java", lambda: java)
     monkeypatch.setattr(class_archive, "pyspark_jars", lambda _: iter(jars))
-    before = archive_path()
-    assert archive_path() == before
-    later = jars[1].stat().st_mtime + 60
-    os.utime(jars[1], (later, later))
-    assert archive_path() != before
+    path_before = archive_path()
+    assert archive_path() == path_before
+    later_s = jars[1].stat().st_mtime + 60
+    os.utime(jars[1], (later_s, later_s))
+    assert archive_path() != path_before

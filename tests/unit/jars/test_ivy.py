@@ -29,7 +29,7 @@ def retrieve_with(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("output", "sentence", "missing_modules"),
+    ("output", "message", "missing_modules"),
     [
         pytest.param(
             "module not found: org#name;1\nHost repository not found. url=x",
@@ -48,14 +48,14 @@ def retrieve_with(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 )
 def test_failure_is_described_in_one_sentence(
     output: str,
-    sentence: str,
+    message: str,
     missing_modules: tuple[str, ...],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(JarsUnavailable) as caught:
+    with pytest.raises(JarsUnavailable) as error:
         retrieve_with(f"cat <<'end'\n{output}\nend\nexit 1", tmp_path, monkeypatch)
-    assert (str(caught.value), caught.value.missing) == (sentence, missing_modules)
+    assert (str(error.value), error.value.missing) == (message, missing_modules)
 
 
 def test_progress_counts_resolved_and_downloaded_jars(

@@ -17,7 +17,7 @@ CONTENT_SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Repository:
-    """A replacement of Ivy that has every jar, all with the same content, and records requests."""
+    """A replacement for Ivy that writes the same content to every requested jar and records the requests."""
 
     def __init__(self, content: bytes = CONTENT) -> None:
         self.content = content
@@ -90,12 +90,14 @@ def test_packaged_lock_has_all_groups_and_one_checksum_per_jar() -> None:
             "transforms",
         ),  # for builds and tests
     }
-    sums: dict[Coordinates, set[str]] = {}
+    checksums_by_jar: dict[Coordinates, set[str]] = {}
     for jar in (jar for group in groups.values() for jar in group):
-        sums.setdefault(jar.coordinates, set()).add(jar.sha256)
-    assert all(len(checksums) == 1 for checksums in sums.values())
-    for part in ("broker", "mirror"):
-        assert {jar.coordinates for jar in groups[part]} <= {jar.coordinates for jar in groups["connect-4.3"]}
+        checksums_by_jar.setdefault(jar.coordinates, set()).add(jar.sha256)
+    assert all(len(checksums) == 1 for checksums in checksums_by_jar.values())
+    for group in ("broker", "mirror"):
+        assert {jar.coordinates for jar in groups[group]} <= {
+            jar.coordinates for jar in groups["connect-4.3"]
+        }
 
 
 def test_plugins_jvm_has_class_path_of_java_worker() -> None:
@@ -106,14 +108,16 @@ def test_plugins_jvm_has_class_path_of_java_worker() -> None:
     }
     expected_jars = versions["connect"].keys() - {"connect-file"}  # like kafka-run-class.sh
     assert versions["plugins"].keys() == expected_jars
-    kafkas = {
+    kafka_revisions = {
         jar.coordinates.name: jar.coordinates.revision
         for jar in groups["plugins"]
         if jar.coordinates.org == "org.apache.kafka"
     }
-    mirrors = {name: kafkas.pop(name) for name in ("connect-mirror", "connect-mirror-client")}
-    assert set(kafkas.values()) == {"4.4.0"}
-    assert set(mirrors.values()) == {"4.3.0"}, "the repository has no later version"
+    mirror_revisions = {
+        name: kafka_revisions.pop(name) for name in ("connect-mirror", "connect-mirror-client")
+    }
+    assert set(kafka_revisions.values()) == {"4.4.0"}
+    assert set(mirror_revisions.values()) == {"4.3.0"}, "the repository has no later version"
 
 
 def test_spark_jars_have_version_of_pyspark() -> None:

@@ -46,23 +46,23 @@ def test_unsupported_versions_are_rejected(home: Path, version: str, major: int)
     write_release(home, version)
     with pytest.raises(
         JavaMissing, match=rf"requires Java 17, 21 or 25, but .*bin/java is Java {major}\.$"
-    ) as caught:
+    ) as error:
         find_java()
-    assert caught.value.hint == "Install Java 17, 21 or 25, and set JAVA_HOME to it."
+    assert error.value.hint == "Install Java 17, 21 or 25, and set JAVA_HOME to it."
 
 
 def test_java_without_vector_module_is_rejected(home: Path) -> None:
     write_release(home, "17.0.1", modules="java.base java.xml")
-    with pytest.raises(JavaMissing, match=VECTOR_MODULE) as caught:
+    with pytest.raises(JavaMissing, match=VECTOR_MODULE) as error:
         find_java()
-    assert caught.value.hint.startswith("Install a complete Java 17, 21 or 25")
+    assert error.value.hint.startswith("Install a complete Java 17, 21 or 25")
 
 
 def test_java_home_without_java_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(JavaMissing, match="does not contain bin/java") as caught:
+    with pytest.raises(JavaMissing, match="does not contain bin/java") as error:
         find_java()
-    assert caught.value.hint == "Set JAVA_HOME to the directory of a Java 17, 21 or 25."
+    assert error.value.hint == "Set JAVA_HOME to the directory of a Java 17, 21 or 25."
 
 
 def test_missing_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

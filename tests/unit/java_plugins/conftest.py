@@ -1,4 +1,4 @@
-"""Fixtures: the registry of a worker with the plugins of a catalog, and hosts without processes."""
+"""Fixtures for tests of Java plugins: fake hosts, and a registry with the plugins of `CATALOG`."""
 
 from __future__ import annotations
 

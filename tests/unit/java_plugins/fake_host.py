@@ -1,4 +1,4 @@
-"""Fake hosts without processes. Tests control when the hosts are up, and inspect their requests."""
+"""Fakes of plugin hosts that run no process. Tests control when a host is up, and inspect its requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kraal.java_plugins.jvm import PluginsUnavailable
 
 
 class FakeHost:
-    """A fake of the part of `PluginHost` that runs and connectors use."""
+    """A fake of those methods of `PluginHost` that are called by runs and connectors."""
 
     def __init__(self) -> None:
         self.is_up = False
@@ -23,11 +23,11 @@ class FakeHost:
         self.wait_count = 0
         """The number of calls of `wait_until_up`."""
         self.wait_actions: list[Callable[[], object]] = []
-        """Actions, one of which is executed by each call of `wait_until_up`."""
+        """Pending actions. Each call of `wait_until_up` removes and executes the first one."""
         self.starts = 0
         self.requests: list[tuple[Any, ...]] = []
         self.results: dict[str, Any] = {"endTask": True}
-        self.killed: list[str] = []
+        self.kill_reasons: list[str] = []
         """The reasons passed to `kill_process`."""
         self._numbers = itertools.count(1)
         self.listeners: dict[object, Listener] = {}
@@ -65,15 +65,15 @@ class FakeHost:
         self.listeners.pop(key, None)
 
     def next_number(self) -> int:
-        """Return the next number."""
+        """Return the next run number."""
         return next(self._numbers)
 
     def kill_process(self, why: str) -> None:
         """Record the reason."""
-        self.killed.append(why)
+        self.kill_reasons.append(why)
 
     def ask(self, method: str, *arguments: object) -> Any:
-        """Record a call and return its result, or raise it."""
+        """Record a call and return its configured result. If the result is an exception, raise it."""
         if not self.is_up:
             raise PluginsUnavailable("it starts")
         self.requests.append((method, *arguments))
@@ -87,7 +87,7 @@ class FakeHost:
         self.closed = True
 
     def wait_until_up(self, timeout_s: float) -> bool:
-        """Execute the next action of `wait_actions`; return whether the process is up."""
+        """Execute the next action of `wait_actions`, and return whether the process is up."""
         del timeout_s
         self.wait_count += 1
         for action in self.wait_actions[:1]:
@@ -96,7 +96,7 @@ class FakeHost:
         return self.is_up
 
     def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
-        """Execute the work, or append it to `pending_work`."""
+        """Execute the work, or append it to `pending_work` if that is a list."""
         del may_block
         if self.pending_work is None:
             work()
@@ -110,8 +110,8 @@ class FakeHosts:
     def __init__(self, shared: FakeHost | None = None) -> None:
         self.shared = FakeHost() if shared is None else shared
         self.own: dict[str, FakeHost] = {}
-        self.released: list[FakeHost] = []
-        self.released_later: list[FakeHost] = []
+        self.released_hosts: list[FakeHost] = []
+        self.hosts_released_later: list[FakeHost] = []
         """Hosts that were released with `later=True`."""
         self.stops: dict[str, Callable[[], None]] = {}
 
@@ -123,7 +123,7 @@ class FakeHosts:
 
     def release(self, host: FakeHost, *, later: bool = False) -> None:
         """Record the release."""
-        (self.released_later if later else self.released).append(host)
+        (self.hosts_released_later if later else self.released_hosts).append(host)
 
     def add_stop(self, connector: str, stop: Callable[[], None]) -> None:
         """Store the stop function."""

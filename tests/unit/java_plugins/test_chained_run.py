@@ -27,11 +27,11 @@ SPEC = TaskSpec(task=TaskId(ConnectorName("c"), 4), task_config={}, connector_co
 class Claim:
     """A claim that records whether it is closed."""
 
-    closed = False
+    is_closed = False
 
     def close(self) -> None:
         """Record the call."""
-        self.closed = True
+        self.is_closed = True
 
 
 class InnerRun:
@@ -50,11 +50,11 @@ class Scenario:
     """A run with its host, its inner run and its events."""
 
     host: FakeHost = field(default_factory=FakeHost)
-    inner: list[InnerRun] = field(default_factory=list)
+    inner_runs: list[InnerRun] = field(default_factory=list)
     events: list[RunEvent] = field(default_factory=list)
     ended_runs: list[ChainedRun] = field(default_factory=list)
     open_inner: Callable[..., Any] | None = None
-    """Replacement of the inner engine."""
+    """A function that replaces the default inner engine, or None."""
 
     def __post_init__(self) -> None:
         self.host.results["openChain"] = json.dumps({"port": 7, "token": "t"})
@@ -63,8 +63,8 @@ class Scenario:
         """Open the run with number 1."""
 
         def open_inner(spec: TaskSpec, report: Callable[[RunEvent], None]) -> Any:
-            self.inner.append(InnerRun(spec, report))
-            return self.inner[-1]
+            self.inner_runs.append(InnerRun(spec, report))
+            return self.inner_runs[-1]
 
         run = ChainedRun(
             cast("PluginHost", self.host),
@@ -93,15 +93,15 @@ def test_task_opens_with_its_chain_when_the_jvm_is_up() -> None:
     assert scenario.events == [Waiting("it starts")]
     scenario.host.up()
     assert scenario.host.requests == [("openChain", "sink", "c", 4, 1, '{"transforms": "t"}')]
-    (inner,) = scenario.inner
-    assert inner.spec.chain == JavaChain(ChainAddress(port=7, token="t", number=1))  # noqa: S106
-    assert inner.requests == ["next"]
-    inner.report(Opened(version="1"))
+    (inner_run,) = scenario.inner_runs
+    assert inner_run.spec.chain == JavaChain(ChainAddress(port=7, token="t", number=1))  # noqa: S106
+    assert inner_run.requests == ["next"]
+    inner_run.report(Opened(version="1"))
     run.hold()
     run.commit({})
     run.stop()
-    assert inner.requests == ["next", "hold", "commit", "stop"]
-    inner.report(Stopped(clean=True))
+    assert inner_run.requests == ["next", "hold", "commit", "stop"]
+    inner_run.report(Stopped(clean=True))
     assert scenario.events[1:] == [Opened(version="1"), Stopped(clean=True)]
     assert scenario.methods == ["openChain", "closeChain"]
     assert scenario.ended_runs == [run]
@@ -113,8 +113,8 @@ def test_jvm_exit_ends_the_run_like_a_lost_engine() -> None:
     scenario.open()
     scenario.host.up()
     scenario.host.down()
-    assert scenario.inner[0].requests == ["cancel"]
-    scenario.inner[0].report(Stopped(clean=False))
+    assert scenario.inner_runs[0].requests == ["cancel"]
+    scenario.inner_runs[0].report(Stopped(clean=False))
     assert scenario.events[-1] == Failed(trace="it was killed", engine_lost=True)
 
 
@@ -123,7 +123,7 @@ def test_lost_connection_ends_the_run_like_a_lost_engine() -> None:
     scenario.open()
     scenario.host.up()
     trace = f"kraal.java_plugins.chains.connection.{connect_error()}"
-    scenario.inner[0].report(Failed(trace=trace))
+    scenario.inner_runs[0].report(Failed(trace=trace))
     assert scenario.events[-1] == Failed(trace=trace, engine_lost=True)
 
 
@@ -131,7 +131,7 @@ def test_other_failures_fail_the_task() -> None:
     scenario = Scenario()
     scenario.open()
     scenario.host.up()
-    scenario.inner[0].report(Failed(trace="bad record"))
+    scenario.inner_runs[0].report(Failed(trace="bad record"))
     assert scenario.events[-1] == Failed(trace="bad record")
     assert scenario.methods == ["openChain", "closeChain"]
 
@@ -142,7 +142,7 @@ def test_cancelled_run_stays_cancelled_when_the_jvm_exits() -> None:
     scenario.host.up()
     run.cancel()
     scenario.host.down()
-    scenario.inner[0].report(Stopped(clean=False))
+    scenario.inner_runs[0].report(Stopped(clean=False))
     assert scenario.events[-1] == Stopped(clean=False)
 
 
@@ -152,7 +152,7 @@ def test_failure_to_create_the_chain_fails_the_task() -> None:
     scenario.open()
     scenario.host.up()
     assert scenario.events[-1] == Failed(trace="no such key")
-    assert not scenario.inner
+    assert not scenario.inner_runs
     assert "closeChain" not in scenario.methods
 
 
@@ -164,7 +164,7 @@ def test_run_waits_for_a_new_jvm_if_the_jvm_exits_while_creating_the_chain() -> 
     assert scenario.events[-1] == Waiting("it ended")
     scenario.host.results["openChain"] = json.dumps({"port": 7, "token": "t"})
     run.tick()
-    assert len(scenario.inner) == 1
+    assert len(scenario.inner_runs) == 1
 
 
 def test_waiting_run_stops_immediately_and_releases_its_claim() -> None:
@@ -173,9 +173,9 @@ def test_waiting_run_stops_immediately_and_releases_its_claim() -> None:
     run.hold()
     run.stop()
     assert scenario.events[1:] == [Held(), Stopped(clean=True)]
-    assert claim.closed
+    assert claim.is_closed
     scenario.host.up()
-    assert not scenario.inner
+    assert not scenario.inner_runs
 
 
 def _fields(spec: TaskSpec) -> dict[str, Any]:
@@ -184,9 +184,9 @@ def _fields(spec: TaskSpec) -> dict[str, Any]:
 
 def connect_error() -> str:
     """Return the last line of the traceback of a failed connection."""
-    with pytest.raises(ChainLost) as caught:
+    with pytest.raises(ChainLost) as error:
         ChainAddress(port=free_port(), token="t", number=1).connect(None)  # noqa: S106 - no secret
-    return "".join(traceback.format_exception_only(caught.value)).removeprefix(f"{ChainLost.__module__}.")
+    return "".join(traceback.format_exception_only(error.value)).removeprefix(f"{ChainLost.__module__}.")
 
 
 def test_lost_connection_is_not_detected_in_record_text() -> None:
@@ -201,7 +201,7 @@ def test_last_event_is_reported_after_the_chain_is_closed() -> None:
     calls: list[Callable[[], object]] = []
     scenario.host.submit = lambda work, **_: calls.append(work)  # type: ignore[method-assign]
     run.stop()
-    scenario.inner[0].report(Stopped(clean=True))
+    scenario.inner_runs[0].report(Stopped(clean=True))
     assert Stopped(clean=True) not in scenario.events
     (close,) = calls
     close()
@@ -217,7 +217,7 @@ def test_last_event_is_reported_after_a_timeout_if_plugins_do_not_close(
     run = scenario.open()
     scenario.host.up()
     scenario.host.submit = lambda *_, **__: None  # type: ignore[method-assign]
-    scenario.inner[0].report(Failed(trace="bad record"))
+    scenario.inner_runs[0].report(Failed(trace="bad record"))
     run.tick()
     assert Failed(trace="bad record") not in scenario.events
     deadline_s = time.monotonic() + 6
@@ -236,10 +236,10 @@ def test_run_waits_for_a_new_jvm_if_the_jvm_exits_after_creating_the_chain() -> 
     run.on_down("it was killed")
     calls[0]()  # the JVM had already responded
     assert scenario.events[-1] == Waiting("it was killed")
-    assert not scenario.inner
+    assert not scenario.inner_runs
     run.tick()
     calls[1]()
-    assert len(scenario.inner) == 1
+    assert len(scenario.inner_runs) == 1
 
 
 def test_task_fails_if_the_inner_engine_cannot_open_it() -> None:

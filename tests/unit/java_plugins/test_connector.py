@@ -29,12 +29,12 @@ class Context:
     """A connector context that records requests to the runtime."""
 
     def __init__(self) -> None:
-        self.requests = 0
+        self.reconfiguration_count = 0
         self.errors: list[BaseException] = []
 
     def request_task_reconfiguration(self) -> None:
         """Count the request."""
-        self.requests += 1
+        self.reconfiguration_count += 1
 
     def raise_error(self, error: BaseException) -> None:
         """Record the error."""
@@ -76,11 +76,11 @@ def test_keys_have_the_declarations_of_the_catalog(registry: Registry) -> None:
 
 def test_null_attributes_of_keys_stay_null_in_responses() -> None:
     """ConfigDef.ConfigKey may have a null documentation and a null displayName (AbstractHerder.convertConfigKey)."""
-    declared = key("size", documentation=None, display_name=None)
-    (converter,) = parse_catalog(json.dumps([plugin("com.example.Null", "converter", keys=[declared])]))
+    declared_key = key("size", documentation=None, display_name=None)
+    (converter,) = parse_catalog(json.dumps([plugin("com.example.Null", "converter", keys=[declared_key])]))
     (size,) = converter.config_def
-    embedded = ConfigDef().embed("value.converter.", "Converter", 0, converter.config_def)
-    for config_key in (size, embedded["value.converter.size"]):
+    embedded_def = ConfigDef().embed("value.converter.", "Converter", 0, converter.config_def)
+    for config_key in (size, embedded_def["value.converter.size"]):
         info = ConfigKeyInfo(config_key).to_json()
         assert (info["documentation"], info["display_name"]) == (None, None)
 
@@ -118,18 +118,18 @@ def test_connector_starts_creates_task_configs_and_stops(host: FakeHost, registr
     assert host.listeners == {}
 
 
-def test_failed_start_has_the_java_stack_trace(host: FakeHost, registry: Registry) -> None:
+def test_failed_start_raises_the_java_stack_trace(host: FakeHost, registry: Registry) -> None:
     host.results["startConnector"] = "java.lang.Error: no\n\tat x"
-    with pytest.raises(PluginFailed, match="no") as raised:
+    with pytest.raises(PluginFailed, match="no") as error:
         start_connector(host, registry)
-    assert raised.value.trace == "java.lang.Error: no\n\tat x"
+    assert error.value.trace == "java.lang.Error: no\n\tat x"
 
 
 def test_connector_events_are_forwarded_to_the_runtime(host: FakeHost, registry: Registry) -> None:
     _, context = start_connector(host, registry)
     host.emit(1, "reconfigure")
     host.emit(1, "raised", "java.lang.Error: late")
-    assert context.requests == 1
+    assert context.reconfiguration_count == 1
     (error,) = context.errors
     assert isinstance(error, PluginFailed)
     assert error.trace == "java.lang.Error: late"
@@ -141,11 +141,11 @@ def test_late_error_of_a_previous_start_does_not_affect_the_current_start(
     host: FakeHost, registry: Registry
 ) -> None:
     connector, context = start_connector(host, registry)
-    earlier = host.listeners[1]
+    earlier_listener = host.listeners[1]
     connector.stop()
     connector.stop()
     connector.start({"name": "c"}, context)
-    earlier.event({"what": "raised", "detail": "java.lang.Error: late"})
+    earlier_listener.event({"what": "raised", "detail": "java.lang.Error: late"})
     assert list(host.listeners) == [2]
     connector.stop()
     assert host.requests[-1] == ("stopConnector", "c", 2)
@@ -154,10 +154,12 @@ def test_late_error_of_a_previous_start_does_not_affect_the_current_start(
 def test_connector_restarts_in_a_new_jvm(host: FakeHost, registry: Registry) -> None:
     _, context = start_connector(host, registry)
     host.down()
-    assert context.requests == 1, "the runtime requests task configs, which fails with the reason"
+    assert context.reconfiguration_count == 1, (
+        "the runtime requests task configs, which fails with the reason"
+    )
     host.up()
     assert [request[0] for request in host.requests] == ["startConnector", "startConnector"]
-    assert context.requests == 2
+    assert context.reconfiguration_count == 2
 
 
 def test_connector_starts_when_the_jvm_comes_up(host: FakeHost, registry: Registry) -> None:
@@ -168,7 +170,7 @@ def test_connector_starts_when_the_jvm_comes_up(host: FakeHost, registry: Regist
         connector.task_configs(1)
     host.up()
     assert [request[0] for request in host.requests] == ["startConnector"]
-    assert context.requests == 1
+    assert context.reconfiguration_count == 1
 
 
 def test_stopped_connector_does_not_restart(host: FakeHost, registry: Registry) -> None:
@@ -198,15 +200,17 @@ def test_alter_offsets_calls_the_java_connector(host: FakeHost, registry: Regist
         connector.alter_offsets({}, {partition: None})
 
 
-@pytest.mark.parametrize(("response", "support"), [("SUPPORTED", True), ("UNSUPPORTED", False), (None, None)])
+@pytest.mark.parametrize(
+    ("response", "is_supported"), [("SUPPORTED", True), ("UNSUPPORTED", False), (None, None)]
+)
 def test_exactly_once_support_is_returned_by_the_java_connector(
-    host: FakeHost, registry: Registry, response: str | None, *, support: bool | None
+    host: FakeHost, registry: Registry, response: str | None, *, is_supported: bool | None
 ) -> None:
     host.up()
     host.results |= {"exactlyOnceSupport": response, "transactionBoundaries": response}
     connector: Any = registry.connector_class("OldSource")()
-    assert connector.exactly_once_support({}) is support
-    assert connector.can_define_transaction_boundaries({}) is bool(support)
+    assert connector.exactly_once_support({}) is is_supported
+    assert connector.can_define_transaction_boundaries({}) is bool(is_supported)
 
 
 def test_java_transform_cannot_be_instantiated_in_python(registry: Registry) -> None:
@@ -220,13 +224,13 @@ def test_cached_catalog_is_used_until_a_file_changes(tmp_path: Path, monkeypatch
     jar.parent.mkdir(parents=True)
     jar.write_bytes(b"1")
     path = [str(tmp_path / "plugins")]
-    first = compute_digest(path, "hybrid_warn")
-    assert read_cached(first) is None
-    store_catalog(first, CATALOG)
+    first_digest = compute_digest(path, "hybrid_warn")
+    assert read_cached(first_digest) is None
+    store_catalog(first_digest, CATALOG)
     plugins = read_cached(compute_digest(path, "hybrid_warn"))
     assert plugins is not None
     assert [entry.class_name for entry in plugins] == [entry["class"] for entry in json.loads(CATALOG)]
-    assert compute_digest(path, "service_load") != first
+    assert compute_digest(path, "service_load") != first_digest
     jar.write_bytes(b"22")
     assert read_cached(compute_digest(path, "hybrid_warn")) is None
 
@@ -247,8 +251,8 @@ def test_unused_catalogs_are_removed_after_the_retention_time(
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path))
     for name in ("unused", "used"):
         store_catalog(name, CATALOG)
-        old_s = time.time() - RETENTION_S - 60
-        os.utime(tmp_path / "plugins" / f"{name}.json", (old_s, old_s))
+        expired_mtime_s = time.time() - RETENTION_S - 60
+        os.utime(tmp_path / "plugins" / f"{name}.json", (expired_mtime_s, expired_mtime_s))
         if name == "used":
             assert read_cached(name)
     store_catalog("new", CATALOG)
@@ -256,7 +260,7 @@ def test_unused_catalogs_are_removed_after_the_retention_time(
 
 
 def with_own_jvm(hosts: FakeHosts, registry: Registry) -> tuple[JavaConnector, FakeHost, dict[str, str]]:
-    """Return a connector with a dedicated JVM, the host of that JVM (up), and the config."""
+    """Return a connector with a dedicated JVM, the host of that JVM, which is up, and the config of the connector."""
     connector, config = registry.connector_class("OldSource")(), {"name": "c", "plugins.jvm": "own"}
     assert isinstance(connector, JavaConnector)
     host = hosts.acquire("c", config)
@@ -272,11 +276,11 @@ def test_connector_with_a_dedicated_jvm_uses_it_from_start_to_stop(
     own_host.results["taskConfigs"] = json.dumps({"configs": []})
     connector.start(config, Context())
     connector.task_configs(1)
-    assert hosts.released == []
+    assert hosts.released_hosts == []
     connector.stop()
     connector.stop()
     assert [request[0] for request in own_host.requests] == ["startConnector", "taskConfigs", "stopConnector"]
-    assert (hosts.shared.requests, hosts.released) == ([], [own_host])
+    assert (hosts.shared.requests, hosts.released_hosts) == ([], [own_host])
 
 
 @pytest.mark.parametrize("failing_step", ["start", "raised", "stop"])
@@ -293,7 +297,7 @@ def test_failed_connector_releases_its_jvm_once(
                 listener.event({"what": "raised", "detail": "java.lang.Error: late"})
     with suppress(PluginFailed):
         connector.stop()
-    assert hosts.released == [own_host]
+    assert hosts.released_hosts == [own_host]
 
 
 def test_stop_during_a_start_is_not_reported_as_an_error(host: FakeHost, registry: Registry) -> None:
@@ -325,7 +329,7 @@ def test_hung_connector_can_be_stopped_with_its_stop_function(
     own_host.results["stopConnector"] = "java.lang.Error: still busy"
     hosts.stops["c"]()
     assert "Failed to stop the connector c: java.lang.Error: still busy" in caplog.text
-    assert (hosts.released, hosts.stops) == ([own_host], {})
+    assert (hosts.released_hosts, hosts.stops) == ([own_host], {})
 
 
 def test_restart_of_a_failed_connector_releases_the_jvm_of_the_previous_start(
@@ -339,6 +343,6 @@ def test_restart_of_a_failed_connector_releases_the_jvm_of_the_previous_start(
         ("stopConnector", "c", 1),
         ("startConnector", "c", 2),
     ]
-    assert hosts.released == [own_host]
+    assert hosts.released_hosts == [own_host]
     connector.stop()
-    assert hosts.released == [own_host, own_host]
+    assert hosts.released_hosts == [own_host, own_host]

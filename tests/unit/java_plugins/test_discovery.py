@@ -19,17 +19,17 @@ class Process:
     """A process that has scanned `plugin.path`."""
 
     plugins: str = SCAN
-    calls: int = 0
+    scan_count: int = 0
 
     def scan(self) -> str:
-        """Return the plugins, and count the calls."""
-        self.calls += 1
+        """Count the scan and return the plugins."""
+        self.scan_count += 1
         return self.plugins
 
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a directory of plugins, and set an empty cache."""
+    """Create a plugin directory and configure an empty cache. Return the plugin directory."""
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
     directory = tmp_path / "plugins"
     directory.mkdir()
@@ -50,11 +50,11 @@ def test_later_processes_reuse_the_first_scan(directory: Path) -> None:
     first = discovery(directory)
     assert first.next_files().scan is None
     scan(first, Process())
-    assert first.next_files().scan == SCAN, "the next process of this worker"
+    assert first.next_files().scan == SCAN, "the next process of this worker reuses the scan"
     later, process = discovery(directory), Process()
     assert later.next_files().scan == SCAN
     scan(later, process)
-    assert process.calls == 0
+    assert process.scan_count == 0
 
 
 @pytest.mark.parametrize("mode", ["service_load", "only_scan", "HYBRID_FAIL"])
@@ -73,12 +73,12 @@ def test_changed_files_are_scanned_again(directory: Path) -> None:
 
 
 def test_files_replaced_at_runtime_are_scanned_again(directory: Path) -> None:
-    worker = discovery(directory)
-    scan(worker, Process())
+    worker_discovery = discovery(directory)
+    scan(worker_discovery, Process())
     (directory / "one.jar").write_bytes(b"another")
-    assert worker.next_files().scan is None
-    scan(worker, Process("[]"))
-    assert (worker.next_files().scan, discovery(directory).next_files().scan) == ("[]", "[]")
+    assert worker_discovery.next_files().scan is None
+    scan(worker_discovery, Process("[]"))
+    assert (worker_discovery.next_files().scan, discovery(directory).next_files().scan) == ("[]", "[]")
 
 
 def test_scan_depends_on_kafka_jars_and_java_version(
@@ -94,7 +94,7 @@ def test_scan_depends_on_kafka_jars_and_java_version(
     assert discovery(directory).next_files().scan is None
 
 
-def test_changed_java_module_is_scanned_again(
+def test_changed_java_module_requires_a_new_scan(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources = tmp_path / "java"
@@ -107,33 +107,33 @@ def test_changed_java_module_is_scanned_again(
 
 def test_later_processes_reuse_a_scan_that_cannot_be_cached(directory: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").touch()
-    worker = discovery(directory)
-    scan(worker, Process())
-    assert worker.next_files().scan == SCAN
+    worker_discovery = discovery(directory)
+    scan(worker_discovery, Process())
+    assert worker_discovery.next_files().scan == SCAN
 
 
 def test_damaged_cached_scan_is_ignored(directory: Path, tmp_path: Path) -> None:
-    worker = discovery(directory)
-    scan(worker, Process())
-    (tmp_path / "cache" / "plugins" / f"{worker.digest}.scan").write_text("[")
+    worker_discovery = discovery(directory)
+    scan(worker_discovery, Process())
+    (tmp_path / "cache" / "plugins" / f"{worker_discovery.digest}.scan").write_text("[")
     assert discovery(directory).next_files().scan is None
 
 
-def test_wait_for_scan_returns_after_the_first_scan_or_if_one_is_cached(directory: Path) -> None:
-    worker = discovery(directory)
-    waiting = threading.Thread(target=worker.wait_for_scan, daemon=True)
-    waiting.start()
-    assert waiting.is_alive()
-    scan(worker, Process())
-    waiting.join(10)
-    assert not waiting.is_alive()
+def test_wait_for_scan_returns_once_a_scan_is_stored_or_cached(directory: Path) -> None:
+    worker_discovery = discovery(directory)
+    waiter = threading.Thread(target=worker_discovery.wait_for_scan, daemon=True)
+    waiter.start()
+    assert waiter.is_alive()
+    scan(worker_discovery, Process())
+    waiter.join(10)
+    assert not waiter.is_alive()
     discovery(directory).wait_for_scan()
 
 
-def test_scan_is_stored_for_the_files_its_process_started_with(directory: Path) -> None:
-    worker = discovery(directory)
-    files = worker.next_files()
+def test_scan_is_stored_for_the_files_at_process_start(directory: Path) -> None:
+    worker_discovery = discovery(directory)
+    files = worker_discovery.next_files()
     (directory / "one.jar").write_bytes(b"another")
-    assert worker.next_files().scan is None, "the next process must scan again"
-    worker.store_scan(files, Process())
-    assert worker.next_files().scan is None
+    assert worker_discovery.next_files().scan is None, "the next process must scan again"
+    worker_discovery.store_scan(files, Process())
+    assert worker_discovery.next_files().scan is None

@@ -24,25 +24,25 @@ class InnerEngine:
     """An engine that records the tasks that it opens."""
 
     def __init__(self) -> None:
-        self.opened: list[TaskId] = []
-        self.requested: list[list[str | None]] = []
+        self.opened_tasks: list[TaskId] = []
+        self.requested_classes: list[list[str | None]] = []
 
     def is_ready_for(self, connectors: Iterable[Config]) -> bool:
         """Record the classes of connectors; return True from the second call on."""
-        self.requested.append([connector.get("connector.class") for connector in connectors])
-        return len(self.requested) > 1
+        self.requested_classes.append([connector.get("connector.class") for connector in connectors])
+        return len(self.requested_classes) > 1
 
     def waiting_reason(self) -> str | None:
-        """Return why the engine is not up."""
-        return None if self.requested else "Spark is starting"
+        """Return the reason why the engine is not up, or None after the first call of `is_ready_for`."""
+        return None if self.requested_classes else "Spark is starting"
 
     def abandon(self, instance: Instance) -> None:
         """Do nothing."""
 
     def open(self, spec: TaskSpec, *arguments: Any) -> object:
-        """Record a task."""
+        """Record the task."""
         del arguments
-        self.opened.append(spec.task)
+        self.opened_tasks.append(spec.task)
         return object()
 
 
@@ -83,21 +83,19 @@ def open_task(hosts: FakeHosts, registry: Registry, jvm: str) -> OpenTask:
 
 
 @pytest.mark.parametrize("jvm", ["own", "shared"])
-def test_task_releases_the_jvm_of_its_connector_when_it_has_ended(
-    hosts: FakeHosts, registry: Registry, jvm: str
-) -> None:
+def test_ended_task_releases_the_jvm_of_its_connector(hosts: FakeHosts, registry: Registry, jvm: str) -> None:
     task = open_task(hosts, registry, jvm)
-    assert hosts.released == []
+    assert hosts.released_hosts == []
     task.run.cancel()
     assert task.events[1:] == [Stopped(clean=True)]
-    assert (hosts.released, hosts.released_later) == ([task.host], [])
+    assert (hosts.released_hosts, hosts.hosts_released_later) == ([task.host], [])
 
 
 def test_host_is_kept_for_a_task_whose_jvm_was_lost(hosts: FakeHosts, registry: Registry) -> None:
     task = open_task(hosts, registry, "own")
     task.host.down()
     assert task.events[1:] == [Failed(trace="it was killed", engine_lost=True)]
-    assert (hosts.released, hosts.released_later) == ([], [task.host])
+    assert (hosts.released_hosts, hosts.hosts_released_later) == ([], [task.host])
 
 
 @pytest.mark.parametrize("next_step", ["stop", "restart", "abandon"])
@@ -106,7 +104,7 @@ def test_failed_task_keeps_its_jvm_until_it_is_restarted_or_abandoned(
 ) -> None:
     task = open_task(hosts, registry, "own")
     task.host.emit(1, "failed", "java.lang.Error: x")
-    assert hosts.released == []
+    assert hosts.released_hosts == []
     match next_step:
         case "stop":
             task.run.stop()
@@ -114,7 +112,7 @@ def test_failed_task_keeps_its_jvm_until_it_is_restarted_or_abandoned(
             task.engine.open(task.spec, {}, task.events.append)
         case _:
             task.engine.abandon(task.spec.task)
-    assert hosts.released == [task.host]
+    assert hosts.released_hosts == [task.host]
     assert ("endTask", "c", 0, 1) in task.host.requests
     assert task.events[1:] == [Failed(trace="java.lang.Error: x")]
 
@@ -145,10 +143,10 @@ def test_java_task_runs_in_its_jvm_even_if_its_version_is_not_installed(
     )
     engine.open(TaskSpec(task=TASK, task_config={}, connector_config=config), {}, events.append)
     assert [request[0] for request in hosts.shared.requests] == (["startTask"] if is_java else [])
-    assert inner.opened == ([] if is_java else [TASK])
+    assert inner.opened_tasks == ([] if is_java else [TASK])
 
 
-def test_engines_are_started_and_awaited_only_if_a_connector_needs_them(
+def test_only_engines_required_by_a_connector_are_started_and_awaited(
     hosts: FakeHosts, registry: Registry
 ) -> None:
     inner = InnerEngine()
@@ -157,20 +155,20 @@ def test_engines_are_started_and_awaited_only_if_a_connector_needs_them(
         {FAKE_SOURCE: FakeSourceConnector, "com.example.OldSource": old_source}
     )
     engine = make_engine(inner, hosts, mixed_registry)
-    java, python, unknown = (
+    java_config, python_config, unresolved_config = (
         {"connector.class": name} for name in ("OldSource", FAKE_SOURCE, "${file:x:class}")
     )
     assert engine.is_ready_for([])
-    assert not engine.is_ready_for([java]), "the plugins' JVM is down"
+    assert not engine.is_ready_for([java_config]), "the plugins' JVM is down"
     hosts.shared.up()
-    assert engine.is_ready_for([java])
-    assert inner.requested == []
-    assert not engine.is_ready_for([java, python, unknown])
-    assert engine.is_ready_for([java, python])
-    assert inner.requested == [[FAKE_SOURCE, "${file:x:class}"], [FAKE_SOURCE]]
+    assert engine.is_ready_for([java_config])
+    assert inner.requested_classes == []
+    assert not engine.is_ready_for([java_config, python_config, unresolved_config])
+    assert engine.is_ready_for([java_config, python_config])
+    assert inner.requested_classes == [[FAKE_SOURCE, "${file:x:class}"], [FAKE_SOURCE]]
     assert engine.waiting_reason() is None
     hosts.shared.down()
-    assert not engine.is_ready_for([java, python])
+    assert not engine.is_ready_for([java_config, python_config])
     assert engine.waiting_reason() == hosts.shared.down_reason
 
 
@@ -180,7 +178,7 @@ def test_connectors_of_unknown_classes_start_and_await_no_engine(
     inner = InnerEngine()
     engine = make_engine(inner, hosts, registry)
     assert engine.is_ready_for([{"connector.class": "com.example.Gone"}, {"connector.class": ""}, {}])
-    assert inner.requested == []
+    assert inner.requested_classes == []
 
 
 def test_task_of_an_unknown_class_fails_without_starting_spark(hosts: FakeHosts, registry: Registry) -> None:
@@ -190,7 +188,7 @@ def test_task_of_an_unknown_class_fails_without_starting_spark(hosts: FakeHosts,
     (failure,) = events
     assert isinstance(failure, Failed)
     assert failure.trace.startswith("PluginMissing: Failed to find any class that implements Connector")
-    assert inner.opened == []
+    assert inner.opened_tasks == []
 
 
 def test_connector_class_with_a_variable_waits_for_spark(hosts: FakeHosts, registry: Registry) -> None:

@@ -18,7 +18,7 @@ from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.jvm import PluginsUnavailable
 
 TIMEOUT_S = 10.0
-THREADS = 16
+THREAD_COUNT = 16
 
 
 class Py4JJavaError(Exception):
@@ -33,7 +33,7 @@ class FakeJvm:
         self.levels: list[tuple[str, str]] = []
         self.died = threading.Event()
         self.start_errors: list[Exception] = []
-        self.described = 0
+        self.describe_count = 0
 
     # The methods of `Jvm` that the host uses.
 
@@ -67,7 +67,7 @@ class FakeJvm:
 
     def describe(self) -> str:
         """Return an empty catalog."""
-        self.described += 1
+        self.describe_count += 1
         return "[]"
 
     def scan(self) -> str:
@@ -136,21 +136,21 @@ class JvmFactory:
     """A factory that starts fake processes or raises errors."""
 
     def __init__(self) -> None:
-        self.started: queue.Queue[FakeJvm] = queue.Queue()
+        self.started_jvms: queue.Queue[FakeJvm] = queue.Queue()
         self.failures: Iterator[Exception] = iter(())
-        self.prepared: list[FakeJvm] = []
+        self.prepared_jvms: list[FakeJvm] = []
 
     def __call__(self, *_: object, **__: object) -> FakeJvm:
         """Start a process."""
         for failure in self.failures:
             raise failure
-        jvm = self.prepared.pop(0) if self.prepared else FakeJvm()
-        self.started.put(jvm)
+        jvm = self.prepared_jvms.pop(0) if self.prepared_jvms else FakeJvm()
+        self.started_jvms.put(jvm)
         return jvm
 
     def next(self) -> FakeJvm:
         """Return the next started process."""
-        return self.started.get(timeout=TIMEOUT_S)
+        return self.started_jvms.get(timeout=TIMEOUT_S)
 
 
 @pytest.fixture
@@ -169,10 +169,14 @@ def host(jvm_factory: JvmFactory) -> Iterator[PluginHost]:
     host.close()
 
 
-def make_host(connector: str = "", *, describes: bool = True) -> PluginHost:
+def make_host(connector: str = "", *, describes_plugins: bool = True) -> PluginHost:
     discovery = Discovery({"plugin.path": "nowhere"})
     return PluginHost(
-        discovery=discovery, worker={"a": "b"}, class_path=list, describes=describes, connector=connector
+        discovery=discovery,
+        worker={"a": "b"},
+        class_path=list,
+        describes_plugins=describes_plugins,
+        connector=connector,
     )
 
 
@@ -214,7 +218,7 @@ def test_exited_process_is_restarted(jvm_factory: JvmFactory, host: PluginHost) 
 
 
 @pytest.mark.parametrize(("uptime_s", "starts"), [(3600.0, 2), (0.0, 3)])
-def test_restart_of_a_process_is_delayed_after_exits_soon_after_its_start(
+def test_restart_is_delayed_for_a_process_that_exits_soon_after_its_start(
     jvm_factory: JvmFactory, host: PluginHost, monkeypatch: pytest.MonkeyPatch, uptime_s: float, starts: int
 ) -> None:
     monkeypatch.setattr(module, "_STABLE_UPTIME_S", uptime_s)
@@ -223,7 +227,7 @@ def test_restart_of_a_process_is_delayed_after_exits_soon_after_its_start(
     jvm_factory.next().kill()
     jvm_factory.next().kill()
     with contextlib.suppress(queue.Empty):
-        jvm_factory.started.get(timeout=TIMEOUT_S if starts == 3 else 0.2)
+        jvm_factory.started_jvms.get(timeout=TIMEOUT_S if starts == 3 else 0.2)
     assert host.starts == starts
 
 
@@ -267,19 +271,19 @@ def test_describe_does_not_wait_if_the_worker_is_stopping(host: PluginHost) -> N
 def test_unreachable_brokers_are_reported_until_the_worker_starts(
     jvm_factory: JvmFactory, host: PluginHost
 ) -> None:
-    prepared = FakeJvm()
-    prepared.start_errors = [RuntimeError("no brokers")] * 3
-    jvm_factory.prepared = [prepared]
+    prepared_jvm = FakeJvm()
+    prepared_jvm.start_errors = [RuntimeError("no brokers")] * 3
+    jvm_factory.prepared_jvms = [prepared_jvm]
     listener = listen(host)
     host.start()
-    assert listener.next() == "Java plugins wait for Kafka: no brokers"
+    assert listener.next() == "Java plugins are waiting for Kafka: no brokers"
     assert listener.next() == "up"
-    assert prepared.start_errors == []
+    assert prepared_jvm.start_errors == []
 
 
-@pytest.mark.parametrize(("method", "raised"), [("fail", Py4JJavaError), ("die", PluginsUnavailable)])
+@pytest.mark.parametrize(("method", "error_type"), [("fail", Py4JJavaError), ("die", PluginsUnavailable)])
 def test_ask_raises_java_exceptions_and_process_exits(
-    jvm_factory: JvmFactory, host: PluginHost, method: str, raised: type[Exception]
+    jvm_factory: JvmFactory, host: PluginHost, method: str, error_type: type[Exception]
 ) -> None:
     del jvm_factory
     with pytest.raises(PluginsUnavailable, match="starting") as unavailable:
@@ -288,7 +292,7 @@ def test_ask_raises_java_exceptions_and_process_exits(
     listener = listen(host)
     host.start()
     listener.next()
-    with pytest.raises(raised):
+    with pytest.raises(error_type):
         host.ask(method)
 
 
@@ -314,7 +318,7 @@ def test_calls_submitted_before_close_are_executed(host: PluginHost) -> None:
     listener, may_end, executed = listen(host), threading.Event(), threading.Semaphore(0)
     host.start()
     listener.next()
-    for _ in range(THREADS):
+    for _ in range(THREAD_COUNT):
         host.submit(lambda: may_end.wait(TIMEOUT_S))
     host.submit(executed.release)  # such as the release of a claim
     host.close()
@@ -326,7 +330,7 @@ def test_calls_submitted_before_close_are_executed(host: PluginHost) -> None:
 def test_first_process_describes_plugins_unless_they_are_cached(
     jvm_factory: JvmFactory, describe_counts: list[int]
 ) -> None:
-    host = make_host(describes=bool(describe_counts[0]))
+    host = make_host(describes_plugins=bool(describe_counts[0]))
     listener = listen(host)
     host.start()
     assert listener.next() == "up"
@@ -334,7 +338,7 @@ def test_first_process_describes_plugins_unless_they_are_cached(
     first.kill()
     listener.next()
     assert listener.next() == "up"
-    assert [first.described, jvm_factory.next().described] == describe_counts
+    assert [first.describe_count, jvm_factory.next().describe_count] == describe_counts
     host.close()
 
 

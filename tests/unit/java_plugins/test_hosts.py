@@ -94,8 +94,8 @@ def test_connector_setting_overrides_the_worker_setting(
 def test_connector_and_its_tasks_share_a_process_until_all_release_it(worker_hosts: WorkerHosts) -> None:
     first = worker_hosts.hosts.acquire("c", OWN)
     assert worker_hosts.hosts.acquire("c", OWN) is first
-    other = worker_hosts.hosts.acquire("d", OWN)
-    assert worker_hosts.hosts.all() == {"": worker_hosts.hosts.shared, "c": first, "d": other}
+    other_host = worker_hosts.hosts.acquire("d", OWN)
+    assert worker_hosts.hosts.all() == {"": worker_hosts.hosts.shared, "c": first, "d": other_host}
     c, _ = worker_hosts.processes
     assert c.next() == "started"
     worker_hosts.hosts.release(first)
@@ -103,17 +103,17 @@ def test_connector_and_its_tasks_share_a_process_until_all_release_it(worker_hos
     for _ in range(2):
         worker_hosts.hosts.release(first)
     assert c.next() == "ended"
-    assert worker_hosts.hosts.all() == {"": worker_hosts.hosts.shared, "d": other}
+    assert worker_hosts.hosts.all() == {"": worker_hosts.hosts.shared, "d": other_host}
 
 
 def test_next_process_starts_after_the_previous_has_exited(worker_hosts: WorkerHosts) -> None:
-    previous = worker_hosts.hosts.acquire("c", OWN)
+    previous_host = worker_hosts.hosts.acquire("c", OWN)
     worker_hosts.processes[0].may_end.clear()
-    worker_hosts.hosts.release(previous)
-    current = worker_hosts.hosts.acquire("c", OWN)
-    assert current is not previous
-    worker_hosts.hosts.release(previous)  # a surplus release of a host that is no longer current
-    assert worker_hosts.hosts.all()["c"] is current
+    worker_hosts.hosts.release(previous_host)
+    current_host = worker_hosts.hosts.acquire("c", OWN)
+    assert current_host is not previous_host
+    worker_hosts.hosts.release(previous_host)  # a surplus release of a host that is no longer current
+    assert worker_hosts.hosts.all()["c"] is current_host
     assert worker_hosts.processes[1].events.empty()
     worker_hosts.processes[0].may_end.set()
     assert worker_hosts.processes[1].next() == "started"
@@ -149,24 +149,24 @@ def test_close_stops_all_processes_and_starts_no_more(worker_hosts: WorkerHosts)
 
 
 def test_abandon_stops_a_started_connector_once(worker_hosts: WorkerHosts) -> None:
-    stopped: list[str] = []
+    stopped_connectors: list[str] = []
 
     def stop_previous() -> None:
-        stopped.append("previous")
+        stopped_connectors.append("previous")
 
     def stop_current() -> None:
-        stopped.append("current")
+        stopped_connectors.append("current")
 
     worker_hosts.hosts.add_stop("c", stop_previous)
     worker_hosts.hosts.add_stop("c", stop_current)
     worker_hosts.hosts.remove_stop("c", stop_previous)
     for _ in range(2):
         worker_hosts.hosts.abandon("c")
-    assert stopped == ["current"]
+    assert stopped_connectors == ["current"]
     worker_hosts.hosts.add_stop("c", stop_current)
     worker_hosts.hosts.remove_stop("c", stop_current)
     worker_hosts.hosts.abandon("c")
-    assert stopped == ["current"]
+    assert stopped_connectors == ["current"]
 
 
 def test_unused_process_is_closed_only_after_the_idle_timeout(

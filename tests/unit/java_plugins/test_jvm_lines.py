@@ -50,7 +50,7 @@ def log_lines(log: str, *, output: str = "", connector: str = "") -> list[LogEnt
     jvm = Jvm.__new__(Jvm)
     jvm.__dict__.update(
         process=SimpleNamespace(stdout=io.StringIO(output), stderr=io.StringIO(log)),
-        _listens=threading.Event(),
+        _is_listening=threading.Event(),
         _subject=f"connector {connector}" if connector else "",
         last="",
         _worker_file=None,
@@ -101,24 +101,24 @@ def test_stack_trace_lines_are_attributed_to_their_task() -> None:
     ]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\u2028", "\x85", "\x0b", "\x1e"])
-def test_record_text_cannot_forge_lines_of_another_connector(end: str) -> None:
-    forged = line("ERROR", "x.Y", "[other|task-0] ", "stolen").rstrip()
-    lines = log_lines(line("WARN", "a.B", "[orders|task-0] ", f"Bad record: a{end}{forged}"))
+@pytest.mark.parametrize("separator", ["\n", "\r", "\r\n", "\u2028", "\x85", "\x0b", "\x1e"])
+def test_record_text_cannot_forge_lines_of_another_connector(separator: str) -> None:
+    forged_line = line("ERROR", "x.Y", "[other|task-0] ", "stolen").rstrip()
+    lines = log_lines(line("WARN", "a.B", "[orders|task-0] ", f"Bad record: a{separator}{forged_line}"))
     assert lines == [
         ("a.B", logging.WARNING, "orders", 0, "Bad record: a"),
-        ("a.B", logging.WARNING, "orders", 0, forged),
+        ("a.B", logging.WARNING, "orders", 0, forged_line),
     ]
 
 
 def test_standard_output_is_not_attributed_to_a_connector() -> None:
-    printed = line("ERROR", "x.Y", "[other|task-0] ", "stolen")
+    printed_line = line("ERROR", "x.Y", "[other|task-0] ", "stolen")
     jvm = "kraal.java_plugins.jvm"
-    assert log_lines(line("ERROR", "a.B", "[orders|task-0] ", "Failed"), output=f"printed\n{printed}")[
+    assert log_lines(line("ERROR", "a.B", "[orders|task-0] ", "Failed"), output=f"printed\n{printed_line}")[
         1:
     ] == [
         (jvm, logging.INFO, "", None, "printed"),
-        (jvm, logging.INFO, "", None, printed.rstrip()),
+        (jvm, logging.INFO, "", None, printed_line.rstrip()),
     ]
 
 

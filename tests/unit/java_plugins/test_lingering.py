@@ -18,20 +18,20 @@ from tests.unit.java_plugins.fake_host import FakeHost
 
 @dataclass
 class Scenario:
-    """A host, and the lease of the worker."""
+    """A host of Java tasks on a worker that may hold a lease."""
 
     host: FakeHost = field(default_factory=FakeHost)
-    leased: bool = True
+    has_lease: bool = True
 
     def run(self) -> JavaRun:
-        """Start a task."""
+        """Start a task and return its run."""
         run = JavaRun(
             cast("PluginHost", self.host),
             TaskSpec(
                 task=TaskId(ConnectorName("c"), 0),
                 task_config={},
                 connector_config={},
-                lease=lambda: self.leased,
+                lease=lambda: self.has_lease,
             ),
             number=1,
             version="1",
@@ -75,10 +75,10 @@ def test_lingering_task_kills_its_jvm_when_the_lease_expires(
 ) -> None:
     end(scenario)
     scenario.tick()
-    assert scenario.host.killed == []
-    scenario.leased = False
+    assert scenario.host.kill_reasons == []
+    scenario.has_lease = False
     scenario.tick()
-    assert scenario.host.killed == [MUST_NOT_WRITE]
+    assert scenario.host.kill_reasons == [MUST_NOT_WRITE]
     scenario.host.down()
     assert scenario.host.listeners == {}
 
@@ -90,15 +90,15 @@ def test_task_whose_thread_has_ended_needs_no_lease(
     end(scenario)
     scenario.host.results["hasEnded"] = True
     scenario.tick()
-    scenario.leased = False
+    scenario.has_lease = False
     scenario.tick()
-    assert scenario.host.killed == []
+    assert scenario.host.kill_reasons == []
 
 
 def test_task_keeps_lingering_if_the_check_fails(scenario: Scenario) -> None:
     cancel(scenario)
     scenario.host.results["hasEnded"] = RuntimeError("no")
     scenario.tick()
-    scenario.leased = False
+    scenario.has_lease = False
     scenario.tick()
-    assert scenario.host.killed == [MUST_NOT_WRITE]
+    assert scenario.host.kill_reasons == [MUST_NOT_WRITE]

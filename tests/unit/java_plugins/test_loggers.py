@@ -17,7 +17,7 @@ LOGGERS = (
 
 @pytest.fixture(autouse=True)
 def default_levels() -> Iterator[None]:
-    """Set the log levels of a worker's startup; restore the previous levels afterwards."""
+    """Set the log levels that a worker sets at startup. Restore the previous levels after the test."""
     levels = {name: logging.getLogger(name).level for name in LOGGERS}
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.NOTSET)

@@ -18,18 +18,18 @@ from kraal.java_plugins.metrics import PLUGIN_TIMEOUT_MS, JavaMetrics
 from kraal.metrics.java_plugins import JvmState
 from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
 
-TASK, OTHER = TaskId(ConnectorName("c"), 0), TaskId(ConnectorName("d"), 0)
+TASK, OTHER_TASK = TaskId(ConnectorName("c"), 0), TaskId(ConnectorName("d"), 0)
 TIMEOUT_S = 10.0
-JVM = {"heap": {"used": 1}, "nonheap": {"used": 1}, "collectors": {}}
+JVM_METRICS = {"heap": {"used": 1}, "nonheap": {"used": 1}, "collectors": {}}
 
 
 def response(run: int = 1, total: object = 5.0, plugin_metrics: object = None) -> str:
     """Return a response of the JVM with one task and one metric."""
-    return json.dumps({"tasks": [[run, {"total": total}]], "jvm": JVM, "own": plugin_metrics})
+    return json.dumps({"tasks": [[run, {"total": total}]], "jvm": JVM_METRICS, "own": plugin_metrics})
 
 
 class HungHost(FakeHost):
-    """A host whose JVM responds when a test permits it."""
+    """A host whose JVM responds only once a test permits it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,11 +171,11 @@ def test_hung_jvm_does_not_block_metrics_of_other_jvms() -> None:
     hosts.own["c"] = up(hung_host)
     hung_host.results["measure"] = response(run=2)
     metrics = JavaMetrics(cast("PluginHosts", hosts))
-    metrics.add_run(OTHER, 1)
+    metrics.add_run(OTHER_TASK, 1)
     metrics.add_run(TASK, 2)
     first, second = metrics.gather()
     first.result(TIMEOUT_S)
-    assert metrics.current([]).tasks == {OTHER: {"total": 5.0}, TASK: None}
+    assert metrics.current([]).tasks == {OTHER_TASK: {"total": 5.0}, TASK: None}
     assert metrics.current([]).jvms == [
         JvmState(up=True, starts=1),
         JvmState(connector="c", up=False, starts=1),
@@ -183,7 +183,7 @@ def test_hung_jvm_does_not_block_metrics_of_other_jvms() -> None:
     hung_host.may_respond.set()
     second.result(TIMEOUT_S)
     values = metrics.current([])
-    assert values.tasks == {OTHER: {"total": 5.0}, TASK: {"total": 5.0}}
+    assert values.tasks == {OTHER_TASK: {"total": 5.0}, TASK: {"total": 5.0}}
     memory_sample = 'kraal_jvm_memory_used_bytes{jvm="plugins",%sarea="heap"} 1\n'
     assert memory_sample % "" in values.text
     assert memory_sample % 'connector="c",' in values.text

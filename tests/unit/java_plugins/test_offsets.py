@@ -18,11 +18,11 @@ from kraal.stores.offset_file import OffsetFile
 from tests.unit.java_plugins.fake_host import FakeHost
 
 KEY = '["debezium",{"server":"one","db":"two"}]'
-OTHER = '["other",{"file":"f"}]'
+OTHER_KEY = '["other",{"file":"f"}]'
 
 
 class Host(FakeHost):
-    """A host that passes requests to the thread of the test."""
+    """A host that also puts each call into a queue, which the test reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ def ask(host: Host, operation: str, texts: object, request: int = 1) -> tuple[An
 def test_offsets_are_written_to_the_file_before_the_request_is_acknowledged(
     host: Host, store: OffsetFile
 ) -> None:
-    assert ask(host, "store", [[KEY, '{"lsn":12}'], [OTHER, '{"position":3}']], 7) == (
+    assert ask(host, "store", [[KEY, '{"lsn":12}'], [OTHER_KEY, '{"position":3}']], 7) == (
         "answerOffsets",
         7,
         "[]",
@@ -72,8 +72,8 @@ def test_offsets_are_returned_for_the_requested_keys(host: Host, store: OffsetFi
     store.store(
         {ConnectorName("debezium"): {SourcePartition.of({"db": "two", "server": "one"}): {"lsn": 12}}}
     )
-    _, request, pairs, error = ask(host, "load", [KEY, OTHER], 8)
-    assert (request, json.loads(pairs), error) == (8, [[KEY, '{"lsn":12}'], [OTHER, None]], None)
+    _, request, pairs, error = ask(host, "load", [KEY, OTHER_KEY], 8)
+    assert (request, json.loads(pairs), error) == (8, [[KEY, '{"lsn":12}'], [OTHER_KEY, None]], None)
 
 
 def test_offsets_without_a_partition_are_skipped(host: Host, store: OffsetFile) -> None:

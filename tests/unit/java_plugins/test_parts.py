@@ -25,15 +25,15 @@ def test_config_providers_are_not_passed_to_the_jvm() -> None:
 
 
 def test_only_the_shared_jvm_gets_the_jmx_port_options() -> None:
-    port = [f"-Dcom.sun.management.jmxremote.{name}=9999" for name in ("port", "rmi.port")]
-    worker = {"plugins.jvm.options": " ".join(["-Xmx1G", *port, "-Da.b=c"])}
-    assert list(list_options(worker))[-4:] == ["-Xmx1G", *port, "-Da.b=c"]
+    port_options = [f"-Dcom.sun.management.jmxremote.{name}=9999" for name in ("port", "rmi.port")]
+    worker = {"plugins.jvm.options": " ".join(["-Xmx1G", *port_options, "-Da.b=c"])}
+    assert list(list_options(worker))[-4:] == ["-Xmx1G", *port_options, "-Da.b=c"]
     assert list(list_options(worker, is_shared=False))[-2:] == ["-Xmx1G", "-Da.b=c"]
-    assert not {*port} & {*list_options(worker, is_shared=False)}
+    assert not {*port_options} & {*list_options(worker, is_shared=False)}
 
 
 @pytest.mark.parametrize(
-    ("settings", "collector"),
+    ("jvm_options", "collector"),
     [
         ("", "-XX:+UseParallelGC"),
         ("-Xmx8G", "-XX:+UseG1GC"),
@@ -41,8 +41,8 @@ def test_only_the_shared_jvm_gets_the_jmx_port_options() -> None:
         ("-XX:+UseMaximumCompactionOnSystemGC", "-XX:+UseG1GC"),
     ],
 )
-def test_jvm_has_one_collector_which_options_can_override(settings: str, collector: str) -> None:
-    options = list_options({"plugins.jvm.options": settings} if settings else {})
+def test_jvm_has_one_collector_which_options_can_override(jvm_options: str, collector: str) -> None:
+    options = list_options({"plugins.jvm.options": jvm_options} if jvm_options else {})
     assert [option for option in options if re.fullmatch(r"-XX:\+Use\w+(?<!System)GC", option)] == [collector]
 
 
@@ -55,9 +55,9 @@ def test_collector_in_environment_variables_disables_the_default(
 
 
 @pytest.mark.parametrize(
-    ("settings", "expected"),
+    ("reporters", "expected"),
     [(JMX, JMX), ("", ""), ("com.example.Reporter", JMX), (f"com.example.Reporter, {JMX}", JMX)],
 )
-def test_third_party_metrics_reporters_are_removed(settings: str, expected: str) -> None:
-    properties = worker_properties({"metric.reporters": settings, "producer.batch.size": "1"})
+def test_third_party_metrics_reporters_are_removed(reporters: str, expected: str) -> None:
+    properties = worker_properties({"metric.reporters": reporters, "producer.batch.size": "1"})
     assert properties == {"metric.reporters": expected, "producer.batch.size": "1"}

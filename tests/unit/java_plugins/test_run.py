@@ -25,11 +25,11 @@ class Transactions:
     """A claim that counts the calls of `close`."""
 
     def __init__(self) -> None:
-        self.closed = 0
+        self.close_count = 0
 
     def close(self) -> None:
         """Count the call."""
-        self.closed += 1
+        self.close_count += 1
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Scenario:
 
     host: FakeHost = field(default_factory=FakeHost)
     events: list[RunEvent] = field(default_factory=list)
-    leased: bool = True
+    has_lease: bool = True
     partitions: list[int] = field(default_factory=list)
     stored_metrics: list[object] = field(default_factory=list)
     backlogs: list[tuple[int, bool, int]] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Scenario:
             task=TASK,
             task_config={"a": "b"},
             connector_config={"name": "c"},
-            lease=lambda: self.leased,
+            lease=lambda: self.has_lease,
             assigned=self.partitions.append,
             backlog=self.report_backlog,
             working=self.report_working,
@@ -268,14 +268,14 @@ def test_failed_task_stays_in_the_jvm_until_it_is_stopped(scenario: Scenario) ->
     assert "endTask" not in [request[0] for request in scenario.host.requests], (
         "endTask would remove the MBeans"
     )
-    assert run.has_remains
+    assert run.is_kept_in_jvm
     for end in (run.cancel, run.stop):
         end()
     assert [request for request in scenario.host.requests if request[0] == "endTask"] == [
         ("endTask", "c", 0, 1)
     ]
     assert scenario.events == [Failed(trace="java.lang.Error: x\n\tat y")]
-    assert not run.has_remains
+    assert not run.is_kept_in_jvm
 
 
 def test_jvm_exit_ends_the_run_as_engine_lost(scenario: Scenario) -> None:
@@ -286,9 +286,9 @@ def test_jvm_exit_ends_the_run_as_engine_lost(scenario: Scenario) -> None:
 
 def test_jvm_is_killed_when_the_lease_expires(scenario: Scenario) -> None:
     run = scenario.start_run()
-    scenario.leased = False
+    scenario.has_lease = False
     run.tick()
-    assert scenario.host.killed == [MUST_NOT_WRITE]
+    assert scenario.host.kill_reasons == [MUST_NOT_WRITE]
     scenario.host.down()
     assert scenario.events == [Failed(trace="it was killed", engine_lost=True)]
 
@@ -296,16 +296,16 @@ def test_jvm_is_killed_when_the_lease_expires(scenario: Scenario) -> None:
 def test_jvm_is_killed_when_the_lease_expires_while_a_task_stops(scenario: Scenario) -> None:
     run = scenario.start_run()
     run.stop()
-    scenario.leased = False
+    scenario.has_lease = False
     run.tick()
-    assert scenario.host.killed == [MUST_NOT_WRITE]
+    assert scenario.host.kill_reasons == [MUST_NOT_WRITE]
     scenario.host.down()
     assert scenario.events == [Stopped(clean=False)]
 
 
 def test_task_does_not_start_without_a_lease(scenario: Scenario) -> None:
     scenario.run()
-    scenario.leased = False
+    scenario.has_lease = False
     scenario.host.up()
     assert scenario.host.requests == []
     assert scenario.events[-1] == Failed(trace=MUST_NOT_WRITE, engine_lost=True)
@@ -318,30 +318,30 @@ def test_expired_claim_prevents_the_start(scenario: Scenario, monkeypatch: pytes
     scenario.host.up()
     assert scenario.host.requests == []
     assert scenario.events[-1] == Failed(trace=CLAIM_EXPIRED, engine_lost=True)
-    assert transactions.closed == 1
+    assert transactions.close_count == 1
 
 
 def test_run_that_ends_before_its_start_releases_the_claim(scenario: Scenario) -> None:
-    for leased in (False, True):
+    for has_lease in (False, True):
         transactions = Transactions()
         run = scenario.run(transactions=transactions)
-        scenario.leased = leased
+        scenario.has_lease = has_lease
         run.on_up()  # first without a lease, then without a JVM
         assert isinstance(scenario.events[-1], Failed)
-        assert transactions.closed == 1
+        assert transactions.close_count == 1
     transactions = Transactions()
     scenario.run(transactions=transactions).cancel()
-    assert transactions.closed == 1
+    assert transactions.close_count == 1
 
 
 def test_claim_is_released_before_the_java_task_starts(scenario: Scenario) -> None:
     transactions = Transactions()
     scenario.run(transactions=transactions)
     scenario.host.up()
-    assert transactions.closed == 1
+    assert transactions.close_count == 1
     assert scenario.host.requests[-1][0] == "startTask"
     scenario.host.down()
-    assert transactions.closed == 1
+    assert transactions.close_count == 1
 
 
 def test_task_does_not_start_if_the_jvm_exits_while_the_claim_is_released(scenario: Scenario) -> None:
@@ -377,7 +377,7 @@ def test_pending_start_is_dropped_if_the_jvm_exits_first(scenario: Scenario) -> 
     for work in scenario.host.pending_work:
         work()
     assert scenario.host.requests == []
-    assert claim.closed == 1
+    assert claim.close_count == 1
 
 
 def test_stop_before_the_start_request_ends_the_run(scenario: Scenario) -> None:

@@ -24,8 +24,7 @@ from tests.unit.plugins.shipped import Worker
 
 VAULT = "com.example.VaultConfigProvider"
 POLICY = "com.example.StrictConnectorClientConfigOverridePolicy"
-KAFKA = "org.apache.kafka.connect.connector.policy"
-KEY = "connector.client.config.override.policy"
+POLICY_KEY = "connector.client.config.override.policy"
 SERVICES = json.dumps(
     [
         plugin("com.example.Source", "source"),
@@ -75,17 +74,17 @@ def open_test_providers(host: FakeHost, raw: dict[str, str] = RAW, *, is_stoppin
 @pytest.mark.parametrize("name", [VAULT, "VaultConfigProvider", "Vault"])
 def test_java_provider_is_resolved_by_full_name_and_aliases(host: FakeHost, name: str) -> None:
     host.up()
-    resolved = open_test_providers(host, RAW | {"config.providers.vault.class": name}).resolve(CONFIG)
-    assert (resolved.config, resolved.ttl_ms) == ({"a": "a value", "b": "${vault:p:l}"}, 77)
+    resolution = open_test_providers(host, RAW | {"config.providers.vault.class": name}).resolve(CONFIG)
+    assert (resolution.config, resolution.ttl_ms) == ({"a": "a value", "b": "${vault:p:l}"}, 77)
     [(method, number, class_name, params, path, keys)] = host.requests
     assert (method, class_name, path) == ("configValues", VAULT, "p")
     assert (number, json.loads(params), json.loads(keys)) == (1, {"token": "t"}, ["k", "l"])
 
 
 def test_unknown_provider_class_fails_startup_and_lists_java_classes(host: FakeHost) -> None:
-    with pytest.raises(ConfigInvalid, match=f"available ConfigProviders are: {VAULT}, org") as caught:
+    with pytest.raises(ConfigInvalid, match=f"available ConfigProviders are: {VAULT}, org") as error:
         open_test_providers(host, RAW | {"config.providers.vault.class": "NoSuch"})
-    assert str(caught.value).startswith(
+    assert str(error.value).startswith(
         "Invalid value NoSuch for configuration config.providers.vault.class: "
     )
     assert host.closed
@@ -136,11 +135,11 @@ def test_provider_error_contains_the_request_and_the_java_stack(
 ) -> None:
     host.up()
     host.results["configValues"] = JavaError("com.example.Sealed", text)
-    with pytest.raises(ProviderFailed) as caught:
+    with pytest.raises(ProviderFailed) as error:
         open_test_providers(host).resolve(CONFIG)
-    assert str(caught.value) == f"The config provider vault could not read k, l at p: {reason}"
-    assert caught.value.__cause__ is not None
-    assert caught.value.__cause__.__notes__ == ["the stack of Java"]
+    assert str(error.value) == f"The config provider vault could not read k, l at p: {reason}"
+    assert error.value.__cause__ is not None
+    assert error.value.__cause__.__notes__ == ["the stack of Java"]
 
 
 def make_plugins(host: FakeHost) -> WorkerPlugins:
@@ -171,7 +170,7 @@ def test_connector_class_must_not_use_variables_of_java_providers(host: FakeHost
 
 @pytest.mark.parametrize("name", [POLICY, POLICY.rpartition(".")[2], "Strict"])
 def test_java_policy_is_resolved_by_full_name_and_aliases(host: FakeHost, name: str) -> None:
-    _, policy = open_services({KEY: name}, cast("PluginHosts", FakeHosts(host)), lambda: False)
+    _, policy = open_services({POLICY_KEY: name}, cast("PluginHosts", FakeHosts(host)), lambda: False)
     assert isinstance(policy, JavaPolicy)
 
 
@@ -179,16 +178,16 @@ def test_java_policy_is_resolved_by_full_name_and_aliases(host: FakeHost, name: 
     "name", ["", "All", "org.apache.kafka.connect.connector.policy.NoneConnectorClientConfigOverridePolicy"]
 )
 def test_builtin_policies_take_precedence(host: FakeHost, name: str) -> None:
-    assert open_services({KEY: name}, cast("PluginHosts", FakeHosts(host)), lambda: False)[1] is None
+    assert open_services({POLICY_KEY: name}, cast("PluginHosts", FakeHosts(host)), lambda: False)[1] is None
 
 
 @pytest.mark.parametrize("name", ["Lax", VAULT, "com.example.AllConnectorClientConfigOverridePolicy"])
 def test_unknown_policy_fails_startup(host: FakeHost, name: str) -> None:
-    with pytest.raises(ConfigInvalid) as caught:
-        open_services({KEY: name}, cast("PluginHosts", FakeHosts(host)), lambda: False)
-    assert str(caught.value) == (
-        f"Invalid value {name} for configuration {KEY}: no such class is in plugin.path; available policies are: "
-        f"All, None, Principal, Allowlist, {POLICY}"
+    with pytest.raises(ConfigInvalid) as error:
+        open_services({POLICY_KEY: name}, cast("PluginHosts", FakeHosts(host)), lambda: False)
+    assert str(error.value) == (
+        f"Invalid value {name} for configuration {POLICY_KEY}: no such class is in plugin.path; available policies "
+        f"are: All, None, Principal, Allowlist, {POLICY}"
     )
     assert host.closed
 
@@ -204,14 +203,14 @@ def test_java_policy_validates_each_client_of_a_connector(host: FakeHost) -> Non
     host.results["validate"] = "[]"
     plugins = [java_plugin for java_plugin in parse_catalog(SERVICES) if not java_plugin.is_service]
     registry = Registry.of({}).with_java(make_classes(plugins, cast("PluginHosts", FakeHosts(host))))
-    value_ = {
+    value_info = {
         "name": "linger.ms",
         "value": "7",
         "recommended_values": [],
         "errors": ["no", "never"],
         "visible": True,
     }
-    host.results["checkOverrides"] = json.dumps([value_])
+    host.results["checkOverrides"] = json.dumps([value_info])
     config: dict[str, str | None] = {
         "name": "c",
         "connector.class": "Source",
@@ -237,7 +236,7 @@ def test_java_policy_validates_each_client_of_a_connector(host: FakeHost) -> Non
 def test_exception_of_a_policy_fails_the_validation(host: FakeHost) -> None:
     host.up()
     host.results["checkOverrides"] = JavaError("com.example.Sealed", "it fails")
-    policy = open_services({KEY: POLICY}, cast("PluginHosts", FakeHosts(host)), lambda: False)[1]
+    policy = open_services({POLICY_KEY: POLICY}, cast("PluginHosts", FakeHosts(host)), lambda: False)[1]
     assert policy is not None
     with pytest.raises(PluginFailed, match="it fails"):
         policy.validate(

@@ -1,4 +1,4 @@
-"""Tests for Java plugins with several versions: the version that a config uses, and the keys that validate it."""
+"""Tests for Java plugins with several versions: the version that a config requires, and its validation."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def test_configs_are_validated_against_the_keys_of_the_version(
     registry: Registry, config: dict[str, str | None], transform: str, converter: str
 ) -> None:
     infos = validate_connector(registry, Worker(), CONFIG | config)
-    texts = {"1.0": "old", "2.0": "size"}
+    key_names = {"1.0": "old", "2.0": "size"}
     names = [info.value.name for info in infos.configs]
     assert not infos.error_count
-    assert f"transforms.x.{texts[transform]}" in names
-    assert f"key.converter.{texts[converter]}" in names
-    assert texts["1.0" if "connector.plugin.version" in config else "2.0"] in names
+    assert f"transforms.x.{key_names[transform]}" in names
+    assert f"key.converter.{key_names[converter]}" in names
+    assert key_names["1.0" if "connector.plugin.version" in config else "2.0"] in names
     keys = {info.value.name: info for info in infos.configs}
     preferred = "1.0" if "connector.plugin.version" in config else "2.0"
     for name, default in {"connector": "2.0", "transforms.x": preferred, "key.converter": preferred}.items():
@@ -76,9 +76,9 @@ def test_configs_are_validated_against_the_keys_of_the_version(
 
 
 def test_java_connectors_use_kafka_plugins_with_kafka_version(hosts: FakeHosts) -> None:
-    java = make_classes(parse_catalog(CATALOG), cast("PluginHosts", hosts))
+    java_classes = make_classes(parse_catalog(CATALOG), cast("PluginHosts", hosts))
     python_classes = {"org.apache.kafka.connect.storage.StringConverter": StringConverter}
-    registry = Registry.of(python_classes).with_java(java)
+    registry = Registry.of(python_classes).with_java(java_classes)
     config = CONFIG | {"key.converter": next(iter(python_classes)), "key.converter.plugin.version": "4.4.0"}
     assert not validate_connector(registry, Worker(), config).error_count
     mismatched_infos = validate_connector(

@@ -20,8 +20,8 @@ from kraal.journal.authors import (
 )
 
 NAME = ConnectorName("orders")
-REQUESTED = ConfigWritten(NAME, {"a": "1", "gone": None})
-OBSERVED = ConfigWritten(NAME, {"a": "1", "name": "orders"})
+REQUESTED_CONFIG = ConfigWritten(NAME, {"a": "1", "gone": None})
+OBSERVED_CONFIG = ConfigWritten(NAME, {"a": "1", "name": "orders"})
 
 
 class Clock:
@@ -36,7 +36,7 @@ class Clock:
 @pytest.mark.parametrize(
     ("effect", "observed"),
     [
-        (REQUESTED, OBSERVED),
+        (REQUESTED_CONFIG, OBSERVED_CONFIG),
         (ConnectorDeleted(NAME), ConnectorDeleted(NAME)),
         (TargetStateSet(NAME, TargetState.PAUSED), TargetStateSet(NAME, TargetState.PAUSED)),
         (InstanceRestarted(TaskId(NAME, 1)), InstanceRestarted(TaskId(NAME, 1))),
@@ -54,13 +54,13 @@ def test_author_of_an_effect_is_taken_once(effect: Effect, observed: Effect) -> 
 @pytest.mark.parametrize(
     ("effect", "observed"),
     [
-        (REQUESTED, ConfigWritten(NAME, {"a": "2"})),
-        (REQUESTED, ConfigWritten(NAME, {"a": "1", "gone": "x"})),
-        (REQUESTED, ConfigWritten(ConnectorName("other"), {"a": "1"})),
+        (REQUESTED_CONFIG, ConfigWritten(NAME, {"a": "2"})),
+        (REQUESTED_CONFIG, ConfigWritten(NAME, {"a": "1", "gone": "x"})),
+        (REQUESTED_CONFIG, ConfigWritten(ConnectorName("other"), {"a": "1"})),
         (TargetStateSet(NAME, TargetState.PAUSED), TargetStateSet(NAME, TargetState.STOPPED)),
         (InstanceRestarted(NAME), InstanceRestarted(NAME, include_tasks=True)),
         (InstanceRestarted(TaskId(NAME, 1)), InstanceRestarted(TaskId(NAME, 2))),
-        (ConnectorDeleted(NAME), REQUESTED),
+        (ConnectorDeleted(NAME), REQUESTED_CONFIG),
     ],
 )
 def test_author_is_not_taken_for_a_different_effect(effect: Effect, observed: Effect) -> None:
@@ -71,51 +71,51 @@ def test_author_is_not_taken_for_a_different_effect(effect: Effect, observed: Ef
 
 def test_rejected_request_is_removed() -> None:
     authors = Authors(Clock())
-    with pytest.raises(BadRequest), authors.asking(REQUESTED, "refused"):
+    with pytest.raises(BadRequest), authors.asking(REQUESTED_CONFIG, "refused"):
         raise BadRequest("no")
-    assert authors.take(OBSERVED) is None
+    assert authors.take(OBSERVED_CONFIG) is None
 
 
 @pytest.mark.parametrize("error", [TimedOut("later"), ActorDied("the herder died"), StoreError("unknown")])
 def test_request_with_an_unknown_result_is_kept(error: Exception) -> None:
     authors = Authors(Clock())
-    with pytest.raises(type(error)), authors.asking(REQUESTED, "somebody"):
+    with pytest.raises(type(error)), authors.asking(REQUESTED_CONFIG, "somebody"):
         raise error
-    assert authors.take(OBSERVED) == "somebody"
+    assert authors.take(OBSERVED_CONFIG) == "somebody"
 
 
 @pytest.mark.parametrize(
-    ("after_ms", "by"), [(FORWARDED_TIMEOUT_MS, "forwarded"), (FORWARDED_TIMEOUT_MS + 1, None)]
+    ("after_ms", "author"), [(FORWARDED_TIMEOUT_MS, "forwarded"), (FORWARDED_TIMEOUT_MS + 1, None)]
 )
-def test_forwarded_request_is_kept_briefly_after_its_response(after_ms: int, by: str | None) -> None:
+def test_forwarded_request_is_kept_briefly_after_its_response(after_ms: int, author: str | None) -> None:
     clock = Clock()
     authors = Authors(clock)
-    with authors.asking(REQUESTED, "forwarded") as keep_author:
+    with authors.asking(REQUESTED_CONFIG, "forwarded") as keep_author:
         clock.now_ms = 1_000
         keep_author()
     clock.now_ms += after_ms
-    assert authors.take(OBSERVED) == by
+    assert authors.take(OBSERVED_CONFIG) == author
 
 
 def test_completed_request_is_removed() -> None:
     authors = Authors(Clock())
-    with authors.asking(REQUESTED, "somebody"):
+    with authors.asking(REQUESTED_CONFIG, "somebody"):
         pass
-    assert authors.take(OBSERVED) is None
+    assert authors.take(OBSERVED_CONFIG) is None
 
 
 def test_request_without_a_response_expires() -> None:
     clock = Clock()
     authors = Authors(clock)
-    with authors.asking(REQUESTED, "somebody"):
+    with authors.asking(REQUESTED_CONFIG, "somebody"):
         clock.now_ms = REQUEST_TIMEOUT_MS + 1
-        assert authors.take(OBSERVED) is None
+        assert authors.take(OBSERVED_CONFIG) is None
 
 
 def test_equal_requests_are_matched_in_order() -> None:
     authors = Authors(Clock())
-    with authors.asking(REQUESTED, "one"), authors.asking(REQUESTED, "two"):
-        assert [authors.take(OBSERVED), authors.take(OBSERVED)] == ["one", "two"]
+    with authors.asking(REQUESTED_CONFIG, "one"), authors.asking(REQUESTED_CONFIG, "two"):
+        assert [authors.take(OBSERVED_CONFIG), authors.take(OBSERVED_CONFIG)] == ["one", "two"]
 
 
 def test_requests_without_an_effect_are_not_recorded() -> None:

@@ -8,7 +8,7 @@ from kraal.core.ids import Generation, State, WorkerId
 from kraal.journal.causes import MAX_CAUSE_AGE_MS, Cause, Kind, explain
 from kraal.protocol.status_records import Status
 
-NOW = 1_700_000_000_000
+NOW_MS = 1_700_000_000_000
 
 
 def status(state: State, *, worker: str = "a:1", generation: int = 3, trace: str | None = None) -> Status:
@@ -19,9 +19,9 @@ RUNNING, FAILED = status(State.RUNNING), status(State.FAILED, trace="OSError: no
 
 
 def explain_change(
-    before: Status | None, after: Status | None, recorded: Cause | None = None, reason: str = ""
+    before: Status | None, after: Status | None, recorded_cause: Cause | None = None, reason: str = ""
 ) -> str:
-    return explain(before, after, recorded, now_ms=NOW, reason=reason).cause
+    return explain(before, after, recorded_cause, now_ms=NOW_MS, reason=reason).cause
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_rebalance_reason_is_included_if_available() -> None:
 
 @pytest.mark.parametrize("kind", list(Kind))
 def test_recorded_cause_explains_its_states(kind: Kind) -> None:
-    recorded = Cause(kind, "PUT from 10.0.0.7", NOW - 5)
-    explanation = explain(RUNNING, status(State.UNASSIGNED), recorded, now_ms=NOW)
+    recorded_cause = Cause(kind, "PUT from 10.0.0.7", NOW_MS - 5)
+    explanation = explain(RUNNING, status(State.UNASSIGNED), recorded_cause, now_ms=NOW_MS)
     assert (explanation.cause, explanation.by, explanation.is_consumed) == (
         kind.value,
         "PUT from 10.0.0.7",
@@ -66,10 +66,12 @@ def test_recorded_cause_explains_its_states(kind: Kind) -> None:
 
 
 def test_settled_state_consumes_its_cause() -> None:
-    recorded = Cause(Kind.RESTART, "POST from 10.0.0.7", NOW)
+    recorded_cause = Cause(Kind.RESTART, "POST from 10.0.0.7", NOW_MS)
     for state, is_consumed in ((State.RESTARTING, False), (State.UNASSIGNED, False), (State.RUNNING, True)):
-        assert explain(RUNNING, status(state), recorded, now_ms=NOW).is_consumed is is_consumed
-    assert explain(RUNNING, FAILED, recorded, now_ms=NOW).is_consumed, "a failed restart consumes its cause"
+        assert explain(RUNNING, status(state), recorded_cause, now_ms=NOW_MS).is_consumed is is_consumed
+    assert explain(RUNNING, FAILED, recorded_cause, now_ms=NOW_MS).is_consumed, (
+        "a failed restart consumes its cause"
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,24 +87,27 @@ def test_settled_state_consumes_its_cause() -> None:
     ],
 )
 def test_cause_does_not_explain_unrelated_states(kind: Kind, state: State) -> None:
-    recorded = Cause(kind, "somebody", NOW)
-    explanation = explain(status(State.UNASSIGNED), status(state), recorded, now_ms=NOW)
+    recorded_cause = Cause(kind, "somebody", NOW_MS)
+    explanation = explain(status(State.UNASSIGNED), status(state), recorded_cause, now_ms=NOW_MS)
     assert (explanation.by, explanation.is_consumed) == ("", False)
     assert explanation.cause != kind.value or kind.value in ("paused", "stopped")
 
 
 def test_failure_is_explained_by_its_trace() -> None:
-    explanation = explain(RUNNING, FAILED, Cause(Kind.RESTART, "somebody", NOW), now_ms=NOW)
+    explanation = explain(RUNNING, FAILED, Cause(Kind.RESTART, "somebody", NOW_MS), now_ms=NOW_MS)
     assert (explanation.cause, explanation.by) == ("OSError: no disk", "")
 
 
 def test_expired_cause_is_ignored() -> None:
-    recorded = Cause(Kind.CONFIG, "somebody", NOW - MAX_CAUSE_AGE_MS - 1)
+    recorded_cause = Cause(Kind.CONFIG, "somebody", NOW_MS - MAX_CAUSE_AGE_MS - 1)
     assert (
-        explain_change(RUNNING, status(State.RUNNING, generation=4), recorded) == "assigned in generation 4"
+        explain_change(RUNNING, status(State.RUNNING, generation=4), recorded_cause)
+        == "assigned in generation 4"
     )
 
 
 def test_cause_may_have_a_custom_text() -> None:
-    recorded = Cause(Kind.AUTO_RESTART, "this worker", NOW, "automatic restart 2 of at most 5")
-    assert explain_change(FAILED, status(State.RESTARTING), recorded) == "automatic restart 2 of at most 5"
+    recorded_cause = Cause(Kind.AUTO_RESTART, "this worker", NOW_MS, "automatic restart 2 of at most 5")
+    assert (
+        explain_change(FAILED, status(State.RESTARTING), recorded_cause) == "automatic restart 2 of at most 5"
+    )

@@ -1,4 +1,4 @@
-"""Tests for earlier configs, which list changed keys, contain no secrets, and are limited in number and bytes."""
+"""Tests for the history of configs, which lists changed keys, hides secrets, and is limited in number and bytes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_config_of_a_deleted_connector_is_kept_in_the_history() -> None:
     add(configs, None, {"a": "1"}, 10)
     add(configs, {"a": "1"}, None, 20)
     assert configs.last_write(NAME) is None
-    assert [(version.written.ms, version.changed) for version in configs.read(NAME).entries] == [(10, ())]
+    assert [(version.write.ms, version.changed) for version in configs.read(NAME).entries] == [(10, ())]
 
 
 def test_secrets_are_hidden_and_changed_keys_are_listed() -> None:
@@ -65,15 +65,15 @@ def test_secrets_are_hidden_and_changed_keys_are_listed() -> None:
     add(configs, original, {**original, "db.password": "changed", "declared": "changed"}, 20)
     [version] = configs.read(NAME).entries
     assert version.changed == ("db.password", "declared")
-    rendered = version.to_json({"declared"})
-    assert rendered["config"] == {
+    rendered_version = version.to_json({"declared"})
+    assert rendered_version["config"] == {
         "db.password": "[hidden]",
         "declared": "[hidden]",
         "url": "jdbc:x://user:[hidden]@host/db",
         "from.file": "${file:/etc/x:password}",
         "kept.token": "${env:TOKEN}",
     }
-    assert "secret" not in json.dumps(rendered)
+    assert "secret" not in json.dumps(rendered_version)
     assert "secret" not in repr(version)
 
 

@@ -1,4 +1,4 @@
-"""Tests for events, which are numbered, read after a number or from the end, and limited in bytes."""
+"""Tests for the events of the journal: sequence numbers, the size limit, and reads of later or latest events."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_events_are_limited_in_bytes(texts: list[str], limit: int) -> None:
     events = Events(limit, lambda: 0)
     for text in texts:
         events.add(EventKind.WORKER, text, NAME, "")
-    recorded = events.after(None, 1_000)
-    assert sum(event.size for event in recorded) <= limit
-    assert events.dropped + len(recorded) == len(texts)
-    assert [event.seq for event in recorded] == sorted(event.seq for event in recorded)
+    recorded_events = events.after(None, 1_000)
+    assert sum(event.size for event in recorded_events) <= limit
+    assert events.dropped + len(recorded_events) == len(texts)
+    assert [event.seq for event in recorded_events] == sorted(event.seq for event in recorded_events)

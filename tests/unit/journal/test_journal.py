@@ -1,4 +1,4 @@
-"""Tests for the journal: listeners, records of several herders, and total size."""
+"""Tests for the journal, including its listeners, the records of several herders, and its total size."""
 
 from __future__ import annotations
 
@@ -43,45 +43,45 @@ def write_all(recorder: Journal) -> None:
 
 
 def test_listeners_receive_changes() -> None:
-    recorder, notified = journal(), list[tuple[str, ConnectorName | None]]()
-    stop_listening = recorder.listen(lambda kind, name: notified.append((kind, name)))
+    recorder, notifications = journal(), list[tuple[str, ConnectorName | None]]()
+    stop_listening = recorder.listen(lambda kind, name: notifications.append((kind, name)))
     write_all(recorder)
-    assert notified == [
+    assert notifications == [
         ("events", None), ("history", NAME), ("events", None), ("configs", NAME), ("logs", NAME),
     ]  # fmt: skip
     stop_listening()
     write_all(recorder)
-    assert len(notified) == 5
+    assert len(notifications) == 5
 
 
 def test_failing_listener_is_removed_without_affecting_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    recorder, notified = journal(), list[str]()
+    recorder, notifications = journal(), list[str]()
 
     def fail(_kind: str, _name: ConnectorName | None) -> None:
-        notified.append("broken")
+        notifications.append("broken")
         raise RuntimeError("the loop is closed")
 
     recorder.listen(fail)
-    recorder.listen(lambda kind, _: notified.append(kind))
+    recorder.listen(lambda kind, _: notifications.append(kind))
     write_all(recorder)
-    assert notified == ["broken", "events", "history", "events", "configs", "logs"]
+    assert notifications == ["broken", "events", "history", "events", "configs", "logs"]
     assert [record.message for record in caplog.records] == [
         "Removed a journal listener that raised an error"
     ]
 
 
 def test_listener_does_not_receive_its_own_lines() -> None:
-    recorder, notified = journal(), list[str]()
+    recorder, notifications = journal(), list[str]()
 
     def listener(kind: str, _name: ConnectorName | None) -> None:
-        notified.append(kind)
+        notifications.append(kind)
         log_connector_line(recorder, "from a listener")
 
     recorder.listen(listener)
     log_connector_line(recorder, "first")
-    assert notified == ["logs"]
+    assert notifications == ["logs"]
     assert [line.message for line in recorder.lines.read(NAME).entries] == ["first", "from a listener"]
 
 
@@ -114,20 +114,25 @@ def test_later_herder_records_missed_removals() -> None:
     recorder.record_replayed_states(statuses)
     recorder.record_cause([T0], Cause(Kind.CONFIG, "somebody", 1_000))
     recorder.record_replayed_states({NAME: status(State.RUNNING)})
-    [*_, last] = recorder.states.read(NAME).entries
-    assert (last.task, last.state, last.cause, last.by) == (0, "REMOVED", "config changed", "somebody")
+    [*_, last_entry] = recorder.states.read(NAME).entries
+    assert (last_entry.task, last_entry.state, last_entry.cause, last_entry.by) == (
+        0,
+        "REMOVED",
+        "config changed",
+        "somebody",
+    )
 
 
 def test_journal_of_zero_bytes_records_no_entries_and_notifies_no_listeners() -> None:
-    recorder, notified = journal(0), list[str]()
-    recorder.listen(lambda kind, _: notified.append(kind))
+    recorder, notifications = journal(0), list[str]()
+    recorder.listen(lambda kind, _: notifications.append(kind))
     recorder.record_event(EventKind.WORKER, "started")
     recorder.record_cause([T0], Cause(Kind.CONFIG, "", 1_000))
     recorder.record_state(T0, status(State.RUNNING), 1)
     recorder.record_replayed_states({NAME: status(State.RUNNING)})
     recorder.record_config(NAME, {"a": "1"}, {"a": "2"}, ConfigWrite(1))
     log_connector_line(recorder, "a line")
-    assert notified == []
+    assert notifications == []
     assert not recorder.states.read(NAME).entries
     assert not recorder.configs.read(NAME).entries
     assert not recorder.lines.read(NAME).entries

@@ -1,4 +1,4 @@
-"""Tests that log lines of connectors are attributed, scrubbed and limited, and listeners are called without a lock."""
+"""Tests that connectors' log lines are attributed, scrubbed and limited."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ NAME = ConnectorName("orders")
 
 
 class Log:
-    """A separate logger whose handler collects lines, and a record of the calls of the listener."""
+    """A separate logger, the lines that its handler collects, and the connectors of which the listener was notified."""
 
     def __init__(self, connector_limit: int = 100_000, total_limit: int = 1_000_000) -> None:
-        self.notified: list[ConnectorName] = []
-        self.lines = LogLines(connector_limit, total_limit, self.notified.append)
+        self.notified_connectors: list[ConnectorName] = []
+        self.lines = LogLines(connector_limit, total_limit, self.notified_connectors.append)
         self.logger = logging.Logger("kraal.connectors.file", logging.DEBUG)  # noqa: LOG001 - outside the tree of loggers
         self.logger.addHandler(self.lines)
 
@@ -62,7 +62,7 @@ def test_line_is_assigned_to_the_instance_of_its_thread(log: Log) -> None:
         (None, logging.WARNING, "found a file"),
     ]
     assert [line.message for line in log.read(ConnectorName("other-1"))] == ["elsewhere"]
-    assert log.notified == ["orders", "orders", "other-1"]
+    assert log.notified_connectors == ["orders", "orders", "other-1"]
 
 
 def test_line_is_rendered_as_json(log: Log) -> None:

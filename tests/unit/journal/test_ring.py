@@ -1,4 +1,4 @@
-"""Tests for ring buffers: byte limits and counts of dropped entries."""
+"""Tests for ring buffers, their byte limits, and their counts of dropped entries."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def test_ring_keeps_the_latest_entries_within_its_limits(
         assert ring.size == sum(sizes[entry] for entry in entries) <= limit
         assert max_entries is None or len(entries) <= max_entries
         assert len(ring) == len(entries) == number + 1 - ring.dropped
-    fitting = [number for number, size in enumerate(sizes) if size <= limit]
+    fitting_numbers = [number for number, size in enumerate(sizes) if size <= limit]
     content = list(ring.entries())
-    assert content == fitting[len(fitting) - len(content) :]
-    if max_entries is None and len(content) < len(fitting):
-        assert ring.size + sizes[fitting[-len(content) - 1]] > limit, "no entry is dropped needlessly"
+    assert content == fitting_numbers[len(fitting_numbers) - len(content) :]
+    if max_entries is None and len(content) < len(fitting_numbers):
+        assert ring.size + sizes[fitting_numbers[-len(content) - 1]] > limit, "no entry is dropped needlessly"
 
 
 class Model:
@@ -55,14 +55,14 @@ class Model:
     def __init__(self, key_limit: int, total_limit: int) -> None:
         self.key_limit, self.total_limit = key_limit, total_limit
         self.entries: dict[str, deque[tuple[int, int]]] = {}
-        self.added: dict[str, int] = {}
+        self.added_counts: dict[str, int] = {}
 
     def size(self) -> int:
         keys = sum(KEY_BYTES + text_bytes(key) for key in self.entries)
         return keys + sum(size for ring in self.entries.values() for _, size in ring)
 
     def append(self, key: str, number: int, size: int) -> None:
-        self.added[key] = self.added.get(key, 0) + 1
+        self.added_counts[key] = self.added_counts.get(key, 0) + 1
         ring = self.entries.pop(key, deque())
         self.entries[key] = ring  # the key is now the most recently written key
         if size <= self.key_limit:
@@ -94,7 +94,7 @@ def test_keyed_rings_evict_the_least_recently_written_key(
         assert rings.size == model.size() <= total_limit
         assert content == (key in model.entries)
         assert list(rings.keys()) == list(model.entries)
-        for name, added in model.added.items():
+        for name, added in model.added_counts.items():
             kept_entries = rings.read(name)
             assert list(kept_entries.entries) == [entry for entry, _ in model.entries.get(name, ())]
             assert kept_entries.dropped + len(kept_entries.entries) == added

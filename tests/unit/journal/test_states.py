@@ -17,7 +17,7 @@ from kraal.protocol.status_records import Status
 
 NAME = ConnectorName("numbers")
 T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
-NOW = 1_700_000_000_000
+NOW_MS = 1_700_000_000_000
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def status(state: State, ms: int = 0, *, trace: str | None = None, generation: i
         worker_id=WorkerId("a:1"),
         generation=Generation(generation),
         trace=trace,
-        written_ms=NOW + ms,
+        written_ms=NOW_MS + ms,
     )
 
 
@@ -45,22 +45,22 @@ def recorded_states(states: States, name: ConnectorName = NAME) -> list[tuple[in
 
 
 def add(states: States, instance: Instance, after: Status | None) -> StateEntry | None:
-    return states.add(instance, after, NOW if after is None else after.written_ms, now_ms=NOW + 500)
+    return states.add(instance, after, NOW_MS if after is None else after.written_ms, now_ms=NOW_MS + 500)
 
 
 def replay(states: States, records: Sequence[Status | None], *, first: int = 0) -> None:
     """Replay records whose times are their numbers, starting at `first` + 1."""
     for number, record in enumerate(records, first + 1):
-        states.replay(T0, record, NOW + number)
+        states.replay(T0, record, NOW_MS + number)
 
 
 def test_entry_contains_all_fields_of_a_state() -> None:
     states = create_states()
-    states.record_cause([T0], Cause(Kind.RESTART, "POST from 10.0.0.7", NOW))
+    states.record_cause([T0], Cause(Kind.RESTART, "POST from 10.0.0.7", NOW_MS))
     entry = add(states, T0, status(State.RESTARTING, 7))
     assert entry is not None
     assert entry.to_json() == {
-        "ms": NOW + 7, "task": 0, "state": "RESTARTING", "worker_id": "a:1", "generation": 1,
+        "ms": NOW_MS + 7, "task": 0, "state": "RESTARTING", "worker_id": "a:1", "generation": 1,
         "cause": "restarted", "by": "POST from 10.0.0.7", "trace": None,
     }  # fmt: skip
     assert states.read(NAME).entries == (entry,)
@@ -79,7 +79,7 @@ def test_repeated_state_is_not_recorded() -> None:
 
 def test_cause_explains_states_until_the_next_settled_state() -> None:
     states = create_states()
-    states.record_cause([T0], Cause(Kind.RESTART, "somebody", NOW))
+    states.record_cause([T0], Cause(Kind.RESTART, "somebody", NOW_MS))
     for state in (State.RESTARTING, State.UNASSIGNED, State.RUNNING, State.UNASSIGNED):
         add(states, T0, status(state))
     causes = [entry.cause for entry in states.read(NAME).entries]
@@ -88,8 +88,8 @@ def test_cause_explains_states_until_the_next_settled_state() -> None:
 
 def test_latest_cause_applies_to_its_instances_only() -> None:
     states = create_states()
-    states.record_cause([T0, T1], Cause(Kind.CONFIG, "one", NOW))
-    states.record_cause([T1], Cause(Kind.RESTART, "another", NOW))
+    states.record_cause([T0, T1], Cause(Kind.CONFIG, "one", NOW_MS))
+    states.record_cause([T1], Cause(Kind.RESTART, "another", NOW_MS))
     for task in (T0, T1):
         add(states, task, status(State.UNASSIGNED))
     assert [(e.cause, e.by) for e in states.read(NAME).entries] == [
@@ -99,9 +99,9 @@ def test_latest_cause_applies_to_its_instances_only() -> None:
 
 
 class TestLateCauses:
-    """Tests for causes that are read after their states, because the two logs are read independently."""
+    """Tests for causes that are read after their states, because config and status log are read independently."""
 
-    CAUSE = Cause(Kind.CONFIG, "somebody", NOW + 10)
+    CAUSE = Cause(Kind.CONFIG, "somebody", NOW_MS + 10)
 
     def test_late_cause_explains_only_its_states(self) -> None:
         states = create_states()
@@ -126,7 +126,7 @@ class TestLateCauses:
 
     def test_existing_causes_are_not_amended(self) -> None:
         states = create_states()
-        states.record_cause([T0], Cause(Kind.RESTART, "another", NOW))
+        states.record_cause([T0], Cause(Kind.RESTART, "another", NOW_MS))
         for instance, state in ((T0, State.RUNNING), (T1, State.RUNNING), (NAME, State.FAILED)):
             add(states, instance, status(state, 15, trace="OSError: x" if state is State.FAILED else None))
         states.record_cause([T0, NAME], self.CAUSE, amends=True)
@@ -147,11 +147,11 @@ class TestLateCauses:
 def test_unused_causes_expire() -> None:
     states = create_states()
     for number in range(3 * MAX_PENDING_CAUSES):
-        states.record_cause([TaskId(NAME, number)], Cause(Kind.CONFIG, "somebody", NOW + 100 * number))
+        states.record_cause([TaskId(NAME, number)], Cause(Kind.CONFIG, "somebody", NOW_MS + 100 * number))
     earlier_task, latest_task = TaskId(NAME, 2 * MAX_PENDING_CAUSES), TaskId(NAME, 3 * MAX_PENDING_CAUSES - 1)
     assert len(states._pending_causes) <= MAX_PENDING_CAUSES  # noqa: SLF001 - tests the limit
-    assert states.find_pending_cause(earlier_task, NOW + 300 * MAX_PENDING_CAUSES) is None
-    assert states.find_pending_cause(latest_task, NOW + 300 * MAX_PENDING_CAUSES) is not None
+    assert states.find_pending_cause(earlier_task, NOW_MS + 300 * MAX_PENDING_CAUSES) is None
+    assert states.find_pending_cause(latest_task, NOW_MS + 300 * MAX_PENDING_CAUSES) is not None
 
 
 def test_trace_is_truncated_and_scrubbed() -> None:
@@ -194,18 +194,18 @@ class TestLaterHerder:
     )
 
     @pytest.mark.parametrize("read_count", range(1, 8))
-    @pytest.mark.parametrize("compacted", [False, True])
-    def test_replay_neither_loses_nor_duplicates_states(self, read_count: int, *, compacted: bool) -> None:
+    @pytest.mark.parametrize("is_compacted", [False, True])
+    def test_replay_neither_loses_nor_duplicates_states(self, read_count: int, *, is_compacted: bool) -> None:
         expected_states, states = create_states(), create_states()
         for record in self.RECORDS:
             add(expected_states, T0, record)
         for record in self.RECORDS[:read_count]:
             add(states, T0, record)
         # After a compaction, the latest status that was read may be absent.
-        first = read_count if compacted and read_count < len(self.RECORDS) else 0
+        first = read_count if is_compacted and read_count < len(self.RECORDS) else 0
         replay(states, self.RECORDS[first:], first=first)
         for instance, record, at_ms in states.take_missed():
-            states.add(instance, record, at_ms, now_ms=NOW)
+            states.add(instance, record, at_ms, now_ms=NOW_MS)
         # The history of a removed instance is dropped, so that its next state is its first state.
         if self.RECORDS[read_count - 1] is None:
             expected = recorded_states(expected_states)[:read_count]
@@ -220,7 +220,7 @@ class TestLaterHerder:
             add(states, T0, record)
         replay(states, self.RECORDS)
         assert states.take_missed() == []
-        assert states.add_stored(T0, status(State.RUNNING, 7), now_ms=NOW)
+        assert states.add_stored(T0, status(State.RUNNING, 7), now_ms=NOW_MS)
         assert recorded_states(states)[-2:] == [(0, "REMOVED"), (0, "RUNNING")]
 
     def test_records_before_the_journal_are_not_recorded(self) -> None:
@@ -232,7 +232,7 @@ class TestLaterHerder:
         states = create_states()
         add(states, T0, status(State.RUNNING, 1))
         replay(states, [status(State.RUNNING, 1), status(State.UNASSIGNED, 2), status(State.RUNNING, 3)])
-        assert [each.state for _, each, _ in states.take_missed() if each] == [
+        assert [missed_status.state for _, missed_status, _ in states.take_missed() if missed_status] == [
             State.UNASSIGNED,
             State.RUNNING,
         ]
@@ -240,13 +240,13 @@ class TestLaterHerder:
 
 def test_stored_state_is_recorded_once() -> None:
     states = create_states()
-    assert states.add_stored(T0, status(State.RUNNING, -5_000), now_ms=NOW)
-    assert not states.add_stored(T0, status(State.RUNNING, -5_000), now_ms=NOW)
+    assert states.add_stored(T0, status(State.RUNNING, -5_000), now_ms=NOW_MS)
+    assert not states.add_stored(T0, status(State.RUNNING, -5_000), now_ms=NOW_MS)
     add(states, T1, status(State.RUNNING))
-    assert not states.add_stored(T1, status(State.RUNNING), now_ms=NOW)
+    assert not states.add_stored(T1, status(State.RUNNING), now_ms=NOW_MS)
     assert [(e.ms, e.cause) for e in states.read(NAME).entries] == [
-        (NOW - 5_000, STORED),
-        (NOW, "assigned in generation 1"),
+        (NOW_MS - 5_000, STORED),
+        (NOW_MS, "assigned in generation 1"),
     ]
 
 
@@ -260,4 +260,4 @@ def test_removed_instances_are_returned() -> None:
 def test_state_without_a_time_has_the_time_of_reading() -> None:
     states = create_states()
     add(states, T0, replace(status(State.RUNNING), written_ms=-1))
-    assert states.read(NAME).entries[0].ms == NOW + 500
+    assert states.read(NAME).entries[0].ms == NOW_MS + 500

@@ -18,44 +18,45 @@ IDS = [f"g-c-{number}" for number in range(30)]
 
 
 class Broker:
-    """A broker that delays responses to initializations until a test releases them, and rejects some."""
+    """A fake broker. Tests delay its responses to `init_transactions`, and choose the IDs that it rejects."""
 
     def __init__(self) -> None:
         self.rejected_ids: set[str] = set()
         self.requests: list[str] = []
-        self.fenced: list[str] = []
+        self.fenced_ids: list[str] = []
         self.blocked_ids: set[str] = set()
         """IDs whose responses are not released until the IDs are removed."""
-        self.max_open = 0
-        self._open = 0
+        self.max_open_count = 0
+        self._open_count = 0
         self._changed = threading.Condition()
-        self._holds = True
+        self._is_holding = True
 
     def initialize(self, transactional_id: str) -> None:
         with self._changed:
             self.requests.append(transactional_id)
-            self._open += 1
-            self.max_open = max(self.max_open, self._open)
+            self._open_count += 1
+            self.max_open_count = max(self.max_open_count, self._open_count)
             self._changed.notify_all()
             assert self._changed.wait_for(
-                lambda: not self._holds and transactional_id not in self.blocked_ids, 20
+                lambda: not self._is_holding and transactional_id not in self.blocked_ids, 20
             )
-            self._open -= 1
+            self._open_count -= 1
             if transactional_id in self.rejected_ids:
                 raise KafkaException(KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-            self.fenced.append(transactional_id)
+            self.fenced_ids.append(transactional_id)
 
     def await_open(self, count: int) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: self._open >= count, 20), f"only {self._open} at once"
+            is_open = self._changed.wait_for(lambda: self._open_count >= count, 20)
+            assert is_open, f"only {self._open_count} calls are open"
 
-    def hold(self, *, holds: bool = True) -> None:
+    def hold(self, *, is_holding: bool = True) -> None:
         with self._changed:
-            self._holds = holds
+            self._is_holding = is_holding
             self._changed.notify_all()
 
     def release(self) -> None:
-        self.hold(holds=False)
+        self.hold(is_holding=False)
 
 
 @pytest.fixture
@@ -93,8 +94,8 @@ def test_producers_are_fenced_concurrently_and_caller_waits(broker: Broker) -> N
             broker.blocked_ids.remove(blocked_id)
             broker.release()
         future.result(20)
-    assert sorted(broker.fenced) == sorted(IDS)
-    assert broker.max_open == MAX_HELPERS + 1
+    assert sorted(broker.fenced_ids) == sorted(IDS)
+    assert broker.max_open_count == MAX_HELPERS + 1
 
 
 def test_all_callers_share_the_helper_threads(broker: Broker) -> None:
@@ -104,8 +105,8 @@ def test_all_callers_share_the_helper_threads(broker: Broker) -> None:
         broker.release()
         for future in futures:
             future.result(20)
-    assert len(broker.fenced) == 30
-    assert broker.max_open == MAX_HELPERS + 3
+    assert len(broker.fenced_ids) == 30
+    assert broker.max_open_count == MAX_HELPERS + 3
 
 
 def test_failure_is_raised_after_pending_calls(broker: Broker) -> None:
@@ -117,10 +118,10 @@ def test_failure_is_raised_after_pending_calls(broker: Broker) -> None:
         with pytest.raises(StoreError, match=r"cannot fence the producer 'g-c-[0-9]'"):
             future.result(20)
     assert len(broker.requests) == MAX_HELPERS + 1
-    assert broker.fenced == []
+    assert broker.fenced_ids == []
 
 
-def test_helpers_are_free_again_after_failures(broker: Broker) -> None:
+def test_helpers_are_released_after_failures(broker: Broker) -> None:
     broker.release()
     broker.rejected_ids = {IDS[0]}
     for _ in range(MAX_HELPERS + 1):
@@ -137,4 +138,4 @@ def test_helpers_are_free_again_after_failures(broker: Broker) -> None:
 
 def test_fencing_no_producers_sends_no_requests(broker: Broker) -> None:
     fence([])
-    assert broker.max_open == 0
+    assert broker.max_open_count == 0

@@ -65,10 +65,10 @@ def test_suspension_before_response_ages_the_lease() -> None:
 
 def test_lease_clock_includes_suspension(monkeypatch: pytest.MonkeyPatch) -> None:
     suspended_s = 0.0
-    original = time.clock_gettime
+    original_clock_gettime = time.clock_gettime
 
     def clock_gettime(clock: int) -> float:
-        return original(clock) + (suspended_s if clock == time.CLOCK_BOOTTIME else 0.0)
+        return original_clock_gettime(clock) + (suspended_s if clock == time.CLOCK_BOOTTIME else 0.0)
 
     monkeypatch.setattr(time, "clock_gettime", clock_gettime)
     before_s = lease_clock.now_s()

@@ -58,7 +58,7 @@ def test_failed_join_is_logged_and_reported(
     assert len(reasons) == 3
 
 
-def test_kafka_python_does_not_log_the_same_failures(caplog: pytest.LogCaptureFixture) -> None:
+def test_kafka_python_does_not_log_failed_joins_again(caplog: pytest.LogCaptureFixture) -> None:
     options = GroupOptions(
         group_id="g", session_timeout_s=6.0, rebalance_timeout_s=15.0, heartbeat_interval_s=2.0
     )

@@ -65,9 +65,9 @@ def test_next_token_is_fetched_before_expiry(endpoint: TokenEndpoint) -> None:
     provider.token()
     clock.now += 81
     assert provider.token() == "token-1"
-    refreshing = provider._refreshing
-    assert refreshing is not None
-    refreshing.join(5)
+    refresh_thread = provider._refresh_thread
+    assert refresh_thread is not None
+    refresh_thread.join(5)
     assert provider.token() == "token-2"
 
 
@@ -88,8 +88,8 @@ def test_failed_refresh_keeps_token_and_is_retried(
     clock.now += 81
     endpoint.status = 503
     assert provider.token() == "token-1"
-    if (refreshing := provider._refreshing) is not None:
-        refreshing.join(5)
+    if (refresh_thread := provider._refresh_thread) is not None:
+        refresh_thread.join(5)
     assert "status 503; using the last token until it expires" in caplog.text
     clock.now += 20
     with pytest.raises(StoreError, match="status 503"):
@@ -103,9 +103,9 @@ def test_failed_refresh_keeps_token_and_is_retried(
 )
 def test_error_for_response_without_token_omits_content(endpoint: TokenEndpoint, content: object) -> None:
     endpoint.respond = lambda _: content
-    with pytest.raises(StoreError, match="the response has no access_token") as raised:
+    with pytest.raises(StoreError, match="the response has no access_token") as error:
         make_provider(endpoint, Clock()).token()
-    assert "hush" not in f"{raised.value!r}{raised.value.__cause__!r}"
+    assert "hush" not in f"{error.value!r}{error.value.__cause__!r}"
 
 
 def test_error_for_unreachable_endpoint_contains_url(endpoint: TokenEndpoint) -> None:

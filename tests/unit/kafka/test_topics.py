@@ -1,4 +1,4 @@
-"""Tests that `TopicAdmin` replaces an admin client without a response, and keeps one that receives an error."""
+"""Tests that `TopicAdmin` replaces an admin client that receives no response, and keeps one that receives an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Client:
 
     def __init__(self, error: int) -> None:
         self._error = error
-        self.polled = 0
+        self.poll_count = 0
 
     def describe_topics(self, topics: TopicCollection, request_timeout: float) -> dict[str, Future[object]]:
         """Return futures that fail with the error."""
@@ -33,12 +33,12 @@ class Client:
     def poll(self, timeout: float) -> int:
         """Count the call."""
         del timeout
-        self.polled += 1
+        self.poll_count += 1
         return 0
 
 
 @pytest.mark.parametrize(
-    ("error", "clients"),
+    ("error", "client_count"),
     [
         (KafkaError._TIMED_OUT, 3),
         (KafkaError._TRANSPORT, 3),
@@ -47,7 +47,7 @@ class Client:
     ],
 )
 def test_client_without_response_is_replaced(
-    monkeypatch: pytest.MonkeyPatch, error: int, clients: int
+    monkeypatch: pytest.MonkeyPatch, error: int, client_count: int
 ) -> None:
     created_clients: list[Client] = []
 
@@ -61,8 +61,8 @@ def test_client_without_response_is_replaced(
     for _ in range(3):
         with pytest.raises(StoreError):
             admin.describe("t")
-    assert len(created_clients) == clients
-    assert sum(client.polled for client in created_clients) == 3
+    assert len(created_clients) == client_count
+    assert sum(client.poll_count for client in created_clients) == 3
 
 
 class Creator:
@@ -74,7 +74,7 @@ class Creator:
     def create_topics(
         self, new_topics: Iterable[SimpleNamespace], operation_timeout: float, request_timeout: float
     ) -> dict[str, Future[object]]:
-        """Return futures."""
+        """Return futures that fail with the error."""
         del operation_timeout, request_timeout
         future: Future[object] = Future()
         future.set_exception(KafkaException(KafkaError(self._error, "Unable to replicate")))
@@ -108,13 +108,13 @@ def test_invalid_replication_factor_error_names_config_key(
         partitions=1,
         replication_factor=3,
     )
-    with pytest.raises(StoreError, match=r"create/find topic\(s\) 'c': .*Unable to replicate") as raised:
+    with pytest.raises(StoreError, match=r"create/find topic\(s\) 'c': .*Unable to replicate") as exc_info:
         admin.create(topic)
-    assert raised.value.hint == hint
+    assert exc_info.value.hint == hint
 
 
 class Lister:
-    """A client that returns the end of each partition, or fails with an error."""
+    """A client that returns the end offset of each partition, or fails with an error."""
 
     def __init__(self, error: int | None) -> None:
         self._error = error
@@ -122,7 +122,7 @@ class Lister:
     def list_offsets(
         self, partitions: Iterable[TopicPartition], isolation_level: IsolationLevel, request_timeout: float
     ) -> dict[TopicPartition, Future[object]]:
-        """Return futures."""
+        """Return a future with the end offset of each partition, or with the error."""
         del isolation_level, request_timeout
         futures: dict[TopicPartition, Future[object]] = {}
         for partition in partitions:
@@ -175,14 +175,14 @@ def test_missing_topic_without_creation_has_connects_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client = TopicClient({})
-    with pytest.raises(TopicUnusable) as raised:
+    with pytest.raises(TopicUnusable) as error:
         ensure_topics(make_admin(monkeypatch, client), [STATUSES], create=False)
-    assert str(raised.value) == (
+    assert str(error.value) == (
         "Topic 's' specified via the 'status.storage.topic' property is missing. The config "
         "'internal.topics.automatic.creation.enable' is set to 'false', so automatic creation of internal topics is "
         "disabled. Either enable automatic creation or create the topics manually."
     )
-    assert not isinstance(raised.value, TopicMisconfigured)
+    assert not isinstance(error.value, TopicMisconfigured)
     assert client.created == []
 
 
@@ -204,6 +204,6 @@ def test_missing_topics_are_created_and_returned(monkeypatch: pytest.MonkeyPatch
 def test_failed_description_does_not_mean_missing_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_topics, "AdminClient", lambda _: Client(KafkaError._TRANSPORT))
     admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="a", timeout_s=0.1)
-    with pytest.raises(StoreError) as raised:
+    with pytest.raises(StoreError) as error:
         ensure_topics(admin, [replace(STATUSES, name="t")], create=False)
-    assert not isinstance(raised.value, TopicUnusable)
+    assert not isinstance(error.value, TopicUnusable)

@@ -36,13 +36,16 @@ def delivered_message(size: int) -> Any:
     )
 
 
-def make_error(code: int, **kinds: Any) -> KafkaException:
-    return KafkaException(KafkaError(code, **kinds))
+def make_error(code: int, **flags: Any) -> KafkaException:
+    return KafkaException(KafkaError(code, **flags))
 
 
 @dataclass
-class Broker:
-    """A fake producer that records calls and records. A call raises the next error of its list in `call_errors`."""
+class FakeProducer:
+    """A fake producer that stores its calls and the produced records.
+
+    A call raises the next error of its list in `call_errors`.
+    """
 
     committed: list[tuple[str, bytes | None, bytes | None]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
@@ -56,7 +59,7 @@ class Broker:
         if self.call_errors.get(name):
             raise self.call_errors[name].pop(0)
 
-    def __call__(self, settings: dict[str, Any]) -> Broker:
+    def __call__(self, settings: dict[str, Any]) -> FakeProducer:
         self.settings = settings
         return self
 
@@ -89,10 +92,10 @@ class Broker:
 
 
 @pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
-    fake_broker = Broker()
-    monkeypatch.setattr(module, "Producer", fake_broker)
-    return fake_broker
+def fake_producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
+    instance = FakeProducer()
+    monkeypatch.setattr(module, "Producer", instance)
+    return instance
 
 
 def producer(*, tracks: bool = False, limit: int | None = None, **target: Any) -> TaskProducer:
@@ -101,7 +104,7 @@ def producer(*, tracks: bool = False, limit: int | None = None, **target: Any) -
     def pairs(offsets: Any) -> list[tuple[bytes, bytes | None]]:
         return [(encode_key(X, part), encode_value(offset)) for part, offset in offsets.items()]
 
-    created = TaskProducer(
+    task_producer = TaskProducer(
         settings,
         LastClientError(),
         TASK,
@@ -110,27 +113,27 @@ def producer(*, tracks: bool = False, limit: int | None = None, **target: Any) -
         limit_of=lambda _: limit,
         explain_too_large=lambda topic: f"too few replicas of {topic}",
     )
-    created.claim(1)
-    return created
+    task_producer.claim(1)
+    return task_producer
 
 
-def test_records_and_offsets_are_committed_together(broker: Broker) -> None:
+def test_records_and_offsets_are_committed_together(fake_producer: FakeProducer) -> None:
     reports: list[object] = []
-    task_producer = producer(stored=reports.append)
+    task_producer = producer(on_stored=reports.append)
     task_producer.write("lines", COLUMNS)
-    assert (task_producer.is_open, broker.committed, reports) == (True, [], [])
+    assert (task_producer.is_open, fake_producer.committed, reports) == (True, [], [])
     assert task_producer.commit({PARTITION: {"position": 2}}) == 2
     assert task_producer.is_open is False
-    assert broker.committed == [
+    assert fake_producer.committed == [
         ("lines", None, b"1"),
         ("lines", b"k", b"2"),
         ("offsets", b'["x",{"file":"f"}]', b'{"position":2}'),
     ]
     assert reports == [{PARTITION: {"position": 2}}]
-    assert broker.calls == ["init", "begin", "produce", "produce", "produce", "commit"]
+    assert fake_producer.calls == ["init", "begin", "produce", "produce", "produce", "commit"]
 
 
-def test_records_keep_topic_headers_partition_and_timestamp(broker: Broker) -> None:
+def test_records_keep_topic_headers_partition_and_timestamp(fake_producer: FakeProducer) -> None:
     columns: dict[str, Any] = {
         "topic": ["a", "b"],
         "value": [b"1", None],
@@ -139,104 +142,107 @@ def test_records_keep_topic_headers_partition_and_timestamp(broker: Broker) -> N
         "timestamp": [None, 7],
     }
     producer().write(None, columns)
-    assert broker.open_records == [("a", None, b"1"), ("b", None, None)]
-    assert broker.produce_options == [{"headers": [("h", b"v")], "partition": 3}, {"timestamp": 7}]
+    assert fake_producer.open_records == [("a", None, b"1"), ("b", None, None)]
+    assert fake_producer.produce_options == [{"headers": [("h", b"v")], "partition": 3}, {"timestamp": 7}]
 
 
-def test_only_a_tracking_producer_receives_every_delivery_report(broker: Broker) -> None:
+def test_only_a_tracking_producer_receives_every_delivery_report(fake_producer: FakeProducer) -> None:
     producer()
-    assert broker.settings["delivery.report.only.error"] is True
+    assert fake_producer.settings["delivery.report.only.error"] is True
     producer(tracks=True)
-    assert broker.settings["delivery.report.only.error"] is False
+    assert fake_producer.settings["delivery.report.only.error"] is False
 
 
-def test_offsets_of_delivered_records_are_reported(broker: Broker) -> None:
+def test_offsets_of_delivered_records_are_reported(fake_producer: FakeProducer) -> None:
     task_producer = producer(tracks=True)
     offsets: list[int] = []
     task_producer.write("lines", {"value": [b"1", b"2", b"3"]}, {0: offsets.append, 2: offsets.append})
-    assert ["on_delivery" in options for options in broker.produce_options] == [True, False, True]
-    first, last = broker.produce_options[0]["on_delivery"], broker.produce_options[2]["on_delivery"]
-    first(None, SimpleNamespace(offset=lambda: 70))
-    last(KafkaError(TOO_LARGE), delivered_message(1))
+    assert ["on_delivery" in options for options in fake_producer.produce_options] == [True, False, True]
+    first_callback, last_callback = (
+        fake_producer.produce_options[0]["on_delivery"],
+        fake_producer.produce_options[2]["on_delivery"],
+    )
+    first_callback(None, SimpleNamespace(offset=lambda: 70))
+    last_callback(KafkaError(TOO_LARGE), delivered_message(1))
     assert offsets == [70]
-    broker.call_errors["commit"] = [make_error(KafkaError._STATE, txn_requires_abort=True)]
+    fake_producer.call_errors["commit"] = [make_error(KafkaError._STATE, txn_requires_abort=True)]
     with pytest.raises(StoreError, match="too large"):
         task_producer.commit({})
 
 
-def test_write_waits_for_full_queue(broker: Broker) -> None:
-    broker.call_errors["produce"] = [BufferError(), BufferError()]
+def test_write_waits_for_full_queue(fake_producer: FakeProducer) -> None:
+    fake_producer.call_errors["produce"] = [BufferError(), BufferError()]
     producer().write("lines", COLUMNS)
-    assert len(broker.open_records) == 2
+    assert len(fake_producer.open_records) == 2
 
 
-def test_offsets_without_records_are_committed(broker: Broker) -> None:
+def test_offsets_without_records_are_committed(fake_producer: FakeProducer) -> None:
     assert producer().commit({PARTITION: None}) == 0
-    assert broker.committed == [("offsets", b'["x",{"file":"f"}]', None)]
+    assert fake_producer.committed == [("offsets", b'["x",{"file":"f"}]', None)]
 
 
 @pytest.mark.parametrize("call", ["produce", "commit"])
-def test_retriable_error_aborts_transaction(broker: Broker, call: str) -> None:
+def test_retriable_error_aborts_transaction(fake_producer: FakeProducer, call: str) -> None:
     task_producer = producer()
-    broker.call_errors[call] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+    fake_producer.call_errors[call] = [make_error(TIMED_OUT, txn_requires_abort=True)]
     with pytest.raises(StoreUnavailable, match=r"^Failed to flush offsets and/or records for task x-0: "):
         write_and_commit(task_producer)
-    assert broker.calls[-1] == "abort"
-    assert (broker.open_records, broker.committed, task_producer.is_open) == ([], [], False)
+    assert fake_producer.calls[-1] == "abort"
+    assert (fake_producer.open_records, fake_producer.committed, task_producer.is_open) == ([], [], False)
     write_and_commit(task_producer)
-    assert len(broker.committed) == 3
+    assert len(fake_producer.committed) == 3
 
 
-def test_record_timeout_error_explains_topic_state(broker: Broker) -> None:
+def test_record_timeout_error_explains_topic_state(fake_producer: FakeProducer) -> None:
     task_producer = producer()
-    broker.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+    fake_producer.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
     task_producer.write("lines", COLUMNS)
-    broker.settings["on_delivery"](KafkaError(TIMED_OUT), delivered_message(1))
+    fake_producer.settings["on_delivery"](KafkaError(TIMED_OUT), delivered_message(1))
     with pytest.raises(StoreUnavailable, match="Message timed out: too few replicas of lines"):
         task_producer.commit({})
 
 
-def test_permanent_error_aborts_transaction(broker: Broker) -> None:
+def test_permanent_error_aborts_transaction(fake_producer: FakeProducer) -> None:
     task_producer = producer(limit=1000)
-    broker.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+    fake_producer.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
     task_producer.write("lines", COLUMNS)
-    broker.settings["on_delivery"](KafkaError(TOO_LARGE), delivered_message(5000))
-    with pytest.raises(StoreError) as raised:
+    fake_producer.settings["on_delivery"](KafkaError(TOO_LARGE), delivered_message(5000))
+    with pytest.raises(StoreError) as error:
         task_producer.commit({})
-    assert not isinstance(raised.value, StoreUnavailable)
+    assert not isinstance(error.value, StoreUnavailable)
     assert (
         "A record of 5000 bytes for the topic 'lines' is larger than max.message.bytes=1000 of the topic"
-        in (str(raised.value))
+        in (str(error.value))
     )
-    assert broker.committed == []
+    assert fake_producer.committed == []
 
 
-def test_batches_are_flushed_at_topic_limit(broker: Broker) -> None:
+def test_batches_are_flushed_at_topic_limit(fake_producer: FakeProducer) -> None:
     rows: dict[str, Any] = {"value": [b"x" * 300] * 4, "topic": ["small", "other", "small", "small"]}
     task_producer = producer(limit=1000)
     task_producer.write(None, rows)
-    assert broker.calls == ["init", "begin", "produce", "produce", "flush", "produce", "produce"]
+    assert fake_producer.calls == ["init", "begin", "produce", "produce", "flush", "produce", "produce"]
     task_producer.commit({})
-    assert len(broker.committed) == 4
+    assert len(fake_producer.committed) == 4
 
 
-def test_large_topic_limit_causes_no_flush(broker: Broker) -> None:
+def test_large_topic_limit_causes_no_flush(fake_producer: FakeProducer) -> None:
     producer(limit=1_048_588).write("large", {"value": [b"x" * 200_000] * 4})
-    assert "flush" not in broker.calls
+    assert "flush" not in fake_producer.calls
 
 
-def test_batches_shrink_for_topic_with_unknown_limit(broker: Broker) -> None:
+def test_batches_shrink_for_topic_with_unknown_limit(fake_producer: FakeProducer) -> None:
     task_producer = producer()
     sizes, errors = [], []
     for _ in range(4):
-        broker.calls.clear()
+        fake_producer.calls.clear()
         task_producer.write("lines", {"value": [b"x" * 3000] * 500})
-        sizes.append(1 + broker.calls.count("flush"))
-        broker.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
-        broker.settings["on_delivery"](KafkaError(TOO_LARGE), delivered_message(3000))
-        with pytest.raises(StoreError) as raised:
+        sizes.append(1 + fake_producer.calls.count("flush"))
+        fake_producer.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+        fake_producer.settings["on_delivery"](KafkaError(TOO_LARGE), delivered_message(3000))
+        with pytest.raises(StoreError) as exc_info:
             task_producer.commit({})
-        errors.append(raised.value)
+        errors.append(exc_info.value)
     assert sizes == [1, 24, 100, 500]
     assert [type(error) for error in errors] == [StoreUnavailable] * 3 + [StoreError], (
         "4096 bytes are sufficient for one record"
@@ -244,131 +250,135 @@ def test_batches_shrink_for_topic_with_unknown_limit(broker: Broker) -> None:
     assert "A record of 3000 bytes" in str(errors[-1])
 
 
-def test_oversized_record_error_names_setting(broker: Broker) -> None:
-    broker.call_errors["produce"] = [make_error(TOO_LARGE)]
-    with pytest.raises(StoreError, match=r"raise producer\.override\.max\.request\.size") as raised:
+def test_oversized_record_error_names_setting(fake_producer: FakeProducer) -> None:
+    fake_producer.call_errors["produce"] = [make_error(TOO_LARGE)]
+    with pytest.raises(StoreError, match=r"raise producer\.override\.max\.request\.size") as error:
         producer().write("lines", {"value": [b"x" * 2_000_000]})
-    assert not isinstance(raised.value, StoreUnavailable)
-    assert "is larger than max.request.size=1048576 of the producer" in str(raised.value)
+    assert not isinstance(error.value, StoreUnavailable)
+    assert "is larger than max.request.size=1048576 of the producer" in str(error.value)
 
 
-def test_commit_without_response_is_retried(broker: Broker) -> None:
-    broker.call_errors["commit"] = [make_error(KafkaError._TIMED_OUT, retriable=True)] * 3
+def test_commit_without_response_is_retried(fake_producer: FakeProducer) -> None:
+    fake_producer.call_errors["commit"] = [make_error(KafkaError._TIMED_OUT, retriable=True)] * 3
     write_and_commit(producer())
-    assert broker.calls.count("commit") == 4
-    assert len(broker.committed) == 3
+    assert fake_producer.calls.count("commit") == 4
+    assert len(fake_producer.committed) == 3
 
 
 @pytest.mark.parametrize("call", ["begin", "produce", "commit"])
-def test_fenced_producer_has_connects_error_without_abort(broker: Broker, call: str) -> None:
+def test_fenced_producer_has_connects_error_without_abort(fake_producer: FakeProducer, call: str) -> None:
     task_producer = producer()
-    broker.call_errors[call] = [make_error(KafkaError._FENCED, fatal=True)]
-    with pytest.raises(Fenced) as raised:
+    fake_producer.call_errors[call] = [make_error(KafkaError._FENCED, fatal=True)]
+    with pytest.raises(Fenced) as error:
         write_and_commit(task_producer)
-    assert str(raised.value) == FENCED
-    assert "abort" not in broker.calls
+    assert str(error.value) == FENCED
+    assert "abort" not in fake_producer.calls
 
 
-def test_expired_transaction_has_connects_error(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_transaction_has_connects_error(
+    fake_producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     task_producer = producer()
     task_producer.write("lines", COLUMNS)
     now[0] = 61.0
-    broker.call_errors["commit"] = [make_error(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True)]
+    fake_producer.call_errors["commit"] = [make_error(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True)]
     with pytest.raises(Fenced, match="was unable to finish writing records to Kafka before its producer tr"):
         task_producer.commit({})
 
 
-def test_failed_abort_is_retried_before_next_write(broker: Broker) -> None:
+def test_failed_abort_is_retried_before_next_write(fake_producer: FakeProducer) -> None:
     task_producer = producer()
-    broker.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
-    broker.call_errors["abort"] = [make_error(KafkaError._STATE)]
+    fake_producer.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+    fake_producer.call_errors["abort"] = [make_error(KafkaError._STATE)]
     with pytest.raises(StoreUnavailable):
         write_and_commit(task_producer)
     assert not task_producer.is_open
     write_and_commit(task_producer)
-    assert broker.calls.count("abort") == 2
-    assert len(broker.committed) == 3
+    assert fake_producer.calls.count("abort") == 2
+    assert len(fake_producer.committed) == 3
 
 
 class WorkerOffsets:
-    """The worker's offset topic, which is used in addition to the connector's offset topic."""
+    """A fake of the worker's offset topic, which is used in addition to the connector's offset topic."""
 
-    def __init__(self, broker: Broker, error: StoreError | None = None) -> None:
-        self.broker = broker
+    def __init__(self, fake_producer: FakeProducer, error: StoreError | None = None) -> None:
+        self.broker = fake_producer
         self.error = error
-        self.stored: list[tuple[bool, object]] = []
-        """The stored offsets, and whether the transaction had been committed before."""
+        self.store_calls: list[tuple[bool, object]] = []
+        """For each call, whether the transaction had already been committed, and the stored offsets."""
 
     def store(self, changes: Any) -> None:
-        self.stored.append((bool(self.broker.committed), changes[X]))
+        self.store_calls.append((bool(self.broker.committed), changes[X]))
         if self.error is not None:
             raise self.error
 
 
 def make_transactions(monkeypatch: pytest.MonkeyPatch, worker: WorkerOffsets) -> SourceTransactions:
-    """Return a worker's transactions, for a connector with its own offset topic."""
+    """Return the transactions of a worker for a connector with its own offset topic."""
 
     def pairs(connector: ConnectorName, offsets: Any) -> list[tuple[bytes, bytes | None]]:
         return [(encode_key(connector, part), encode_value(offset)) for part, offset in offsets.items()]
 
     topic: Any = SimpleNamespace(name="offsets")
     store: Any = worker
-    created = SourceTransactions(
+    transactions = SourceTransactions(
         {"bootstrap.servers": "b:1"}, group_id="g", topic=topic, worker_offsets=store, client_id_base=""
     )
     monkeypatch.setattr(
-        created, "_offset_topic", lambda _: SimpleNamespace(store=SimpleNamespace(pairs=pairs))
+        transactions, "_offset_topic", lambda _: SimpleNamespace(store=SimpleNamespace(pairs=pairs))
     )
-    return created
+    return transactions
 
 
 def test_offsets_are_deleted_from_workers_topic_first(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+    fake_producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker, other_partition = WorkerOffsets(broker), SourcePartition.of({"file": "g"})
+    worker, other_partition = WorkerOffsets(fake_producer), SourcePartition.of({"file": "g"})
     transactions = make_transactions(monkeypatch, worker)
     transactions.alter(
         X, {"offsets.storage.topic": "own"}, {PARTITION: None, other_partition: {"position": 1}}
     )
-    assert {topic for topic, _, _ in broker.committed} == {"own"}
-    assert worker.stored == [(False, {PARTITION: None}), (True, {other_partition: {"position": 1}})]
+    assert {topic for topic, _, _ in fake_producer.committed} == {"own"}
+    assert worker.store_calls == [(False, {PARTITION: None}), (True, {other_partition: {"position": 1}})]
 
 
 @pytest.mark.parametrize("error", [StoreError("no response"), TopicUnusable("not compacted")])
 def test_failed_deletion_in_workers_topic_prevents_commit(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, error: StoreError
+    fake_producer: FakeProducer, monkeypatch: pytest.MonkeyPatch, error: StoreError
 ) -> None:
-    transactions = make_transactions(monkeypatch, WorkerOffsets(broker, error))
-    with pytest.raises(StoreError, match=str(error)) as raised:
+    transactions = make_transactions(monkeypatch, WorkerOffsets(fake_producer, error))
+    with pytest.raises(StoreError, match=str(error)) as exc_info:
         transactions.alter(X, {"offsets.storage.topic": "own"}, {PARTITION: None})
-    assert isinstance(raised.value, StoreUnavailable) is not isinstance(error, TopicUnusable)
-    assert (broker.calls[-1], broker.committed) == ("abort", [])
+    assert isinstance(exc_info.value, StoreUnavailable) is not isinstance(error, TopicUnusable)
+    assert (fake_producer.calls[-1], fake_producer.committed) == ("abort", [])
 
 
-def test_failed_copy_to_workers_topic_is_tolerated(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    transactions = make_transactions(monkeypatch, WorkerOffsets(broker, StoreError("no response")))
+def test_failed_copy_to_workers_topic_is_tolerated(
+    fake_producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transactions = make_transactions(monkeypatch, WorkerOffsets(fake_producer, StoreError("no response")))
     transactions.alter(X, {"offsets.storage.topic": "own"}, {PARTITION: {"position": 1}})
-    assert len(broker.committed) == 1
+    assert len(fake_producer.committed) == 1
 
 
-def test_task_cannot_write_to_its_offset_topic(broker: Broker) -> None:
+def test_task_cannot_write_to_its_offset_topic(fake_producer: FakeProducer) -> None:
     task_producer = producer()
     with pytest.raises(StoreError, match=OWN_OFFSETS):
         task_producer.write("offsets", COLUMNS)
     with pytest.raises(StoreError, match=OWN_OFFSETS):
         task_producer.write(None, {"topic": ["a", "offsets"], "value": [b"1", b"2"]})
-    assert "begin" not in broker.calls
+    assert "begin" not in fake_producer.calls
 
 
-def test_close_aborts_open_transaction(broker: Broker) -> None:
+def test_close_aborts_open_transaction(fake_producer: FakeProducer) -> None:
     task_producer = producer()
     task_producer.write("lines", COLUMNS)
     task_producer.close()
     task_producer.close()
-    assert broker.calls[-1] == "abort"
-    assert broker.calls.count("abort") == 1
+    assert fake_producer.calls[-1] == "abort"
+    assert fake_producer.calls.count("abort") == 1
     with pytest.raises(StoreError, match="is closed"):
         task_producer.write("lines", COLUMNS)
 
@@ -381,12 +391,12 @@ def test_close_aborts_open_transaction(broker: Broker) -> None:
     ],
 )
 def test_claim_errors_are_transient_or_permanent(
-    broker: Broker, code: int, error_type: type[StoreError]
+    fake_producer: FakeProducer, code: int, error_type: type[StoreError]
 ) -> None:
-    broker.call_errors["init"] = [make_error(code)]
-    with pytest.raises(StoreError) as raised:
+    fake_producer.call_errors["init"] = [make_error(code)]
+    with pytest.raises(StoreError) as error:
         producer()
-    assert type(raised.value) is error_type
+    assert type(error.value) is error_type
 
 
 def test_producer_settings_limit_timeouts_to_transaction_timeout() -> None:

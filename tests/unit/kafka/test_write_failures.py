@@ -1,4 +1,4 @@
-"""Tests for error messages for failed writes to the config topic, which are those of KafkaConfigBackingStore."""
+"""Tests that failed writes to the config topic have the error messages of KafkaConfigBackingStore."""
 
 from __future__ import annotations
 

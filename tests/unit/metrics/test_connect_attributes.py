@@ -9,10 +9,16 @@ import pytest
 
 from kraal.metrics import connect_attributes as names
 
-COMPAT = (Path(__file__).parents[3] / "docs/compat.md").read_text(encoding="utf-8")
+COMPAT_PAGE = (Path(__file__).parents[3] / "docs/compat.md").read_text(encoding="utf-8")
 
-STARTUP = ("attempts-total", "success-total", "success-percentage", "failure-total", "failure-percentage")
-CONNECT = {
+STARTUP_ATTRIBUTES = (
+    "attempts-total",
+    "success-total",
+    "success-percentage",
+    "failure-total",
+    "failure-percentage",
+)
+CONNECT_ATTRIBUTES = {
     "connector-metrics": "connector-type connector-class connector-version status",
     "connector-task-metrics": "status running-ratio pause-ratio offset-commit-max-time-ms"
     " offset-commit-avg-time-ms offset-commit-failure-percentage offset-commit-success-percentage"
@@ -30,7 +36,9 @@ CONNECT = {
     " total-errors-logged deadletterqueue-produce-requests deadletterqueue-produce-failures"
     " last-error-timestamp",
     "connect-worker-metrics": "connector-count task-count "
-    + " ".join(f"{kind}-startup-{attribute}" for kind in ("connector", "task") for attribute in STARTUP)
+    + " ".join(
+        f"{kind}-startup-{attribute}" for kind in ("connector", "task") for attribute in STARTUP_ATTRIBUTES
+    )
     + " connector-total-task-count connector-running-task-count connector-paused-task-count"
     " connector-failed-task-count connector-unassigned-task-count connector-destroyed-task-count"
     " connector-restarting-task-count",
@@ -41,19 +49,25 @@ CONNECT = {
 }
 """Source: ConnectMetricsRegistry, WorkerCoordinator, AppInfoParser (Kafka 4.4.0)."""
 
-ALL = {(group, name) for group, listed in CONNECT.items() for name in listed.split()}
+ALL_ATTRIBUTES = {
+    (group, name) for group, attributes_text in CONNECT_ATTRIBUTES.items() for name in attributes_text.split()
+}
 
 
 def attributes_documented_as_missing() -> set[tuple[str, str]]:
-    """Return the attributes that the page lists as missing."""
-    section = COMPAT.split("### Attributes that are absent\n")[1].split("\n#")[0]
+    """Return the attributes that docs/compat.md lists as missing."""
+    section = COMPAT_PAGE.split("### Attributes that are absent\n")[1].split("\n#")[0]
     rows = re.findall(r"^\| `([\w-]+)` \| (.+?) \| (.+?) \|$", section, re.MULTILINE)
     assert all(reason.strip() for _, _, reason in rows)
-    return {(group, name) for group, listed, _ in rows for name in re.findall(r"`([\w-]+)`", listed)}
+    return {
+        (group, name)
+        for group, attributes_text, _ in rows
+        for name in re.findall(r"`([\w-]+)`", attributes_text)
+    }
 
 
 def test_every_attribute_is_exported_or_documented_as_missing() -> None:
-    assert ALL - names.exported_attributes() - attributes_documented_as_missing() == set()
+    assert ALL_ATTRIBUTES - names.exported_attributes() - attributes_documented_as_missing() == set()
 
 
 def test_exported_attributes_are_not_documented_as_missing() -> None:
@@ -61,7 +75,7 @@ def test_exported_attributes_are_not_documented_as_missing() -> None:
 
 
 def test_exposed_attributes_all_exist_in_connect() -> None:
-    assert names.exported_attributes() - ALL == set()
+    assert names.exported_attributes() - ALL_ATTRIBUTES == set()
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ from tests.fakes.workers.prometheus import Scraped, scraped
 WORKER = WorkerId("worker:8083")
 IDENTITY = Identity(client_id="connect-1", version="4.3.0", commit="abc", started_ms=1_700_000_000_000)
 A, B = ConnectorName("a"), ConnectorName("b")
-NAMES = {"alias": "org.example.FullName"}
-CONNECT = "kafka_connect_connect_worker_metrics_"
+CLASS_NAMES = {"alias": "org.example.FullName"}
+WORKER_METRICS = "kafka_connect_connect_worker_metrics_"
 
 
 @dataclass
@@ -50,7 +50,7 @@ def snapshot(
 ) -> Snapshot:
     """Return a snapshot. Each list has the state of a connector first, then the states of its tasks."""
     entries = {name: ConnectorEntry(name=name, config={"connector.class": "alias"}) for name in states}
-    stored = {
+    statuses_by_name = {
         name: ConnectorStatuses(
             connector=status(instance_states[0]),
             tasks={n: status(s) for n, s in enumerate(instance_states[1:])},
@@ -61,7 +61,7 @@ def snapshot(
         worker_id=WORKER,
         live=True,
         config=ClusterState(offset=1, connectors=entries),
-        status=StatusState(statuses=stored),
+        status=StatusState(statuses=statuses_by_name),
         types=dict.fromkeys(states, kind),
     )
     return replace(base_snapshot, **changes)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ def rendered_metrics(state: Snapshot, metrics: MetricsRegistry, now_s: float = 1
         "".join(
             map(
                 render,
-                families(state, metrics.current(), IDENTITY, lambda name: NAMES.get(name, name), now_s),
+                families(state, metrics.current(), IDENTITY, lambda name: CLASS_NAMES.get(name, name), now_s),
             )
         )
     )
@@ -87,9 +87,9 @@ def rendered_metrics(state: Snapshot, metrics: MetricsRegistry, now_s: float = 1
 
 def test_empty_worker_exports_zero_counts() -> None:
     page = rendered_metrics(snapshot({}), create_metrics())
-    assert page.value(CONNECT + "connector_count") == 0
-    assert page.value(CONNECT + "task_count") == 0
-    assert page.value(CONNECT + "task_startup_success_percentage") == 0
+    assert page.value(WORKER_METRICS + "connector_count") == 0
+    assert page.value(WORKER_METRICS + "task_count") == 0
+    assert page.value(WORKER_METRICS + "task_startup_success_percentage") == 0
     assert page.value("kafka_connect_app_info", client_id="connect-1", version="4.3.0") == 1
     assert page.value("kafka_connect_app_info", client_id="connect-1", commit_id="abc") == 1
     assert page.value("kafka_connect_app_info", client_id="connect-1", start_time_ms="1700000000000") == 1
@@ -101,11 +101,11 @@ def test_empty_worker_exports_zero_counts() -> None:
 def test_only_local_instances_are_exported() -> None:
     states = {A: [State.RUNNING, State.RUNNING, State.RUNNING], B: [State.RUNNING, State.RUNNING]}
     page = rendered_metrics(snapshot(states), create_metrics(A, TaskId(A, 1)))
-    assert page.value(CONNECT + "connector_count") == 1
-    assert page.value(CONNECT + "task_count") == 1
+    assert page.value(WORKER_METRICS + "connector_count") == 1
+    assert page.value(WORKER_METRICS + "task_count") == 1
     assert page.label_of("kafka_connect_connector_metrics", "connector") == {"a"}
     assert page.label_of("kafka_connect_connector_task_metrics", "task") == {"1"}
-    assert page.value(CONNECT + "connector_total_task_count", connector="a") == 1
+    assert page.value(WORKER_METRICS + "connector_total_task_count", connector="a") == 1
 
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.STOPPED])
@@ -115,23 +115,23 @@ def test_task_states_are_exported_and_counted(state: State) -> None:
     labels = {"connector": "a", "task": "0", "status": status_text}
     assert page.value("kafka_connect_connector_task_metrics", **labels) == 1
     assert page.value("kafka_connect_connector_task_status", **labels) == 1
-    counted = {
-        state_name: page.value(f"{CONNECT}connector_{state_name}_task_count", connector="a")
+    task_counts = {
+        state_name: page.value(f"{WORKER_METRICS}connector_{state_name}_task_count", connector="a")
         for state_name in ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
     }
-    assert counted == {**dict.fromkeys(counted, 0), status_text: 1}
+    assert task_counts == {**dict.fromkeys(task_counts, 0), status_text: 1}
 
 
 def test_restarting_is_exported_as_in_rest() -> None:
-    restarting = frozenset({A, TaskId(A, 0)})
+    restarting_instances = frozenset({A, TaskId(A, 0)})
     states = {A: [State.RUNNING, State.FAILED, State.RUNNING]}
     page = rendered_metrics(
-        snapshot(states, restarting=restarting), create_metrics(A, TaskId(A, 0), TaskId(A, 1))
+        snapshot(states, restarting=restarting_instances), create_metrics(A, TaskId(A, 0), TaskId(A, 1))
     )
     assert page.label_of("kafka_connect_connector_metrics", "status") == {"restarting"}
-    assert page.value(CONNECT + "connector_restarting_task_count", connector="a") == 1
-    assert page.value(CONNECT + "connector_running_task_count", connector="a") == 1
-    assert page.value(CONNECT + "connector_failed_task_count", connector="a") == 0
+    assert page.value(WORKER_METRICS + "connector_restarting_task_count", connector="a") == 1
+    assert page.value(WORKER_METRICS + "connector_running_task_count", connector="a") == 1
+    assert page.value(WORKER_METRICS + "connector_failed_task_count", connector="a") == 0
 
 
 def test_connector_type_is_exported() -> None:
@@ -172,8 +172,8 @@ def test_startup_is_counted_once_per_incarnation() -> None:
     metrics.record_state(task, State.FAILED, None)
     page = rendered_metrics(snapshot({}), metrics)
     kinds = ("attempts_total", "success_total", "failure_total", "success_percentage", "failure_percentage")
-    assert [page.value(f"{CONNECT}connector_startup_{kind}") for kind in kinds] == [1, 1, 0, 1, 0]
-    assert [page.value(f"{CONNECT}task_startup_{kind}") for kind in kinds] == [2, 1, 1, 0.5, 0.5]
+    assert [page.value(f"{WORKER_METRICS}connector_startup_{kind}") for kind in kinds] == [1, 1, 0, 1, 0]
+    assert [page.value(f"{WORKER_METRICS}task_startup_{kind}") for kind in kinds] == [2, 1, 1, 0.5, 0.5]
 
 
 def test_removed_instances_have_no_series() -> None:
@@ -183,8 +183,12 @@ def test_removed_instances_have_no_series() -> None:
     metrics.record_partitions(task, 3)
     metrics.record_state(task, State.RUNNING, "1")
     metrics.remove(task)
-    current = metrics.current()
-    assert (current.plugin_versions, current.tasks, current.partitions) == ({A: None}, {}, {})
+    current_metrics = metrics.current()
+    assert (current_metrics.plugin_versions, current_metrics.tasks, current_metrics.partitions) == (
+        {A: None},
+        {},
+        {},
+    )
 
 
 def test_group_metrics_are_exported() -> None:
@@ -229,7 +233,7 @@ def test_backlog_of_running_sinks_is_exported() -> None:
         rows = rendered_metrics(snapshot(states, "sink"), metrics).all_of("kraal_task_backlog_records")
         return {dict(labels)["task"]: value for labels, value in rows.items()}
 
-    assert series() == {"0": 0, "2": 200}, "a paused task reads no records, and a new one has not reported"
+    assert series() == {"0": 0, "2": 200}, "a paused task reads no records, and a new task has not reported"
     metrics.record_partitions(tasks[2], 0)
     assert series() == {"0": 0}, "the task has lost its partitions"
 
@@ -240,7 +244,7 @@ def test_rebalance_without_a_start_is_not_recorded() -> None:
     assert metrics.group.on_rebalance_ended(5) is metrics.group
 
 
-def test_totals_are_counters_and_others_gauges() -> None:
+def test_only_totals_are_counters() -> None:
     metrics, task = create_metrics(TaskId(A, 0)), TaskId(A, 0)
     TaskMeter(
         task, is_source=True, time=FakeClock(), windows=Windows(), publish=metrics.publish
@@ -270,11 +274,11 @@ def test_scrape_of_a_thousand_connectors_is_fast_and_incremental() -> None:
         meter.record_commit()
     state = snapshot({name: [State.RUNNING, State.RUNNING] for name in connectors})
     began_s = time.thread_time()
-    pieces = [
+    rendered_families = [
         "".join(map(render, [family]))
         for family in families(state, metrics.current(), IDENTITY, lambda name: name, 1000.0)
     ]
     elapsed_s = time.thread_time() - began_s
-    assert elapsed_s < 1.0, "CPU time; about 50 ms on an idle machine"
-    assert max(map(len, pieces)) < sum(map(len, pieces)) / 5
-    assert scraped("".join(pieces)).value(CONNECT + "task_count") == 1000
+    assert elapsed_s < 1.0, "the CPU time on an idle machine is about 50 ms"
+    assert max(map(len, rendered_families)) < sum(map(len, rendered_families)) / 5
+    assert scraped("".join(rendered_families)).value(WORKER_METRICS + "task_count") == 1000

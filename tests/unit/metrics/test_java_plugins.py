@@ -1,4 +1,4 @@
-"""Tests for Prometheus metrics of the plugins' JVM: Java tasks in Kraal's families, plugins with JMX exporter names."""
+"""Tests for metrics of Java tasks, of Java plugins, and of the JVM that runs them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from kraal.metrics.windows import Windows
 from tests.fakes.workers.prometheus import Scraped, scraped
 from tests.unit.metrics.test_connect_families import IDENTITY, FakeClock, create_metrics, snapshot
 
-JAVA, PYTHON = TaskId(ConnectorName("java"), 0), TaskId(ConnectorName("python"), 0)
-TASK, SOURCE, SINK, ERRORS = (
+JAVA_TASK, PYTHON_TASK = TaskId(ConnectorName("java"), 0), TaskId(ConnectorName("python"), 0)
+TASK_PREFIX, SOURCE_PREFIX, SINK_PREFIX, ERRORS_PREFIX = (
     f"kafka_connect_{group}_metrics_"
     for group in ("connector_task", "source_task", "sink_task", "task_error")
 )
@@ -37,8 +37,8 @@ JVM_VALUES = {
 
 def create_worker_metrics(*, is_source: bool = True) -> MetricsRegistry:
     """Return the metrics of a worker with a Java task and a Python task that have each read 3 records."""
-    metrics = create_metrics(JAVA, PYTHON)
-    for task in (JAVA, PYTHON):
+    metrics = create_metrics(JAVA_TASK, PYTHON_TASK)
+    for task in (JAVA_TASK, PYTHON_TASK):
         meter = TaskMeter(
             task, is_source=is_source, time=FakeClock(), windows=Windows(), publish=metrics.publish
         )
@@ -48,31 +48,33 @@ def create_worker_metrics(*, is_source: bool = True) -> MetricsRegistry:
 
 
 def scrape(metrics: MetricsRegistry, tasks: Mapping[TaskId, TaskValues | None], text: str = "") -> Scraped:
-    state = snapshot({JAVA.connector: [State.RUNNING] * 2, PYTHON.connector: [State.RUNNING] * 2})
+    state = snapshot({JAVA_TASK.connector: [State.RUNNING] * 2, PYTHON_TASK.connector: [State.RUNNING] * 2})
     jvm_metrics = JvmMetrics(tasks=tasks, jvms=[JvmState(up=True, starts=2)], text=text)
     page = Scrape(Published(state), metrics, IDENTITY, str, java=lambda _: jvm_metrics)
     return scraped("".join(page()))
 
 
-def java_value(scraped: Scraped, name: str) -> float:
-    return scraped.value(name, connector="java", task="0")
+def java_value(samples: Scraped, name: str) -> float:
+    return samples.value(name, connector="java", task="0")
 
 
-def python_value(scraped: Scraped, name: str) -> float:
-    return scraped.value(name, connector="python", task="0")
+def python_value(samples: Scraped, name: str) -> float:
+    return samples.value(name, connector="python", task="0")
 
 
 def test_tasks_of_both_kinds_are_in_the_same_families() -> None:
-    samples = scrape(create_worker_metrics(), {JAVA: JVM_VALUES})
-    name = f"{SOURCE}source_record_poll_total"
+    samples = scrape(create_worker_metrics(), {JAVA_TASK: JVM_VALUES})
+    name = f"{SOURCE_PREFIX}source_record_poll_total"
     assert (java_value(samples, name), python_value(samples, name)) == (7, 3)
-    assert java_value(samples, f"{TASK}running_ratio") == python_value(samples, f"{TASK}running_ratio")
+    assert java_value(samples, f"{TASK_PREFIX}running_ratio") == python_value(
+        samples, f"{TASK_PREFIX}running_ratio"
+    )
     assert samples.types[name] == "counter"
 
 
 def test_only_java_tasks_have_active_record_metrics() -> None:
-    samples = scrape(create_worker_metrics(), {JAVA: JVM_VALUES})
-    name = f"{SOURCE}source_record_active_count"
+    samples = scrape(create_worker_metrics(), {JAVA_TASK: JVM_VALUES})
+    name = f"{SOURCE_PREFIX}source_record_active_count"
     assert len(samples.all_of(name)) == 1
     assert java_value(samples, name) == 2
     assert samples.types[name] == "gauge"
@@ -80,24 +82,29 @@ def test_only_java_tasks_have_active_record_metrics() -> None:
 
 def test_sinks_have_sink_metrics() -> None:
     samples = scrape(
-        create_worker_metrics(is_source=False), {JAVA: {"partition-count": 4.0, "total-retries": 1.0}}
+        create_worker_metrics(is_source=False), {JAVA_TASK: {"partition-count": 4.0, "total-retries": 1.0}}
     )
-    assert java_value(samples, f"{SINK}partition_count") == 4
-    assert java_value(samples, f"{ERRORS}total_retries") == 1
+    assert java_value(samples, f"{SINK_PREFIX}partition_count") == 4
+    assert java_value(samples, f"{ERRORS_PREFIX}total_retries") == 1
 
 
 def test_last_error_includes_the_task_failure() -> None:
     metrics = create_worker_metrics()
     for ms, expected_ms in ((30, 40), (50, 50)):
-        metrics.current().tasks[JAVA].last_error_ms = ms
-        assert java_value(scrape(metrics, {JAVA: JVM_VALUES}), f"{ERRORS}last_error_timestamp") == expected_ms
+        metrics.current().tasks[JAVA_TASK].last_error_ms = ms
+        assert (
+            java_value(scrape(metrics, {JAVA_TASK: JVM_VALUES}), f"{ERRORS_PREFIX}last_error_timestamp")
+            == expected_ms
+        )
 
 
 def test_unknown_totals_of_a_java_task_are_omitted() -> None:
-    samples = scrape(create_worker_metrics(), {JAVA: None})
-    assert len(samples.all_of(f"{SOURCE}source_record_poll_total")) == 1
-    assert len(samples.all_of(f"{ERRORS}total_retries")) == 1
-    assert java_value(samples, f"{TASK}running_ratio") == python_value(samples, f"{TASK}running_ratio")
+    samples = scrape(create_worker_metrics(), {JAVA_TASK: None})
+    assert len(samples.all_of(f"{SOURCE_PREFIX}source_record_poll_total")) == 1
+    assert len(samples.all_of(f"{ERRORS_PREFIX}total_retries")) == 1
+    assert java_value(samples, f"{TASK_PREFIX}running_ratio") == python_value(
+        samples, f"{TASK_PREFIX}running_ratio"
+    )
 
 
 def test_jvm_state_is_exported() -> None:
@@ -166,15 +173,15 @@ def test_families_of_several_jvms_are_merged() -> None:
     def jvm_values(value: int, **tags: str) -> dict[str, dict[str, object]]:
         return {"plugins": {"rows": family([[{"connector": "c"}, value], [tags, value]])}, "debezium": {}}
 
-    parts = [
+    rendered_jvms = [
         render_jvm(plugin_families(values))
         for values in (jvm_values(1, task="0"), jvm_values(2, task="a b\u2028c"))
     ]
-    samples = scraped(merge(parts))
+    samples = scraped(merge(rendered_jvms))
     assert samples.value("kafka_connect_plugins_rows", connector="c") == 1
     assert samples.value("kafka_connect_plugins_rows", task="0") == 1
     assert samples.value("kafka_connect_plugins_rows", task="a b\u2028c") == 2
-    assert merge(parts).count("# TYPE") == 1
+    assert merge(rendered_jvms).count("# TYPE") == 1
 
 
 def test_dedicated_jvm_is_labeled_with_its_connector() -> None:

@@ -1,4 +1,4 @@
-"""Tests for samples of task metrics, with hand-computed expectations."""
+"""Tests for samples of task metrics, with expected values computed by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kraal.metrics.windows import Windows
 
 A, B = ConnectorName("a"), ConnectorName("b")
 A0, A1, B0 = TaskId(A, 0), TaskId(A, 1), TaskId(B, 0)
-BEGAN_MS = 1_700_000_000_000
+START_MS = 1_700_000_000_000
 """Start time, a multiple of the sampling step."""
 
 
@@ -44,7 +44,7 @@ class FakeClock:
         return self.seconds
 
     def wall_ms(self) -> int:
-        return BEGAN_MS + round((self.seconds - 1000) * 1000) + self.wall_shift_ms
+        return START_MS + round((self.seconds - 1000) * 1000) + self.wall_shift_ms
 
 
 class Scenario:
@@ -55,7 +55,7 @@ class Scenario:
         self.metrics = MetricsRegistry(self.clock, Windows(), in_group=False)
         self.series = Series(self.metrics, **limits)
 
-    def task(self, task: TaskId, *, is_source: bool = False) -> TaskMeter:
+    def start_task(self, task: TaskId, *, is_source: bool = False) -> TaskMeter:
         """Start a task."""
         self.metrics.record_start(task)
         meter = TaskMeter(
@@ -76,7 +76,7 @@ class Scenario:
 
 def test_sample_contains_rate_and_mean_durations_of_its_interval() -> None:
     scenario = Scenario()
-    meter = scenario.task(A0, is_source=True)
+    meter = scenario.start_task(A0, is_source=True)
     scenario.step()
     for write_s, commit_s in ((0.5, 0.25), (1.5, 0.25)):
         meter.record_batch(records=10, duration_s=write_s, poll_s=0.125)
@@ -97,7 +97,7 @@ def test_sample_contains_rate_and_mean_durations_of_its_interval() -> None:
 
 def test_backlog_is_sampled_while_the_task_runs() -> None:
     scenario = Scenario()
-    meter = scenario.task(A0)
+    meter = scenario.start_task(A0)
     scenario.step()
     scenario.metrics.record_backlog(A0, 120)
     scenario.step()
@@ -108,9 +108,9 @@ def test_backlog_is_sampled_while_the_task_runs() -> None:
 
 def test_restarted_task_counts_from_zero() -> None:
     scenario = Scenario()
-    scenario.task(A0).record_batch(records=50, duration_s=1, poll_s=0)
+    scenario.start_task(A0).record_batch(records=50, duration_s=1, poll_s=0)
     scenario.step()
-    restarted_meter = scenario.task(A0)
+    restarted_meter = scenario.start_task(A0)
     restarted_meter.record_batch(records=5, duration_s=0.5, poll_s=0)
     scenario.step()
     assert scenario.column("records_per_second") == [10, 1]
@@ -119,18 +119,18 @@ def test_restarted_task_counts_from_zero() -> None:
 
 def test_sample_times_are_multiples_of_the_step() -> None:
     scenario = Scenario()
-    scenario.task(A0)
+    scenario.start_task(A0)
     assert scenario.series.of(A).count == 0
     scenario.step()
     scenario.step()
     samples = scenario.series.of(A)
-    assert (samples.start_ms, samples.count) == (BEGAN_MS, 2)
+    assert (samples.start_ms, samples.count) == (START_MS, 2)
     scenario.clock.wall_shift_ms = -1200
     scenario.step()
-    assert scenario.series.of(A).start_ms == BEGAN_MS, "a small correction of the clock is ignored"
+    assert scenario.series.of(A).start_ms == START_MS, "a small correction of the clock is ignored"
     scenario.clock.wall_shift_ms = -3_600_000
     scenario.step()
-    assert scenario.series.of(A).start_ms == BEGAN_MS - 3_600_000, "the clock was set"
+    assert scenario.series.of(A).start_ms == START_MS - 3_600_000, "the clock was set"
 
 
 @pytest.mark.parametrize(
@@ -146,39 +146,39 @@ def test_sample_times_are_multiples_of_the_step() -> None:
 )
 def test_samples_are_filtered_by_time(since_ms: int, start_ms: int, values: list[float]) -> None:
     scenario = Scenario()
-    meter = scenario.task(A0)
+    meter = scenario.start_task(A0)
     for records in (0, 5, 10):
         meter.record_batch(records=records, duration_s=0, poll_s=0)
         scenario.step()
-    samples = scenario.series.of(A, BEGAN_MS + since_ms)
-    assert (samples.start_ms, samples.count) == (BEGAN_MS + start_ms, len(values))
+    samples = scenario.series.of(A, START_MS + since_ms)
+    assert (samples.start_ms, samples.count) == (START_MS + start_ms, len(values))
     assert samples.tasks[0]["records_per_second"] == values
 
 
 def test_samples_expire_after_ten_minutes() -> None:
     scenario = Scenario()
-    meter = scenario.task(A0)
+    meter = scenario.start_task(A0)
     for number in range(SAMPLES + 30):
         meter.record_batch(records=5 * number, duration_s=0, poll_s=0)
         scenario.step()
     assert scenario.column("records_per_second") == list(range(30, SAMPLES + 30))
-    assert scenario.series.of(A).start_ms == BEGAN_MS + 30 * STEP_MS
+    assert scenario.series.of(A).start_ms == START_MS + 30 * STEP_MS
 
 
 def test_missed_samples_are_gaps() -> None:
     scenario = Scenario()
-    meter = scenario.task(A0)
+    meter = scenario.start_task(A0)
     scenario.step()
     meter.record_batch(records=30, duration_s=0, poll_s=0)
     scenario.step(3)
-    assert scenario.column("records_per_second") == [0, None, None, 2], "30 records in 15 s"
+    assert scenario.column("records_per_second") == [0, None, None, 2], "the rate is 30 records in 15 s"
     scenario.step(1000)
     assert scenario.column("records_per_second") == [*[None] * (SAMPLES - 1), 0]
 
 
 def test_sampling_waits_for_the_interval() -> None:
     scenario = Scenario()
-    scenario.task(A0)
+    scenario.start_task(A0)
     assert scenario.series.due_in_s() == 2.5
     scenario.series.sample()
     assert scenario.series.of(A).count == 0
@@ -190,7 +190,7 @@ def test_sampling_waits_for_the_interval() -> None:
 
 def test_removed_task_is_dropped_when_its_last_sample_expires() -> None:
     scenario = Scenario()
-    scenario.task(A0).record_batch(records=5, duration_s=0, poll_s=0)
+    scenario.start_task(A0).record_batch(records=5, duration_s=0, poll_s=0)
     scenario.step()
     scenario.metrics.remove(A0)
     for number in range(1, SAMPLES):
@@ -203,8 +203,8 @@ def test_removed_task_is_dropped_when_its_last_sample_expires() -> None:
 
 def test_recent_rate_of_a_connector_is_the_sum_of_its_tasks() -> None:
     scenario = Scenario()
-    first_meter, second_meter = scenario.task(A0), scenario.task(A1)
-    scenario.task(B0)
+    first_meter, second_meter = scenario.start_task(A0), scenario.start_task(A1)
+    scenario.start_task(B0)
     scenario.step()
     first_meter.record_batch(records=5, duration_s=0, poll_s=0)
     second_meter.record_batch(records=10, duration_s=0, poll_s=0)
@@ -242,19 +242,23 @@ def test_samples_of_several_workers_are_merged_by_time(later_steps: int, values:
         columns = {task: dict.fromkeys(COLUMNS, value) for task, value in tasks.items()}
         return Samples(start_ms=start_ms, count=4, tasks=columns)
 
-    local = samples(BEGAN_MS, {7: [10, None, None, 40]})
-    other = samples(BEGAN_MS + later_steps * STEP_MS, {7: [1, 2, 3, 4], 3: [1, 2, 3, 4]})
-    merged = Samples.merge(local, [other])
-    assert (merged.start_ms, merged.count, list(merged.tasks)) == (BEGAN_MS, 4, [3, 7])
+    local_samples = samples(START_MS, {7: [10, None, None, 40]})
+    other_samples = samples(START_MS + later_steps * STEP_MS, {7: [1, 2, 3, 4], 3: [1, 2, 3, 4]})
+    merged_samples = Samples.merge(local_samples, [other_samples])
+    assert (merged_samples.start_ms, merged_samples.count, list(merged_samples.tasks)) == (
+        START_MS,
+        4,
+        [3, 7],
+    )
     for column in COLUMNS:
-        assert merged.tasks[3][column] == values
-        assert merged.tasks[7][column] == [10, *values[1:3], 40], "the first reported value is used"
-    assert local.tasks[7]["poll_ms"] == [10, None, None, 40], "the earlier sample is unchanged"
+        assert merged_samples.tasks[3][column] == values
+        assert merged_samples.tasks[7][column] == [10, *values[1:3], 40], "the first reported value is used"
+    assert local_samples.tasks[7]["poll_ms"] == [10, None, None, 40], "the earlier sample is unchanged"
 
 
 def test_continuous_run_reports_its_phases() -> None:
     scenario = Scenario()
-    meter = scenario.task(A0, is_source=True)
+    meter = scenario.start_task(A0, is_source=True)
     scenario.step()
     meter.record_batch(records=10, duration_s=4, poll_s=0, continuous=True)
     meter.record_phases(
@@ -271,8 +275,8 @@ def test_continuous_run_reports_its_phases() -> None:
 
 def test_listeners_receive_connectors_with_changed_metrics() -> None:
     scenario = Scenario()
-    meter = scenario.task(A0)
-    scenario.task(B0)
+    meter = scenario.start_task(A0)
+    scenario.start_task(B0)
     scenario.step(RECENT + 2)
     notifications: list[frozenset[ConnectorName]] = []
     stop_listening = scenario.series.listen(notifications.append)
@@ -300,7 +304,7 @@ def test_listeners_receive_connectors_with_changed_metrics() -> None:
 
 def test_listeners_receive_stalls_and_recoveries() -> None:
     scenario = Scenario()
-    scenario.task(A0)
+    scenario.start_task(A0)
     work = scenario.metrics.track(A0)
     scenario.step()
     notifications: list[frozenset[ConnectorName]] = []
@@ -322,7 +326,7 @@ def test_samples_are_limited_in_bytes(caplog: pytest.LogCaptureFixture) -> None:
     max_tasks = 200
     scenario = Scenario(max_bytes=max_tasks * TASK_BYTES)
     tasks = [TaskId(ConnectorName(f"c{number}"), 0) for number in range(max_tasks + 50)]
-    meters = [scenario.task(task) for task in tasks]
+    meters = [scenario.start_task(task) for task in tasks]
     for meter in meters:
         meter.record_batch(records=1, duration_s=0, poll_s=0)
     tracemalloc.start()
@@ -341,7 +345,7 @@ def test_samples_are_limited_in_bytes(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_sampling_a_thousand_busy_tasks_is_fast() -> None:
     scenario = Scenario()
-    meters = [scenario.task(TaskId(ConnectorName(f"c{number}"), 0)) for number in range(1000)]
+    meters = [scenario.start_task(TaskId(ConnectorName(f"c{number}"), 0)) for number in range(1000)]
     durations_s = []
     for _ in range(10):
         for meter in meters:
@@ -351,18 +355,18 @@ def test_sampling_a_thousand_busy_tasks_is_fast() -> None:
         began_s = time.thread_time()
         scenario.step()
         durations_s.append(time.thread_time() - began_s)
-    assert min(durations_s) < 0.05, "CPU time; about 3 ms on an idle machine"
+    assert min(durations_s) < 0.05, "the CPU time on an idle machine is about 3 ms"
 
 
 def test_earliest_removed_tasks_are_evicted() -> None:
     scenario = Scenario(max_bytes=2 * TASK_BYTES)
-    scenario.task(A0)
-    scenario.task(A1)
+    scenario.start_task(A0)
+    scenario.start_task(A1)
     scenario.step()
     scenario.metrics.remove(A1)
     scenario.step()
     scenario.metrics.remove(A0)
-    scenario.task(B0)
+    scenario.start_task(B0)
     scenario.step()
     assert (list(scenario.series.of(A).tasks), list(scenario.series.of(B).tasks)) == ([0], [0])
 

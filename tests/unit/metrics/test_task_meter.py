@@ -1,4 +1,4 @@
-"""Tests for the metrics of one task, with hand-computed expectations."""
+"""Tests for the metrics of one task, with expected values computed by hand."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_state_ratios_start_at_the_first_state() -> None:
     times = times.with_state(State.UNASSIGNED, 10)
     assert times.ratio(State.RUNNING, 10) == 0, "no time has passed"
     times = times.with_state(State.RUNNING, 12).with_state(State.PAUSED, 15).with_state(State.RUNNING, 19)
-    assert times.ratio(State.RUNNING, 20) == 0.4, "4 s of 10 s"
+    assert times.ratio(State.RUNNING, 20) == 0.4, "the task was running for 4 s of 10 s"
     assert times.ratio(State.PAUSED, 20) == 0.4
     assert times.with_state(State.RUNNING, 25) is times, "recording the same state has no effect"
 
@@ -72,7 +72,7 @@ def test_source_batches_are_measured() -> None:
     assert metrics.batch_size.average(now_s) == 20
     assert metrics.batch_size.maximum(now_s) == 30
     assert metrics.records.rate(now_s) == 40 / 40, "10 s have passed, plus one window of 30 s"
-    assert metrics.batch_ms.average(now_s) == 3, "the duration of polls, not of batches"
+    assert metrics.batch_ms.average(now_s) == 3, "the durations are those of polls, not of batches"
 
 
 def test_sink_batch_duration_equals_job_duration() -> None:
@@ -84,16 +84,18 @@ def test_sink_batch_duration_equals_job_duration() -> None:
 def test_phase_stores_latest_and_mean_durations() -> None:
     scenario = Scenario(is_source=True)
     scenario.meter.record_state(State.RUNNING)
-    before = scenario.metrics.poll, scenario.metrics.write, scenario.metrics.commit
-    assert [phase.latest_ms for phase in before] == [None, None, None]
+    earlier_phases = scenario.metrics.poll, scenario.metrics.write, scenario.metrics.commit
+    assert [phase.latest_ms for phase in earlier_phases] == [None, None, None]
     for poll_s, write_s, commit_s in ((0.5, 2.0, 0.25), (0.25, 1.0, 0.75)):
         scenario.meter.record_batch(records=1, duration_s=write_s, poll_s=poll_s)
         scenario.meter.record_commit_start()
         scenario.after(commit_s).record_commit()
-    now = scenario.metrics.poll, scenario.metrics.write, scenario.metrics.commit
-    assert [phase.latest_ms for phase in now] == [250, 1000, 750]
-    assert [phase.mean_since(earlier) for phase, earlier in zip(now, before, strict=True)] == [375, 1500, 500]
-    assert [phase.mean_since(phase) for phase in now] == [None, None, None]
+    later_phases = scenario.metrics.poll, scenario.metrics.write, scenario.metrics.commit
+    assert [phase.latest_ms for phase in later_phases] == [250, 1000, 750]
+    assert [
+        phase.mean_since(earlier) for phase, earlier in zip(later_phases, earlier_phases, strict=True)
+    ] == [375, 1500, 500]
+    assert [phase.mean_since(phase) for phase in later_phases] == [None, None, None]
 
 
 def test_sink_has_no_poll_phase() -> None:
@@ -137,7 +139,7 @@ def test_rejected_commit_is_a_failure_and_a_retry() -> None:
     scenario.after(1).record_commit()
     metrics, now_s = scenario.metrics, scenario.clock.now()
     assert shares(metrics.commit_results, now_s) == (0.5, 0.5)
-    assert metrics.commit_ms.maximum(now_s) == 1000, "the successful attempt"
+    assert metrics.commit_ms.maximum(now_s) == 1000, "only the successful attempt is measured"
     assert metrics.retries == 1
     assert metrics.last_error_ms == 1_700_000_102_000
 

@@ -1,4 +1,4 @@
-"""Tests that the Prometheus text format round-trips values and labels."""
+"""Tests for the Prometheus text format."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_family_without_series_is_omitted() -> None:
 def test_connector_names_are_escaped_as_labels() -> None:
     rendered_labels = labels(("connector", SPECIAL_NAME), ("task", "0"))
     assert rendered_labels == r'{connector="a \"quoted\" \\ back\nnew line, {brace} = ü %2F",task="0"}'
-    parsed = scraped(render(Family("x", "gauge", "h", [(rendered_labels, 1)])))
-    assert parsed.value("x", connector=SPECIAL_NAME, task="0") == 1
+    parsed_page = scraped(render(Family("x", "gauge", "h", [(rendered_labels, 1)])))
+    assert parsed_page.value("x", connector=SPECIAL_NAME, task="0") == 1
 
 
 def test_lone_surrogate_does_not_break_the_scrape() -> None:
@@ -58,5 +58,5 @@ def test_help_text_is_escaped() -> None:
 )
 def test_numbers_are_formatted_for_go(value: float, text: str) -> None:
     assert number(value) == text
-    parsed = scraped("".join(map(render, [Family("x", "gauge", "h", [("", value)])]))).value("x")
-    assert parsed == value or math.isnan(value)
+    parsed_value = scraped("".join(map(render, [Family("x", "gauge", "h", [("", value)])]))).value("x")
+    assert parsed_value == value or math.isnan(value)

@@ -167,7 +167,7 @@ def test_missing_tracing_packages_are_reported(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delitem(sys.modules, "kraal.metrics.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
     with pytest.raises(
-        ConfigInvalid, match=r"tracing.enabled=true needs .*opentelemetry.*install kraal\[otel\]"
+        ConfigInvalid, match=r"tracing.enabled=true requires .*opentelemetry.*install kraal\[otel\]"
     ):
         worker_traces(config)
 

@@ -10,7 +10,7 @@ from kraal.metrics.windows import Sampled, Windows, shares
 
 
 def record_events(*events: tuple[float, float], windows: Windows | None = None) -> Sampled:
-    """Return the samples after events. Each event is a pair of time and value."""
+    """Return the samples of events, each of which is a pair of time and value."""
     result = Sampled(windows or Windows())
     for now_s, value in events:
         result = result.record(value, now_s)
@@ -29,7 +29,7 @@ def test_average_and_maximum_include_all_samples() -> None:
     sampled = record_events((0, 10), (29, 20), (30, 60), (59, 2))
     assert sampled.average(59) == 23
     assert sampled.maximum(59) == 60
-    assert len(sampled.samples) == 2, "the second began when the first was 30 s old"
+    assert len(sampled.samples) == 2, "the second sample began when the first was 30 s old"
 
 
 def test_sample_expires_one_window_after_its_last_event() -> None:
@@ -59,7 +59,7 @@ def test_rate_of_one_event_decreases_until_expiry(now_s: float, rate: float) -> 
 def test_steady_rate_is_exact() -> None:
     sampled = record_events(*((float(second), 5.0) for second in range(300)))
     assert sampled.rate(300) == pytest.approx(5)
-    assert len(sampled.samples) == 3, "two full windows and one partly expired window"
+    assert len(sampled.samples) == 3, "there are two full windows and one partly expired window"
 
 
 def test_windows_are_configurable() -> None:

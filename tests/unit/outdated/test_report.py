@@ -29,17 +29,17 @@ def test_jars_of_one_organization_and_version_are_updated_together() -> None:
     pins = [Pin("maven", f"org:{name}", "4.3.0", "x") for name in "abcd"]
     newest = {("maven", f"org:{name}"): "4.3.1" if name == "b" else "4.4.0" for name in "abcd"}
     (line,) = find_outdated(pins, newest, {})
-    assert line.line() == "org:a, org:b, org:c and 1 more: 4.3.0 -> 4.4.0 (4.4.0 is not served: org:b)"
+    assert line.line() == "org:a, org:b, org:c and 1 more: 4.3.0 -> 4.4.0 (4.4.0 is not available for org:b)"
 
 
 def test_missing_jars_block_an_update_of_pyspark() -> None:
     jar = "org.apache.spark:spark-sql-kafka-0-10_2.13"
     pins = [Pin("python", "pyspark", "4.2.0", "requirements.lock"), Pin("maven", jar, "4.2.0", "spark")]
     (line,) = find_outdated(pins, {("python", "pyspark"): "4.3.0", ("maven", jar): "4.2.0"}, {})
-    assert line.reason == f"4.3.0 is not served: {jar}"
+    assert line.reason == f"4.3.0 is not available for {jar}"
 
 
-def test_hold_is_the_reason() -> None:
+def test_held_pin_reports_its_decision_as_the_reason() -> None:
     (line,) = find_outdated(
         [Pin("javascript", "htmx.org", "2.0.10", "x")], {("javascript", "htmx.org"): "4.0.1"}, {}
     )
@@ -49,10 +49,10 @@ def test_hold_is_the_reason() -> None:
 def test_held_jar_does_not_block_others_of_its_organization() -> None:
     pins = [Pin("maven", "org.apache.kafka:kafka-clients", "4.3.0", group) for group in ("spark", "x")]
     lines = find_outdated(pins, {("maven", "org.apache.kafka:kafka-clients"): "4.4.0"}, {})
-    assert [bool(each.reason) for each in lines] == [True, False]
+    assert [bool(line.reason) for line in lines] == [True, False]
 
 
-def test_requirement_of_another_package_is_the_reason() -> None:
+def test_pin_limited_by_another_package_reports_the_requirement() -> None:
     newest = {("python", "a"): "3.0"}
     limits = find_limits([("b", "A<3"), ("c", "a>=1"), ("d", "a<2; extra == 'old'")], newest)
     assert limits == {"a": "b requires A<3"}

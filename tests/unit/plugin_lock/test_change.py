@@ -43,7 +43,7 @@ def maven(monkeypatch: pytest.MonkeyPatch) -> Jars:
         names = [str(module) for module in modules] if isinstance(modules, map) else []
         (into / "jars").mkdir()
         paths = []
-        for name in sorted({more for module in names for more in (module, *dependencies.get(module, []))}):
+        for name in sorted({item for module in names for item in (module, *dependencies.get(module, []))}):
             path = into / "jars" / ivy.Coordinates.parse(name).file_name
             path.write_text(name)
             paths.append(path)
@@ -179,9 +179,9 @@ def test_tasks_that_a_restart_stops_are_printed(maven: Jars, tmp_path: Path) -> 
         worker.create("orders", {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
         result = kraal("add", "org.a:one:1", "--lock", path, "--worker", worker.url)
     assert result.stdout.splitlines()[-1].endswith("stops: orders-0, orders-1"), result.output
-    failed = kraal("add", "org.a:one:2", "--lock", path, "--worker", "http://127.0.0.1:1")
-    assert failed.exit_code == 1
-    assert "was changed, but the tasks that a restart stops are unknown" in failed.stderr
+    failed_result = kraal("add", "org.a:one:2", "--lock", path, "--worker", "http://127.0.0.1:1")
+    assert failed_result.exit_code == 1
+    assert "was changed, but the tasks that a restart stops are unknown" in failed_result.stderr
 
 
 def test_json_output_contains_changes_and_stopped_tasks(maven: Jars, tmp_path: Path) -> None:
@@ -200,8 +200,8 @@ def test_json_output_contains_changes_and_stopped_tasks(maven: Jars, tmp_path: P
     listed_plugins = json.loads(kraal("list", "--lock", path, "-o", "json").stdout)
     assert [plugin.pop("added") for plugin in listed_plugins] == [True, False]
     assert listed_plugins == output["new"]
-    removed = json.loads(kraal("remove", "org.a:one", "--lock", path, "-o", "json").stdout)
-    assert (removed["gone"], removed["restart_stops"]) == (["org.a:one:1", "org.b:two:1"], None)
+    removal_output = json.loads(kraal("remove", "org.a:one", "--lock", path, "-o", "json").stdout)
+    assert (removal_output["gone"], removal_output["restart_stops"]) == (["org.a:one:1", "org.b:two:1"], None)
     assert kraal("list", "--lock", path, "-o", "yaml").stdout == "[]\n"
 
 

@@ -130,14 +130,14 @@ def test_plugin_downloads_show_progress(lock: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("maven")
 def test_new_revision_replaces_the_old_one(lock: Path) -> None:
     change.add(lock, [POSTGRES, SMT])
-    newer = POSTGRES.replace("3.7.0", "3.8.0")
-    assert [entry.name for entry in change.add(lock, [newer]).removed] == [POSTGRES]
-    assert read_lock(lock).added == (newer, SMT)
+    new_coordinates = POSTGRES.replace("3.7.0", "3.8.0")
+    assert [entry.name for entry in change.add(lock, [new_coordinates]).removed] == [POSTGRES]
+    assert read_lock(lock).added == (new_coordinates, SMT)
     assert [folder.name for folder in plugin_path(lock).iterdir() if "postgres" in folder.name] == [
         "io.debezium__debezium-connector-postgres__3.8.0.Final-plugin"
     ]
     change.relock(lock)
-    assert read_lock(lock).added == (newer, SMT)
+    assert read_lock(lock).added == (new_coordinates, SMT)
     change.remove(lock, ["io.debezium:debezium-connector-postgres", SMT])
     assert (read_lock(lock).entries, read_files(plugin_path(lock))) == ((), {})
 
@@ -145,11 +145,11 @@ def test_new_revision_replaces_the_old_one(lock: Path) -> None:
 def test_running_worker_keeps_its_files_when_the_lock_changes(lock: Path, tmp_path: Path) -> None:
     change.add(lock, [str(write_zip(tmp_path / "one.zip", JAR))])
     worker = {"plugin.path": f"{plugin_path(lock)},/elsewhere"}
-    running, other = entries_of(worker)
-    before = read_files(Path(running))
+    running_directory, other_directory = entries_of(worker)
+    files_before = read_files(Path(running_directory))
     change.remove(lock, ["one.zip"])
-    assert (read_files(Path(running)), other) == (before, "/elsewhere")
-    assert entries_of(worker)[0] != running
+    assert (read_files(Path(running_directory)), other_directory) == (files_before, "/elsewhere")
+    assert entries_of(worker)[0] != running_directory
 
 
 def test_local_files_and_directories_are_locked_with_wheels(lock: Path, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_local_files_and_directories_are_locked_with_wheels(lock: Path, tmp_path
 
 
 def test_archive_of_a_directory_is_reproducible(tmp_path: Path) -> None:
-    sums = []
+    checksums = []
     for number in range(2):
         plugin = tmp_path / str(number) / "own"
         plugin.mkdir(parents=True)
@@ -189,23 +189,23 @@ def test_archive_of_a_directory_is_reproducible(tmp_path: Path) -> None:
             (plugin / name).write_bytes(b"x")
         os.utime(plugin / "a.jar", (number * 10**9, number * 10**9))
         added_change = change.add(tmp_path / f"{number}.lock", [f"{plugin}/"])
-        sums += [entry.sha256 for entry in added_change.lock.java]
-    assert sums[0] == sums[1]
+        checksums += [entry.sha256 for entry in added_change.lock.java]
+    assert checksums[0] == checksums[1]
 
 
 def test_worker_verifies_and_unpacks_copied_plugin_files(lock: Path, tmp_path: Path) -> None:
     change.add(lock, [str(write_zip(tmp_path / "one.zip", JAR))])
-    before = read_files(plugin_path(lock))
-    other = tmp_path / "other" / "k.lock"
-    (other.parent / "k").mkdir(parents=True)
-    other.write_bytes(lock.read_bytes())
-    (other.parent / "k" / "one.zip").write_bytes((tmp_path / "k" / "one.zip").read_bytes())
-    assert not load_plugins(other)
-    assert read_files(plugin_path(other)) == before
-    with (other.parent / "k" / "one.zip").open("ab") as file:
+    files_before = read_files(plugin_path(lock))
+    copied_lock = tmp_path / "other" / "k.lock"
+    (copied_lock.parent / "k").mkdir(parents=True)
+    copied_lock.write_bytes(lock.read_bytes())
+    (copied_lock.parent / "k" / "one.zip").write_bytes((tmp_path / "k" / "one.zip").read_bytes())
+    assert not load_plugins(copied_lock)
+    assert read_files(plugin_path(copied_lock)) == files_before
+    with (copied_lock.parent / "k" / "one.zip").open("ab") as file:
         file.write(b"x")
     with pytest.raises(PluginLockError, match="does not match"):
-        load_plugins(other)
+        load_plugins(copied_lock)
 
 
 def test_directory_in_place_of_the_link_is_rejected(lock: Path, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def write_zip_link(path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "make"),
+    ("name", "write_archive"),
     [
         ("bad.tgz", lambda path: write_tar(path, {"../../evil.jar": b"x"})),
         ("bad.zip", lambda path: write_zip(path, {"a/../../evil.jar": b"x"})),
@@ -243,11 +243,11 @@ def write_zip_link(path: Path) -> Path:
     ],
 )
 def test_archive_with_unsafe_paths_is_rejected(
-    name: str, make: Callable[[Path], Path], lock: Path, tmp_path: Path
+    name: str, write_archive: Callable[[Path], Path], lock: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "archives").mkdir()
     with pytest.raises(PluginLockError, match=r"bad\..* contains .*evil\.jar|bad\..* contains 'a\.jar'"):
-        change.add(lock, [str(make(tmp_path / "archives" / name))])
+        change.add(lock, [str(write_archive(tmp_path / "archives" / name))])
     assert not lock.exists()
     assert not list(tmp_path.rglob("*.jar")), "nothing is unpacked"
 
@@ -277,19 +277,19 @@ def test_invalid_plugin_file_is_rejected(
     assert not lock.exists()
 
 
-def corrupt_header(path: Path, *, at: int, value: int) -> Path:
-    """Write an archive of one file, and change the byte at index `at` in both copies of the header."""
+def corrupt_header(path: Path, *, header_index: int, value: int) -> Path:
+    """Write an archive of one file, and change the byte at `header_index` in both copies of the header."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.jar", b"a jar " * 100)
     content = bytearray(path.read_bytes())
     for start in (content.index(b"PK\x03\x04"), content.index(b"PK\x01\x02") + 2):
-        content[start + at] = value
+        content[start + header_index] = value
     path.write_bytes(content)
     return path
 
 
 def corrupt_contents(path: Path) -> Path:
-    corrupt_header(path, at=6, value=0)
+    corrupt_header(path, header_index=6, value=0)
     content = bytearray(path.read_bytes())
     begin = content.index(b"a.jar") + len(b"a.jar")
     content[begin : begin + 4] = b"\xff" * 4
@@ -298,20 +298,23 @@ def corrupt_contents(path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("write_archive", "message"),
     [
         (
-            lambda path: corrupt_header(path, at=6, value=1),
-            "its entry 'a.jar' is encrypted; create the archive without a password",
+            lambda path: corrupt_header(path, header_index=6, value=1),
+            "entry 'a.jar' is encrypted; create the archive without a password",
         ),
-        (lambda path: corrupt_header(path, at=8, value=99), "it is damaged or has an unsupported format: "),
+        (
+            lambda path: corrupt_header(path, header_index=8, value=99),
+            "it is damaged or has an unsupported format: ",
+        ),
         (corrupt_contents, "it is damaged or has an unsupported format: Error -3"),
     ],
 )
 def test_unreadable_archive_is_rejected(
-    make: Callable[[Path], Path], message: str, lock: Path, tmp_path: Path
+    write_archive: Callable[[Path], Path], message: str, lock: Path, tmp_path: Path
 ) -> None:
-    result = kraal("add", str(make(tmp_path / "bad.zip")), "--lock", str(lock))
+    result = kraal("add", str(write_archive(tmp_path / "bad.zip")), "--lock", str(lock))
     assert (result.exit_code, message in result.output) == (1, True), result.output
     assert "bad.zip cannot be unpacked" in result.output
     assert not lock.exists()
@@ -319,14 +322,14 @@ def test_unreadable_archive_is_rejected(
 
 def test_two_plugins_with_the_same_folder_are_rejected(lock: Path, tmp_path: Path) -> None:
     change.add(lock, [str(write_zip(tmp_path / "one.zip", JAR))])
-    before = read_files(plugin_path(lock))
+    files_before = read_files(plugin_path(lock))
     (tmp_path / "one.jar").write_bytes(b"x")
     with pytest.raises(
         PluginLockError, match=r"^one\.jar and one\.zip would be unpacked into the same folder, one; "
     ):
         change.add(lock, [str(tmp_path / "one.jar")])
     assert [entry.file for entry in read_lock(lock).java] == ["one.zip"]
-    assert read_files(plugin_path(lock)) == before
+    assert read_files(plugin_path(lock)) == files_before
 
 
 @pytest.mark.parametrize("name", ["..jar", "...zip", "....tar.gz"])

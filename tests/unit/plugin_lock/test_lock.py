@@ -1,4 +1,4 @@
-"""Tests for plugin locks: parsing, and loading by a worker, which first verifies all files."""
+"""Tests for parsing plugin locks, and for loading them in a worker, which verifies all files first."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def wheel(directory: Path, name: str, version: str, *, requires: str = "", **ext
     return path
 
 
-def locked(path: Path, name: str) -> LockedPlugin:
+def make_locked_plugin(path: Path, name: str) -> LockedPlugin:
     return LockedPlugin(name, path.name, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
@@ -79,7 +79,11 @@ def lock(tmp_path: Path) -> Path:
     ticks = wheel(files, "ticks_x", "1.0")
     write_lock(
         path,
-        Lock(("org:driver:1", ticks.name), (locked(jar, "org:driver:1"),), (locked(ticks, "ticks-x==1.0"),)),
+        Lock(
+            ("org:driver:1", ticks.name),
+            (make_locked_plugin(jar, "org:driver:1"),),
+            (make_locked_plugin(ticks, "ticks-x==1.0"),),
+        ),
     )
     return path
 
@@ -93,7 +97,7 @@ def test_lock_round_trips(lock: Path) -> None:
 def test_worker_loads_connectors_from_wheels_and_jars_for_spark(lock: Path, tmp_path: Path) -> None:
     worker = tmp_path / "worker.properties"
     worker.write_text(f"kraal.plugins.lock={lock}\n", encoding="utf-8")
-    completed = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", CODE, str(worker)],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -102,7 +106,7 @@ def test_worker_loads_connectors_from_wheels_and_jars_for_spark(lock: Path, tmp_
         check=True,
     )
     [site] = (tmp_path / "plugins").glob("site-*")
-    assert completed.stdout == f"['org__driver__1.jar'] 7.8 {site}\n"
+    assert result.stdout == f"['org__driver__1.jar'] 7.8 {site}\n"
 
 
 def test_worker_without_a_lock_loads_no_plugins(
@@ -116,7 +120,7 @@ def test_worker_without_a_lock_loads_no_plugins(
 @pytest.mark.parametrize("name", ["org__driver__1.jar", "ticks_x-1.0-py3-none-any.whl"])
 def test_modified_file_fails_startup_before_plugins_are_loaded(lock: Path, name: str) -> None:
     file = lock.parent / "plugins" / name
-    before = list(sys.path)
+    path_before = list(sys.path)
     with file.open("ab") as out:
         out.write(b"x")
     with pytest.raises(PluginLockError, match=r"does not match .*plugins\.lock: expected sha256 ") as raised:
@@ -125,7 +129,7 @@ def test_modified_file_fails_startup_before_plugins_are_loaded(lock: Path, name:
     file.unlink()
     with pytest.raises(PluginLockError, match=r"Cannot read .*No such file"):
         load_plugins(lock)
-    assert sys.path == before
+    assert sys.path == path_before
     assert not list((lock.parent / "plugins").glob("site-*"))
 
 
@@ -134,16 +138,16 @@ def test_standalone_worker_prints_an_error_and_a_hint_and_exits_with_2(lock: Pat
     worker = tmp_path / "worker.properties"
     worker.write_text(f"kraal.plugins.lock={lock}\n", encoding="utf-8")
     code = "from kraal.cli.main import main; main(prog_name='kraal')"
-    completed = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code, "standalone", str(worker)],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (completed.returncode, completed.stderr.count("\n")) == (2, 2)
-    assert completed.stderr.splitlines()[1].startswith("Hint: Copy the directory together with the lock")
-    assert completed.stderr.startswith(f"Error: {tmp_path}/plugins/org__driver__1.jar does not match {lock}:")
+    assert (result.returncode, result.stderr.count("\n")) == (2, 2)
+    assert result.stderr.splitlines()[1].startswith("Hint: Copy the directory together with the lock")
+    assert result.stderr.startswith(f"Error: {tmp_path}/plugins/org__driver__1.jar does not match {lock}:")
 
 
 @pytest.mark.parametrize(

@@ -92,13 +92,13 @@ class FakeConverter(Converter):
         raise NotImplementedError
 
 
-class FakeJson(FakeConverter):
+class FakeJsonConverter(FakeConverter):
     """A converter with the keys of JsonConverter."""
 
     config_def: ClassVar[ConfigDef] = JSON_CONVERTER
 
 
-class FakeString(FakeConverter):
+class FakeStringConverter(FakeConverter):
     """A converter with the keys of StringConverter."""
 
     config_def: ClassVar[ConfigDef] = STRING_CONVERTER
@@ -116,8 +116,8 @@ def registry() -> Registry:
         {
             SOURCE_CLASS: FakeSource,
             SINK_CLASS: FakeSink,
-            JSON_CLASS: FakeJson,
-            STRING_CLASS: FakeString,
+            JSON_CLASS: FakeJsonConverter,
+            STRING_CLASS: FakeStringConverter,
             **{
                 f"org.apache.kafka.connect.converters.{name}Converter": FakeConverter
                 for name in SIMPLE_CONVERTERS

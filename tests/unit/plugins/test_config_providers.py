@@ -23,8 +23,8 @@ from kraal.plugins.config_providers import (
 )
 from kraal.testing._simulation.worker import DEFAULTS
 
-FILE = "org.apache.kafka.common.config.provider.FileConfigProvider"
-VAULT = "com.example.VaultConfigProvider"
+FILE_PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
+VAULT_PROVIDER = "com.example.VaultConfigProvider"
 
 
 class Vault(ConfigProvider):
@@ -35,7 +35,7 @@ class Vault(ConfigProvider):
     def __init__(self) -> None:
         self.params: Mapping[str, str] = {}
         self.requests: list[tuple[str, list[str]]] = []
-        self.closed = False
+        self.is_closed = False
         self.instances.append(self)
 
     @override
@@ -55,7 +55,7 @@ class Vault(ConfigProvider):
 
     @override
     def close(self) -> None:
-        self.closed = True
+        self.is_closed = True
 
 
 @pytest.fixture(autouse=True)
@@ -63,19 +63,21 @@ def _clear_instances() -> None:
     Vault.instances.clear()
 
 
-CLASSES = ProviderClasses({VAULT: lambda: Vault, "a.SameConfigProvider": dict, "b.SameConfigProvider": dict})
+CLASSES = ProviderClasses(
+    {VAULT_PROVIDER: lambda: Vault, "a.SameConfigProvider": dict, "b.SameConfigProvider": dict}
+)
 
 
 def worker(**settings: str) -> dict[str, str]:
     return {
         "config.providers": "vault",
-        "config.providers.vault.class": VAULT,
+        "config.providers.vault.class": VAULT_PROVIDER,
         "config.providers.vault.param.token": "t",
         **{key.replace("__", "."): value for key, value in settings.items()},
     }
 
 
-@pytest.mark.parametrize("name", [FILE, "FileConfigProvider", "File"])
+@pytest.mark.parametrize("name", [FILE_PROVIDER, "FileConfigProvider", "File"])
 def test_shipped_providers_are_resolved_by_java_names(name: str, tmp_path: Path) -> None:
     (tmp_path / "p").write_text("k=a value")
     raw = {"config.providers": "x", "config.providers.x.class": name}
@@ -90,9 +92,9 @@ def test_other_shipped_providers_are_resolved_by_aliases(name: str) -> None:
 
 def test_unknown_provider_class_fails_startup() -> None:
     raw = {"config.providers": "x", "config.providers.x.class": "NoSuch"}
-    with pytest.raises(ConfigInvalid) as caught:
+    with pytest.raises(ConfigInvalid) as error:
         open_providers(raw, ProviderClasses.load())
-    assert str(caught.value) == (
+    assert str(error.value) == (
         "Invalid value NoSuch for configuration config.providers.x.class: Could not load config provider class or "
         "one of its dependencies, available ConfigProviders are: "
         "org.apache.kafka.common.config.provider.DirectoryConfigProvider, "
@@ -110,9 +112,9 @@ def test_unknown_provider_class_fails_startup() -> None:
     ],
 )
 def test_class_that_is_not_a_provider_fails_startup(load: Callable[[], object], reason: str) -> None:
-    with pytest.raises(ConfigInvalid, match=r"Invalid value com\.x for configuration k: ") as caught:
+    with pytest.raises(ConfigInvalid, match=r"Invalid value com\.x for configuration k: ") as error:
         ProviderClasses({"com.x": load}).make("k", "com.x")
-    assert str(caught.value).endswith(reason)
+    assert str(error.value).endswith(reason)
 
 
 def test_ambiguous_provider_alias_is_not_resolved() -> None:
@@ -122,9 +124,12 @@ def test_ambiguous_provider_alias_is_not_resolved() -> None:
 
 def test_rejected_provider_parameters_fail_startup() -> None:
     raw = worker(config__providers__vault__param__refuse="no such place")
-    with pytest.raises(ConfigInvalid) as caught:
+    with pytest.raises(ConfigInvalid) as error:
         open_providers(raw, CLASSES)
-    assert str(caught.value) == f"The config provider vault ({VAULT}) cannot be configured: no such place"
+    assert (
+        str(error.value)
+        == f"The config provider vault ({VAULT_PROVIDER}) cannot be configured: no such place"
+    )
 
 
 def test_provider_without_a_class_leaves_its_variables_unresolved(
@@ -133,7 +138,7 @@ def test_provider_without_a_class_leaves_its_variables_unresolved(
     with caplog.at_level(logging.WARNING):
         providers = open_providers({"config.providers": "x, x"}, CLASSES)
     assert providers.resolve({"a": "${x:y}"}).config == {"a": "${x:y}"}
-    assert [r.getMessage() for r in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "The config provider x has no config.providers.x.class; variables of this provider are not replaced"
     ]
 
@@ -141,10 +146,10 @@ def test_provider_without_a_class_leaves_its_variables_unresolved(
 def test_provider_is_called_once_per_path() -> None:
     providers = open_providers(worker(), CLASSES)
     config = {"a": "${vault:p:k}${vault:p:l}", "b": "${vault:p:k}", "c": "${vault:q:k}", "d": "${vault:k}"}
-    resolved = providers.resolve({**config, "e": None}).config
+    resolved_config = providers.resolve({**config, "e": None}).config
     [vault] = Vault.instances
     assert vault.requests == [("p", ["k", "l"]), ("q", ["k"]), ("", ["k"])]
-    assert resolved == {
+    assert resolved_config == {
         "a": "k of p by tl of p by t",
         "b": "k of p by t",
         "c": "k of q by t",
@@ -155,7 +160,8 @@ def test_provider_is_called_once_per_path() -> None:
 
 def test_config_has_the_shortest_ttl_of_its_values() -> None:
     raw = worker() | {
-        f"config.providers.vault.param.ttl.{p}": t for p, t in (("p", "70"), ("q", "9"), ("r", "-1"))
+        f"config.providers.vault.param.ttl.{path}": ttl
+        for path, ttl in (("p", "70"), ("q", "9"), ("r", "-1"))
     }
     providers = open_providers(raw, CLASSES)
     assert providers.resolve({"a": "${vault:p:k}", "b": "${vault:q:k}", "c": "${vault:r:k}"}).ttl_ms == 9
@@ -165,9 +171,9 @@ def test_config_has_the_shortest_ttl_of_its_values() -> None:
 
 def test_provider_error_contains_the_keys_and_path() -> None:
     providers = open_providers(worker(), CLASSES)
-    with pytest.raises(ProviderFailed) as caught:
+    with pytest.raises(ProviderFailed) as error:
         providers.resolve({"a": "${vault:broken:k}"})
-    assert str(caught.value) == "The config provider vault could not read k at broken: the vault is sealed"
+    assert str(error.value) == "The config provider vault could not read k at broken: the vault is sealed"
 
 
 def test_provider_values_are_redacted() -> None:
@@ -183,7 +189,7 @@ def test_close_closes_all_providers_even_if_one_raises(caplog: pytest.LogCapture
 
     vault = Vault()
     Providers({"b": Broken(), "v": vault}).close()
-    assert vault.closed
+    assert vault.is_closed
     assert "Failed to close the config provider b" in caplog.text
 
 
@@ -192,7 +198,7 @@ def test_worker_config_is_resolved_except_plugin_path() -> None:
     config = resolve_worker(raw, CLASSES)
     assert config["group.id"] == "g of p by t"
     assert config["plugin.path"] == "${vault:p:x}"
-    assert [vault.closed for vault in Vault.instances] == [True]
+    assert [vault.is_closed for vault in Vault.instances] == [True]
 
 
 def test_worker_config_without_variables_creates_no_provider() -> None:
@@ -205,12 +211,12 @@ def test_provider_parameters_can_use_another_provider(monkeypatch: pytest.Monkey
     raw = {
         "config.providers": "env,vault",
         "config.providers.env.class": "EnvVar",
-        "config.providers.vault.class": VAULT,
+        "config.providers.vault.class": VAULT_PROVIDER,
         "config.providers.vault.param.token": "${env:VAULT_TOKEN}",
     }
     env = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
-    both = ProviderClasses({VAULT: lambda: Vault, env: lambda: EnvVarConfigProvider})
-    providers = open_providers(resolve_worker(raw, both), both)
+    classes = ProviderClasses({VAULT_PROVIDER: lambda: Vault, env: lambda: EnvVarConfigProvider})
+    providers = open_providers(resolve_worker(raw, classes), classes)
     assert providers.resolve({"a": "${vault:k}"}).config == {
         "a": "k of nowhere by a token of the environment"
     }
@@ -228,7 +234,7 @@ def test_worker_secrets_are_never_evicted_by_connector_secrets() -> None:
     assert secrets.scrub("written in the file, g of p by t, token number 9") == "[hidden], [hidden], [hidden]"
 
 
-def own_providers(raw: Mapping[str, str]) -> Mapping[str, str]:
+def resolve_with_installed_providers(raw: Mapping[str, str]) -> Mapping[str, str]:
     return resolve_worker(raw, ProviderClasses.load())
 
 
@@ -246,8 +252,8 @@ def test_worker_file_with_variables_is_resolved_and_validated(
     path = tmp_path / "worker.properties"
     path.write_text("".join(f"{key}={value}\n" for key, value in raw.items()))
     with pytest.raises(ConfigInvalid, match=r"Invalid value \$\{env:NOT_THERE\} for configuration poll"):
-        load_standalone(path, resolve_variables=own_providers)
+        load_standalone(path, resolve_variables=resolve_with_installed_providers)
     monkeypatch.setenv("NOT_THERE", "77")
-    config = load_standalone(path, resolve_variables=own_providers)
+    config = load_standalone(path, resolve_variables=resolve_with_installed_providers)
     assert (config.bootstrap_servers, config.raw["poll.interval.ms"]) == ("broker-1:9092", "77")
     assert config.warnings == ()

@@ -17,7 +17,7 @@ from tests.unit.plugins.shipped import (
     SINK_CLASS,
     SOURCE_CLASS,
     STRING_CLASS,
-    FakeJson,
+    FakeJsonConverter,
     FakeSink,
     FakeSource,
     Worker,
@@ -32,7 +32,7 @@ def test_connector_is_resolved_by_full_name_and_aliases(name: str) -> None:
 
 @pytest.mark.parametrize("name", [JSON_CLASS, "JsonConverter", "Json"])
 def test_converter_is_resolved_by_full_name_and_aliases(name: str) -> None:
-    assert registry().converter_class(name) is FakeJson
+    assert registry().converter_class(name) is FakeJsonConverter
 
 
 def test_ambiguous_alias_is_not_resolved() -> None:
@@ -57,9 +57,9 @@ def test_connectors_are_listed_sinks_first() -> None:
 
 @pytest.mark.parametrize("name", ["Nope", "", "JsonConverter", "FileStreamSource "])
 def test_unknown_connector_class_is_rejected_with_connect_text(name: str) -> None:
-    with pytest.raises(BadRequest) as raised:
+    with pytest.raises(BadRequest) as error:
         registry().connector(name)
-    assert str(raised.value).startswith(
+    assert str(error.value).startswith(
         f"Failed to find any class that implements Connector and which name matches {name}, available "
         f"connectors are: PluginDesc{{klass=class {SINK_CLASS}, name='{SINK_CLASS}', version='4.4.0', "
         "encodedVersion=4.4.0, type=sink, typeName='sink', location='classpath'}, "
@@ -114,15 +114,15 @@ def test_spark_is_imported_before_connectors() -> None:
 
 
 def test_listing_entry_of_a_third_party_plugin_matches_its_class() -> None:
-    point = EntryPoint("a.SourceConnector", "tests.unit.plugins.shipped:FakeSink", CONNECTORS_GROUP)
-    assert [(entry.kind, entry.version) for entry in Entry.installed(point).listing_entries()] == [
+    entry_point = EntryPoint("a.SourceConnector", "tests.unit.plugins.shipped:FakeSink", CONNECTORS_GROUP)
+    assert [(entry.kind, entry.version) for entry in Entry.installed(entry_point).listing_entries()] == [
         (PluginKind.SINK, FakeSink.version)
     ]
 
 
 def test_broken_plugin_affects_only_configs_that_name_it(caplog: pytest.LogCaptureFixture) -> None:
-    point = EntryPoint("a.BrokenSourceConnector", "kraal.no_such_module:Broken", CONNECTORS_GROUP)
-    registry = Registry([Entry(point.name, point.group, point.load)])
+    entry_point = EntryPoint("a.BrokenSourceConnector", "kraal.no_such_module:Broken", CONNECTORS_GROUP)
+    registry = Registry([Entry(entry_point.name, entry_point.group, entry_point.load)])
     assert registry.plugins() == ()
     assert "a.BrokenSourceConnector could not be loaded" in caplog.text
     with pytest.raises(PluginFailed, match="no_such_module"):
@@ -137,9 +137,9 @@ def test_class_that_is_not_a_plugin_raises_plugin_failed() -> None:
 
 def test_validation_errors_have_connect_texts() -> None:
     config: dict[str, str | None] = {"connector.class": "FileStreamSource", "tasks.max": "zero", "name": "q"}
-    with pytest.raises(ConfigInvalid) as raised:
+    with pytest.raises(ConfigInvalid) as exc_info:
         raise_if_invalid(validate_connector(registry(), Worker(), config))
-    assert str(raised.value) == (
+    assert str(exc_info.value) == (
         "Connector configuration is invalid and contains the following 3 error(s):\n"
         "Invalid value zero for configuration tasks.max: Not a number of type INT\n"
         "Invalid value null for configuration tasks.max: Value must be non-null\n"
@@ -147,13 +147,13 @@ def test_validation_errors_have_connect_texts() -> None:
         "You can also find the above list of errors at the endpoint "
         "`/connector-plugins/{connectorType}/config/validate`"
     )
-    assert len(raised.value.errors) == 3
+    assert len(exc_info.value.errors) == 3
 
 
 def test_config_without_a_class_is_rejected_without_exposing_its_values() -> None:
-    with pytest.raises(BadRequest) as raised:
+    with pytest.raises(BadRequest) as error:
         validate_connector(registry(), Worker(), {"name": "q", "db.password": "hunter2", "n": None})
-    assert str(raised.value) == "Connector config contains no connector type"
+    assert str(error.value) == "Connector config contains no connector type"
 
 
 def test_worker_converters_are_the_defaults() -> None:
@@ -176,17 +176,17 @@ def test_worker_converters_are_the_defaults() -> None:
         ("[1,2),[5,)", False),
     ],
 )
-def test_version_requirement_is_checked(requirement: str, is_allowed: bool) -> None:  # noqa: FBT001 - a row of a table
+def test_version_requirement_is_checked(requirement: str, is_allowed: bool) -> None:  # noqa: FBT001 - parametrized
     assert allows(requirement, "4.4.0") is is_allowed
 
 
 def test_versions_are_sorted_like_maven() -> None:
-    ordered = [
+    maven_order = [
         *("1.0-alpha1", "1.0-beta2", "1.0.CR1", "1.0-SNAPSHOT", "1.0.Final", "1.0.sp1", "1.0-1", "1.0.1"),
         *("3.6.1.Final", "3.7.0.Alpha2", "3.7.0.Final", "3.10"),
     ]
-    lexical = sorted(ordered)
-    assert sorted(lexical, key=ascending) == ordered != lexical
+    lexical_order = sorted(maven_order)
+    assert sorted(lexical_order, key=ascending) == maven_order != lexical_order
     for equal in ("3.7", "3.7.0", "3.7.0.GA"):
         assert allows(equal, "3.7.0.Final")
     assert not allows("[3.6,3.7)", "3.7.0.Final")

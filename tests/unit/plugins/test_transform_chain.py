@@ -67,13 +67,13 @@ def chain(aliases: str, **keys: str) -> Chain:
     return make_chain(REGISTRY, config | {name.replace("_", "."): text for name, text in keys.items()})
 
 
-def value(chain: Chain, topic: str = "here") -> Any:
+def transformed_value(chain: Chain, topic: str = "here") -> Any:
     result = chain.apply(Record(topic=topic, value="-"))
     return None if result is None else result.value
 
 
 def test_transforms_are_applied_in_the_order_of_the_config() -> None:
-    assert value(chain("b,a", transforms_a_text="A", transforms_b_text="B")) == "-BA"
+    assert transformed_value(chain("b,a", transforms_a_text="A", transforms_b_text="B")) == "-BA"
 
 
 def test_empty_chain_returns_records_unchanged() -> None:
@@ -84,7 +84,7 @@ def test_empty_chain_returns_records_unchanged() -> None:
 
 
 def test_dropped_record_skips_later_transforms() -> None:
-    assert value(chain("a,b", transforms_a_text="drop", transforms_b_text="fail")) is None
+    assert transformed_value(chain("a,b", transforms_a_text="drop", transforms_b_text="fail")) is None
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,10 @@ def test_transform_applies_to_records_matched_by_its_predicate(
     negate: str | None, topic: str, expected: str
 ) -> None:
     keys = {} if negate is None else {"transforms_a_negate": f"{negate} "}
-    assert value(chain("a", transforms_a_text="A", transforms_a_predicate="p ", **keys), topic) == expected
+    assert (
+        transformed_value(chain("a", transforms_a_text="A", transforms_a_predicate="p ", **keys), topic)
+        == expected
+    )
 
 
 def test_transform_is_configured_with_its_own_keys_only() -> None:
@@ -117,17 +120,17 @@ def test_transform_is_configured_with_its_own_keys_only() -> None:
 
 
 def test_failure_contains_the_transform_alias_and_class() -> None:
-    with pytest.raises(StageFailed) as raised:
-        value(chain("a,b", transforms_b_text="fail"))
-    for failure in (raised.value, pickle.loads(pickle.dumps(raised.value))):  # noqa: S301 - our own
+    with pytest.raises(StageFailed) as error:
+        transformed_value(chain("a,b", transforms_b_text="fail"))
+    for failure in (error.value, pickle.loads(pickle.dumps(error.value))):  # noqa: S301 - our own
         assert (failure.alias, failure.class_name, str(failure)) == ("b", "x.Append", "no more")
         assert failure.java_class == "org.apache.kafka.connect.errors.DataException"
 
 
 def test_predicate_failure_is_attributed_to_its_transform() -> None:
-    with pytest.raises(StageFailed) as raised:
-        value(chain("a", transforms_a_predicate="p", predicates_p_topic="fail"))
-    assert (raised.value.class_name, raised.value.java_class) == ("x.Append", "builtins.LookupError")
+    with pytest.raises(StageFailed) as error:
+        transformed_value(chain("a", transforms_a_predicate="p", predicates_p_topic="fail"))
+    assert (error.value.class_name, error.value.java_class) == ("x.Append", "builtins.LookupError")
 
 
 @pytest.mark.parametrize(
@@ -157,6 +160,6 @@ def test_predicate_failure_is_attributed_to_its_transform() -> None:
     ],
 )
 def test_invalid_transform_config_is_rejected(keys: dict[str, str], expected: str) -> None:
-    with pytest.raises(ChainInvalid) as raised:
+    with pytest.raises(ChainInvalid) as error:
         chain("a", **keys)
-    assert str(raised.value).startswith(expected)
+    assert str(error.value).startswith(expected)

@@ -18,8 +18,8 @@ from tests.fakes.workers.worker_config import Defaults
 from tests.unit.golden_rest import recorded
 from tests.unit.plugins.shipped import registry
 
-RECORDED = recorded("validate")
-OLDER = "4.3.0"
+RECORDED_REQUESTS = recorded("validate")
+OLDER_VERSION = "4.3.0"
 KEY_ERRORS = {
     "validate-source-override-bad-number": [
         "Invalid value many for configuration batch.size: Not a number of type INT",
@@ -55,21 +55,21 @@ KEY_ERRORS = {
 """Requests for which Java returns 500, with the key errors that Kraal reports."""
 
 
-def cases(*, rejected: bool, version: str = CONNECT_VERSION) -> dict[str, Any]:
-    """Return the validation requests that Java accepted or, if `rejected`, those that it rejected."""
+def cases(*, is_rejected: bool, version: str = CONNECT_VERSION) -> dict[str, Any]:
+    """Return the validation requests that Java accepted or, if `is_rejected`, those that it rejected."""
     return {
         name: golden
         for name, golden in recorded("validate", version=version).items()
         if not name.startswith("validate-config-of-")
         and name not in KEY_ERRORS
-        and (golden["status"] != 200) is rejected
+        and (golden["status"] != 200) is is_rejected
     }
 
 
-VALIDATED, REJECTED = cases(rejected=False), cases(rejected=True)
+ACCEPTED_REQUESTS, REJECTED_REQUESTS = cases(is_rejected=False), cases(is_rejected=True)
 JAVA_BAD_REQUEST = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException: "
-MIRROR = re.compile(r", PluginDesc\{klass=class org\.apache\.kafka\.connect\.mirror\.[^}]*\}")
-"""A pattern of the connectors that only Java has."""
+MIRROR_PLUGIN = re.compile(r", PluginDesc\{klass=class org\.apache\.kafka\.connect\.mirror\.[^}]*\}")
+"""Pattern for the descriptions of connectors that exist only in Java."""
 
 
 def worker_defaults(golden: Mapping[str, Any]) -> Defaults:
@@ -90,9 +90,9 @@ def normalize(body: dict[str, Any]) -> dict[str, Any]:
         count -= len(value["errors"]) - len(errors)
         value["errors"] = errors
         configs.append({"definition": definition, "value": value})
-    is_part = [config["value"]["name"].count(".") and is_unordered(config) for config in configs]
-    framework = [config for config, part in zip(configs, is_part, strict=True) if not part]
-    parts = [config for config, part in zip(configs, is_part, strict=True) if part]
+    part_flags = [config["value"]["name"].count(".") and is_unordered(config) for config in configs]
+    framework = [config for config, is_part in zip(configs, part_flags, strict=True) if not is_part]
+    parts = [config for config, is_part in zip(configs, part_flags, strict=True) if is_part]
     parts.sort(key=lambda config: str(config["value"]["name"]))
     groups = body["groups"][:7] + sorted(body["groups"][7:])
     return {**body, "error_count": count, "groups": groups, "configs": framework + parts}
@@ -115,13 +115,13 @@ def remove_newer_keys(body: dict[str, Any], request: Mapping[str, Any]) -> dict[
         definition = config["definition"]
         if definition is None:
             return config
-        preceding = [
+        preceding_definitions = [
             other
             for other in removed_definitions
             if other["group"] == definition["group"]
             and other["order_in_group"] < definition["order_in_group"]
         ]
-        order_in_group = definition["order_in_group"] - len(preceding)
+        order_in_group = definition["order_in_group"] - len(preceding_definitions)
         return {**config, "definition": {**definition, "order_in_group": order_in_group}}
 
     configs = [renumber(info) for info in body["configs"] if info["value"]["name"] not in newer_keys]
@@ -134,7 +134,7 @@ def is_unordered(config: dict[str, Any]) -> bool:
     return ".override." in name or (".converter." in name and not name.endswith(".plugin.version"))
 
 
-@pytest.mark.parametrize("golden", VALIDATED.values(), ids=VALIDATED)
+@pytest.mark.parametrize("golden", ACCEPTED_REQUESTS.values(), ids=ACCEPTED_REQUESTS)
 def test_validation_response_matches_connect(golden: Any) -> None:
     infos = validate_for_rest(registry(), worker_defaults(golden), golden["plugin"], golden["request"])
     assert json.loads(json.dumps(normalize(infos.to_json()))) == normalize(golden["body"])
@@ -143,33 +143,33 @@ def test_validation_response_matches_connect(golden: Any) -> None:
 
 
 def test_validation_differs_from_connect_4_3_only_in_missing_keys() -> None:
-    for golden in cases(rejected=False, version=OLDER).values():
+    for golden in cases(is_rejected=False, version=OLDER_VERSION).values():
         infos = validate_for_rest(registry(), worker_defaults(golden), golden["plugin"], golden["request"])
         body = remove_newer_keys(infos.to_json(), golden["request"])
         assert json.loads(json.dumps(normalize(body))) == normalize(golden["body"])
-    for golden in cases(rejected=True, version=OLDER).values():
-        with pytest.raises(KraalError) as raised:
+    for golden in cases(is_rejected=True, version=OLDER_VERSION).values():
+        with pytest.raises(KraalError) as error:
             validate_for_rest(registry(), worker_defaults(golden), golden["plugin"], golden["request"])
         text = golden["body"]["message"].removeprefix(JAVA_BAD_REQUEST if golden["status"] == 500 else "")
-        assert str(raised.value) == MIRROR.sub("", as_current(text))
+        assert str(error.value) == MIRROR_PLUGIN.sub("", as_current(text))
 
 
 @pytest.mark.parametrize("case", KEY_ERRORS)
 def test_requests_that_fail_in_connect_are_errors_of_keys(case: str) -> None:
-    golden = RECORDED[case]
+    golden = RECORDED_REQUESTS[case]
     infos = validate_for_rest(registry(), worker_defaults(golden), golden["plugin"], golden["request"])
     assert golden["status"] == 500
     assert sorted(infos.errors) == sorted(KEY_ERRORS[case])
 
 
-@pytest.mark.parametrize("golden", REJECTED.values(), ids=REJECTED)
+@pytest.mark.parametrize("golden", REJECTED_REQUESTS.values(), ids=REJECTED_REQUESTS)
 def test_rejected_validation_has_connect_text(golden: Any) -> None:
     """If Java returns 500 with the name of its exception before the text, Kraal returns 400 with the text alone."""
-    with pytest.raises(KraalError) as raised:
+    with pytest.raises(KraalError) as error:
         validate_for_rest(registry(), worker_defaults(golden), golden["plugin"], golden["request"])
-    assert (golden["status"], raised.value.status) in {(400, 400), (500, 400)}
+    assert (golden["status"], error.value.status) in {(400, 400), (500, 400)}
     text = golden["body"]["message"].removeprefix(JAVA_BAD_REQUEST if golden["status"] == 500 else "")
-    assert str(raised.value) == MIRROR.sub("", text)
+    assert str(error.value) == MIRROR_PLUGIN.sub("", text)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_rejected_validation_has_connect_text(golden: Any) -> None:
 def test_invalid_validation_request_is_rejected(
     config: dict[str, str | None], status: int, text: str
 ) -> None:
-    with pytest.raises(KraalError) as raised:
+    with pytest.raises(KraalError) as error:
         validate_for_rest(registry(), Defaults(), "Nope", config)
-    assert raised.value.status == status
-    assert str(raised.value).startswith(text)
+    assert error.value.status == status
+    assert str(error.value).startswith(text)

@@ -26,7 +26,8 @@ PLUGINS = WorkerPlugins(fake_registry(), parse_standalone(DEFAULTS))
 
 def test_connector_type_is_determined_by_the_class() -> None:
     kinds = [
-        PLUGINS.connector_type({"connector.class": c}) for c in (FAKE_SOURCE, FAKE_SINK, "no.such", None)
+        PLUGINS.connector_type({"connector.class": name})
+        for name in (FAKE_SOURCE, FAKE_SINK, "no.such", None)
     ]
     assert kinds == ["source", "sink", "unknown", "unknown"]
 
@@ -46,7 +47,7 @@ def test_unused_keys_are_logged_when_the_connector_starts(
     config = {"name": "n", "connector.class": FAKE_SOURCE, "offsets.storage.topic": "t", "tasks.max": "1"}
     with caplog.at_level(logging.WARNING):
         PLUGINS.make(config)
-    assert [r.getMessage() for r in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "Connector n: these settings have no effect: offsets.storage.topic"
     ]
 
@@ -61,9 +62,9 @@ def test_topic_creation_rules_are_validated_only_when_the_connector_starts(enabl
     if enable == "false":
         plugins.make(config)
         return
-    with pytest.raises(ConfigInvalid) as raised:
+    with pytest.raises(ConfigInvalid) as error:
         plugins.make(config)
-    missing_error, range_error = raised.value.errors
+    missing_error, range_error = error.value.errors
     assert missing_error.endswith('"topic.creation.default.replication.factor" which has no default value.')
     assert range_error.startswith("Invalid value 0 for configuration topic.creation.default.partitions: ")
 
@@ -75,8 +76,8 @@ class FakeProvider(ConfigProvider):
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
         if path == "broken":
             raise ProviderFailed("Could not read properties from file broken")
-        resolved = {"password": "hunter2hunter2", "class": FAKE_SOURCE, "many": "so many", "short": "x"}
-        return ConfigData(data={key: resolved[key] for key in keys if key in resolved})
+        values_by_key = {"password": "hunter2hunter2", "class": FAKE_SOURCE, "many": "so many", "short": "x"}
+        return ConfigData(data={key: values_by_key[key] for key in keys if key in values_by_key})
 
 
 PLUGINS_WITH_PROVIDER = WorkerPlugins(
@@ -84,7 +85,7 @@ PLUGINS_WITH_PROVIDER = WorkerPlugins(
 )
 
 
-INVALID_RESOLVED = (
+INVALID_RESOLVED_VALUE = (
     "Invalid value for configuration '%s': "
     "the value resolved from the config provider reference failed validation"
 )
@@ -114,7 +115,7 @@ def test_validation_uses_resolved_values_and_returns_variables() -> None:
     assert get_value(infos, "connector.class").value == "${k:class}"
     for key, text in (("tasks.max", "${k:many}"), ("errors.tolerance", "${k:short}")):
         assert get_value(infos, key) == ConfigValueInfo(
-            name=key, value=text, recommended_values=(), errors=(INVALID_RESOLVED % key,), visible=True
+            name=key, value=text, recommended_values=(), errors=(INVALID_RESOLVED_VALUE % key,), visible=True
         )
     assert infos.error_count == len(infos.errors) == 2
     assert get_value(infos, "producer.override.sasl.jaas.config").value == "${k:password}"
@@ -178,9 +179,9 @@ def test_secrets_in_the_config_are_redacted_in_errors() -> None:
 
 
 def test_resolved_class_name_is_redacted_in_errors() -> None:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as error:
         PLUGINS_WITH_PROVIDER.check({"name": "n", "connector.class": "${k:password}"})
-    assert "which name matches [hidden], available" in str(caught.value)
+    assert "which name matches [hidden], available" in str(error.value)
 
 
 @pytest.mark.parametrize("key", ["x", "tasks.max"])

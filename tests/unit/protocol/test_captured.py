@@ -42,21 +42,21 @@ MEMBERS = {directory.name: read_captured(directory, "group.jsonl") for directory
 @pytest.mark.parametrize("row", [row for rows in MEMBERS.values() for row in rows])
 def test_captured_messages_round_trip_byte_for_byte(row: dict[str, str]) -> None:
     metadata, assignment = bytes.fromhex(row["metadata"]), bytes.fromhex(row["assignment"])
-    joined, assignments = decode_metadata(metadata), decode_assignment(assignment)
-    assert encode_metadata(joined) == metadata
+    worker_metadata, assignments = decode_metadata(metadata), decode_assignment(assignment)
+    assert encode_metadata(worker_metadata) == metadata
     assert encode_assignment(assignments) == assignment
     protocol = GroupProtocol(row["protocol"])
-    assert (joined.version, assignments.version) == (protocol.version, protocol.version)
+    assert (worker_metadata.version, assignments.version) == (protocol.version, protocol.version)
     assert ConnectProtocol(row["connect.protocol"]).offered[0] is protocol
 
 
 @pytest.mark.parametrize("members", MEMBERS.values(), ids=MEMBERS)
 def test_captured_messages_contain_all_fields(members: list[dict[str, Any]]) -> None:
     assignments = [decode_assignment(bytes.fromhex(row["assignment"])) for row in members]
-    joined = [decode_metadata(bytes.fromhex(row["metadata"])) for row in members]
+    worker_metadata = [decode_metadata(bytes.fromhex(row["metadata"])) for row in members]
     assert {message.version for message in assignments} == {0, 1, 2}
     for version in (1, 2):
-        assert any(message.allocation for message in joined if message.version == version)
+        assert any(message.allocation for message in worker_metadata if message.version == version)
         assert any(message.revoked for message in assignments if message.version == version)
         assert any(message.delay_ms for message in assignments if message.version == version)
 

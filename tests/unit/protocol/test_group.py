@@ -31,7 +31,7 @@ GOLDEN = current("protocol", "group.json")
 VECTORS = {name: bytes.fromhex(text) for name, text in json.loads(GOLDEN.read_text(encoding="utf-8")).items()}
 URL = "http://w1:8083/"
 C1 = ConnectorName("c1")
-BOTH = (Job(C1), Job(C1, 0))
+BOTH_JOBS = (Job(C1), Job(C1, 0))
 
 
 def assignment(version: int, config_offset: int = 5, **fields: object) -> GroupAssignment:
@@ -40,8 +40,8 @@ def assignment(version: int, config_offset: int = 5, **fields: object) -> GroupA
 
 
 ASSIGNMENTS = {
-    "assignment v0 of c1 and c1-0": assignment(0, assigned=BOTH),
-    "assignment v2 of c1 and c1-0": assignment(2, assigned=BOTH),
+    "assignment v0 of c1 and c1-0": assignment(0, assigned=BOTH_JOBS),
+    "assignment v2 of c1 and c1-0": assignment(2, assigned=BOTH_JOBS),
     "assignment v2 that revokes c1-1": assignment(2, 7, revoked=(Job(C1, 1),)),
     "assignment v2 with a delay": assignment(2, 7, delay_ms=300_000),
     "assignment v1 that failed": assignment(1, 9, error=AssignmentError.CONFIG_MISMATCH),
@@ -50,7 +50,7 @@ METADATA = {
     "metadata v0": WorkerMetadata(version=0, url=URL, config_offset=5),
     "metadata v1, null allocation": WorkerMetadata(version=1, url=URL, config_offset=5),
     "metadata v2 with an allocation": WorkerMetadata(
-        version=2, url=URL, config_offset=5, allocation=assignment(2, assigned=BOTH)
+        version=2, url=URL, config_offset=5, allocation=assignment(2, assigned=BOTH_JOBS)
     ),
 }
 
@@ -81,28 +81,28 @@ def test_metadata_matches_java_byte_for_byte(name: str) -> None:
     ],
 )
 def test_metadata_is_offered_for_each_protocol(protocol: ConnectProtocol, names: list[str]) -> None:
-    offered = make_offers(protocol, "leaderUrl", 4, assignment(2, assigned=BOTH))
-    assert [offer.name for offer in offered] == names
-    for offer in offered:
+    offers = make_offers(protocol, "leaderUrl", 4, assignment(2, assigned=BOTH_JOBS))
+    assert [offer.name for offer in offers] == names
+    for offer in offers:
         metadata = decode_metadata(offer.metadata)
         assert (metadata.url, metadata.config_offset) == ("leaderUrl", 4)
         assert metadata.version == offer.name.version
         # The allocation is encoded in the version of the metadata.
         if offer.name is not GroupProtocol.DEFAULT:
-            assert metadata.allocation == assignment(offer.name.version, assigned=BOTH)
+            assert metadata.allocation == assignment(offer.name.version, assigned=BOTH_JOBS)
 
 
-STATIC = {  # KIP-987 does not specify the encoding
+STATIC_METADATA = {  # KIP-987 does not specify the encoding
     "0003000f687474703a2f2f77313a383038332f0000000000000005ffffffffffffffff": WorkerMetadata(
         version=3, url=URL, config_offset=5
     ),
     "0003000f687474703a2f2f77313a383038332f0000000000000005ffffffff000000010002633100000002ffffffff00000000": (
-        WorkerMetadata(version=3, url=URL, config_offset=5, static=BOTH)
+        WorkerMetadata(version=3, url=URL, config_offset=5, static=BOTH_JOBS)
     ),
 }
 
 
-@pytest.mark.parametrize(("data", "metadata"), STATIC.items(), ids=["wildcard", "static"])
+@pytest.mark.parametrize(("data", "metadata"), STATIC_METADATA.items(), ids=["wildcard", "static"])
 def test_static_metadata_is_encoded_byte_for_byte(data: str, metadata: WorkerMetadata) -> None:
     assert encode_metadata(metadata).hex() == data
     assert decode_metadata(bytes.fromhex(data)) == metadata
@@ -110,34 +110,34 @@ def test_static_metadata_is_encoded_byte_for_byte(data: str, metadata: WorkerMet
 
 def test_static_worker_sends_unchanged_metadata_for_older_protocols() -> None:
     """Static assignments are sent only for the protocol `static`; other metadata equals that of a sessioned worker."""
-    offers = make_offers(ConnectProtocol.STATIC, URL, 5, assignment(2, assigned=BOTH), BOTH)
-    assert [decode_metadata(offer.metadata).static for offer in offers] == [BOTH, None, None, None]
-    assert offers[1:] == make_offers(ConnectProtocol.SESSIONED, URL, 5, assignment(2, assigned=BOTH))
+    offers = make_offers(ConnectProtocol.STATIC, URL, 5, assignment(2, assigned=BOTH_JOBS), BOTH_JOBS)
+    assert [decode_metadata(offer.metadata).static for offer in offers] == [BOTH_JOBS, None, None, None]
+    assert offers[1:] == make_offers(ConnectProtocol.SESSIONED, URL, 5, assignment(2, assigned=BOTH_JOBS))
     assert offers[1].metadata == VECTORS["metadata v2 with an allocation"]
 
 
 def test_version_2_reader_ignores_static_assignments() -> None:
-    data = make_offers(ConnectProtocol.STATIC, URL, 5, None, BOTH)[0].metadata
+    data = make_offers(ConnectProtocol.STATIC, URL, 5, None, BOTH_JOBS)[0].metadata
     assert decode_metadata(b"\x00\x02" + data[2:]) == WorkerMetadata(version=2, url=URL, config_offset=5)
 
 
 def test_empty_list_differs_from_null() -> None:
-    empty = WorkerMetadata(version=3, url=URL, config_offset=5, static=())
-    assert decode_metadata(encode_metadata(empty)) == empty
+    metadata = WorkerMetadata(version=3, url=URL, config_offset=5, static=())
+    assert decode_metadata(encode_metadata(metadata)) == metadata
 
 
 def test_failed_allocation_is_null_unless_work_continues() -> None:
-    failed = assignment(2, error=AssignmentError.CONFIG_MISMATCH)
-    running = replace(failed, assigned=BOTH)
+    failed_assignment = assignment(2, error=AssignmentError.CONFIG_MISMATCH)
+    running_assignment = replace(failed_assignment, assigned=BOTH_JOBS)
     offered_metadata = [
-        decode_metadata(make_offers(ConnectProtocol.SESSIONED, URL, 5, a)[0].metadata)
-        for a in (failed, running)
+        decode_metadata(make_offers(ConnectProtocol.SESSIONED, URL, 5, offered_assignment)[0].metadata)
+        for offered_assignment in (failed_assignment, running_assignment)
     ]
-    assert [metadata.allocation for metadata in offered_metadata] == [None, running]
+    assert [metadata.allocation for metadata in offered_metadata] == [None, running_assignment]
 
 
 @pytest.mark.parametrize(
-    ("protocol", "cooperative", "signed"),
+    ("protocol", "is_cooperative", "is_signed"),
     [
         pytest.param(GroupProtocol.DEFAULT, False, False, id="default"),
         pytest.param(GroupProtocol.COMPATIBLE, True, False, id="compatible"),
@@ -146,9 +146,9 @@ def test_failed_allocation_is_null_unless_work_continues() -> None:
     ],
 )
 def test_protocol_is_cooperative_or_signed(
-    protocol: GroupProtocol, *, cooperative: bool, signed: bool
+    protocol: GroupProtocol, *, is_cooperative: bool, is_signed: bool
 ) -> None:
-    assert (protocol.is_cooperative, protocol.is_signed) == (cooperative, signed)
+    assert (protocol.is_cooperative, protocol.is_signed) == (is_cooperative, is_signed)
 
 
 def test_missing_trailing_fields_have_defaults() -> None:
@@ -159,13 +159,13 @@ def test_missing_trailing_fields_have_defaults() -> None:
 
 
 def test_null_arrays_are_empty() -> None:
-    head = encode_assignment(assignment(1))[:-12]
-    assert decode_assignment(head + b"\xff" * 8 + bytes(4)) == assignment(1)
+    prefix = encode_assignment(assignment(1))[:-12]
+    assert decode_assignment(prefix + b"\xff" * 8 + bytes(4)) == assignment(1)
 
 
 def test_trailing_bytes_and_later_versions_are_ignored() -> None:
-    later = VECTORS["assignment v2 with a delay"] + b"more"
-    assert decode_assignment(b"\x00\x07" + later[2:]) == assignment(7, 7, delay_ms=300_000)
+    extended_message = VECTORS["assignment v2 with a delay"] + b"more"
+    assert decode_assignment(b"\x00\x07" + extended_message[2:]) == assignment(7, 7, delay_ms=300_000)
     static = bytes.fromhex("0003000f687474703a2f2f77313a383038332f0000000000000005ffffffffffffffff")
     assert decode_metadata(static) == WorkerMetadata(version=3, url=URL, config_offset=5)
 
@@ -231,7 +231,7 @@ def test_out_of_range_values_are_rejected(value: GroupAssignment) -> None:
 def test_jobs_convert_to_instances() -> None:
     assert Job.of(C1) == Job(C1, -1)
     assert Job.of(TaskId(C1, 3)) == Job(C1, 3)
-    assert [job.instance for job in BOTH] == [C1, TaskId(C1, 0)]
+    assert [job.instance for job in BOTH_JOBS] == [C1, TaskId(C1, 0)]
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).map(ConnectorName)
@@ -273,7 +273,7 @@ def test_metadata_round_trips(data: st.DataObject, version: int, url: str, offse
 
 @settings(max_examples=100)
 @given(st.binary(max_size=80))
-def test_garbage_raises_only_protocol_errors(data: bytes) -> None:
+def test_arbitrary_bytes_raise_only_protocol_errors(data: bytes) -> None:
     for decode in (decode_assignment, decode_metadata):
         with suppress(ProtocolError):
             decode(data)

@@ -27,7 +27,7 @@ X = ConnectorName("x")
 
 def read_captured(name: str) -> list[Any]:
     rows = [json.loads(line) for line in (GOLDEN / name).read_text(encoding="utf-8").strip().split("\n")]
-    return [pytest.param(r["key"], r["value"], id=f"{r['offset']} {r['key']}") for r in rows]
+    return [pytest.param(row["key"], row["value"], id=f"{row['offset']} {row['key']}") for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_malformed_config_records_are_rejected_with_reason(
 def test_not_json_is_raised_only_for_invalid_json() -> None:
     with pytest.raises(NotJson):
         decode("connector-x", b"{")
-    with pytest.raises(ProtocolError) as caught:
+    with pytest.raises(ProtocolError) as error:
         decode("connector-x", b"{}")
-    assert not isinstance(caught.value, NotJson)
+    assert not isinstance(error.value, NotJson)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_signatures_of_all_algorithms_are_verified(algorithm: str) -> None:
     parse_signature(signature, key=KEY, allowed=[HMAC, algorithm]).verify(b"body")
 
 
-VALID = sign(KEY, b"body")
+VALID_SIGNATURE = sign(KEY, b"body")
 
 
 @pytest.mark.parametrize(
@@ -52,15 +52,25 @@ VALID = sign(KEY, b"body")
     [
         pytest.param(Signature(None, HMAC), KEY, BadRequest, "missing required signature", id="no signature"),
         pytest.param(
-            Signature(VALID, None), KEY, BadRequest, "missing required signature", id="no algorithm"
+            Signature(VALID_SIGNATURE, None), KEY, BadRequest, "missing required signature", id="no algorithm"
         ),
-        pytest.param(Signature(VALID, "None"), KEY, BadRequest, "Algorithm None not available", id="unknown"),
+        pytest.param(
+            Signature(VALID_SIGNATURE, "None"), KEY, BadRequest, "Algorithm None not available", id="unknown"
+        ),
         pytest.param(Signature("%", HMAC), KEY, BadRequest, "not base64", id="not base64"),
         pytest.param(
-            Signature(VALID, "HmacSHA1"), KEY, BadRequest, r"use: \[HmacSHA256\]\.", id="not allowed"
+            Signature(VALID_SIGNATURE, "HmacSHA1"),
+            KEY,
+            BadRequest,
+            r"use: \[HmacSHA256\]\.",
+            id="not allowed",
         ),
-        pytest.param(Signature(VALID, HMAC), None, Unavailable, "still starting up", id="no key yet"),
-        pytest.param(Signature(VALID, HMAC), b"1" * 32, Forbidden, "invalid signature", id="another key"),
+        pytest.param(
+            Signature(VALID_SIGNATURE, HMAC), None, Unavailable, "still starting up", id="no key yet"
+        ),
+        pytest.param(
+            Signature(VALID_SIGNATURE, HMAC), b"1" * 32, Forbidden, "invalid signature", id="another key"
+        ),
         pytest.param(Signature(sign(KEY, b"x"), HMAC), KEY, Forbidden, "invalid", id="another body"),
         pytest.param(Signature("", HMAC), KEY, Forbidden, "invalid", id="an empty signature"),
     ],

@@ -17,7 +17,7 @@ IN_PROCESS = [
     "tests/integration/spark/test_session",
     "tests/integration/stores",
 ]
-"""Suites that run Kraal in their own process; the dependencies of others are listed by topic."""
+"""Suites that run Kraal in the test process. The dependencies of other suites are listed by topic."""
 
 
 def test_empty_change_selects_no_tests() -> None:
@@ -47,9 +47,9 @@ def test_dependencies_include_imports_of_the_tests(tests: str) -> None:
 
 
 def _imported(tests: str) -> list[str]:
-    """Return the files and directories of the project that the tests below a path import."""
+    """Return the files and directories of the project that the given tests import."""
     files = [
-        file for each in ROOT.glob(f"{tests}*") for file in (each.rglob("*.py") if each.is_dir() else [each])
+        file for path in ROOT.glob(f"{tests}*") for file in (path.rglob("*.py") if path.is_dir() else [path])
     ]
     nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8")))]
     names = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}

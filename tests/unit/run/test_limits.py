@@ -1,4 +1,4 @@
-"""Time limits of the parts of CI."""
+"""Tests for the time limits of the parts of CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The distribution and the order of tests in parallel processes."""
+"""Tests for the distribution and the order of tests in parallel processes."""
 
 from __future__ import annotations
 

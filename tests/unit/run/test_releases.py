@@ -1,4 +1,4 @@
-"""`--release`: the selected tests, and the jars of the broker and Java workers."""
+"""Tests for `--release`, which selects tests, and the jars of the broker and of Java workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fakes.kafka.releases import VARIABLE, broker_jars, comparable, worker
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[3]
-MARKED = """
+TESTS_WITH_MARKER = """
 import pytest
 
 def test_plain(): pass
@@ -34,7 +34,7 @@ def test_run_with_a_release_selects_only_marked_tests(
         "[pytest]\nasyncio_default_fixture_loop_scope = function\naddopts = -pno:schemathesis\n"
         "markers =\n    releases: a\n"
     )
-    pytester.makepyfile(MARKED)
+    pytester.makepyfile(TESTS_WITH_MARKER)
     pytester.runpytest_subprocess(*options).assert_outcomes(passed=passed, deselected=2 - passed)
 
 
@@ -55,8 +55,8 @@ def test_versions_of_plugins_are_not_compared_with_releases_that_lack_them(
     with_version = Answer(
         200, {"connector": {"state": "RUNNING", "version": "4.3.0"}, "tasks": [{"version": "1"}]}
     )
-    without = Answer(200, {"connector": {"state": "RUNNING"}, "tasks": [{}]})
-    assert comparable(with_version) != comparable(without)
-    assert comparable(with_version, "4.0") == comparable(without, "4.0")
+    without_version = Answer(200, {"connector": {"state": "RUNNING"}, "tasks": [{}]})
+    assert comparable(with_version) != comparable(without_version)
+    assert comparable(with_version, "4.0") == comparable(without_version, "4.0")
     monkeypatch.setenv(VARIABLE, "3.9")
-    assert comparable(with_version) == comparable(without)
+    assert comparable(with_version) == comparable(without_version)

@@ -32,7 +32,7 @@ MARKERS = "[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers =\n 
 
 
 @pytest.mark.parametrize("count", range(1, 41))
-def test_every_seed_runs_within_some_days(count: int) -> None:
+def test_every_seed_runs_within_as_many_days_as_seeds(count: int) -> None:
     days = [choose_positions(count, day) for day in range(739_000, 739_000 + count)]
     assert frozenset.union(*days) == frozenset(range(count))
     assert {len(day) for day in days} == {min(count, SEEDS_A_RUN)}
@@ -44,15 +44,17 @@ def collect(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, day: int
     pytester.makepyfile(TESTS)
     pytester.makeini(MARKERS)
     pytester.makeconftest('pytest_plugins = ["tests.run.seeds"]')
-    printed = pytester.runpytest_inprocess("--collect-only", "-q", "-pno:schemathesis", *options)
-    return {line.partition("::")[2] for line in printed.outlines if "::" in line}
+    result = pytester.runpytest_inprocess("--collect-only", "-q", "-pno:schemathesis", *options)
+    return {line.partition("::")[2] for line in result.outlines if "::" in line}
 
 
 def test_run_selects_the_seeds_of_its_day(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    others = {"test_two[7]", "test_two[11]", "test_none"}
-    many = {f"test_many[{seed}-{mode}]" for seed in (4, 0) for mode in "ab"}
-    others |= {f"test_workers[{worker}-{mode}]" for worker in ("one-1", "other-2") for mode in "ab"}
-    assert collect(pytester, monkeypatch, 2) == many | others, "slow tests are deselected by their marker"
+    other_tests = {"test_two[7]", "test_two[11]", "test_none"}
+    many_tests = {f"test_many[{seed}-{mode}]" for seed in (4, 0) for mode in "ab"}
+    other_tests |= {f"test_workers[{worker}-{mode}]" for worker in ("one-1", "other-2") for mode in "ab"}
+    assert collect(pytester, monkeypatch, 2) == many_tests | other_tests, (
+        "slow tests are deselected by their marker"
+    )
 
 
 def test_all_seeds_run_on_request(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ def read_all(log: FileLog) -> list[tuple[int, str, bytes | None]]:
 
 
 def fill_log(path: Path, batches: list[list[Entry]]) -> list[int]:
-    """Write batches; return the size of the file before the first batch and after each batch."""
+    """Write batches, and return the size of the file before the first batch and after each batch."""
     log = FileLog(path, "config")
     ends = [path.stat().st_size]
     for batch in batches:
@@ -47,18 +47,18 @@ def test_records_and_offsets_survive_a_restart(path: Path) -> None:
     records_before = read_all(log)
     assert log.append([Entry("e", b"5")]) == 5
     log.close()
-    reopened = FileLog(path, "config")
-    assert read_all(reopened) == [*records_before, (5, "e", b"5")]
-    reopened.close()
+    reopened_log = FileLog(path, "config")
+    assert read_all(reopened_log) == [*records_before, (5, "e", b"5")]
+    reopened_log.close()
 
 
 def test_crash_at_any_byte_loses_only_unacknowledged_batch(path: Path, tmp_path: Path) -> None:
     ends = fill_log(path, BATCHES)
     data = path.read_bytes()
     for cut in range(len(data) + 1):
-        torn = tmp_path / f"torn-{cut}"
-        torn.write_bytes(data[:cut])
-        log = FileLog(torn, "config")
+        torn_path = tmp_path / f"torn-{cut}"
+        torn_path.write_bytes(data[:cut])
+        log = FileLog(torn_path, "config")
         complete_entries = [
             entry for batch, end in zip(BATCHES, ends[1:], strict=True) if end <= cut for entry in batch
         ]
@@ -66,10 +66,10 @@ def test_crash_at_any_byte_loses_only_unacknowledged_batch(path: Path, tmp_path:
         offset = log.append([Entry("new", b"n")])
         assert read_all(log)[-1] == (offset, "new", b"n")
         log.close()
-        reopened = FileLog(torn, "config")
-        assert len(read_all(reopened)) == len(complete_entries) + 1
-        reopened.close()
-        torn.unlink()
+        reopened_log = FileLog(torn_path, "config")
+        assert len(read_all(reopened_log)) == len(complete_entries) + 1
+        reopened_log.close()
+        torn_path.unlink()
 
 
 def test_torn_tail_is_truncated_with_warning(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -101,11 +101,11 @@ def test_flipped_bit_is_always_detected(path: Path, tmp_path: Path) -> None:
     for position in range(ends[-2]):
         damaged_data = bytearray(data)
         damaged_data[position] ^= 0x10
-        damaged = tmp_path / "damaged"
-        damaged.write_bytes(damaged_data)
+        damaged_path = tmp_path / "damaged"
+        damaged_path.write_bytes(damaged_data)
         with pytest.raises(StoreError, match=r"damaged.*move it away"):
-            FileLog(damaged, "config")
-        assert damaged.read_bytes() == bytes(damaged_data), "a damaged file is unchanged"
+            FileLog(damaged_path, "config")
+        assert damaged_path.read_bytes() == bytes(damaged_data), "a damaged file is unchanged"
 
 
 def test_invalid_file_is_rejected_and_unchanged(path: Path) -> None:
@@ -188,9 +188,9 @@ def test_append_after_full_disk_follows_valid_data(path: Path, monkeypatch: pyte
     assert log.append([Entry("c", b"3")]) == 1
     assert read_all(log) == [(0, "a", b"1"), (1, "c", b"3")]
     log.close()
-    reopened = FileLog(path, "config")
-    assert read_all(reopened) == [(0, "a", b"1"), (1, "c", b"3")]
-    reopened.close()
+    reopened_log = FileLog(path, "config")
+    assert read_all(reopened_log) == [(0, "a", b"1"), (1, "c", b"3")]
+    reopened_log.close()
 
 
 def test_batch_is_synced_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,8 +249,8 @@ def test_latest_value_of_each_key_survives_any_history(tmp_path: Path, runs: lis
             assert log.append(batch) == end - 1
         offsets = [r.offset for r in log.read(0, 1000)]
         assert offsets == sorted(set(offsets))
-        latest = {r.key: r.value for r in log.read(0, 1000)}
-        assert {k: v for k, v in latest.items() if v is not None} == {
+        latest_values = {r.key: r.value for r in log.read(0, 1000)}
+        assert {k: v for k, v in latest_values.items() if v is not None} == {
             k: v for k, v in expected.items() if v is not None
         }
         log.close()

@@ -21,7 +21,7 @@ from tests.golden_files import current
 
 GOLDEN = current("offsets")
 SOURCE = ConnectorName("my-source")
-IN = SourcePartition.of({"filename": "/tmp/connect-golden/in.txt"})  # noqa: S108 - the content of the golden file
+PARTITION = SourcePartition.of({"filename": "/tmp/connect-golden/in.txt"})  # noqa: S108 - the content of the golden file
 JAVA_FILES = sorted(
     p.name for p in GOLDEN.glob("*.bin") if p.name not in ("java-shared.bin", "java-string.bin")
 )
@@ -55,17 +55,17 @@ def format_pairs(pairs: list[Pair]) -> list[str]:
 )
 def test_java_reads_written_files(name: str) -> None:
     lines = (GOLDEN / "java-read.txt").read_text().splitlines()
-    header = next(n for n, line in enumerate(lines) if line.startswith(f"{name} "))
+    header_index = next(n for n, line in enumerate(lines) if line.startswith(f"{name} "))
     pairs = load((GOLDEN / name).read_bytes())
-    assert lines[header] == f"{name} {len(pairs)}"
-    assert lines[header + 1 : header + 1 + len(pairs)] == format_pairs(pairs)
+    assert lines[header_index] == f"{name} {len(pairs)}"
+    assert lines[header_index + 1 : header_index + 1 + len(pairs)] == format_pairs(pairs)
     assert dump(pairs) == (GOLDEN / name).read_bytes(), "the file is written as it was when Java read it"
 
 
 @pytest.mark.parametrize(
     ("name", "connector", "expected"),
     [
-        pytest.param("standalone-one.bin", "my-source", {IN: {"position": 14}}, id="one connector"),
+        pytest.param("standalone-one.bin", "my-source", {PARTITION: {"position": 14}}, id="one connector"),
         pytest.param("standalone-reset.bin", "my-source", {}, id="reset offsets"),
         pytest.param(
             "standalone-two.bin",
@@ -84,10 +84,10 @@ def test_offsets_of_java_standalone_are_read(name: str, connector: str, expected
 def test_offsets_survive_a_restart_without_changing_other_entries(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     path.write_bytes((GOLDEN / "standalone-two.bin").read_bytes())
-    OffsetFile(path).store({SOURCE: {IN: {"position": 99}}})
-    reopened = OffsetFile(path)
-    assert reopened.load(SOURCE) == {IN: {"position": 99}}
-    assert len(reopened.load(ConnectorName("second é"))) == 1
+    OffsetFile(path).store({SOURCE: {PARTITION: {"position": 99}}})
+    reopened_store = OffsetFile(path)
+    assert reopened_store.load(SOURCE) == {PARTITION: {"position": 99}}
+    assert len(reopened_store.load(ConnectorName("second é"))) == 1
 
 
 def test_unknown_keys_are_preserved(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -96,7 +96,7 @@ def test_unknown_keys_are_preserved(tmp_path: Path, caplog: pytest.LogCaptureFix
     pairs_before = load(path.read_bytes())
     store = OffsetFile(path)
     assert "Preserving an unknown key in the offset file" in caplog.text
-    store.store({SOURCE: {IN: {"position": 1}}})
+    store.store({SOURCE: {PARTITION: {"position": 1}}})
     assert load(path.read_bytes())[: len(pairs_before)] == pairs_before
     assert store.load(ConnectorName("x")) == {}
 
@@ -116,8 +116,8 @@ def test_missing_or_empty_file_has_no_offsets(tmp_path: Path) -> None:
     assert OffsetFile(tmp_path / "sub" / "offsets").load(SOURCE) == {}
     (tmp_path / "empty").write_bytes(b"")
     store = OffsetFile(tmp_path / "empty")
-    store.store({SOURCE: {IN: {"position": 1}}})
-    assert OffsetFile(tmp_path / "empty").load(SOURCE) == {IN: {"position": 1}}
+    store.store({SOURCE: {PARTITION: {"position": 1}}})
+    assert OffsetFile(tmp_path / "empty").load(SOURCE) == {PARTITION: {"position": 1}}
 
 
 def test_truncated_file_is_rejected_and_unchanged(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_failed_write_changes_neither_file_nor_memory(
 ) -> None:
     path = tmp_path / "offsets"
     store = OffsetFile(path)
-    store.store({SOURCE: {IN: {"position": 1}}})
+    store.store({SOURCE: {PARTITION: {"position": 1}}})
     data_before = path.read_bytes()
 
     def fail(_file: int) -> None:
@@ -166,14 +166,14 @@ def test_failed_write_changes_neither_file_nor_memory(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
         with pytest.raises(StoreError, match="cannot write the offset file"):
-            store.store({SOURCE: {IN: {"position": 2}}})
+            store.store({SOURCE: {PARTITION: {"position": 2}}})
     assert path.read_bytes() == data_before
-    assert store.load(SOURCE) == {IN: {"position": 1}}
+    assert store.load(SOURCE) == {PARTITION: {"position": 1}}
     assert [p.name for p in tmp_path.iterdir()] == ["offsets"]
 
 
 def test_unchanged_offsets_are_not_written(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     store = OffsetFile(path)
-    store.store({SOURCE: {IN: None}})
+    store.store({SOURCE: {PARTITION: None}})
     assert not path.exists()

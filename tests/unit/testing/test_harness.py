@@ -72,7 +72,7 @@ class CounterTask(SourceTask):
 
 
 class Counter(Connector):
-    """A connector with one ticking task."""
+    """A source connector with one task that emits ticks."""
 
     kind: ClassVar[Literal["source", "sink"]] = "source"
     version = "1.0"
@@ -120,7 +120,7 @@ class KeeperTask(SinkTask):
 
 
 class Keeper(Counter):
-    """A connector with one storing task."""
+    """A sink connector with one task that stores records."""
 
     kind: ClassVar[Literal["source", "sink"]] = "sink"
     task_class: ClassVar[type[SourceTask | SinkTask]] = KeeperTask
@@ -137,8 +137,8 @@ def ticks(*, to: int = TICK_COUNT) -> list[str]:
     return [f"tick {n}" for n in range(to)]
 
 
-def counter(**more: str) -> dict[str, str | None]:
-    return {"connector.class": "Counter", "topic": "ticks", **more}
+def counter(**overrides: str) -> dict[str, str | None]:
+    return {"connector.class": "Counter", "topic": "ticks", **overrides}
 
 
 # -- imports -----------------------------------------------------------------------------------------------
@@ -151,10 +151,10 @@ def test_harness_imports_no_heavy_or_test_modules(module: str) -> None:
         "heavy = {'pytest', 'pyspark', 'kafka', 'confluent_kafka', 'pyarrow', 'tests'} & set(sys.modules)\n"
         "sys.exit(', '.join(sorted(heavy)) or 0)"
     )
-    completed = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert completed.returncode == 0, completed.stderr
+    assert result.returncode == 0, result.stderr
 
 
 def test_every_public_name_is_importable() -> None:
@@ -191,14 +191,14 @@ def test_seed_determines_the_message_order_in_every_process() -> None:
 
 
 def run_with_seed(seed: str, hash_seed: str) -> str:
-    completed = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", SCENARIO, seed],
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,
         check=True,
     )
-    return completed.stdout
+    return result.stdout
 
 
 # -- plugins -----------------------------------------------------------------------------------------------
@@ -323,18 +323,18 @@ def test_work_is_reassigned_when_workers_die_freeze_and_join() -> None:
         c.wait_for_states("n", ["PAUSED"])
         c.resume("n")
         c.settle()
-        first = c.owner("n-0")
-        c.kill_worker(first)
+        killed_worker = c.owner("n-0")
+        c.kill_worker(killed_worker)
         assert 5 <= c.settle() < 12, "virtual seconds: slightly longer than the session timeout"
-        frozen = c.owner("n-0")
-        assert frozen != first
-        c.freeze_worker(frozen)
+        frozen_worker = c.owner("n-0")
+        assert frozen_worker != killed_worker
+        c.freeze_worker(frozen_worker)
         c.settle()
-        assert c.owner("n-0") != frozen
-        c.thaw_worker(frozen)
+        assert c.owner("n-0") != frozen_worker
+        c.thaw_worker(frozen_worker)
         assert c.add_worker() == 3
         c.settle()
-        assert c.alive == [n for n in range(4) if n != first]
+        assert c.alive == [n for n in range(4) if n != killed_worker]
         c.stop_worker(3)
         c.settle()
         c.stop("n")

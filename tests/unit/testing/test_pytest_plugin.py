@@ -27,18 +27,18 @@ def test_fixtures_create_and_close_clusters(tmp_path: Path) -> None:
         "    assert kraal_seed == 7\n"
         "    c = kraal_cluster(workers=2)\n"
         "    assert c.seed == 7 and c.alive == [0, 1]\n"
-        "    global made\n"
-        "    made = c\n"
+        "    global cluster\n"
+        "    cluster = c\n"
         "def test_later():\n"
-        "    assert made.alive == []\n"
+        "    assert cluster.alive == []\n"
     )
     assert _pytest(tmp_path, "--kraal-seed=7").startswith("2 passed")
 
 
-def _pytest(directory: Path, *more: str) -> str:
-    """Run pytest with only this plugin; return the last line of the output."""
-    completed = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "kraal.testing.pytest_plugin", *more, str(directory)],
+def _pytest(directory: Path, *options: str) -> str:
+    """Run pytest with only this plugin, and return the last line of its output, or the whole output if it fails."""
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "kraal.testing.pytest_plugin", *options, str(directory)],
         cwd=directory,
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
@@ -46,7 +46,7 @@ def _pytest(directory: Path, *more: str) -> str:
         check=False,
     )
     return (
-        (completed.stdout.strip().splitlines() or [completed.stderr])[-1]
-        if completed.returncode == 0
-        else completed.stdout
+        (result.stdout.strip().splitlines() or [result.stderr])[-1]
+        if result.returncode == 0
+        else result.stdout
     )

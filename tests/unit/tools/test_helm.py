@@ -1,4 +1,4 @@
-"""Finding and building the helm of the tests."""
+"""Tests for finding or building the helm program that the tests use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ echo helm >"$2"
 
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set a PATH without helm and with a `go` that writes its arguments to a file; return the file."""
+    """Set a PATH without helm and with a `go` that writes its arguments to a file, and return the file."""
     go = tmp_path / "bin" / "go"
     go.parent.mkdir()
     go.write_text(GO, encoding="utf-8")
@@ -47,9 +47,9 @@ def test_other_checksums_cause_another_build(record: Path, tmp_path: Path) -> No
     module.mkdir()
     for name in ("go.mod", "go.sum"):
         (module / name).write_bytes((MODULE / name).read_bytes())
-    first = build_helm(module, tmp_path / "cache")
+    first_binary = build_helm(module, tmp_path / "cache")
     (module / "go.sum").write_text("", encoding="utf-8")
-    assert build_helm(module, tmp_path / "cache") != first
+    assert build_helm(module, tmp_path / "cache") != first_binary
     assert len(record.read_text(encoding="utf-8").splitlines()) == 2
 
 
@@ -66,21 +66,21 @@ def test_build_error_contains_the_last_line_of_go(tmp_path: Path, monkeypatch: p
 def test_error_without_go_contains_the_alternatives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
-        ScriptFailed, match=r"helm was not found, and neither was Go to build it\. Install helm 3 or 4"
+        ScriptFailed, match=r"helm was not found, and Go is not installed to build it\. Install helm 3 or 4"
     ):
         build_helm(MODULE, tmp_path / "cache")
 
 
 @pytest.mark.usefixtures("record")
 def test_configured_or_installed_helm_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    installed, named = tmp_path / "bin" / "helm", tmp_path / "other"
-    for program in (installed, named):
+    installed_helm, configured_helm = tmp_path / "bin" / "helm", tmp_path / "other"
+    for program in (installed_helm, configured_helm):
         program.write_text("#!/bin/sh\n", encoding="utf-8")
         program.chmod(0o755)
     monkeypatch.delenv("KRAAL_HELM", raising=False)
-    assert helm() == installed
-    monkeypatch.setenv("KRAAL_HELM", str(named))
-    assert helm() == named
+    assert helm() == installed_helm
+    monkeypatch.setenv("KRAAL_HELM", str(configured_helm))
+    assert helm() == configured_helm
     monkeypatch.setenv("KRAAL_HELM", str(tmp_path / "none"))
     with pytest.raises(ScriptFailed, match=r"Invalid KRAAL_HELM '.*none'; expected the path of helm\."):
         helm()

@@ -15,18 +15,18 @@ from tests.differential.older_connect import MISSING_KEYS
 from tests.golden_files import different
 
 Definitions = dict[str, list[dict[str, Any]]]
-JAVA: dict[str, Definitions] = {
+JAVA_DEFINITIONS: dict[str, Definitions] = {
     version: json.loads(path.read_text("utf-8"))
     for version, path in different("transforms", "definitions.json").items()
 }
 CASES = [
     pytest.param(version, name, id=f"{version} {name}")
-    for version, definitions in JAVA.items()
+    for version, definitions in JAVA_DEFINITIONS.items()
     for name, keys in definitions.items()
-    if version == CONNECT_VERSION or keys != JAVA[CONNECT_VERSION][name]
+    if version == CONNECT_VERSION or keys != JAVA_DEFINITIONS[CONNECT_VERSION][name]
 ]
 REGISTRY = Registry.load()
-BREAKS_JAVA = {("renames", "null")}
+CRASHING_VALUES = {("renames", "null")}
 """Values for which Java's validator raises an exception other than ConfigException."""
 
 
@@ -60,10 +60,10 @@ def list_errors(key: Key, texts: list[str]) -> dict[str, str]:
 
 
 def shared_keys(version: str, name: str, keys: ConfigDef) -> list[Key]:
-    """Return the keys that this version of Connect also has."""
-    newer = [] if version == CONNECT_VERSION else MISSING_KEYS[name]
-    assert set(newer) <= {key.name for key in keys}
-    return [key for key in keys if key.name not in newer]
+    """Return those of `keys` that this version of Connect has."""
+    newer_keys = [] if version == CONNECT_VERSION else MISSING_KEYS[name]
+    assert set(newer_keys) <= {key.name for key in keys}
+    return [key for key in keys if key.name not in newer_keys]
 
 
 @pytest.mark.parametrize(("version", "name"), CASES)
@@ -71,7 +71,8 @@ def test_keys_match_java(version: str, name: str) -> None:
     plugin = REGISTRY.find(name)
     assert plugin is not None
     assert [describe_key(key) for key in shared_keys(version, name, plugin.config_def)] == [
-        {field: value for field, value in key.items() if field != "refuses"} for key in JAVA[version][name]
+        {field: value for field, value in key.items() if field != "refuses"}
+        for key in JAVA_DEFINITIONS[version][name]
     ]
     assert all(key.doc for key in plugin.config_def)
 
@@ -82,10 +83,14 @@ def test_rejected_values_match_java(version: str, name: str) -> None:
     assert plugin is not None
     texts = ["", "a", "a,a", "a,", "a:b", "a:b:c", "a:int8", "a:array", "int8", "int8,a:int8", "V2", "v2"]
     texts += ["move", "unix", "seconds", "null"]
-    for key, java in zip(shared_keys(version, name, plugin.config_def), JAVA[version][name], strict=True):
-        tested_texts = [text for text in texts if (key.name, text) not in BREAKS_JAVA]
+    for key, java_key in zip(
+        shared_keys(version, name, plugin.config_def), JAVA_DEFINITIONS[version][name], strict=True
+    ):
+        tested_texts = [text for text in texts if (key.name, text) not in CRASHING_VALUES]
         expected = {
-            text: normalize_error(error) for text, error in java["refuses"].items() if text in tested_texts
+            text: normalize_error(error)
+            for text, error in java_key["refuses"].items()
+            if text in tested_texts
         }
-        if java["type"] in {"LIST", "STRING"}:
+        if java_key["type"] in {"LIST", "STRING"}:
             assert list_errors(key, tested_texts) == expected

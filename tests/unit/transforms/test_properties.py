@@ -29,11 +29,11 @@ WITHOUT_HEALTH_CHECK = settings(
     derandomize=True,
 )
 """Settings that tolerate a busy machine."""
-ISO = parse_pattern("yyyy-MM-dd'T'HH:mm:ss.SSSX")
+ISO_PATTERN = parse_pattern("yyyy-MM-dd'T'HH:mm:ss.SSSX")
 GREGORIAN_DATES = st.datetimes(dt.datetime(1583, 1, 1), dt.datetime(9999, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis requires naive datetimes
 C_TYPES = {8: ctypes.c_int8, 16: ctypes.c_int16, 32: ctypes.c_int32, 64: ctypes.c_int64}
 NAMES = st.text(st.characters(exclude_characters="`\\", exclude_categories=["Cs"]), min_size=1, max_size=8)
-JSON: st.SearchStrategy[Any] = st.recursive(
+JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2),
     lambda inner: st.dictionaries(st.text("abc", min_size=1, max_size=3), inner, max_size=3),
     max_leaves=8,
@@ -44,7 +44,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 @given(GREGORIAN_DATES)
 def test_formatted_date_equals_isoformat(moment: dt.datetime) -> None:
     ms = (moment - dt.datetime(1970, 1, 1, tzinfo=UTC)) // dt.timedelta(milliseconds=1)
-    assert format_date(ISO, ms) == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    assert format_date(ISO_PATTERN, ms) == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     assert (
         format_date(parse_pattern("D EEE E u"), ms)
         == f"{moment.timetuple().tm_yday} {moment:%a %a} {moment.isoweekday()}"
@@ -54,9 +54,9 @@ def test_formatted_date_equals_isoformat(moment: dt.datetime) -> None:
 @WITHOUT_HEALTH_CHECK
 @given(st.integers(-62_135_769_600_000, 253_402_300_799_999))
 def test_formatted_dates_are_parsed_back(ms: int) -> None:
-    assert parse_date(ISO, format_date(ISO, ms)) == ms
-    abutting = parse_pattern("yyyyMMddHHmmssSSS")
-    assert parse_date(abutting, format_date(abutting, ms)) == ms
+    assert parse_date(ISO_PATTERN, format_date(ISO_PATTERN, ms)) == ms
+    abutting_pattern = parse_pattern("yyyyMMddHHmmssSSS")
+    assert parse_date(abutting_pattern, format_date(abutting_pattern, ms)) == ms
 
 
 @WITHOUT_HEALTH_CHECK
@@ -74,11 +74,11 @@ def test_two_digit_year_is_within_80_years_before_and_20_after_now(year: int, no
 @given(st.text("GyMdHmsEzZXubY' -:", max_size=12), st.text("0129 -:+ZaGMT", max_size=20))
 def test_any_date_pattern_is_accepted_or_rejected(pattern: str, text: str) -> None:
     try:
-        parsed = parse_pattern(pattern)
+        parsed_pattern = parse_pattern(pattern)
     except UnsupportedPattern:
         return
-    assert isinstance(format_date(parsed, 0), str)
-    assert isinstance(parse_date(parsed, text), int | None)
+    assert isinstance(format_date(parsed_pattern, 0), str)
+    assert isinstance(parse_date(parsed_pattern, text), int | None)
 
 
 @WITHOUT_HEALTH_CHECK
@@ -123,8 +123,8 @@ def test_quoted_pattern_and_escaped_replacement_are_literal(text: str, replaceme
     if "\\E" not in text:
         pattern = compile_pattern(f"\\Q{text}\\E")
         assert pattern.fullmatch(text)
-        escaped = "".join(f"\\{letter}" for letter in replacement)
-        assert replace_first(pattern, text, escaped) == replacement
+        escaped_replacement = "".join(f"\\{letter}" for letter in replacement)
+        assert replace_first(pattern, text, escaped_replacement) == replacement
 
 
 @WITHOUT_HEALTH_CHECK
@@ -138,7 +138,7 @@ def test_any_regex_is_compiled_or_rejected(text: str) -> None:
 
 
 @WITHOUT_HEALTH_CHECK
-@given(st.dictionaries(st.text("abc", min_size=1, max_size=3), JSON, max_size=4))
+@given(st.dictionaries(st.text("abc", min_size=1, max_size=3), JSON_VALUES, max_size=4))
 def test_flattened_object_has_every_leaf(value: dict[str, Any]) -> None:
     flatten = FlattenValue()
     flatten.configure({"delimiter": "/"})

@@ -23,17 +23,17 @@ CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text("utf-8"))
 REGISTRY = Registry.load()
 
 
-def converter(*, schemas: bool) -> JsonConverter:
+def converter(*, has_schemas: bool) -> JsonConverter:
     converter = JsonConverter()
-    converter.configure({"schemas.enable": str(schemas).lower()}, is_key=False)
+    converter.configure({"schemas.enable": str(has_schemas).lower()}, is_key=False)
     return converter
 
 
-WITH_SCHEMAS, WITHOUT_SCHEMAS = converter(schemas=True), converter(schemas=False)
+WITH_SCHEMAS, WITHOUT_SCHEMAS = converter(has_schemas=True), converter(has_schemas=False)
 
 
-def data(text: str | None) -> tuple[Schema | None, Any]:
-    """Decode a key, value or header like the Java program."""
+def decode_data(text: str | None) -> tuple[Schema | None, Any]:
+    """Decode a key, value or header like the Java program that recorded the cases."""
     if text is None:
         return None, None
     reader = WITH_SCHEMAS if text.startswith('{"schema":') else WITHOUT_SCHEMAS
@@ -41,8 +41,8 @@ def data(text: str | None) -> tuple[Schema | None, Any]:
 
 
 def make_record(record: Mapping[str, Any]) -> Record:
-    key_schema, key = data(record["key"])
-    value_schema, value = data(record["value"])
+    key_schema, key = decode_data(record["key"])
+    value_schema, value = decode_data(record["value"])
     return Record(
         topic=record["topic"],
         partition=record["partition"],
@@ -52,13 +52,13 @@ def make_record(record: Mapping[str, Any]) -> Record:
         key=key,
         value_schema=value_schema,
         value=value,
-        headers=tuple(Header(name, *data(text)) for name, text in record.get("headers", ())),
+        headers=tuple(Header(name, *decode_data(text)) for name, text in record.get("headers", ())),
     )
 
 
-def text(schema: Schema | None, value: Any) -> str | None:
-    encoded = WITH_SCHEMAS.encode("orders", schema, value)
-    return None if encoded is None else encoded.decode()
+def encode_text(schema: Schema | None, value: Any) -> str | None:
+    data = WITH_SCHEMAS.encode("orders", schema, value)
+    return None if data is None else data.decode()
 
 
 def format_record(record: Record) -> dict[str, Any]:
@@ -66,22 +66,22 @@ def format_record(record: Record) -> dict[str, Any]:
         "topic": record.topic,
         "partition": record.partition,
         "timestamp": record.timestamp_ms,
-        "key": text(record.key_schema, record.key),
-        "value": text(record.value_schema, record.value),
-        "headers": [[header.key, text(header.schema, header.value)] for header in record.headers],
+        "key": encode_text(record.key_schema, record.key),
+        "value": encode_text(record.value_schema, record.value),
+        "headers": [[header.key, encode_text(header.schema, header.value)] for header in record.headers],
     }
 
 
 def apply_chain(chain: Chain, record: Record) -> dict[str, Any]:
-    """Return the result in the format of the Java program."""
+    """Apply a chain; return the result in the format of the recorded results."""
     for stage in chain.stages:
         try:
-            changed = Chain((stage,)).apply(record)
+            transformed_record = Chain((stage,)).apply(record)
         except StageFailed as exc:
             return {"failed": exc.alias, "class": exc.java_class, "message": str(exc)}
-        if changed is None:
+        if transformed_record is None:
             return {"dropped": stage.alias}
-        record = changed
+        record = transformed_record
     try:
         return format_record(record)
     except DataException as exc:
@@ -89,16 +89,18 @@ def apply_chain(chain: Chain, record: Record) -> dict[str, Any]:
 
 
 def normalize_result(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Parse the JSON of schemaless data, whose fields Java writes in hash order; keep other texts unchanged."""
-    normalized = dict(result)
-    if "unwritable" in normalized:  # schemaless integers are Long in Kraal
-        normalized["message"] = re.sub(
-            r"java\.lang\.(Byte|Short|Integer)", "java.lang.Long", normalized["message"]
+    """Parse schemaless JSON, whose fields Java writes in hash order. Other texts are unchanged."""
+    normalized_result = dict(result)
+    if "unwritable" in normalized_result:  # schemaless integers are Long in Kraal
+        normalized_result["message"] = re.sub(
+            r"java\.lang\.(Byte|Short|Integer)", "java.lang.Long", normalized_result["message"]
         )
     for part in ("key", "value"):
-        normalized[part] = parse_schemaless(normalized.get(part))
-    normalized["headers"] = [[name, parse_schemaless(value)] for name, value in normalized.get("headers", ())]
-    return normalized
+        normalized_result[part] = parse_schemaless(normalized_result.get(part))
+    normalized_result["headers"] = [
+        [name, parse_schemaless(value)] for name, value in normalized_result.get("headers", ())
+    ]
+    return normalized_result
 
 
 def parse_schemaless(part: str | None) -> Any:
@@ -117,12 +119,12 @@ def test_cases_cover_chains_and_failures() -> None:
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_transformed_records_match_java(case: dict[str, Any]) -> None:
     if "refused" in case:
-        with pytest.raises(ChainInvalid) as raised:
+        with pytest.raises(ChainInvalid) as error:
             make_chain(REGISTRY, case["config"])
-        assert getattr(raised.value.__cause__, "java_class", None) == case["refused"]["class"]
-        alias, _, message = str(raised.value).partition(": ")
+        assert getattr(error.value.__cause__, "java_class", None) == case["refused"]["class"]
+        alias, _, message = str(error.value).partition(": ")
         assert message.startswith(case["refused"]["message"].partition("Invalid regex")[0]), alias
         return
     chain = pickle.loads(pickle.dumps(make_chain(REGISTRY, case["config"])))  # noqa: S301 - our own
-    ours = [normalize_result(apply_chain(chain, make_record(record))) for record in case["records"]]
-    assert ours == list(map(normalize_result, case["results"]))
+    kraal_results = [normalize_result(apply_chain(chain, make_record(record))) for record in case["records"]]
+    assert kraal_results == list(map(normalize_result, case["results"]))

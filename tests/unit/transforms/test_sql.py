@@ -34,16 +34,16 @@ def sql(expressions: str, **settings: str) -> SQL:
 
 def evaluate(expression: str, value: dict[str, Any] | None = None) -> Any:
     """Return the result of an expression for an object without a schema."""
-    out = sql(f"{expression} AS x").apply(Record(topic="t", value=value or {}))
-    return out.value["x"]
+    transformed_record = sql(f"{expression} AS x").apply(Record(topic="t", value=value or {}))
+    return transformed_record.value["x"]
 
 
-def test_existing_fields_are_replaced_and_new_ones_are_appended() -> None:
+def test_existing_fields_are_replaced_and_new_fields_are_appended() -> None:
     fields = {"price": 2.5, "amount": None, "name": "ann", "raw": b"x"}
     record = Record(topic="t", value_schema=ORDER, value=Struct(ORDER, fields))
     transform = pickle.loads(pickle.dumps(sql("upper(name) AS name, price * amount AS total, raw AS copy")))  # noqa: S301
-    out = transform.apply(record)
-    assert [(field.name, field.schema.type) for field in out.value_schema.fields] == [
+    transformed_record = transform.apply(record)
+    assert [(field.name, field.schema.type) for field in transformed_record.value_schema.fields] == [
         ("price", Type.FLOAT64),
         ("amount", Type.INT32),
         ("name", Type.STRING),
@@ -51,7 +51,13 @@ def test_existing_fields_are_replaced_and_new_ones_are_appended() -> None:
         ("total", Type.FLOAT64),
         ("copy", Type.BYTES),
     ]
-    assert out.value.values == {**fields, "amount": 2, "name": "ANN", "total": 5.0, "copy": b"x"}
+    assert transformed_record.value.values == {
+        **fields,
+        "amount": 2,
+        "name": "ANN",
+        "total": 5.0,
+        "copy": b"x",
+    }
 
 
 def test_key_is_transformed_and_tombstones_are_unchanged() -> None:
@@ -110,9 +116,9 @@ def test_expression_returns_expected_value(expression: str, expected: object) ->
     ],
 )
 def test_computation_error_fails_the_record(expression: str, reason: str) -> None:
-    with pytest.raises(DataException) as raised:
+    with pytest.raises(DataException) as error:
         evaluate(expression, {"a": 1})
-    assert str(raised.value) == reason
+    assert str(error.value) == reason
 
 
 def test_fields_missing_from_the_schema_are_rejected() -> None:
@@ -144,7 +150,7 @@ def test_fields_missing_from_the_schema_are_rejected() -> None:
         ("9223372036854775808 AS x", "the number 9223372036854775808 is out of range for BIGINT"),
         ("a LIKE b AS x", "expected a string as the pattern of LIKE at character 8, got 'b'"),
         ("a LIKE 'x\\\\y' AS x", "only \\%, \\_ and \\\\ are allowed"),
-        (f"{'(' * 10 * MAX_DEPTH}1 AS x", f"the expression is nested more than {MAX_DEPTH} deep"),
+        (f"{'(' * 10 * MAX_DEPTH}1 AS x", f"the expression is nested more than {MAX_DEPTH} levels deep"),
         (f"{'NOT ' * 2000}", "the end"),
         (f"{'1+' * 2000}1 AS x", "x has more than 100 nested operations"),
         ("", "expected a name at character 1, got the end"),

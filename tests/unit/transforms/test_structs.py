@@ -13,7 +13,7 @@ from kraal.transforms.common.structs import java_class
 
 
 @pytest.mark.parametrize(
-    ("value", "kind", "name"),
+    ("value", "schema_type", "name"),
     [
         (None, None, "null"),
         (True, None, "java.lang.Boolean"),
@@ -35,5 +35,5 @@ from kraal.transforms.common.structs import java_class
         (set[int](), None, "set"),
     ],
 )
-def test_value_has_the_java_class_name(value: Any, kind: Type | None, name: str) -> None:
-    assert java_class(value, None if kind is None else Schema(type=kind)) == name
+def test_value_has_the_java_class_name(value: Any, schema_type: Type | None, name: str) -> None:
+    assert java_class(value, None if schema_type is None else Schema(type=schema_type)) == name

@@ -25,12 +25,12 @@ def apply_value_to_key(value: Any, schema: Schema | None, **config: str) -> Reco
     return transform.apply(Record(topic="t", value=value, value_schema=schema))
 
 
-def nested(inner: Struct | None) -> Struct:
+def make_outer(inner: Struct | None) -> Struct:
     return Struct(OUTER, {"outer": inner, "outer.line": "top"})
 
 
 def test_v2_reads_nested_fields_and_names_them_by_their_path() -> None:
-    value = nested(Struct(INNER, {"line": "deep", "a.b": "dots"}))
+    value = make_outer(Struct(INNER, {"line": "deep", "a.b": "dots"}))
     record = apply_value_to_key(value, OUTER, fields="outer.line,outer.`a.b`", field_syntax_version="v2")
     assert record.key_schema is not None
     assert [field.name for field in record.key_schema.fields] == ["outer.line", "outer.`a.b`"]
@@ -38,7 +38,7 @@ def test_v2_reads_nested_fields_and_names_them_by_their_path() -> None:
 
 
 def test_v1_reads_top_level_fields_whose_names_contain_dots() -> None:
-    record = apply_value_to_key(nested(None), OUTER, fields="outer.line")
+    record = apply_value_to_key(make_outer(None), OUTER, fields="outer.line")
     assert dict(record.key.values) == {"outer.line": "top"}
 
 
@@ -49,10 +49,10 @@ def test_v2_reads_schemaless_values() -> None:
 
 
 def test_null_parent_results_in_a_null_key_field() -> None:
-    record = apply_value_to_key(nested(None), OUTER, fields="outer.line", field_syntax_version="V2")
+    record = apply_value_to_key(make_outer(None), OUTER, fields="outer.line", field_syntax_version="V2")
     assert dict(record.key.values) == {"outer.line": None}
 
 
 def test_unknown_path_fails_with_the_message_of_java() -> None:
     with pytest.raises(DataException, match=r"^Field does not exist: outer\.none$"):
-        apply_value_to_key(nested(None), OUTER, fields="outer.none", field_syntax_version="V2")
+        apply_value_to_key(make_outer(None), OUTER, fields="outer.none", field_syntax_version="V2")

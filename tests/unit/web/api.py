@@ -64,13 +64,12 @@ def status(state: State, trace: str | None = None) -> Status:
 
 @dataclass
 class FakeHerder:
-    """Herder that replies immediately, raises `error` if it is set, and never replies if `silent`."""
+    """Herder that replies immediately, unless `is_silent` is set. Raises `error` if it is not None."""
 
     published: Published
     requests: list[object] = field(default_factory=list)
     error: Exception | None = None
-    silent: bool = False
-    reported: ConfigInfos | None = None
+    is_silent: bool = False
     on_await: Callable[[], object] = lambda: None
     offsets: Sequence[tuple[Any, Any]] = ()
     lags: Sequence[int | None] = ()
@@ -84,7 +83,7 @@ class FakeHerder:
         self.requests.append(message)
         if self.error is not None:
             raise self.error
-        if self.silent:
+        if self.is_silent:
             return Reply[None]()
         return self._reply_to(message)
 
@@ -105,8 +104,8 @@ class FakeHerder:
                 result = name not in self._connectors
                 self.put(name, config)
             case messages.PatchConfig(name=name, patch=patch):
-                merged = {**self._entry(name, "Connector {} not found").config, **patch}
-                self.put(name, {key: value for key, value in merged.items() if value is not None})
+                merged_config = {**self._entry(name, "Connector {} not found").config, **patch}
+                self.put(name, {key: value for key, value in merged_config.items() if value is not None})
             case messages.DeleteConnector(name=name):
                 self._entry(name, "Connector {} not found")
                 self.remove(name)
@@ -142,9 +141,9 @@ class FakeHerder:
     def _connectors(self) -> Mapping[ConnectorName, ConnectorEntry]:
         return self.published.latest.config.connectors
 
-    def _entry(self, name: ConnectorName, otherwise: str) -> ConnectorEntry:
+    def _entry(self, name: ConnectorName, error_format: str) -> ConnectorEntry:
         if name not in self._connectors:
-            raise NotFound(otherwise.format(name))
+            raise NotFound(error_format.format(name))
         return self._connectors[name]
 
     def _check_name(self, name: ConnectorName, config: Config) -> None:
@@ -169,22 +168,28 @@ class FakeHerder:
         topics: frozenset[str] = frozenset(),
     ) -> None:
         """Publish a connector as if its records had been read back."""
-        added, latest = ConnectorName(name), self.published.latest
+        connector_name, latest = ConnectorName(name), self.published.latest
         task_configs = tuple({**config, "task": str(number)} for number in range(tasks))
         entry = ConnectorEntry(
-            name=added, config={**config, "name": name}, target=target, tasks=task_configs, task_count=tasks
+            name=connector_name,
+            config={**config, "name": name},
+            target=target,
+            tasks=task_configs,
+            task_count=tasks,
         )
         connector_statuses = statuses or ConnectorStatuses(
             connector=status(STATES[target]), tasks={n: status(STATES[target]) for n in range(tasks)}
         )
-        used = frozenset(map(TopicName, topics))
+        topic_names = frozenset(map(TopicName, topics))
         self.publish(
-            config=replace(latest.config, offset=1, connectors={**latest.config.connectors, added: entry}),
-            status=StatusState(
-                statuses={**latest.status.statuses, added: connector_statuses},
-                topics={**latest.status.topics, added: used},
+            config=replace(
+                latest.config, offset=1, connectors={**latest.config.connectors, connector_name: entry}
             ),
-            types={**latest.types, added: "source"},
+            status=StatusState(
+                statuses={**latest.status.statuses, connector_name: connector_statuses},
+                topics={**latest.status.topics, connector_name: topic_names},
+            ),
+            types={**latest.types, connector_name: "source"},
         )
 
     def remove(self, name: str) -> None:
@@ -198,18 +203,18 @@ class FakeHerder:
 
 @dataclass
 class FakeJava:
-    """Fake of the tasks in the plugins' JVM, with their metrics and reports."""
+    """Fake metrics of the plugins' JVM. A call of `gather` adds `reported_metrics` to `tasks`."""
 
     tasks: dict[TaskId, TaskValues | None] = field(default_factory=dict)
     reported_metrics: dict[TaskId, TaskValues] = field(default_factory=dict)
-    requests: int = 0
+    gather_count: int = 0
 
     def current(self, instances: Container[Instance]) -> JvmMetrics:
         del instances
         return JvmMetrics(tasks=self.tasks)
 
     def gather(self) -> Sequence[Future[bool]]:
-        self.requests += 1
+        self.gather_count += 1
         future = Future[bool]()
         future.set_result(True)
         self.tasks |= self.reported_metrics
@@ -237,7 +242,7 @@ class Api:
         self.java = FakeJava()
         self.journal = Journal(self.clock.wall_ms)
         self.pools: Sequence[PoolState] = ()
-        self.down: Sequence[DownPart] = ()
+        self.down_parts: Sequence[DownPart] = ()
         self.infos = ConfigInfos(name="x", error_count=0, groups=(), configs=())
         self.validation_error: Exception | None = None
         self.before_validation: Callable[[], object] = lambda: None
@@ -251,7 +256,7 @@ class Api:
             scrape=lambda: iter(("# nothing is measured here\n",)),
             loggers=loggers,
             stall_detection=StallDetection(
-                self.metrics, AutoRestart(max_restarts=5), lambda: self.pools, lambda: self.down
+                self.metrics, AutoRestart(max_restarts=5), lambda: self.pools, lambda: self.down_parts
             ),
             progress=ProgressReports(self.metrics, self.series, self.java),
             admission=admission,
@@ -271,7 +276,7 @@ class Api:
     def request(
         self, method: str, path: str, body: str | bytes | None = None, **headers: str
     ) -> tuple[int, str]:
-        """Send a request, with a JSON content type if it has a body; return status and text."""
+        """Send a request, with a JSON content type if `body` is set; return the status and text of the response."""
         request_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None:
             request_headers.setdefault("Content-Type", "application/json")

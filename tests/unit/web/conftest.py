@@ -1,4 +1,4 @@
-"""Fixtures: the API with default settings, and workers at sockets that tests share and that are reset for each test."""
+"""Fixtures: an API with default settings, and workers that listen on sockets and are reset before each test."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def shared_fake_peer() -> Iterator[tuple[str, FakePeer]]:
 
 @pytest.fixture
 def follower(two_workers: tuple[Worker, Worker]) -> Worker:
-    """Return a worker of the group that tests use as follower."""
+    """Return the worker that tests use as the follower of the group."""
     two_workers[0].reset()
     return two_workers[0]
 
 
 @pytest.fixture
 def leader(two_workers: tuple[Worker, Worker]) -> Worker:
-    """Return another worker of the group, which tests use as leader."""
+    """Return the worker that tests use as the leader of the group."""
     two_workers[1].reset()
     return two_workers[1]
 
 
 @pytest.fixture
 def peer(shared_fake_peer: tuple[str, FakePeer]) -> tuple[str, FakePeer]:
-    """Return the URL of a fake worker, and the fake, which records requests."""
+    """Return the URL of a fake worker, and the fake worker itself, which records requests."""
     shared_fake_peer[1].reset()
     return shared_fake_peer

@@ -22,14 +22,14 @@ class EventStream:
         self.response = self._client.getresponse()
 
     def lines(self) -> list[str]:
-        """Return the lines up to the next empty line; empty at the end of the stream."""
+        """Return the lines up to the next empty line, or an empty list at the end of the stream."""
         lines = []
         while line := self.response.readline().decode().rstrip("\n"):
             lines.append(line)
         return lines
 
     def next(self) -> Event:
-        """Return the next event, skipping pings, with its name and id."""
+        """Skip pings and return the next event, including its name and id."""
         while (lines := self.lines())[0].startswith(":"):
             pass
         fields = dict(line.split(": ", 1) for line in lines)
@@ -38,8 +38,10 @@ class EventStream:
     def remaining_events(self) -> list[Event]:
         """Return the remaining events of the stream."""
         text = self.response.read().decode()
-        events = [dict(line.split(": ", 1) for line in each.splitlines()) for each in text.split("\n\n")[:-1]]
-        return [{"event": each["event"], **json.loads(each["data"])} for each in events]
+        events = [
+            dict(line.split(": ", 1) for line in block.splitlines()) for block in text.split("\n\n")[:-1]
+        ]
+        return [{"event": event["event"], **json.loads(event["data"])} for event in events]
 
     def close(self) -> None:
         self.response.close()

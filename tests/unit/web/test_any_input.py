@@ -1,4 +1,4 @@
-"""Tests that no request causes status 500, and tests for the imports of the API."""
+"""Tests that no request causes status 500, and that the API imports neither Spark nor Kafka."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ async def test_any_path_gets_a_response(segment: str) -> None:
 @given(name=st.text(min_size=1))
 def test_location_refers_to_the_connector(name: str) -> None:
     api = Api(SETTINGS)
-    created = api.client.post("/connectors", json={"name": name, "config": {}})
-    created_name = created.json()["name"]
-    if created_name not in ("", ".", ".."):  # HTTP clients do not send these unescaped
-        location_path = created.headers["Location"].removeprefix("http://worker:8083")
+    response = api.client.post("/connectors", json={"name": name, "config": {}})
+    created_name = response.json()["name"]
+    if created_name not in ("", ".", ".."):  # HTTP clients remove these path segments
+        location_path = response.headers["Location"].removeprefix("http://worker:8083")
         assert api.client.get(location_path).json()["name"] == created_name
 
 

@@ -36,9 +36,9 @@ def tls_settings(certified: Certified = SERVER) -> dict[str, str]:
 
 
 def client_context(
-    folder: Path, certificate: Certified | None = None, trusts: Certified = ROOT
+    folder: Path, certificate: Certified | None = None, authority: Certified = ROOT
 ) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=trusts.pem)
+    context = ssl.create_default_context(cadata=authority.pem)
     if certificate is not None:
         file = folder / "client.pem"
         file.write_text(certificate.key_pem() + certificate.chain_pem)
@@ -69,7 +69,7 @@ def serve_listeners(
     server = HttpServer(listeners, graceful_s=1)
     server.start(api.app, tls=tls, admin=Site(PlainTextResponse("admin"), tls))
     try:
-        yield [each.port for each in server.bound_listeners]
+        yield [listener.port for listener in server.bound_listeners]
     finally:
         server.stop()
 
@@ -79,19 +79,23 @@ HTTPS = Listener("127.0.0.1", 0, https=True)
 
 
 def test_http_and_https_serve_the_same_endpoints(api: Api, tmp_path: Path) -> None:
-    with serve_listeners(tmp_path, api, [HTTP, HTTPS, HTTPS]) as (plain, *secure):
-        assert get(plain) == (200, b"[]")
-        for port in secure:
+    with serve_listeners(tmp_path, api, [HTTP, HTTPS, HTTPS]) as (http_port, *https_ports):
+        assert get(http_port) == (200, b"[]")
+        for port in https_ports:
             assert get(port, tls=client_context(tmp_path)) == (200, b"[]")
 
 
 def test_admin_listeners_serve_the_admin_endpoints(api: Api, tmp_path: Path) -> None:
     admin = Listener("127.0.0.1", 0, admin=True)
     secure_admin = Listener("127.0.0.1", 0, https=True, admin=True)
-    with serve_listeners(tmp_path, api, [HTTP, admin, secure_admin]) as (main, plain, secure):
-        assert get(main) == (200, b"[]")
-        assert get(plain) == (200, b"admin")
-        assert get(secure, tls=client_context(tmp_path)) == (200, b"admin")
+    with serve_listeners(tmp_path, api, [HTTP, admin, secure_admin]) as (
+        main_port,
+        admin_port,
+        secure_admin_port,
+    ):
+        assert get(main_port) == (200, b"[]")
+        assert get(admin_port) == (200, b"admin")
+        assert get(secure_admin_port, tls=client_context(tmp_path)) == (200, b"admin")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -110,14 +114,14 @@ def test_disabled_protocol_version_is_not_used(api: Api, tmp_path: Path, version
 def test_failed_tls_handshakes_do_not_affect_other_clients(api: Api, tmp_path: Path) -> None:
     with serve_listeners(tmp_path, api, [HTTPS]) as (port,):
         with pytest.raises(ssl.SSLCertVerificationError):
-            get(port, tls=client_context(tmp_path, trusts=make_authority("other")))
+            get(port, tls=client_context(tmp_path, authority=make_authority("other")))
         with pytest.raises((http.client.HTTPException, OSError)):
             get(port)
         assert get(port, tls=client_context(tmp_path)) == (200, b"[]")
 
 
 @pytest.mark.parametrize(
-    ("client_auth", "certificate", "served"),
+    ("client_auth", "certificate", "is_accepted"),
     [
         ("none", None, True),
         ("none", STRANGER, True),
@@ -130,27 +134,27 @@ def test_failed_tls_handshakes_do_not_affect_other_clients(api: Api, tmp_path: P
     ],
 )
 def test_clients_are_authenticated_by_certificate(
-    api: Api, tmp_path: Path, client_auth: str, certificate: Certified | None, *, served: bool
+    api: Api, tmp_path: Path, client_auth: str, certificate: Certified | None, *, is_accepted: bool
 ) -> None:
     client = client_context(tmp_path, certificate)
     with serve_listeners(tmp_path, api, [HTTPS], {**tls_settings(), "ssl.client.auth": client_auth}) as (
         port,
     ):
-        if served:
+        if is_accepted:
             assert get(port, tls=client) == (200, b"[]")
         else:
             with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
                 get(port, tls=client)
 
 
-@pytest.mark.parametrize("is_separate", [False, True])
-def test_main_listeners_serve_admin_endpoints_unless_separate(*, is_separate: bool) -> None:
-    api = Api(Settings(advertised_url="http://worker:8083/", has_separate_admin=is_separate))
-    main = {route.path for route in api.app.routes if isinstance(route, Route)}
-    admin = {route.path for route in api.apps.admin.routes if isinstance(route, Route)}
-    assert all(path.startswith("/admin") for path in admin)
-    assert (main & admin) == (set() if is_separate else admin)
-    assert not any(path.startswith("/admin") for path in main - admin)
+@pytest.mark.parametrize("is_admin_separate", [False, True])
+def test_main_listeners_serve_admin_endpoints_unless_separate(*, is_admin_separate: bool) -> None:
+    api = Api(Settings(advertised_url="http://worker:8083/", has_separate_admin=is_admin_separate))
+    main_paths = {route.path for route in api.app.routes if isinstance(route, Route)}
+    admin_paths = {route.path for route in api.apps.admin.routes if isinstance(route, Route)}
+    assert all(path.startswith("/admin") for path in admin_paths)
+    assert (main_paths & admin_paths) == (set() if is_admin_separate else admin_paths)
+    assert not any(path.startswith("/admin") for path in main_paths - admin_paths)
 
 
 def test_admin_listeners_return_404_for_other_paths(api: Api) -> None:

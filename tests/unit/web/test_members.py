@@ -1,4 +1,4 @@
-"""Tests for the look-up of group members from the coordinator and from the leader's plan."""
+"""Tests for the lookup of group members from the coordinator and from the leader's plan."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kraal.core.ids import Generation, WorkerId
 from web.members import Members
 
 A, B = WorkerId("a:1"), WorkerId("b:2")
-FIRST = Snapshot(worker_id=A, generation=Generation(1), leader_url="http://b:2/")
-SECOND = replace(FIRST, generation=Generation(2))
+FIRST_GENERATION = Snapshot(worker_id=A, generation=Generation(1), leader_url="http://b:2/")
+SECOND_GENERATION = replace(FIRST_GENERATION, generation=Generation(2))
 
 
 class Coordinator:
@@ -38,16 +38,16 @@ async def test_members_are_looked_up_once_per_generation() -> None:
     coordinator = Coordinator(["http://a:1/", "https://b:2/"], ["http://a:1/"])
     members = Members(coordinator)
     for _ in range(2):
-        assert await members.urls(FIRST) == {A: "http://a:1/", B: "https://b:2/"}
-    assert await members.urls(SECOND) == {A: "http://a:1/"}
+        assert await members.urls(FIRST_GENERATION) == {A: "http://a:1/", B: "https://b:2/"}
+    assert await members.urls(SECOND_GENERATION) == {A: "http://a:1/"}
 
 
 async def test_members_are_looked_up_again_after_a_rebalance_or_a_failure() -> None:
     members = Members(Coordinator([], StoreError("no coordinator"), ["http://a:1/"]))
-    assert [await members.urls(FIRST) for _ in range(3)] == [{}, {}, {A: "http://a:1/"}]
+    assert [await members.urls(FIRST_GENERATION) for _ in range(3)] == [{}, {}, {A: "http://a:1/"}]
 
 
-async def test_leader_takes_members_from_its_plan() -> None:
+async def test_leader_returns_the_members_in_its_plan() -> None:
     plan = GroupPlan(assignments={}, state=AssignorState(), owners={}, urls={"m": "http://b:2/"})
-    assert await Members().urls(replace(FIRST, plan=plan)) == {B: "http://b:2/"}
-    assert await Members().urls(FIRST) == {}
+    assert await Members().urls(replace(FIRST_GENERATION, plan=plan)) == {B: "http://b:2/"}
+    assert await Members().urls(FIRST_GENERATION) == {}

@@ -32,7 +32,7 @@ def test_error_message_contains_no_secret(api: Api, error: Exception) -> None:
 
 
 def test_configs_are_returned_as_written(api: Api) -> None:
-    """As in Java, clients that may read configs can read literal passwords in them."""
+    """As in Java Connect, a client that is allowed to read configs also sees literal passwords."""
     secrets.add(SECRET)
     api.herder.put("x", {"db.password": SECRET})
     assert api.request("GET", "/connectors/x/config") == (200, f'{{"db.password":"{SECRET}","name":"x"}}')

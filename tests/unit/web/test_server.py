@@ -72,7 +72,7 @@ def test_oversized_body_returns_413(server: HttpServer) -> None:
 
 def test_responses_are_sent_without_nagle_delay() -> None:
     server = HttpServer([Listener("127.0.0.1", 0)])
-    assert [each.proto for _, each in server._sockets] == [socket.IPPROTO_TCP]
+    assert [listening_socket.proto for _, listening_socket in server._sockets] == [socket.IPPROTO_TCP]
     server.close()
 
 
@@ -83,8 +83,8 @@ def test_worker_startup_requires_uvloop(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_port_in_use_is_a_one_line_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as occupied:
-        port = occupied.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listening_socket:
+        port = listening_socket.getsockname()[1]
         with pytest.raises(KraalError, match=f"^Cannot listen on 127.0.0.1:{port}: the port is in use"):
             HttpServer([Listener("127.0.0.1", 0), Listener("127.0.0.1", port)])
 
@@ -96,12 +96,12 @@ def test_foreign_address_is_a_one_line_error() -> None:
 
 def test_port_is_bound_from_creation_to_stop(api: Api) -> None:
     first = HttpServer([Listener("127.0.0.1", 0)])
-    bound = first.bound_listeners
+    listeners = first.bound_listeners
     with pytest.raises(KraalError, match="the port is in use"):
-        HttpServer(bound)
+        HttpServer(listeners)
     first.start(api.app)
     first.stop()
-    HttpServer(bound).close()
+    HttpServer(listeners).close()
 
 
 def test_all_listeners_serve_the_same_application(api: Api) -> None:
@@ -136,13 +136,13 @@ def test_run_returns_after_stop_on_another_thread(api: Api) -> None:
     assert not thread.is_alive()
 
 
-def exchange(server: HttpServer, sent: bytes) -> bytes:
+def exchange(server: HttpServer, data: bytes) -> bytes:
     """Send raw bytes and return the data received until the server closes the connection."""
     with socket.create_connection(("127.0.0.1", server.bound_listeners[0].port), timeout=10) as client:
-        client.sendall(sent)
+        client.sendall(data)
         received = b""
-        while more := client.recv(65536):
-            received += more
+        while chunk := client.recv(65536):
+            received += chunk
     return received
 
 
@@ -164,17 +164,17 @@ CHUNKS = b"PUT /connectors/a/config HTTP/1.1\r\nContent-Type: application/json\r
 @pytest.mark.parametrize(
     "start",
     [
-        pytest.param(b"GET /connectors HTTP/1.1\r\nHost: x\r\n", id="a head"),
+        pytest.param(b"GET /connectors HTTP/1.1\r\nHost: x\r\n", id="header"),
         pytest.param(CHUNKS + b"1\r\n{\r\n0\r\n", id="trailers"),
-        pytest.param(CHUNKS + b"1\r\n{\r\n1;", id="a chunk's size"),
+        pytest.param(CHUNKS + b"1\r\n{\r\n1;", id="chunk size"),
     ],
 )
-def test_rejects_an_endless_body(server: HttpServer, start: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", server.bound_listeners[0].port), timeout=10) as endless:
-        endless.sendall(start)
+def test_endless_header_trailer_or_chunk_size_is_rejected(server: HttpServer, start: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.bound_listeners[0].port), timeout=10) as client:
+        client.sendall(start)
         with pytest.raises(ConnectionError):  # noqa: PT012 - a send fails after the response
             while True:
-                endless.sendall(b"X-More: " + b"y" * 8000 + b"\r\n" if b"1;" not in start else b"y" * 8000)
+                client.sendall(b"X-More: " + b"y" * 8000 + b"\r\n" if b"1;" not in start else b"y" * 8000)
 
 
 def test_long_head_and_body_are_accepted(server: HttpServer) -> None:
@@ -183,9 +183,9 @@ def test_long_head_and_body_are_accepted(server: HttpServer) -> None:
     response = client.getresponse()
     assert (response.status, response.read()) == (200, b"[]")
     body = json.dumps({"name": "a", "config": {"name": "a", "text": "z" * 900_000}}).encode()
-    pieces = (body[at : at + 30_000] for at in range(0, len(body), 30_000))
+    chunks = (body[at : at + 30_000] for at in range(0, len(body), 30_000))
     client.request(
-        "POST", "/connectors", body=pieces, headers={"Content-Type": "application/json"}, encode_chunked=True
+        "POST", "/connectors", body=chunks, headers={"Content-Type": "application/json"}, encode_chunked=True
     )
     response = client.getresponse()
     assert (response.status, response.read()[:11]) == (201, b'{"name":"a"')
@@ -200,8 +200,8 @@ def test_pipelined_requests_are_handled_in_order(api: Api, server: HttpServer) -
     api.herder.put("a", {})
     request = b"GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n"
     paths = (b"/connectors", b"/nothing", b"/connectors/a/config")
-    last = request % (b"/connectors", b"Connection: close\r\n")
-    received = exchange(server, b"".join(request % (path, b"") for path in paths) + last)
+    last_request = request % (b"/connectors", b"Connection: close\r\n")
+    received = exchange(server, b"".join(request % (path, b"") for path in paths) + last_request)
     bodies = [b'["a"]', b'{"error_code":404', b'{"name":"a"}', b'["a"]']
     positions = [received.index(body) for body in bodies[:3]]
     assert positions == sorted(positions)

@@ -14,8 +14,7 @@ from kraal.cluster.views.changes import Changes, Names, add, changes
 from kraal.cluster.views.snapshot import Published, Snapshot
 from kraal.core.ids import ConnectorName, WorkerId
 from tests.unit.web.api import FakeHerder
-from web.streams import MAX_CHANGES, METRICS, METRICS_ELSEWHERE, Broadcaster, Reader
-from web.streams import visible_changes as filter_changes
+from web.streams import MAX_CHANGES, METRICS, METRICS_ELSEWHERE, Broadcaster, Reader, visible_changes
 
 
 class Herder(FakeHerder):
@@ -49,8 +48,8 @@ def noop() -> None:
 async def next_changes(herder: Herder, reader: Reader) -> dict[str, Any] | None:
     await reader.wakeup.wait()
     reader.wakeup.clear()
-    changed = herder.streams.take_changes(reader)
-    return None if changed is None else dict(changed)
+    changes = herder.streams.take_changes(reader)
+    return None if changes is None else dict(changes)
 
 
 def test_reader_receives_changes_published_by_another_thread() -> None:
@@ -102,20 +101,20 @@ def test_change_after_a_pause_is_sent_immediately(monkeypatch: pytest.MonkeyPatc
 
 
 def test_all_readers_receive_the_same_changes_from_one_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[Snapshot] = []
+    compared_snapshots: list[Snapshot] = []
 
     def record_comparison(before: Snapshot, after: Snapshot) -> Changes:
-        compared.append(after)
+        compared_snapshots.append(after)
         return changes(before, after)
 
     monkeypatch.setattr(web.streams, "changes", record_comparison)
 
     async def story(herder: Herder) -> None:
         with herder.streams.reading(noop) as first, herder.streams.reading(noop) as second:
-            compared.clear()
+            compared_snapshots.clear()
             herder.put("a", {})
             assert await next_changes(herder, first) == await next_changes(herder, second) != {}
-            assert compared == [herder.published.latest]
+            assert compared_snapshots == [herder.published.latest]
 
     run_story(story)
 
@@ -184,17 +183,19 @@ def test_slow_reader_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", 0.0)
 
     async def story(herder: Herder) -> None:
-        with herder.streams.reading(noop) as slow, herder.streams.reading(noop) as quick:
+        with herder.streams.reading(noop) as slow_reader, herder.streams.reading(noop) as fast_reader:
             for number in range(MAX_CHANGES):
                 herder.streams.notify("logs", f"c{number % 7}")
-                assert await next_changes(herder, quick) == {"logs": {f"c{number % 7}"}}
-            position = slow.position
-            assert await next_changes(herder, slow) == {"logs": {f"c{number}" for number in range(7)}}
-            slow.position = position
+                assert await next_changes(herder, fast_reader) == {"logs": {f"c{number % 7}"}}
+            position = slow_reader.position
+            assert await next_changes(herder, slow_reader) == {"logs": {f"c{number}" for number in range(7)}}
+            slow_reader.position = position
             herder.streams.notify("logs", "one too many")
-            await next_changes(herder, quick)
-            assert await next_changes(herder, slow) is None
-            assert slow.position == quick.position, "the reader continues at the current position"
+            await next_changes(herder, fast_reader)
+            assert await next_changes(herder, slow_reader) is None
+            assert slow_reader.position == fast_reader.position, (
+                "the reader continues at the current position"
+            )
 
     run_story(story)
 
@@ -227,13 +228,13 @@ def test_closing_wakes_all_readers_and_aborts_stalled_connections(monkeypatch: p
 
 def test_reentrant_notification_does_not_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(herder: Herder) -> None:
-        def logging(changed: dict[str, Names], kind: str, names: Names) -> None:
+        def add_and_log(changed: dict[str, Names], kind: str, names: Names) -> None:
             if kind == "states":
                 herder.streams.notify("logs", "b")  # like a destructor that logs during a notification
             add(changed, kind, names)
 
         with herder.streams.reading(noop) as reader:
-            monkeypatch.setattr(web.streams, "add", logging)
+            monkeypatch.setattr(web.streams, "add", add_and_log)
             thread = threading.Thread(target=herder.streams.notify, args=("states", "a"), daemon=True)
             thread.start()
             thread.join(10)
@@ -270,9 +271,9 @@ def test_herder_survives_the_end_of_the_event_loop() -> None:
 def test_workers_receive_local_metric_changes_and_clients_all(
     kinds: frozenset[str] | None, expected: dict[str, object], *, to_worker: bool
 ) -> None:
-    kind_of = {"s": "states", "own": METRICS, "theirs": METRICS_ELSEWHERE}
-    changed: Changes = {kind: frozenset({ConnectorName(name)}) for name, kind in kind_of.items()}
-    assert filter_changes(changed, kinds, to_worker=to_worker) == expected
+    kinds_by_name = {"s": "states", "own": METRICS, "theirs": METRICS_ELSEWHERE}
+    changed: Changes = {kind: frozenset({ConnectorName(name)}) for name, kind in kinds_by_name.items()}
+    assert visible_changes(changed, kinds, to_worker=to_worker) == expected
 
 
 def test_metrics_seq_is_the_latest_metric_change() -> None:

@@ -33,10 +33,15 @@ def config() -> uvicorn.Config:
 
 def test_required_uvicorn_range_is_one_minor_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    (requirement,) = (each for each in map(Requirement, project["dependencies"]) if each.name == "uvicorn")
+    (requirement,) = (
+        dependency for dependency in map(Requirement, project["dependencies"]) if dependency.name == "uvicorn"
+    )
     major, minor, *_ = map(int, version("uvicorn").split("."))
-    allowed = [requirement.specifier.contains(f"{major}.{each}.9") for each in (minor - 1, minor, minor + 1)]
-    assert allowed == [False, True, False]
+    are_allowed = [
+        requirement.specifier.contains(f"{major}.{minor_version}.9")
+        for minor_version in (minor - 1, minor, minor + 1)
+    ]
+    assert are_allowed == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -59,23 +64,23 @@ def test_overridden_and_called_methods_exist(method: Callable[..., Any], paramet
 
 
 async def test_accessed_attributes_exist() -> None:
-    loaded = config()
-    loaded.load()
-    assert (loaded.http_protocol_class, loaded.ssl) == (BoundedHttp, None)
-    server = uvicorn.Server(loaded)
-    protocol = BoundedHttp(config=loaded, server_state=server.server_state, app_state={})
+    loaded_config = config()
+    loaded_config.load()
+    assert (loaded_config.http_protocol_class, loaded_config.ssl) == (BoundedHttp, None)
+    server = uvicorn.Server(loaded_config)
+    protocol = BoundedHttp(config=loaded_config, server_state=server.server_state, app_state={})
     assert {"transport", "scope"} <= vars(protocol).keys()
     assert protocol.connections is server.server_state.connections, (
         "the server waits for these connections during shutdown"
     )
-    assert LifespanOn(loaded).should_exit is False
+    assert LifespanOn(loaded_config).should_exit is False
 
 
 async def test_serve_calls_the_overridden_methods() -> None:
     """`serve` captures signals, calls `startup`, and closes `servers` once `should_exit` is set."""
     steps: list[str] = []
 
-    class Closed:
+    class ServerStub:
         def close(self) -> None:
             steps.append("close")
 
@@ -86,7 +91,7 @@ async def test_serve_calls_the_overridden_methods() -> None:
         @override
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             steps.append(f"startup {sockets}")
-            self.servers = [Closed()]  # type: ignore[list-item]
+            self.servers = [ServerStub()]  # type: ignore[list-item]
             self.started = self.should_exit = True
 
         @override

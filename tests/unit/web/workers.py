@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def serve_app(make: Any, tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    """Serve the application that `make` returns for a URL, at that URL, over HTTPS with `tls`."""
+def serve_app(create_app: Any, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Serve the application that `create_app` returns for its URL, over HTTPS if `tls` is set; yield the URL."""
     server = HttpServer([Listener("127.0.0.1", 0, https=tls is not None)], graceful_s=1)
     url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.bound_listeners[0].port}/"
-    app: ASGIApp = make(url)
+    app: ASGIApp = create_app(url)
     server.start(app, tls=tls)
     try:
         yield url
@@ -41,21 +41,21 @@ def serve_app(make: Any, tls: ssl.SSLContext | None = None) -> Iterator[str]:
 
 @dataclass
 class Worker:
-    """A worker: its API and herder, and a client that uses its socket."""
+    """A worker that listens on a socket, with its API and a client."""
 
     url: str
     api: Api
     client: httpx2.Client
 
     def ask(self, method: str, path: str, body: str | None = None, **headers: str) -> httpx2.Response:
-        """Send a client's request."""
+        """Send a request to the worker's socket."""
         request_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None:
             request_headers.setdefault("Content-Type", "application/json")
         return self.client.request(method, path, content=body, headers=request_headers)
 
     def reset(self) -> None:
-        """Reset to the initial state."""
+        """Reset the worker to its initial state."""
         herder = self.api.herder
         herder.error = None
         herder.requests.clear()
@@ -77,8 +77,8 @@ def publish_session_key(*apis: Api) -> None:
 
 
 @contextmanager
-def worker(tls: ssl.SSLContext | None = None, *, trusts: Any = True, **settings: Any) -> Iterator[Worker]:
-    """Run a worker of a group, over HTTPS with `tls`; its client then trusts the CA in `trusts`."""
+def worker(tls: ssl.SSLContext | None = None, *, client_tls: Any = True, **settings: Any) -> Iterator[Worker]:
+    """Run a worker of a group, over HTTPS if `tls` is set. `client_tls` configures TLS for its client."""
     apis: list[Api] = []
     scheme = "http" if tls is None else "https"
     settings.setdefault("members", lambda: look_up_members(apis[0].published, scheme))
@@ -89,7 +89,7 @@ def worker(tls: ssl.SSLContext | None = None, *, trusts: Any = True, **settings:
 
     with (
         serve_app(make, tls) as url,
-        httpx2.Client(base_url=url, trust_env=False, timeout=30, verify=trusts) as client,
+        httpx2.Client(base_url=url, trust_env=False, timeout=30, verify=client_tls) as client,
     ):
         try:
             yield Worker(url, apis[0], client)
@@ -98,13 +98,13 @@ def worker(tls: ssl.SSLContext | None = None, *, trusts: Any = True, **settings:
 
 
 def set_leader(follower: Worker, url: str | None) -> None:
-    """Let a worker report another worker as leader from now on."""
+    """Make a worker report the worker at `url` as the leader."""
     follower.api.herder.error = NotLeader(url)
 
 
 @dataclass(frozen=True)
 class ReceivedRequest:
-    """A received request."""
+    """Request that a fake worker has received."""
 
     method: str
     target: str
@@ -123,7 +123,7 @@ class FakePeer:
     requests: list[ReceivedRequest] = field(default_factory=list)
 
     def reset(self) -> None:
-        """Reset to the initial state."""
+        """Reset the worker to its initial state."""
         self.status, self.body, self.headers = 204, b"", {}
         self.requests.clear()
 
@@ -134,25 +134,25 @@ class FakePeer:
             await receive()
             await send({"type": "lifespan.shutdown.complete"})
             return
-        body, more = b"", True
-        while more:
+        body, has_more = b"", True
+        while has_more:
             message = await receive()
             body += message.get("body", b"")
-            more = message.get("more_body", False)
+            has_more = message.get("more_body", False)
         query = scope["query_string"].decode()
         headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
         target = scope["raw_path"].decode() + (f"?{query}" if query else "")
         self.requests.append(ReceivedRequest(scope["method"], target, headers, body, scope["client"]))
-        sent = [(name.encode(), value.encode()) for name, value in self.headers.items()]
+        response_headers = [(name.encode(), value.encode()) for name, value in self.headers.items()]
         if self.status != 204:
-            sent.append((b"content-length", str(len(self.body)).encode()))
-        await send({"type": "http.response.start", "status": self.status, "headers": sent})
+            response_headers.append((b"content-length", str(len(self.body)).encode()))
+        await send({"type": "http.response.start", "status": self.status, "headers": response_headers})
         await send({"type": "http.response.body", "body": self.body})
 
 
 @contextmanager
 def serve_fake_peer(tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, FakePeer]]:
-    """Serve a fake worker, over HTTPS with `tls`; yield its URL and the fake."""
+    """Serve a fake worker, over HTTPS if `tls` is set; yield its URL and the fake worker."""
     app = FakePeer()
     with serve_app(lambda _: app, tls) as url:
         yield url, app

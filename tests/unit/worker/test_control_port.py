@@ -50,7 +50,7 @@ class Standalone(StandaloneProcess):
 
 @contextmanager
 def run_worker(raw: dict[str, str]) -> Iterator[Standalone]:
-    """Run a worker during the body, with its actors and REST started."""
+    """Run a worker, including its actors and its REST server, during the body of the `with` statement."""
     process = Standalone(parse_standalone(raw), {})
     thread = threading.Thread(target=process.run)
     thread.start()
@@ -64,15 +64,15 @@ def run_worker(raw: dict[str, str]) -> Iterator[Standalone]:
 
 def wait_for(get_result: Callable[[], T | None]) -> T:
     """Return the result of `get_result` once it is not None, within 30 s."""
-    never = threading.Event()
+    pause = threading.Event()
     deadline = time.monotonic() + 30
     while (result := get_result()) is None:
         assert time.monotonic() < deadline
-        never.wait(0.01)
+        pause.wait(0.01)
     return result
 
 
-class Idle:
+class IdleActor:
     """An idle actor that records its start."""
 
     def __init__(self, started: threading.Semaphore) -> None:
@@ -101,7 +101,7 @@ class ControlPortHarness:
         self.supervisor.tell(
             Supervise(
                 address=Address("idler"),
-                factory=lambda: Idle(self.started),
+                factory=lambda: IdleActor(self.started),
                 on_budget_exhausted=lambda _: None,
             )
         )
@@ -179,8 +179,8 @@ def test_open_clients_are_counted_by_holder(harness: ControlPortHarness) -> None
         (b"[]\n", 'The request is not a JSON object; expected a request such as {"do": "list"}'),
         (b"POST / HTTP/1.1\r\n", 'The request is not valid JSON; expected a request such as {"do": "list"}'),
         (b"\xff\n", 'The request is not valid JSON; expected a request such as {"do": "list"}'),
-        (b'{"do": "list"}', f"A request is one line of at most {MAX_REQUEST_BYTES} bytes."),
-        (b"x" * MAX_REQUEST_BYTES, f"A request is one line of at most {MAX_REQUEST_BYTES} bytes."),
+        (b'{"do": "list"}', f"A request must be one line of at most {MAX_REQUEST_BYTES} bytes."),
+        (b"x" * MAX_REQUEST_BYTES, f"A request must be one line of at most {MAX_REQUEST_BYTES} bytes."),
     ],
 )
 def test_invalid_request_is_rejected_with_a_reason(

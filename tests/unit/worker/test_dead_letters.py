@@ -1,4 +1,4 @@
-"""Tests for the Kafka clients of dead letters, which have the worker's settings and reject other brokers."""
+"""Tests for the Kafka clients of dead letters: the worker's settings, and the rejection of other brokers."""
 
 from __future__ import annotations
 
@@ -28,17 +28,19 @@ SECURITY = {"security.protocol": "SSL", "ssl.truststore.location": "/trust.pem"}
 
 
 @pytest.fixture
-def clients(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    created: list[Any] = []
+def recorded_settings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    client_settings: list[Any] = []
     monkeypatch.setattr(
-        dead_letters, "Kafka", lambda consumer, **others: created.append({"consumer": consumer, **others})
+        dead_letters,
+        "Kafka",
+        lambda consumer, **options: client_settings.append({"consumer": consumer, **options}),
     )
-    return created
+    return client_settings
 
 
-def test_clients_have_the_workers_settings(clients: list[Any]) -> None:
+def test_clients_have_the_workers_settings(recorded_settings: list[Any]) -> None:
     dead_letter_clients(WORKER)({"producer.override.linger.ms": "100"})
-    assert clients == [
+    assert recorded_settings == [
         {
             "consumer": {**SECURITY, "bootstrap.servers": "here:1", "fetch.max.wait.ms": "8"},
             "producer": {**SECURITY, "bootstrap.servers": "here:1", "linger.ms": "7"},
@@ -51,21 +53,21 @@ def test_clients_have_the_workers_settings(clients: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("client", ["producer", "consumer"])
-def test_connector_with_other_brokers_is_rejected(clients: list[Any], client: str) -> None:
+def test_connector_with_other_brokers_is_rejected(recorded_settings: list[Any], client: str) -> None:
     key = f"{client}.override.bootstrap.servers"
     with pytest.raises(NoDeadLetters, match=rf"\({key}=there:1\)"):
         dead_letter_clients(WORKER)({key: "there:1"})
     dead_letter_clients(WORKER)({key: "here:1"})
     with pytest.raises(NoDeadLetters):
         dead_letter_clients({**WORKER, "producer.bootstrap.servers": "there:1"})({})
-    assert len(clients) == 1
+    assert len(recorded_settings) == 1
 
 
 def test_unavailable_kafka_times_out_sooner_than_in_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dead_letters, "_REQUEST_TIMEOUT_S", 0.2)
-    unavailable = dead_letter_clients({"bootstrap.servers": "127.0.0.1:1"})({})
+    unavailable_clients = dead_letter_clients({"bootstrap.servers": "127.0.0.1:1"})({})
     error = r"^Kafka at 127\.0\.0\.1:1 failed to list topics: "
-    with unavailable as kafka, pytest.raises(KafkaUnavailable, match=error):
+    with unavailable_clients as kafka, pytest.raises(KafkaUnavailable, match=error):
         _ = kafka.partitions

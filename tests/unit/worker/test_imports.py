@@ -11,12 +11,12 @@ import os, sys
 from kraal.cli.main import main
 from kraal.worker import process
 
-def start(*given, **others):
+def start(*args, **kwargs):
     print(*{"jinja2", "kafka", "numpy", "py4j", "pyarrow", "pyspark.sql"} & {*sys.modules}, "REST", flush=True)
     os._exit(0)
 
 engine = process.spark_engine
-process.spark_engine = lambda *given, at_once: engine(*given, at_once=False)
+process.spark_engine = lambda *args, at_once: engine(*args, at_once=False)
 process.HttpServer.start = start
 main()
 """

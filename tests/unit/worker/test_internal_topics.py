@@ -12,10 +12,10 @@ from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnusable
 from kraal.worker import internal_topics as module
 from kraal.worker.internal_topics import InternalTopicsCheck
 
-DELETED = TopicMisconfigured(
+MISCONFIGURED_TOPIC = TopicMisconfigured(
     "Topic 'c' has 'cleanup.policy=delete'.", hint="Or change it: kafka-configs.sh …"
 )
-UNAVAILABLE = StoreError("no broker is available")
+NO_BROKER = StoreError("no broker is available")
 
 
 class Cluster:
@@ -23,13 +23,13 @@ class Cluster:
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = [*errors]
-        self.after_each: Callable[[], None] = lambda: None
+        self.on_check: Callable[[], None] = lambda: None
         self.ended = threading.Event()
         self.failures: list[TopicUnusable] = []
         self.check = InternalTopicsCheck(self.ensure, self.ended, self.failures.append)
 
     def ensure(self) -> None:
-        self.after_each()
+        self.on_check()
         if self.errors:
             raise self.errors.pop(0)
 
@@ -41,8 +41,8 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_misconfigured_topic_is_awaited_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    cluster, problems = Cluster(*[DELETED] * 5), list[str | None]()
-    cluster.after_each = lambda: problems.append(cluster.check.problem)
+    cluster, problems = Cluster(*[MISCONFIGURED_TOPIC] * 5), list[str | None]()
+    cluster.on_check = lambda: problems.append(cluster.check.problem)
     cluster.check.run()
     cluster.check.wait()
     sentence = "Topic 'c' has 'cleanup.policy=delete'. Or change it: kafka-configs.sh …"
@@ -59,21 +59,21 @@ def test_repeated_reason_is_logged_once_per_interval(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOG_INTERVAL_S", 0.0)
-    Cluster(DELETED, DELETED).check.run()
+    Cluster(MISCONFIGURED_TOPIC, MISCONFIGURED_TOPIC).check.run()
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
 
 
 def test_readers_of_a_misconfigured_topic_fail_at_shutdown() -> None:
-    cluster = Cluster(DELETED, DELETED)
-    cluster.after_each = lambda: cluster.ended.set() if len(cluster.errors) == 1 else None
+    cluster = Cluster(MISCONFIGURED_TOPIC, MISCONFIGURED_TOPIC)
+    cluster.on_check = lambda: cluster.ended.set() if len(cluster.errors) == 1 else None
     cluster.check.run()
     with pytest.raises(StoreError, match="shutting down"):
         cluster.check.wait()
 
 
 def test_unavailable_brokers_do_not_block_readers(caplog: pytest.LogCaptureFixture) -> None:
-    cluster, reads = Cluster(UNAVAILABLE, UNAVAILABLE), list[None]()
-    cluster.after_each = lambda: None if len(cluster.errors) == 2 else reads.append(cluster.check.wait())  # type: ignore[func-returns-value]
+    cluster, reads = Cluster(NO_BROKER, NO_BROKER), list[None]()
+    cluster.on_check = lambda: None if len(cluster.errors) == 2 else reads.append(cluster.check.wait())  # type: ignore[func-returns-value]
     cluster.check.run()
     assert len(reads) == 2
     assert cluster.check.problem is None

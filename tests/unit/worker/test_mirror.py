@@ -34,7 +34,7 @@ class Worker:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.published = Published(replace(LEADER, is_leader=False))
         self.refusals: dict[str, Exception] = {}
-        self.applied: list[str] = []
+        self.applied_names: list[str] = []
         monkeypatch.setattr(mirror, "apply_file", self._apply)
         assembly: Any = SimpleNamespace(published=self.published)
         self._leadership = Leadership(assembly, CONFIGS)
@@ -42,14 +42,14 @@ class Worker:
     def _apply(self, _: object, file: ConnectorFile) -> None:
         if file.name in self.refusals:
             raise self.refusals[file.name]
-        self.applied.append(file.name)
+        self.applied_names.append(file.name)
 
     def check_leadership(self, *, is_leader: bool) -> list[str]:
-        """Return the connectors configured by one check."""
+        """Check the leadership once, and return the names of the connectors that the check configured."""
         self.published.publish(replace(LEADER, is_leader=is_leader))
         self._leadership.check()
-        configured, self.applied = self.applied, []
-        return configured
+        configured_names, self.applied_names = self.applied_names, []
+        return configured_names
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_signal_is_forwarded_and_clean_exit_is_success() -> None:
     [
         (["east"], "Unexpected argument 'east'; target clusters follow --clusters."),
         (["--clusters", "a", "--flow", "a->b"], "--flow cannot be combined with --clusters."),
-        (["--clusters", "a", "z"], "Unknown cluster 'z'; expected some of a, b."),
+        (["--clusters", "a", "z"], "Unknown cluster 'z'; expected one or more of a, b."),
         (["--flow", "a->z"], "Unknown flow 'a->z'; expected one of a->b, b->a."),
     ],
 )

@@ -31,8 +31,8 @@ def read_file(name: str) -> dict[str, str]:
 
 
 def read_recording(name: str) -> dict[str, Any]:
-    converted: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
-    return converted
+    recording: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
+    return recording
 
 
 @pytest.mark.parametrize("name", [path.stem for path in FILES])
@@ -59,7 +59,7 @@ def test_connector_and_client_keys_are_passed_on() -> None:
 def test_only_flows_into_the_target_clusters_are_selected() -> None:
     raw = read_file("mm2")
     assert parse_flows(raw, ["B", "A"]) == [A_TO_B, Flow("B", "A")]
-    with pytest.raises(BadRequest, match=r"Unknown cluster 'D'; expected some of A, B, C"):
+    with pytest.raises(BadRequest, match=r"Unknown cluster 'D'; expected one or more of A, B, C"):
         parse_flows(raw, ["A", "D"])
     with pytest.raises(BadRequest, match="No source->target replication flows"):
         parse_flows(read_file("heartbeats_off"), ["source"])
@@ -107,10 +107,10 @@ def test_each_worker_has_a_separate_port() -> None:
         "dedicated.mode.enable.internal.rest": "true",
         "plugin.path": "/own",
     }
-    converted = kraal_config(raw, A_TO_B, 2, ["/mirror"])
-    assert converted["listeners"] == "http://east:8085,https://east:8445,http://east:0"
-    assert converted["rest.advertised.port"] == "82"
-    assert converted["plugin.path"] == "/mirror,/own"
-    assert "plugin.discovery" not in converted
+    config = kraal_config(raw, A_TO_B, 2, ["/mirror"])
+    assert config["listeners"] == "http://east:8085,https://east:8445,http://east:0"
+    assert config["rest.advertised.port"] == "82"
+    assert config["plugin.path"] == "/mirror,/own"
+    assert "plugin.discovery" not in config
     raw["dedicated.mode.enable.internal.rest"] = "false"
     assert kraal_config(raw, A_TO_B, 2, [])["listeners"] == LOOPBACK

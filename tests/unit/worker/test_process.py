@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 ROOT = make_authority("root")
 SERVER = ROOT.issue_certificate("server", address="127.0.0.1")
-ANN = "Basic " + base64.b64encode(b"ann:secret").decode()
+ANNS_CREDENTIALS = "Basic " + base64.b64encode(b"ann:secret").decode()
 DEAD_LETTERS_PATH = "/connectors/{connector}/dead-letters"
-STRING = "org.apache.kafka.connect.storage.StringConverter"
+STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 
 
 class Standalone(StandaloneProcess):
@@ -63,8 +63,8 @@ def properties(folder: Path, **extra: str) -> dict[str, str]:
     )
     return {
         "bootstrap.servers": "127.0.0.1:1",
-        "key.converter": STRING,
-        "value.converter": STRING,
+        "key.converter": STRING_CONVERTER,
+        "value.converter": STRING_CONVERTER,
         "offset.storage.file.filename": str(folder / "offsets"),
         "listeners": "http://127.0.0.1:0,https://127.0.0.1:0",
         "admin.listeners": "https://127.0.0.1:0,http://127.0.0.1:0",
@@ -94,7 +94,7 @@ def run_worker(raw: dict[str, str], *files: Path) -> Iterator[Standalone]:
 
 @dataclass(frozen=True)
 class Response:
-    """A complete response."""
+    """A response whose body has been read."""
 
     status: int
     headers: Message
@@ -110,29 +110,29 @@ def get(port: int, path: str, *, https: bool, **headers: str) -> Response:
     )
     client.request("GET", path, headers=headers)
     response = client.getresponse()
-    copy = Response(response.status, response.headers, response.read())
+    complete_response = Response(response.status, response.headers, response.read())
     client.close()
-    return copy
+    return complete_response
 
 
 def test_listeners_passwords_and_headers_match_the_worker_file(tmp_path: Path) -> None:
     with run_worker(properties(tmp_path)) as process:
-        bound = process._server.bound_listeners
-        assert [(listener.https, listener.admin) for listener in bound] == [
+        listeners = process._server.bound_listeners
+        assert [(listener.https, listener.admin) for listener in listeners] == [
             (False, False),
             (True, False),
             (True, True),
             (False, True),
         ]
-        assert process.config.advertised_url == f"https://127.0.0.1:{bound[1].port}/"
-        for listener in bound:
+        assert process.config.advertised_url == f"https://127.0.0.1:{listeners[1].port}/"
+        for listener in listeners:
             unauthorized = get(listener.port, "/connectors", https=listener.https)
             assert (unauthorized.status, unauthorized.headers["X-Frame-Options"]) == (401, "DENY")
-            response = get(listener.port, "/connectors", https=listener.https, Authorization=ANN)
+            response = get(listener.port, "/connectors", https=listener.https, Authorization=ANNS_CREDENTIALS)
             assert response.status == (404 if listener.admin else 200)
             assert response.headers["X-Frame-Options"] == "DENY"
             assert response.headers["Vary"] == (None if listener.admin else "Origin")
-        document = get(bound[0].port, "/openapi.json", https=False, Authorization=ANN)
+        document = get(listeners[0].port, "/openapi.json", https=False, Authorization=ANNS_CREDENTIALS)
         spec = json.loads(document.body)
         assert spec["servers"] == [{"url": process.config.advertised_url.rstrip("/")}]
         assert DEAD_LETTERS_PATH in spec["paths"]
@@ -153,7 +153,7 @@ def test_event_streams_require_the_password_and_do_not_delay_shutdown(
         client.request("GET", "/changes")
         unauthorized = client.getresponse()
         assert (unauthorized.status, unauthorized.read()[:17]) == (401, b'{"error_code":401')
-        client.request("GET", "/changes", headers={"Authorization": ANN})
+        client.request("GET", "/changes", headers={"Authorization": ANNS_CREDENTIALS})
         stream = client.getresponse()
         assert (stream.status, stream.headers["X-Frame-Options"]) == (200, "DENY")
         assert b"event: hello\n" in iter(stream.readline, b"")
@@ -166,13 +166,16 @@ def test_main_listeners_serve_admin_without_admin_listeners(tmp_path: Path) -> N
     del raw["admin.listeners"], raw["rest.extension.classes"]
     with run_worker(raw) as process:
         assert not process._settings().has_separate_admin
-        (main,) = process._server.bound_listeners
-        assert get(main.port, "/connectors", https=False).status == 200
+        (main_listener,) = process._server.bound_listeners
+        assert get(main_listener.port, "/connectors", https=False).status == 200
     with run_worker({**raw, "admin.listeners": " ", "rest.dead.letters.enabled": "false"}) as process:
         assert process._settings().has_separate_admin
-        (main,) = process._server.bound_listeners
-        assert DEAD_LETTERS_PATH not in json.loads(get(main.port, "/openapi.json", https=False).body)["paths"]
-        assert get(main.port, "/admin/loggers", https=False).status == 404
+        (main_listener,) = process._server.bound_listeners
+        assert (
+            DEAD_LETTERS_PATH
+            not in json.loads(get(main_listener.port, "/openapi.json", https=False).body)["paths"]
+        )
+        assert get(main_listener.port, "/admin/loggers", https=False).status == 404
 
 
 def test_admin_port_in_use_is_reported(tmp_path: Path) -> None:
@@ -186,18 +189,18 @@ def test_admin_port_in_use_is_reported(tmp_path: Path) -> None:
 def test_herder_deaths_during_startup_do_not_stop_the_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    died: list[type] = []
+    failed_types: list[type] = []
     started = threading.Event()
 
     def ask_with_deaths(address: Address, message: Ask[Any], *, timeout_s: float) -> Any:
-        """Kill the herder at each first message of a type, alternately before and after handling the message."""
-        if type(message) in died:
+        """Fail the first message of each type as if the herder had died, alternately before and after handling it."""
+        if type(message) in failed_types:
             response = ask(address, message, timeout_s=timeout_s)
             if type(message) is StartupDone:
                 started.set()
             return response
-        died.append(type(message))
-        if len(died) % 2 == 0:
+        failed_types.append(type(message))
+        if len(failed_types) % 2 == 0:
             ask(address, message, timeout_s=timeout_s)
         raise ActorDied("the herder died")
 
@@ -220,7 +223,7 @@ def test_herder_deaths_during_startup_do_not_stop_the_worker(
         port = process._server.bound_listeners[0].port
         assert started.wait(30)
         assert json.loads(get(port, "/connectors", https=False).body) == ["lines"]
-    assert died == [WaitUntilLive, CreateConnector, StartupDone]
+    assert failed_types == [WaitUntilLive, CreateConnector, StartupDone]
     assert process._exit_code == 0
 
 
@@ -231,9 +234,9 @@ def test_existing_objects_are_frozen_once_spark_is_up() -> None:
     try:
         freeze_live_objects(EngineReady())
         frozen_count = gc.get_freeze_count()
-        later: list[list[int]] = [[] for _ in range(1000)]
+        new_objects: list[list[int]] = [[] for _ in range(1000)]
         freeze_live_objects(EngineReady())
         assert 0 < gc.get_freeze_count() <= frozen_count
-        assert len(later) == 1000
+        assert len(new_objects) == 1000
     finally:
         gc.unfreeze()

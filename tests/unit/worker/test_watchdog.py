@@ -23,7 +23,7 @@ from kraal.config.worker.standalone import parse_standalone
 from kraal.core.logging import log_to_stderr
 from tests.unit.worker.test_process import Standalone, properties
 
-process.SHUTDOWN_GRACE_S = process.CLOSE_TIMEOUT_S = process.FORCED_EXIT_DELAY_S = {bound_s} / 3
+process.SHUTDOWN_GRACE_S = process.CLOSE_TIMEOUT_S = process.FORCED_EXIT_DELAY_S = {shutdown_timeout_s} / 3
 watchdog.REPEATED_SIGNAL_S = 0.0
 
 def hang_in_library():
@@ -52,13 +52,13 @@ HOLDS_GIL = "ctypes.PyDLL(None).sleep(1000)"
 def worker(
     tmp_path: Path,
     *,
-    bound_s: float,
+    shutdown_timeout_s: float,
     statement: str,
     method: str = "_shut_down",
     started: str = "_on_started",
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a worker process whose shutdown times out after the given number of seconds."""
-    script = WORKER.format(bound_s=bound_s, statement=statement, method=method)
+    """Start a worker process whose shutdown times out after `shutdown_timeout_s`."""
+    script = WORKER.format(shutdown_timeout_s=shutdown_timeout_s, statement=statement, method=method)
     if started != method:
         script = script.replace(
             "log_to_stderr()",
@@ -79,7 +79,7 @@ def worker(
 
 
 def wait_for_exit(worker_process: subprocess.Popen[str]) -> str:
-    """Wait until the process exits; return its standard error."""
+    """Wait until the process exits, and return its standard error."""
     return worker_process.communicate(timeout=60)[1]
 
 
@@ -92,7 +92,7 @@ def wait_for_exit(worker_process: subprocess.Popen[str]) -> str:
     ],
 )
 def test_hanging_shutdown_exits_with_stacks_and_a_distinct_code(tmp_path: Path, method: str) -> None:
-    with worker(tmp_path, bound_s=1.0, statement=RELEASES_GIL, method=method) as worker_process:
+    with worker(tmp_path, shutdown_timeout_s=1.0, statement=RELEASES_GIL, method=method) as worker_process:
         worker_process.send_signal(signal.SIGTERM)
         output = wait_for_exit(worker_process)
     assert worker_process.returncode == watchdog.FORCED_EXIT_CODE == 5
@@ -102,7 +102,7 @@ def test_hanging_shutdown_exits_with_stacks_and_a_distinct_code(tmp_path: Path, 
 
 
 def test_shutdown_holding_the_gil_exits_with_stacks(tmp_path: Path) -> None:
-    with worker(tmp_path, bound_s=3.0, statement=HOLDS_GIL) as worker_process:
+    with worker(tmp_path, shutdown_timeout_s=3.0, statement=HOLDS_GIL) as worker_process:
         worker_process.send_signal(signal.SIGTERM)
         output = wait_for_exit(worker_process)
     assert worker_process.returncode == 1, "faulthandler exits with code 1"
@@ -110,14 +110,14 @@ def test_shutdown_holding_the_gil_exits_with_stacks(tmp_path: Path) -> None:
     assert "the process exits" not in output
 
 
-@pytest.mark.one_a_day("second")
-@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-def test_second_signal_exits_immediately(tmp_path: Path, second: signal.Signals) -> None:
-    with worker(tmp_path, bound_s=3000.0, statement=RELEASES_GIL) as worker_process:
+@pytest.mark.one_a_day("second_signal")
+@pytest.mark.parametrize("second_signal", [signal.SIGTERM, signal.SIGINT])
+def test_second_signal_exits_immediately(tmp_path: Path, second_signal: signal.Signals) -> None:
+    with worker(tmp_path, shutdown_timeout_s=3000.0, statement=RELEASES_GIL) as worker_process:
         assert worker_process.stdout is not None
         worker_process.send_signal(signal.SIGTERM)
         assert worker_process.stdout.readline() == "hangs\n"
-        worker_process.send_signal(second)
+        worker_process.send_signal(second_signal)
         output = wait_for_exit(worker_process)
     assert worker_process.returncode == watchdog.FORCED_EXIT_CODE
     assert "Exiting with code 5: received a second signal during the shutdown" in output
@@ -125,7 +125,7 @@ def test_second_signal_exits_immediately(tmp_path: Path, second: signal.Signals)
 
 
 def test_timely_shutdown_is_not_killed(tmp_path: Path) -> None:
-    with worker(tmp_path, bound_s=60.0, statement="pass") as worker_process:
+    with worker(tmp_path, shutdown_timeout_s=60.0, statement="pass") as worker_process:
         assert worker_process.stdout is not None
         worker_process.send_signal(signal.SIGTERM)
         output = wait_for_exit(worker_process)

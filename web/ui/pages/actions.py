@@ -51,8 +51,8 @@ async def _confirm(visit: Visit) -> Model:
     """Show the confirmation of an action, as a page or as the content of a dialog."""
     refuse_if_read_only(visit)
     action_name, task, back = visit.text("action"), _parse_task(visit.text("task")), visit.text("back")
-    if filtered := visit.text(_MATCHING):
-        return await _confirm_all(visit, _parse_action(action_name), filtered, back)
+    if filter_query := visit.text(_MATCHING):
+        return await _confirm_all(visit, _parse_action(action_name), filter_query, back)
     names = _validate_names(visit.request.query_params.getlist("name"))
     if action_name == TASK_RESTART and task is not None:
         question, requests = task_confirmation(names[0], task), [task_restart(names[0], task)]
@@ -65,13 +65,13 @@ async def _confirm(visit: Visit) -> Model:
 
 
 async def _confirm_all(
-    visit: Visit, action: Action, filtered: str, back: str, *, stale_reason: str = ""
+    visit: Visit, action: Action, filter_query: str, back: str, *, stale_reason: str = ""
 ) -> Model:
     """Confirm an action on all matching connectors, which the form lists by name.
 
-    `stale_reason` is the reason why an earlier confirmation is stale and the user must confirm again, if any.
+    If the user must confirm again, `stale_reason` is the reason why the earlier confirmation is stale.
     """
-    choice = _parse_filter(filtered)
+    choice = _parse_filter(filter_query)
     matches = await _fetch_matching_names(visit, choice)
     if not matches:
         raise Conflict(stale_reason) if stale_reason else BadRequest("No connector matches.")
@@ -87,7 +87,7 @@ async def _confirm_all(
             visit,
             replace(question, effects=(scope, *question.effects)),
             [build_request(action, name) for name in names],
-            {"name": names, "action": [action], _MATCHING: [filtered], "back": [back]},
+            {"name": names, "action": [action], _MATCHING: [filter_query], "back": [back]},
         ),
         "stale_reason": stale_reason,
         "status_code": int(HTTPStatus.CONFLICT if stale_reason else HTTPStatus.OK),
@@ -99,7 +99,7 @@ async def _fetch_matching_names(visit: Visit, choice: Choice) -> list[str]:
 
 
 def _parse_filter(query: str) -> Choice:
-    """Parse a list's query. Raises BadRequest for an unknown filter, which would match all connectors."""
+    """Parse a list's query. Raises BadRequest for an unknown filter, instead of selecting all connectors."""
     pairs = dict(parse_qsl(query))
     if unknown := sorted(pairs.keys() - set(_LIST_KEYS)):
         raise BadRequest(f"Unknown filter {unknown[0]!r}; valid filters are {', '.join(_LIST_KEYS)}.")
@@ -117,7 +117,9 @@ def _confirmation_model(
         "cancel": ("connectors", fields["name"][0]) if is_single else ("connectors",),
         "cancel_query": _list_query(fields["back"][0]),
         "copies": limit_copies(
-            join_copies([visit.curl(each) for each in requests[:_MAX_COPIES]]), len(requests), _MAX_COPIES
+            join_copies([visit.curl(request) for request in requests[:_MAX_COPIES]]),
+            len(requests),
+            _MAX_COPIES,
         ),
         "stale_reason": "",
     }
@@ -154,23 +156,25 @@ async def _perform_action(visit: Visit) -> Model | Response:
         )
         return _redirect(visit, "Restart task", names, results, values.get("back", ""))
     bulk_action = _parse_action(action_name)
-    if filtered := values.get(_MATCHING, ""):
-        stale_reason = unmatched_error(names, await _fetch_matching_names(visit, _parse_filter(filtered)))
+    if filter_query := values.get(_MATCHING, ""):
+        stale_reason = unmatched_error(names, await _fetch_matching_names(visit, _parse_filter(filter_query)))
         if stale_reason:
             return await _confirm_all(
-                visit, bulk_action, filtered, values.get("back", ""), stale_reason=stale_reason
+                visit, bulk_action, filter_query, values.get("back", ""), stale_reason=stale_reason
             )
-    expected = confirmation(bulk_action, [Subject(name=name) for name in names]).must_type
-    if expected and values.get("typed", "").strip() != expected:
-        raise BadRequest(f"Nothing was done; to confirm, type the number of connectors, {expected}.")
+    expected_count = confirmation(bulk_action, [Subject(name=name) for name in names]).must_type
+    if expected_count and values.get("typed", "").strip() != expected_count:
+        raise BadRequest(f"Nothing was done. To confirm, type the number of connectors ({expected_count}).")
     results = await sender.results(
         [
             (name, build_request(bulk_action, name), partial(action_result, bulk_action, name))
             for name in names
         ]
     )
-    deleted = bulk_action is Action.DELETE and all(each.done for each in results)
-    return _redirect(visit, LABELS[bulk_action], names, results, values.get("back", ""), is_deleted=deleted)
+    is_deleted = bulk_action is Action.DELETE and all(result.done for result in results)
+    return _redirect(
+        visit, LABELS[bulk_action], names, results, values.get("back", ""), is_deleted=is_deleted
+    )
 
 
 def _task_result(name: str, task: int, status: int, _: Json) -> Result:
@@ -194,7 +198,7 @@ def _redirect(
 
 
 def _list_query(back: str) -> dict[str, str | int | None]:
-    """Return the list parameters in a query, without all others."""
+    """Return the parameters in a query that belong to the list."""
     return {key: value for key, value in parse_qsl(back) if key in _LIST_KEYS}
 
 

@@ -23,7 +23,7 @@ async def _charts(visit: Visit) -> Model:
     """Show the series as lines; a script redraws them from the same values, which are embedded in the page."""
     series = await get_map(visit.source, visit.caller, "connectors", visit.name, "series")
     tasks = sorted(
-        {number for each in maps(series.get("tasks")) if (number := get_integer(each, "id")) is not None}
+        {number for task in maps(series.get("tasks")) if (number := get_integer(task, "id")) is not None}
     )
     task_text = visit.text("task")
     is_number = task_text.isascii() and task_text.isdecimal() and len(task_text) <= _MAX_TASK_DIGITS

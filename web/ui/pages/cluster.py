@@ -21,14 +21,19 @@ _MAX_REBALANCES: Final = 10
 @page("/cluster", "pages/cluster.html", parts={"cluster": "parts/cluster.html"}, nav="cluster")
 async def _cluster(visit: Visit) -> Model:
     """Show statuses, and assignments if the worker serves them."""
-    statuses, (assignments, assignments_error), down = await asyncio.gather(
+    statuses, (assignments, assignments_error), failed_parts = await asyncio.gather(
         get_expanded(visit.source, visit.caller, "status"), _fetch_assignments(visit), fetch_down_parts(visit)
     )
     cluster = build_cluster(
         assignments, [connector_status(name, status) for name, status in statuses.items()]
     )
     rebalances = () if cluster.rebalances else await _fetch_rebalances(visit)
-    return {"cluster": cluster, "assignments_error": assignments_error, "observed": rebalances, "down": down}
+    return {
+        "cluster": cluster,
+        "assignments_error": assignments_error,
+        "observed": rebalances,
+        "down": failed_parts,
+    }
 
 
 async def _fetch_rebalances(visit: Visit) -> Sequence[Event]:

@@ -24,19 +24,22 @@ from web.ui.views.json_values import get_integer, mapping, maps, text
 )
 async def _config(visit: Visit) -> Model:
     """Show the config and its history."""
-    stored = await fetch_config(visit)
-    declared = await fetch_secret_keys(visit.source, visit.caller, stored)
+    stored_config = await fetch_config(visit)
+    secret_keys = await fetch_secret_keys(visit.source, visit.caller, stored_config)
     request = Request(
-        method="PUT", segments=("connectors", visit.name, "config"), body={**hide(stored, declared)}
+        method="PUT", segments=("connectors", visit.name, "config"), body={**hide(stored_config, secret_keys)}
     )
     return {
         **await fetch_frame(visit, "config"),
-        "entries": entries(stored, declared),
+        "entries": entries(stored_config, secret_keys),
         "versions": await _fetch_versions(visit),
         "copies": [
             visit.curl(request),
             connector_yaml(
-                visit.name, stored, initial_state=await _fetch_initial_state(visit), declared=declared
+                visit.name,
+                stored_config,
+                initial_state=await _fetch_initial_state(visit),
+                secret_keys=secret_keys,
             ),
         ],
     }
@@ -54,12 +57,12 @@ async def _fetch_versions(visit: Visit) -> list[dict[str, Any]]:
     return [
         {
             "number": number,
-            "ms": ms if (ms := get_integer(each, "ms")) is not None and ms >= 0 else None,
-            "by": text(each, "by"),
+            "ms": ms if (ms := get_integer(version, "ms")) is not None and ms >= 0 else None,
+            "by": text(version, "by"),
             "changes": without_unchanged(differences),
             "deleted": previous.get("changed") == [],
         }
-        for number, (each, previous, differences) in enumerate(
+        for number, (version, previous, differences) in enumerate(
             zip(versions, versions[1:], history_differences(response), strict=False), 1
         )
     ]

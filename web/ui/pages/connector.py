@@ -37,14 +37,14 @@ _SECRETS_TIMEOUT_S: Final = 2.0
 )
 async def _overview(visit: Visit) -> Model:
     """Show the connector. The REST requests run concurrently."""
-    optional = {"supervision": visit.features.supervision, "progress": visit.features.progress}
-    parts = tuple(part for part, is_available in optional.items() if is_available)
+    availability = {"supervision": visit.features.supervision, "progress": visit.features.progress}
+    parts = tuple(part for part, is_available in availability.items() if is_available)
     status, config, topics = await asyncio.gather(
         connector_status(visit.source, visit.caller, visit.name, parts=parts),
         _get_optional(visit, "config"),
         _get_optional(visit, "topics") if visit.features.topics else _no_response(),
     )
-    frame = connector_frame(visit, "", letters=may_have_dead_letters(status))
+    frame = connector_frame(visit, "", may_have_letters=may_have_dead_letters(status))
     model = {**frame, "connector": connector_page(visit.name, status, config, topics)}
     if visit.text(PART) or config is None:
         return model
@@ -57,12 +57,12 @@ async def _overview(visit: Visit) -> Model:
 async def _build_yaml(visit: Visit, status: Mapping[str, Any], config: Config) -> list[Snippet]:
     """Return the connector as YAML; empty if the worker does not list the secret keys in time."""
     try:
-        secret_keys = fetch_secret_keys(visit.source, visit.caller, config)
-        declared = await asyncio.wait_for(secret_keys, _SECRETS_TIMEOUT_S)
+        keys_request = fetch_secret_keys(visit.source, visit.caller, config)
+        secret_keys = await asyncio.wait_for(keys_request, _SECRETS_TIMEOUT_S)
     except (SourceUnavailable, TimeoutError):
         return []
     state = parse_initial_state(dict(status))
-    return [connector_yaml(visit.name, config, initial_state=state, declared=declared)]
+    return [connector_yaml(visit.name, config, initial_state=state, secret_keys=secret_keys)]
 
 
 @page("/connectors/{connector}/trace", "", nav="connectors")
@@ -82,16 +82,16 @@ def _task_text(task: int | None) -> str:
     return "" if task is None else str(task)
 
 
-def connector_frame(visit: Visit, tab: str, *, letters: bool = True) -> Model:
+def connector_frame(visit: Visit, tab: str, *, may_have_letters: bool = True) -> Model:
     """Return the values for `connector_frame.html`, the frame of all tabs of a connector.
 
-    `letters` is whether the connector may have dead letters.
+    Without `may_have_letters`, the tab of dead letters is omitted.
     """
     tabs: list[Entry] = available(CONNECTOR_TABS, visit.features, read_only=visit.options.read_only)
     return {
         "name": visit.name,
         "tab": tab,
-        "tabs": [entry for entry in tabs if letters or entry.key != LETTERS],
+        "tabs": [entry for entry in tabs if may_have_letters or entry.key != LETTERS],
     }
 
 
@@ -102,7 +102,9 @@ async def fetch_frame(visit: Visit, tab: str) -> Model:
     """
     if not visit.features.dead_letters:
         return connector_frame(visit, tab)
-    return connector_frame(visit, tab, letters=may_have_dead_letters(await _get_optional(visit, "status")))
+    return connector_frame(
+        visit, tab, may_have_letters=may_have_dead_letters(await _get_optional(visit, "status"))
+    )
 
 
 def may_have_dead_letters(status: object) -> bool:

@@ -20,7 +20,7 @@ from web.ui.views.down_parts import DownPart, down_parts
 from web.ui.views.json_values import mapping
 
 _TIMEOUT_S: Final = 2.0
-"""Timeout of `GET /health`. With a hanging herder, the worker responds later than pages should wait."""
+"""Timeout of `GET /health`. If the herder hangs, the worker responds later than a page should wait."""
 
 
 async def fetch_down_parts(visit: Visit) -> Sequence[DownPart]:
@@ -40,21 +40,21 @@ _PARTS: Final = {"list": "parts/connector_list.html"}
 
 async def _connectors(visit: Visit) -> Model:
     """Show a page of the list."""
-    rows, down = await asyncio.gather(fetch_rows(visit), fetch_down_parts(visit))
+    rows, failed_parts = await asyncio.gather(fetch_rows(visit), fetch_down_parts(visit))
     choice = parse_choice(visit.request.query_params)
-    return {"listing": listing(rows, choice, has_metrics=visit.features.progress), "down": down}
+    return {"listing": listing(rows, choice, has_metrics=visit.features.progress), "down": failed_parts}
 
 
 async def fetch_rows(visit: Visit) -> tuple[Row, ...]:
-    """Fetch all connectors. They are filtered here, so that all pages of the list share the responses."""
+    """Fetch all connectors. The dashboard filters them, so that all pages of the list share the responses."""
     parts = ("status", "info", *(("progress",) if visit.features.progress else ()))
-    statuses, *optional = await asyncio.gather(
+    statuses, *optional_responses = await asyncio.gather(
         *(
             visit.source.ask("GET", "connectors", query=expand_query(part), caller=visit.caller)
             for part in parts
         )
     )
-    return statuses.derive(build_rows, *optional)
+    return statuses.derive(build_rows, *optional_responses)
 
 
 MAX_CONNECTORS: Final = 200
@@ -67,13 +67,13 @@ async def _yaml(visit: Visit) -> Model:
     choice = parse_choice(visit.request.query_params)
     rows, infos = await asyncio.gather(fetch_rows(visit), get_expanded(visit.source, visit.caller, "info"))
     matches, commands = filter_rows(rows, choice), visit.curl_copies()
-    once = DeduplicatingSource(visit.source)
+    deduplicating_source = DeduplicatingSource(visit.source)
 
     async def copy_connector(row: Row) -> Snippet:
         config = parse_config(mapping(infos.get(row.name)).get("config"))
-        declared = await fetch_secret_keys(once, visit.caller, config)
+        secret_keys = await fetch_secret_keys(deduplicating_source, visit.caller, config)
         state = parse_initial_state({**mapping(row.raw_status)})
-        return connector_yaml(row.name, config, initial_state=state, declared=declared)
+        return connector_yaml(row.name, config, initial_state=state, secret_keys=secret_keys)
 
     copies = await asyncio.gather(
         *(copy_connector(row) for row in matches[:MAX_CONNECTORS] if row.name in infos)

@@ -29,7 +29,14 @@ from web.ui.views.commands import Result
 from web.ui.views.config import Difference, differences, parse_config, without_unchanged
 from web.ui.views.copy_as import Request, connector_yaml
 from web.ui.views.form import build_form, parse_errors, parse_password_keys, validation_from_keys
-from web.ui.views.form_post import NO_INITIAL_OFFSETS, STATES, PostedConfig, read_post, restore, typed_digest
+from web.ui.views.form_post import (
+    INITIAL_STATES,
+    NO_INITIAL_OFFSETS,
+    PostedConfig,
+    read_post,
+    restore,
+    typed_digest,
+)
 from web.ui.views.initial_offsets import (
     NOT_SUPPORTED,
     ONLY_NEW,
@@ -45,27 +52,27 @@ if TYPE_CHECKING:
 
 _SINK: Final = "sink"
 _NO_CLASS: Final = "Set connector.class to the connector plugin's class."
-_INVALID: Final = HTTPStatus.UNPROCESSABLE_ENTITY
+_INVALID_STATUS: Final = HTTPStatus.UNPROCESSABLE_ENTITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """Content of the form."""
 
-    posted: PostedConfig
+    posted_config: PostedConfig
     """Config as typed, with stored secrets masked."""
     name: str = ""
     """Name of the edited connector; empty for a new one."""
     plugin: str = ""
     """Plugin in the path, for a new connector."""
-    stored: Config | None = None
-    declared: frozenset[str] = frozenset()
+    stored_config: Config | None = None
+    secret_keys: frozenset[str] = frozenset()
     """Keys of type PASSWORD."""
     seal: str = ""
     """Seal of the stored config, which detects later changes."""
     view: str = "form"
     initial_state: str = "RUNNING"
-    start: InitialOffsets = NO_INITIAL_OFFSETS
+    initial_offsets: InitialOffsets = NO_INITIAL_OFFSETS
     """Initial offsets of a new connector."""
     kind: str = ""
     """Type of the plugin, for a new connector: `source` or `sink`; empty if unknown."""
@@ -99,17 +106,17 @@ async def _choose(visit: Visit) -> Model:
 async def _paste(visit: Visit) -> Model:
     """Show the form of a pasted config."""
     refuse_if_read_only(visit)
-    posted = _check_initial_offsets_support(visit, read_post(await visit.form()))
-    kind = await _fetch_plugin_type(visit, posted)
+    posted_config = _check_initial_offsets_support(visit, read_post(await visit.form()))
+    kind = await _fetch_plugin_type(visit, posted_config)
     draft = Draft(
-        posted=posted,
-        view="json" if posted.problem else "form",
-        plugin=_plugin_class(posted.config),
-        initial_state=_parse_state(posted.initial_state),
-        start=check_initial_offsets(posted.start, sink=kind == _SINK),
+        posted_config=posted_config,
+        view="json" if posted_config.problem else "form",
+        plugin=_plugin_class(posted_config.config),
+        initial_state=_parse_state(posted_config.initial_state),
+        initial_offsets=check_initial_offsets(posted_config.initial_offsets, is_sink=kind == _SINK),
         kind=kind,
     )
-    return _form_model(visit, draft, await _validate(visit, draft, posted.config))
+    return _form_model(visit, draft, await _validate(visit, draft, posted_config.config))
 
 
 @page("/create/{plugin}", "pages/form.html", nav="create")
@@ -121,7 +128,7 @@ async def _new(visit: Visit) -> Model:
     if visit.text("example"):
         keys = await get_list(visit.source, visit.caller, "connector-plugins", plugin.name, "config")
         config = {key: value for key, value in example(plugin, keys).items() if value != HIDDEN}
-    draft = Draft(posted=PostedConfig(config=config), plugin=plugin.name, kind=plugin.type)
+    draft = Draft(posted_config=PostedConfig(config=config), plugin=plugin.name, kind=plugin.type)
     verdict = await _validate(visit, draft, config)
     verdict_without_errors = Verdict(response=verdict.response, problems=verdict.problems)
     return _form_model(visit, draft, verdict_without_errors)
@@ -133,52 +140,58 @@ async def _create(visit: Visit) -> Model | Response:
     refuse_if_read_only(visit)
     fields = await visit.form()
     values = dict(fields)
-    posted = _check_initial_offsets_support(visit, read_post(fields))
-    kind = await _fetch_plugin_type(visit, posted)
-    start = posted.start if posted.start.rows or not visit.features.kraal else parse_typed_offsets(fields)
+    posted_config = _check_initial_offsets_support(visit, read_post(fields))
+    kind = await _fetch_plugin_type(visit, posted_config)
+    initial_offsets = (
+        posted_config.initial_offsets
+        if posted_config.initial_offsets.rows or not visit.features.kraal
+        else parse_typed_offsets(fields)
+    )
     draft = Draft(
-        posted=posted,
+        posted_config=posted_config,
         plugin=visit.segment("plugin"),
-        declared=await fetch_secret_keys(visit.source, visit.caller, posted.config),
-        view=_next_view(values, posted),
-        initial_state=_parse_state(posted.initial_state or values.get("initial_state", "")),
-        start=check_initial_offsets(start, sink=kind == _SINK),
+        secret_keys=await fetch_secret_keys(visit.source, visit.caller, posted_config.config),
+        view=_next_view(values, posted_config),
+        initial_state=_parse_state(posted_config.initial_state or values.get("initial_state", "")),
+        initial_offsets=check_initial_offsets(initial_offsets, is_sink=kind == _SINK),
         kind=kind,
         rows=_parse_row_count(values),
     )
-    if posted.problem:
-        return _form_model(visit, draft, Verdict(), status=_INVALID)
-    restored = restore(posted.config, None)
-    verdict = await _validate(visit, draft, restored.config, restored.errors)
-    if values.get("do") != "save" or not verdict.is_valid or draft.start.errors:
+    if posted_config.problem:
+        return _form_model(visit, draft, Verdict(), status=_INVALID_STATUS)
+    restored_config = restore(posted_config.config, None)
+    verdict = await _validate(visit, draft, restored_config.config, restored_config.errors)
+    if values.get("do") != "save" or not verdict.is_valid or draft.initial_offsets.errors:
         is_save = values.get("do") == "save"
-        return _form_model(visit, draft, verdict, checked=True, status=_INVALID if is_save else HTTPStatus.OK)
-    name = (restored.config.get("name") or "").strip()
-    request = _create_request(draft, name, restored.config)
-    message = f"created, to be {draft.initial_state}"
-    return await _write(visit, draft, restored.config, verdict, request, name, message)
+        return _form_model(
+            visit, draft, verdict, checked=True, status=_INVALID_STATUS if is_save else HTTPStatus.OK
+        )
+    name = (restored_config.config.get("name") or "").strip()
+    request = _create_request(draft, name, restored_config.config)
+    message = f"created with initial state {draft.initial_state}"
+    return await _write(visit, draft, restored_config.config, verdict, request, name, message)
 
 
 @page("/connectors/{connector}/edit", "pages/form.html", nav="connectors")
 async def _edit(visit: Visit) -> Model:
     """Show the stored config as a form, or a previous version to restore if `version` is set."""
     refuse_if_read_only(visit)
-    stored = await fetch_config(visit)
-    declared = await fetch_secret_keys(visit.source, visit.caller, stored)
-    empty = Draft(posted=PostedConfig(config={}), name=visit.name, declared=declared)
-    verdict = await _validate(visit, empty, stored)
-    declared |= parse_password_keys(verdict.response)
+    stored_config = await fetch_config(visit)
+    secret_keys = await fetch_secret_keys(visit.source, visit.caller, stored_config)
+    empty_draft = Draft(posted_config=PostedConfig(config={}), name=visit.name, secret_keys=secret_keys)
+    verdict = await _validate(visit, empty_draft, stored_config)
+    secret_keys |= parse_password_keys(verdict.response)
     form_config = (
         await _fetch_earlier_version(visit, visit.number("version"))
         if visit.text("version")
-        else hide(stored, declared)
+        else hide(stored_config, secret_keys)
     )
     draft = Draft(
-        posted=PostedConfig(config=form_config),
+        posted_config=PostedConfig(config=form_config),
         name=visit.name,
-        stored=stored,
-        declared=declared,
-        seal=visit.memory.seals.seal(stored, declared),
+        stored_config=stored_config,
+        secret_keys=secret_keys,
+        seal=visit.memory.seals.seal(stored_config, secret_keys),
     )
     return _form_model(visit, draft, verdict)
 
@@ -189,53 +202,67 @@ async def _save(visit: Visit) -> Model | Response:
     refuse_if_read_only(visit)
     fields = await visit.form()
     values = dict(fields)
-    posted = read_post(fields)
-    posted = replace(posted, problem=ONLY_NEW) if posted.start.rows else posted
-    posted.config.setdefault("name", visit.name)
+    posted_config = read_post(fields)
+    posted_config = (
+        replace(posted_config, problem=ONLY_NEW) if posted_config.initial_offsets.rows else posted_config
+    )
+    posted_config.config.setdefault("name", visit.name)
     try:
-        stored = await fetch_config(visit)
+        stored_config = await fetch_config(visit)
     except RequestRejected as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
-        return await _recreate_model(visit, posted, error.text)
-    declared = await fetch_secret_keys(visit.source, visit.caller, stored)
+        return await _recreate_model(visit, posted_config, error.text)
+    secret_keys = await fetch_secret_keys(visit.source, visit.caller, stored_config)
     seals = visit.memory.seals
-    is_unchanged, seal = seals.matches(values.get("seal", ""), stored, declared), seals.seal(stored, declared)
-    declared |= await fetch_secret_keys(visit.source, visit.caller, posted.config)
+    is_unchanged = seals.matches(values.get("seal", ""), stored_config, secret_keys)
+    seal = seals.seal(stored_config, secret_keys)
+    secret_keys |= await fetch_secret_keys(visit.source, visit.caller, posted_config.config)
     draft = Draft(
-        posted=posted,
+        posted_config=posted_config,
         name=visit.name,
-        stored=stored,
-        declared=declared,
+        stored_config=stored_config,
+        secret_keys=secret_keys,
         seal=seal,
-        view=_next_view(values, posted),
+        view=_next_view(values, posted_config),
         rows=_parse_row_count(values),
     )
-    if posted.problem:
-        return _form_model(visit, draft, Verdict(), status=_INVALID)
-    restored = restore(posted.config, stored, declared, exact=bool(posted.text))
-    errors = dict(restored.errors)
-    if posted.config["name"] != visit.name:
+    if posted_config.problem:
+        return _form_model(visit, draft, Verdict(), status=_INVALID_STATUS)
+    restored_config = restore(
+        posted_config.config, stored_config, secret_keys, exact=bool(posted_config.text)
+    )
+    errors = dict(restored_config.errors)
+    if posted_config.config["name"] != visit.name:
         errors["name"] = ("A connector cannot be renamed; create another one with this config instead.",)
-    verdict = await _validate(visit, draft, restored.config, errors)
+    verdict = await _validate(visit, draft, restored_config.config, errors)
     if not is_unchanged:
         return _form_model(
-            visit, draft, verdict, conflict=True, new_config=restored.config, status=HTTPStatus.CONFLICT
+            visit,
+            draft,
+            verdict,
+            conflict=True,
+            new_config=restored_config.config,
+            status=HTTPStatus.CONFLICT,
         )
     if values.get("do") != "save" or not verdict.is_valid:
         is_save = values.get("do") == "save"
-        return _form_model(visit, draft, verdict, checked=True, status=_INVALID if is_save else HTTPStatus.OK)
-    if values.get("shown") != typed_digest(posted.config):
-        return _form_model(visit, draft, verdict, new_config=restored.config)
-    request = Request(method="PUT", segments=("connectors", visit.name, "config"), body={**restored.config})
-    return await _write(visit, draft, restored.config, verdict, request, visit.name, "saved")
+        return _form_model(
+            visit, draft, verdict, checked=True, status=_INVALID_STATUS if is_save else HTTPStatus.OK
+        )
+    if values.get("shown") != typed_digest(posted_config.config):
+        return _form_model(visit, draft, verdict, new_config=restored_config.config)
+    request = Request(
+        method="PUT", segments=("connectors", visit.name, "config"), body={**restored_config.config}
+    )
+    return await _write(visit, draft, restored_config.config, verdict, request, visit.name, "saved")
 
 
-async def _recreate_model(visit: Visit, posted: PostedConfig, reason: str) -> Model:
+async def _recreate_model(visit: Visit, posted_config: PostedConfig, reason: str) -> Model:
     """Show the form of a deleted connector as the form of a new connector, to preserve the input."""
-    plugin, kind = _plugin_class(posted.config), await _fetch_plugin_type(visit, posted)
-    draft = Draft(posted=posted, plugin=plugin, kind=kind, view=_next_view({}, posted))
-    verdict = await _validate(visit, draft, posted.config, restore(posted.config, None).errors)
+    plugin, kind = _plugin_class(posted_config.config), await _fetch_plugin_type(visit, posted_config)
+    draft = Draft(posted_config=posted_config, plugin=plugin, kind=kind, view=_next_view({}, posted_config))
+    verdict = await _validate(visit, draft, posted_config.config, restore(posted_config.config, None).errors)
     problem = f"{reason}; nothing was saved. You can create it again with this config."
     verdict = replace(verdict, problems=(problem, *verdict.problems))
     return _form_model(visit, draft, verdict, status=HTTPStatus.NOT_FOUND)
@@ -253,17 +280,20 @@ async def _write(
             visit, draft, Verdict(response=verdict.response, problems=(problem,)), status=error.status
         )
     except RequestRejected as error:
-        text = scrub(error.text, config, draft.declared)
-        if start := draft.start.assign_error(text):
+        text = scrub(error.text, config, draft.secret_keys)
+        if initial_offsets := draft.initial_offsets.assign_error(text):
             verdict_without_errors = Verdict(response=verdict.response)
             return _form_model(
-                visit, replace(draft, start=start), verdict_without_errors, status=error.status
+                visit,
+                replace(draft, initial_offsets=initial_offsets),
+                verdict_without_errors,
+                status=error.status,
             )
-        exists = error.status == HTTPStatus.CONFLICT and text.endswith("already exists")
+        already_exists = error.status == HTTPStatus.CONFLICT and text.endswith("already exists")
         refusal = Verdict(
             response=verdict.response,
-            errors={"name": [text]} if exists else {},
-            problems=() if exists else (text,),
+            errors={"name": [text]} if already_exists else {},
+            problems=() if already_exists else (text,),
         )
         return _form_model(visit, draft, refusal, status=error.status)
     offsets = mapping(response.value).get("offsets_status")
@@ -278,10 +308,10 @@ async def _write(
 async def _validate(
     visit: Visit, draft: Draft, config: Config, errors: Mapping[str, Sequence[str]] | None = None
 ) -> Verdict:
-    """Validate a config on the worker, which may take up to 90 s. Secrets are removed from the worker's messages."""
+    """Validate a config on the worker, which may take up to 90 s. Removes secrets from the worker's messages."""
     plugin = _plugin_class(config)
-    if draft.posted.problem or not plugin:
-        return Verdict(problems=() if draft.posted.problem else (_NO_CLASS,), errors=errors or {})
+    if draft.posted_config.problem or not plugin:
+        return Verdict(problems=() if draft.posted_config.problem else (_NO_CLASS,), errors=errors or {})
     ask = partial(visit.source.ask, caller=visit.caller)
     problems: tuple[str, ...] = ()
     try:
@@ -291,15 +321,15 @@ async def _validate(
     except RequestRejected as error:
         problems = (error.text,)
         response = await _keys_without_values(visit, plugin, config)
-    declared = draft.declared | parse_password_keys(response)
+    secret_keys = draft.secret_keys | parse_password_keys(response)
     worker_errors = {
-        key: [scrub(text, config, declared) for text in texts]
+        key: [scrub(text, config, secret_keys) for text in texts]
         for key, texts in parse_errors(response).items()
     }
     return Verdict(
         response=response,
         errors={**worker_errors, **(errors or {})},
-        problems=tuple(scrub(text, config, declared) for text in problems),
+        problems=tuple(scrub(text, config, secret_keys) for text in problems),
     )
 
 
@@ -323,7 +353,8 @@ def _form_model(
     status: int = HTTPStatus.OK,
 ) -> Model:
     """Return the template values of the form page. `new_config` adds the differences that saving would write."""
-    typed_config, declared = draft.posted.config, draft.declared | parse_password_keys(verdict.response)
+    typed_config = draft.posted_config.config
+    secret_keys = draft.secret_keys | parse_password_keys(verdict.response)
     fixed_key = (
         "name"
         if draft.name
@@ -331,23 +362,23 @@ def _form_model(
         if draft.plugin == typed_config.get("connector.class")
         else ""
     )
-    masked = hide(typed_config, declared)
+    masked_config = hide(typed_config, secret_keys)
     changes: list[Difference] | None = None
-    if draft.stored is not None and new_config is not None:
-        changes = without_unchanged(differences(draft.stored, new_config, declared))
+    if draft.stored_config is not None and new_config is not None:
+        changes = without_unchanged(differences(draft.stored_config, new_config, secret_keys))
     frame = connector_frame(visit, "config") if draft.name else {}
     name = draft.name or (typed_config.get("name") or "")
     request = (
-        Request(method="PUT", segments=("connectors", name, "config"), body={**masked})
+        Request(method="PUT", segments=("connectors", name, "config"), body={**masked_config})
         if draft.name
-        else _create_request(draft, name, masked)
+        else _create_request(draft, name, masked_config)
     )
     yaml = connector_yaml(
         name,
         typed_config,
         initial_state=draft.initial_state,
-        initial_offsets=draft.start.body,
-        declared=declared,
+        initial_offsets=draft.initial_offsets.body,
+        secret_keys=secret_keys,
     )
     return {
         **frame,
@@ -360,14 +391,14 @@ def _form_model(
             problems=verdict.problems,
             fixed={fixed_key},
         ),
-        "json": draft.posted.text or None,
-        "checked": checked and verdict.is_valid and not draft.start.errors,
+        "json": draft.posted_config.text or None,
+        "checked": checked and verdict.is_valid and not draft.initial_offsets.errors,
         "conflict": conflict,
         "changes": changes,
         "shown": typed_digest(typed_config) if changes is not None and not conflict else "",
-        "states": STATES,
+        "states": INITIAL_STATES,
         "copies": [visit.curl(request), yaml],
-        "start": None if draft.name or not visit.features.kraal else draft.start,
+        "initial_offsets": None if draft.name or not visit.features.kraal else draft.initial_offsets,
         "status_code": int(status),
     }
 
@@ -383,37 +414,37 @@ async def _fetch_earlier_version(visit: Visit, number: int) -> dict[str, str | N
 def _create_request(draft: Draft, name: str, config: Config) -> Request:
     """Return the request that creates the connector."""
     body: dict[str, Json] = {"name": name, "config": {**config}}
-    if draft.initial_state != STATES[0]:
+    if draft.initial_state != INITIAL_STATES[0]:
         body["initial_state"] = draft.initial_state
-    if draft.start.body:
-        body["initial_offsets"] = draft.start.body
+    if draft.initial_offsets.body:
+        body["initial_offsets"] = draft.initial_offsets.body
     return Request(method="POST", segments=("connectors",), body=body)
 
 
-def _check_initial_offsets_support(visit: Visit, posted: PostedConfig) -> PostedConfig:
-    """Return a pasted request, with a problem if the worker does not support its initial offsets."""
-    is_unsupported = posted.start.rows and not visit.features.kraal
-    return replace(posted, problem=NOT_SUPPORTED) if is_unsupported else posted
+def _check_initial_offsets_support(visit: Visit, posted_config: PostedConfig) -> PostedConfig:
+    """Return a pasted request; add a problem if the worker does not support its initial offsets."""
+    is_unsupported = posted_config.initial_offsets.rows and not visit.features.kraal
+    return replace(posted_config, problem=NOT_SUPPORTED) if is_unsupported else posted_config
 
 
-async def _fetch_plugin_type(visit: Visit, posted: PostedConfig) -> str:
-    """Return the type of the config's plugin; empty if it is not installed."""
-    plugin = _plugin_class(posted.config)
-    installed = find_plugin(parse_plugins(await fetch_plugins(visit)), plugin) if plugin else None
-    return "" if installed is None else installed.type
+async def _fetch_plugin_type(visit: Visit, posted_config: PostedConfig) -> str:
+    """Return the type of the config's plugin; empty if the plugin is not installed."""
+    plugin = _plugin_class(posted_config.config)
+    installed_plugin = find_plugin(parse_plugins(await fetch_plugins(visit)), plugin) if plugin else None
+    return "" if installed_plugin is None else installed_plugin.type
 
 
 def _parse_state(text: str) -> str:
-    return text if text in STATES else STATES[0]
+    return text if text in INITIAL_STATES else INITIAL_STATES[0]
 
 
 def _plugin_class(config: Config) -> str:
     return (config.get("connector.class") or "").strip()
 
 
-def _next_view(values: Mapping[str, str], posted: PostedConfig) -> str:
+def _next_view(values: Mapping[str, str], posted_config: PostedConfig) -> str:
     """Return the next view of the form: the requested view, otherwise the submitted view."""
-    if posted.problem:
+    if posted_config.problem:
         return "json"
     button = values.get("do", "")
     return button if button in ("form", "json") else ("json" if "json" in values else "form")

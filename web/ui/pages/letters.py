@@ -1,4 +1,4 @@
-"""Dead letters of a connector and their replay."""
+"""Dead letters of a connector, and replays of dead letters."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def _letters(visit: Visit) -> Model:
     nav="connectors",
 )
 async def _confirm_replay(visit: Visit) -> Model:
-    """Confirm a replay, showing the number of records per topic from a dry run."""
+    """Ask the user to confirm a replay, and show the number of records per topic from a dry run."""
     refuse_if_read_only(visit)
     limit = _parse_limit(visit.text("limit"))
     request = replay_request(visit.name, limit, dry_run=True)

@@ -18,7 +18,7 @@ from web.ui.sources.sending import Sender
 from web.ui.views.activity.logs import (
     LEVELS,
     MAX_LINES,
-    SETTABLE,
+    SETTABLE_LEVELS,
     filter_log,
     level_request,
     level_result,
@@ -62,7 +62,7 @@ async def _logs(visit: Visit) -> Model:
         "log": log,
         "choice": {"level": level, "task": task, "q": query},
         "levels": LEVELS,
-        "settable": SETTABLE,
+        "settable": SETTABLE_LEVELS,
         "loggers": [] if levels is None else plugin_loggers(levels, plugin, log.lines),
     }
 
@@ -75,8 +75,8 @@ async def _resolve_class(visit: Visit, plugin: str) -> str:
         response = await visit.source.ask("GET", "connector-plugins", caller=visit.caller)
     except RequestRejected:
         return plugin
-    installed = find_plugin(parse_plugins(response.value), plugin)
-    return plugin if installed is None else installed.name
+    installed_plugin = find_plugin(parse_plugins(response.value), plugin)
+    return plugin if installed_plugin is None else installed_plugin.name
 
 
 async def _fetch_levels(visit: Visit) -> Mapping[str, Any] | None:

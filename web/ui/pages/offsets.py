@@ -36,7 +36,7 @@ _NOT_SUPPORTED: Final = (
     "This worker does not support offset requests, which require Apache Kafka 3.6 or later."
 )
 _EMPTY_ROWS: Final = 2
-_LAGS: Final = (("expand", "lag"),)
+_LAGS_QUERY: Final = (("expand", "lag"),)
 """Query that requests lags; ignored by Java workers."""
 
 
@@ -48,7 +48,7 @@ _LAGS: Final = (("expand", "lag"),)
 )
 async def _offsets(visit: Visit) -> Model:
     """Show the offsets, as a form if they can be changed."""
-    status, response = await _fetch(visit, _LAGS)
+    status, response = await _fetch(visit, _LAGS_QUERY)
     return _table_model(visit, status, response)
 
 
@@ -57,24 +57,29 @@ async def _change(visit: Visit) -> Model | Response:
     """Preview the typed offsets, or apply a preview."""
     refuse_if_read_only(visit)
     fields = await visit.form()
-    typed_offsets, apply = read_rows(fields), ("do", "apply") in fields
+    typed_offsets, should_apply = read_rows(fields), ("do", "apply") in fields
     status, response = await _fetch(visit)
     if not can_change(status):
         raise Conflict(STOP_FIRST)
-    sink = _is_sink(status)
-    offset_preview = preview(typed_offsets, response, sink=sink)
-    if not apply or offset_preview.errors or offset_preview.outdated_partitions or not offset_preview.changes:
+    is_sink = _is_sink(status)
+    offset_preview = preview(typed_offsets, response, is_sink=is_sink)
+    if (
+        not should_apply
+        or offset_preview.errors
+        or offset_preview.outdated_partitions
+        or not offset_preview.changes
+    ):
         error_status = (
             HTTPStatus.CONFLICT
-            if offset_preview.outdated_partitions and apply
+            if offset_preview.outdated_partitions and should_apply
             else HTTPStatus.UNPROCESSABLE_ENTITY
         )
-        is_valid = not offset_preview.errors and not (offset_preview.outdated_partitions and apply)
+        is_valid = not offset_preview.errors and not (offset_preview.outdated_partitions and should_apply)
         return _preview_model(
             visit,
             offset_preview,
             typed_offsets,
-            sink=sink,
+            is_sink=is_sink,
             status=HTTPStatus.OK if is_valid else error_status,
         )
     request = _patch(visit, offset_preview)
@@ -91,8 +96,8 @@ async def _confirm_reset(visit: Visit) -> Model:
     """Confirm the deletion of all offsets."""
     refuse_if_read_only(visit)
     status, response = await _fetch(visit)
-    table = build_table(response, sink=_is_sink(status))
-    question, _, effect = reset_question(visit.name, table.total, sink=table.sink).partition("? ")
+    table = build_table(response, is_sink=_is_sink(status))
+    question, _, effect = reset_question(visit.name, table.total, is_sink=table.is_sink).partition("? ")
     reset_confirmation = Confirmation(
         question=f"{question}?", effects=(effect,), button="Delete offsets", dangerous=True
     )
@@ -132,8 +137,8 @@ def _table_model(visit: Visit, status: Any, response: Any) -> Model:
     query = visit.text("q").strip()
     changeable = can_change(status) and not visit.options.read_only
     return {
-        **connector_frame(visit, "offsets", letters=_is_sink(status)),
-        "table": build_table(response, sink=_is_sink(status), query=query),
+        **connector_frame(visit, "offsets", may_have_letters=_is_sink(status)),
+        "table": build_table(response, is_sink=_is_sink(status), query=query),
         "query": query,
         "state": parse_subject(status).state,
         "changeable": changeable,
@@ -144,16 +149,18 @@ def _table_model(visit: Visit, status: Any, response: Any) -> Model:
 
 
 def _preview_model(
-    visit: Visit, offset_preview: Preview, typed_offsets: Sequence[TypedOffset], *, sink: bool, status: int
+    visit: Visit, offset_preview: Preview, typed_offsets: Sequence[TypedOffset], *, is_sink: bool, status: int
 ) -> Model:
     return {
-        **connector_frame(visit, "offsets", letters=sink),
+        **connector_frame(visit, "offsets", may_have_letters=is_sink),
         "preview": offset_preview,
-        "typed": [each for each in typed_offsets if each.partition in offset_preview.errors],
-        "question": change_question(visit.name, offset_preview.changes, sink=sink)
+        "typed": [
+            typed_offset for typed_offset in typed_offsets if typed_offset.partition in offset_preview.errors
+        ],
+        "question": change_question(visit.name, offset_preview.changes, is_sink=is_sink)
         if offset_preview.changes
         else "",
-        "sink": sink,
+        "is_sink": is_sink,
         "copies": [visit.curl(_patch(visit, offset_preview))] if offset_preview.changes else [],
         "status_code": int(status),
     }

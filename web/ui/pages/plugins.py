@@ -22,7 +22,7 @@ async def _plugins(visit: Visit) -> Model:
 async def fetch_plugins_by_type(visit: Visit, query: str, *, connectors_only: bool = False) -> list[Kind]:
     """Return the plugins whose class contains a text, by type."""
     plugins = parse_plugins(await fetch_plugins(visit), query)
-    return group_by_type([each for each in plugins if each.connector or not connectors_only])
+    return group_by_type([plugin for plugin in plugins if plugin.is_connector or not connectors_only])
 
 
 @page("/plugins/{plugin}", "pages/plugin.html", nav="plugins")
@@ -33,8 +33,10 @@ async def _plugin(visit: Visit) -> Model:
     keys = await get_list(visit.source, visit.caller, "connector-plugins", name, "config", query=query)
     plugins = parse_plugins(await fetch_plugins(visit))
     plugin = find_plugin(plugins, name) or Plugin(name=name, type="", version=version)
-    versions = [each.version for each in plugins if each.name == plugin.name and each.version]
-    config = example(plugin, keys) if plugin.connector else {}
+    versions = [
+        candidate.version for candidate in plugins if candidate.name == plugin.name and candidate.version
+    ]
+    config = example(plugin, keys) if plugin.is_connector else {}
     create = Request(
         method="POST", segments=("connectors",), body={"name": config.get("name"), "config": {**config}}
     )
@@ -58,7 +60,9 @@ async def fetch_plugins(visit: Visit) -> list[Any]:
 
 async def fetch_connector_plugin(visit: Visit, name: str) -> Plugin:
     """Return an installed connector plugin. Raises NotFound."""
-    plugin = find_plugin([each for each in parse_plugins(await fetch_plugins(visit)) if each.connector], name)
+    plugin = find_plugin(
+        [plugin for plugin in parse_plugins(await fetch_plugins(visit)) if plugin.is_connector], name
+    )
     if plugin is None:
         raise NotFound(f"There is no connector plugin {name}.")
     return plugin

@@ -37,8 +37,8 @@ _CONNECTOR: Final = "connector"
 async def _task(visit: Visit) -> Model:
     """Show the cause of a task's state and its history; Java workers report only the current state."""
     number = _parse_task_number(visit.segment("task"))
-    optional = {"supervision": visit.features.supervision, "progress": visit.features.progress}
-    parts = tuple(part for part, is_available in optional.items() if is_available)
+    availability = {"supervision": visit.features.supervision, "progress": visit.features.progress}
+    parts = tuple(part for part, is_available in availability.items() if is_available)
     status, history = await asyncio.gather(
         connector_status(visit.source, visit.caller, visit.name, parts=parts), _fetch_history(visit, number)
     )
@@ -48,13 +48,13 @@ async def _task(visit: Visit) -> Model:
     if row is None and not timeline.entries:
         raise NotFound(f"Connector {visit.name} has no task {number}.")
     row = row or empty_task_row(number)
-    waiting = await _fetch_unassigned(visit, row)
+    unassigned_instances = await _fetch_unassigned(visit, row)
     return {
-        **connector_frame(visit, "tasks", letters=may_have_dead_letters(status)),
+        **connector_frame(visit, "tasks", may_have_letters=may_have_dead_letters(status)),
         "task": number,
         "row": row,
         "connector": connector,
-        "verdict": summarize_instance(row, timeline, waiting, visit.name),
+        "verdict": summarize_instance(row, timeline, unassigned_instances, visit.name),
         "timeline": timeline,
         "entries": timeline.entries[:_MAX_SHOWN],
         "strips": [(number, build_strip(timeline.entries, _now_ms()))] if timeline.entries else [],
@@ -65,11 +65,11 @@ async def _task(visit: Visit) -> Model:
 async def _config(visit: Visit) -> Model:
     """Show the config that the connector generated for a task."""
     number = _parse_task_number(visit.segment("task"))
-    stored, tasks = await asyncio.gather(
+    stored_config, tasks = await asyncio.gather(
         fetch_config(visit), get_list(visit.source, visit.caller, "connectors", visit.name, "tasks")
     )
-    declared = await fetch_secret_keys(visit.source, visit.caller, stored)
-    entries = task_config(tasks, number, stored, declared)
+    secret_keys = await fetch_secret_keys(visit.source, visit.caller, stored_config)
+    entries = task_config(tasks, number, stored_config, secret_keys)
     if entries is None:
         raise NotFound(f"Connector {visit.name} has no task {number}.")
     return {**await fetch_frame(visit, "tasks"), "task": number, "entries": entries}
@@ -89,15 +89,17 @@ async def _connector_history(visit: Visit) -> Model:
         {entry.task for entry in full_timeline.entries}, key=lambda task: -1 if task is None else task
     )
     task_text = visit.text("task")
-    selected = task_text if task_text == _CONNECTOR or _is_task_number(task_text) else ""
+    selected_instance = task_text if task_text == _CONNECTOR or _is_task_number(task_text) else ""
     timeline = (
         full_timeline
-        if not selected
-        else select_instance(full_timeline, None if selected == _CONNECTOR else int(selected))
+        if not selected_instance
+        else select_instance(
+            full_timeline, None if selected_instance == _CONNECTOR else int(selected_instance)
+        )
     )
     return {
         **await fetch_frame(visit, "history"),
-        "selected": selected,
+        "selected": selected_instance,
         "instances": instances,
         "timeline": timeline,
         "entries": timeline.entries[:_MAX_SHOWN],
@@ -111,9 +113,13 @@ def _build_strips(
 ) -> list[tuple[int | None, Any]]:
     """Return the strips of the existing instances, limited to those with the most states."""
     entries_by_task = {task: select_instance(timeline, task).entries for task in instances}
-    existing = [task for task in instances if entries_by_task[task][0].state != REMOVED]
-    selected = sorted(existing, key=lambda task: -len(entries_by_task[task]))[:_MAX_STRIPS]
-    return [(task, build_strip(entries_by_task[task], now_ms)) for task in existing if task in set(selected)]
+    existing_instances = [task for task in instances if entries_by_task[task][0].state != REMOVED]
+    shown_instances = sorted(existing_instances, key=lambda task: -len(entries_by_task[task]))[:_MAX_STRIPS]
+    return [
+        (task, build_strip(entries_by_task[task], now_ms))
+        for task in existing_instances
+        if task in set(shown_instances)
+    ]
 
 
 async def _fetch_history(visit: Visit, task: int | None = None) -> Mapping[str, Any] | None:

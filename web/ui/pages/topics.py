@@ -54,7 +54,7 @@ async def _fetch_active_topics(visit: Visit) -> tuple[Mapping[str, Any], str]:
     nav="connectors",
 )
 async def _confirm_reset(visit: Visit) -> Model:
-    """Confirm a reset of the active topics."""
+    """Ask the user to confirm a reset of the active topics."""
     refuse_if_read_only(visit)
     response = await get_map(visit.source, visit.caller, "connectors", visit.name, "topics")
     return {

@@ -31,7 +31,7 @@ class Caller:
 
 
 class RequestRejected(KraalError):
-    """The worker returned an error response; `text` is its message, possibly with several lines."""
+    """The worker returned an error response. `text` is the error message, which may have several lines."""
 
     def __init__(self, status: int, text: str, retry_after: str | None = None) -> None:
         super().__init__(text)
@@ -83,7 +83,7 @@ class ApiResponse:
             and all(map(is_, cached[0], other_responses))
         ):
             return cast("T", cached[1])
-        result = compute(self.value, *(each.value for each in other_responses))
+        result = compute(self.value, *(response.value for response in other_responses))
         self._derived[compute] = (other_responses, result)
         return result
 

@@ -16,11 +16,11 @@ _MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class ResponseCache:
-    """Responses by request. Not thread-safe; used only on the event loop.
+    """Cache of responses by request. Not thread-safe; used only on the event loop.
 
-    Identical concurrent requests share one response. If a response has the same bytes as the previous one, the
-    previous one is returned, so that its parsed values are reused. Responses are cached for `keep_s` seconds or until
-    `invalidate`.
+    Identical concurrent requests share one response. If a response has the same bytes as the previous response, the
+    previous response is returned, so that its parsed values are reused. Responses are cached for `keep_s` seconds or
+    until `invalidate`.
     """
 
     def __init__(self, *, keep_s: float = 0.0) -> None:
@@ -55,13 +55,13 @@ class ResponseCache:
         response = await ask()
         if self._pending.get(key) is not asyncio.current_task():
             return response  # invalidated: something changed since the request was sent
-        previous = self._responses.pop(key, None)
-        if previous is not None and previous.body == response.body:
-            response = previous
+        previous_response = self._responses.pop(key, None)
+        if previous_response is not None and previous_response.body == response.body:
+            response = previous_response
         self._responses[key] = response
         while len(self._responses) > 1 and (
             len(self._responses) > _MAX_RESPONSES
-            or sum(len(each.body) for each in self._responses.values()) > _MAX_BYTES
+            or sum(len(cached_response.body) for cached_response in self._responses.values()) > _MAX_BYTES
         ):
             oldest, _ = self._responses.popitem(last=False)
             self._fresh_until.pop(oldest, None)

@@ -1,7 +1,8 @@
 """The worker's own REST API, called within the process without a socket.
 
 Like any other request, a request of the dashboard passes through authentication, admission and forwarding to the
-leader. It has the browser's `Authorization`, address and scheme, so that a page has the permissions of its user.
+leader. The request has the browser's `Authorization`, address and scheme, so that a page has the permissions of its
+user.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S: Final = 100.0
 """Timeout of a request; longer than the request timeout of a worker (90 s)."""
-_OK: Final = range(200, 300)
+_SUCCESS_STATUSES: Final = range(200, 300)
 
 
 class InProcessSource(Source):
-    """The REST applications of this process. They contain the dashboard, so `bind` sets them later."""
+    """The REST applications of this process. `bind` sets them later, because the applications contain the dashboard."""
 
     def __init__(self) -> None:
         self._main: ASGIApp | None = None
@@ -53,7 +54,7 @@ class InProcessSource(Source):
         except TimeoutError:
             raise SourceUnavailable(f"The worker did not respond within {_TIMEOUT_S:g} s") from None
         response_body = b"".join(call.chunks)
-        if call.status not in _OK:
+        if call.status not in _SUCCESS_STATUSES:
             raise parse_refusal(call.status, response_body, call.retry_after)
         return ApiResponse(call.status, response_body)
 
@@ -144,12 +145,12 @@ class _Call:
         while True:
             await self._has_data.wait()
             self._has_data.clear()
-            if self.status in _OK:
+            if self.status in _SUCCESS_STATUSES:
                 chunks, self.chunks = self.chunks, []
                 for chunk in chunks:
                     yield chunk
             if call_task.done():
-                if self.status not in _OK:
+                if self.status not in _SUCCESS_STATUSES:
                     raise parse_refusal(self.status, b"".join(self.chunks), self.retry_after)
                 return
 

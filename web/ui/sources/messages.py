@@ -19,7 +19,7 @@ def encode_body(body: Json) -> bytes:
 
 
 def parse_refusal(status: int, body: bytes, retry_after: str | None = None) -> RequestRejected:
-    """Parse an error response: Connect's message, or the start of any other text."""
+    """Parse an error response. The message is Connect's message, or the beginning of any other text."""
     try:
         content = json.loads(body) if body else None
     except (ValueError, RecursionError):

@@ -13,8 +13,8 @@ from web.ui.views.config import password_keys
 async def fetch_secret_keys(source: Source, caller: Caller, config: Config) -> frozenset[str]:
     """Fetch the secret keys of all plugins in a config. Raises SourceUnavailable.
 
-    If the worker lacks a plugin or cannot list its keys, all values of the plugin count as secrets. Java workers before
-    3.2 do not list any keys; secrets are then recognized only by the names of keys.
+    If the worker lacks a plugin or cannot list the plugin's keys, all of the plugin's values are treated as secrets.
+    Java workers before 3.2 do not list the keys of any plugin; secrets are then recognized only by the names of keys.
     """
     plugins = named_plugins(config)
 

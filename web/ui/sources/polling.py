@@ -17,19 +17,19 @@ async def poll_changes(
     source: Source, caller: Caller, *, interval_s: float = POLL_INTERVAL_S
 ) -> AsyncGenerator[Change]:
     """Yield the changes between polls until canceled; errors propagate to the caller."""
-    previous = await _fetch_statuses(source, caller)
+    previous_statuses = await _fetch_statuses(source, caller)
     yield Change(ChangeEvent.CONNECTED)
     while True:
         await asyncio.sleep(interval_s)
-        current = await _fetch_statuses(source, caller)
-        change = difference(previous, current)
-        previous = current
+        current_statuses = await _fetch_statuses(source, caller)
+        change = difference(previous_statuses, current_statuses)
+        previous_statuses = current_statuses
         if change is not None:
             yield change
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | None:
-    """Return a change with the connectors whose statuses differ, or None if no statuses differ. Pure."""
+    """Return a change that names the connectors whose statuses differ; None if no statuses differ. Pure."""
     if before == after:
         return None
     names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))

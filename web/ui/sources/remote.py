@@ -1,7 +1,7 @@
 """REST API of a remote worker, for `kraal ui`.
 
-Redirects are not followed, because they would send credentials elsewhere. Proxies and netrc are not used. Requests use
-the credentials of the target; the browser's credentials are never forwarded.
+Redirects are not followed, because they could send credentials to another server. Proxies and netrc are not used.
+Requests use the credentials in `RemoteTarget`; the browser's credentials are never forwarded.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RemoteTarget:
     """Address of a worker, with credentials and timeouts."""
 
     url: str
-    """URL of the REST API, without credentials and trailing slash."""
+    """URL of the REST API, without credentials and without a trailing slash."""
     auth: tuple[str, str] | None = field(default=None, repr=False)
     trust: ssl.SSLContext | None = None
     timeout_s: float = 100.0

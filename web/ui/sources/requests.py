@@ -29,12 +29,12 @@ async def get_list(source: Source, caller: Caller, *segments: str, query: Query 
 
 
 def expand_query(part: str) -> Query:
-    """Return the query for a part of all connectors. It requests shortened traces; Java workers ignore this."""
+    """Return the query for a part of all connectors, with shortened traces; Java workers send full traces."""
     return (("expand", part), *((("traces", "causes"),) if part == "status" else ()))
 
 
 async def get_expanded(source: Source, caller: Caller, part: str) -> Mapping[str, Any]:
-    """GET one part (`status`, `info` or `progress`) of all connectors; return it by connector name."""
+    """GET one part (`status`, `info` or `progress`) of all connectors. Returns the part by connector name."""
     parts_by_name = await get_map(source, caller, "connectors", query=expand_query(part))
     return {
         name: parts[part]

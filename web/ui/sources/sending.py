@@ -73,7 +73,7 @@ class Sender:
             async with limit:
                 return await self.result(name, request, parse_result)
 
-        return tuple(await asyncio.gather(*(send_one(*each) for each in requests)))
+        return tuple(await asyncio.gather(*(send_one(*arguments) for arguments in requests)))
 
     def _timeout_text(self) -> str:
         return (

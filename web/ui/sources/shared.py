@@ -13,12 +13,14 @@ from web.ui.sources.api import ApiResponse, Caller, Change, Query, Source
 from web.ui.sources.cache import ResponseCache
 from web.ui.sources.watching import ChangeWatcher
 
-_SHARED: Final = frozenset({("connectors",), ("admin", "assignments"), ("connector-plugins",), ("events",)})
+_SHARED_PATHS: Final = frozenset(
+    {("connectors",), ("admin", "assignments"), ("connector-plugins",), ("events",)}
+)
 """Paths with large responses that are the same for all browsers."""
 
 
 class SharedSource(Source):
-    """Source shared by all browsers. Responses to `_SHARED` paths are cached for `keep_s` unless something changes."""
+    """Source shared by all browsers. Caches responses to `_SHARED_PATHS` for `keep_s` or until the next change."""
 
     def __init__(self, source: Source, *, keep_s: float = 0.0) -> None:
         self._source = source
@@ -32,7 +34,7 @@ class SharedSource(Source):
         async def send() -> ApiResponse:
             return await self._source.ask(method, *segments, query=query, body=body, caller=caller)
 
-        if method == "GET" and segments in _SHARED:
+        if method == "GET" and segments in _SHARED_PATHS:
             return await self._cache.get((segments, tuple(query), caller.authorization), send)
         try:
             return await send()
@@ -49,9 +51,9 @@ class SharedSource(Source):
         return await self._source.features(caller)
 
     @property
-    def listeners(self) -> int:
+    def listener_count(self) -> int:
         """Number of listening browsers."""
-        return self._watcher.listeners
+        return self._watcher.listener_count
 
     async def close_streams(self) -> None:
         """Close the streams of all browsers; new streams are closed immediately."""

@@ -14,7 +14,7 @@ from web.ui.sources.polling import poll_changes
 _RECONNECT_DELAY_S: Final = 1.0
 """Delay before reconnecting to an unavailable worker."""
 _MAX_QUEUED: Final = 100
-"""Maximum events queued for a slow browser; on overflow, a single event without names replaces them."""
+"""Maximum number of events queued for a slow browser. On overflow, one event without names replaces them."""
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class ChangeWatcher:
         on_idle: Callable[[], None] = _noop,
         reconnect_s: float = _RECONNECT_DELAY_S,
     ) -> None:
-        """Call `on_change` with each change before the listeners receive it, and `on_idle` after the last one left."""
+        """Call `on_change` for each change before listeners receive it, and `on_idle` once there are no listeners."""
         self._source = source
         self._on_change = on_change
         self._on_idle = on_idle
@@ -42,7 +42,7 @@ class ChangeWatcher:
         self._listeners: set[asyncio.Queue[Change]] = set()
         self._task: asyncio.Task[None] | None = None
         self._availability: Change | None = None
-        """The latest CONNECTED or UNAVAILABLE event; None before the first."""
+        """The latest CONNECTED or UNAVAILABLE event; None before the first such event."""
         self._closed = False
 
     async def listen(self, caller: Caller) -> AsyncGenerator[Change]:
@@ -76,7 +76,7 @@ class ChangeWatcher:
         self._on_idle()
 
     @property
-    def listeners(self) -> int:
+    def listener_count(self) -> int:
         """Number of listening browsers."""
         return len(self._listeners)
 
@@ -118,10 +118,12 @@ class ChangeWatcher:
             self._availability = change
         self._on_change(change)
         for queue in self._listeners:
-            overflows = queue.qsize() >= _MAX_QUEUED
-            while overflows and not queue.empty():
+            is_overflowing = queue.qsize() >= _MAX_QUEUED
+            while is_overflowing and not queue.empty():
                 queue.get_nowait()
-            # A change without names covers the dropped ones.
+            # A change without names includes the dropped changes.
             queue.put_nowait(
-                Change(ChangeEvent.CHANGED) if overflows and change.event is ChangeEvent.CHANGED else change
+                Change(ChangeEvent.CHANGED)
+                if is_overflowing and change.event is ChangeEvent.CHANGED
+                else change
             )

@@ -13,35 +13,35 @@
   let stream = null;
   let awaySince = null;
   let retryTimer = 0;
-  const pending = new Set();
+  const pendingKinds = new Set();
   let timer = 0;
   let firedAt = 0;
 
-  // Fires immediately, then at most every MIN_INTERVAL_MS, and never loses the last change.
+  // Refreshes the changed parts immediately, then at most every MIN_INTERVAL_MS.
   function changed(kinds) {
-    kinds.forEach((kind) => pending.add(kind));
+    kinds.forEach((kind) => pendingKinds.add(kind));
     if (!timer) timer = setTimeout(fire, Math.max(0, firedAt + MIN_INTERVAL_MS - Date.now()));
   }
 
   function fire() {
     timer = 0;
     firedAt = Date.now();
-    const kinds = [...pending];
-    pending.clear();
+    const kinds = [...pendingKinds];
+    pendingKinds.clear();
     const selector = kinds.map((kind) => `[data-live~="${kind}"]`).join();
     if (selector) document.querySelectorAll(selector).forEach(refresh);
   }
 
-  const outdated = new Set(); // ids of parts that changed while a request for the part was pending
+  const outdatedIds = new Set(); // ids of parts that changed while a request for the part was pending
 
   function refresh(part) {
-    if (part.matches(".htmx-request")) outdated.add(part.id);
+    if (part.matches(".htmx-request")) outdatedIds.add(part.id);
     else htmx.trigger(part, "kraal:refresh");
   }
 
   body.addEventListener("htmx:afterRequest", ({ detail }) => {
     const { id } = detail.requestConfig.elt;
-    const part = outdated.delete(id) && document.getElementById(id);
+    const part = outdatedIds.delete(id) && document.getElementById(id);
     if (part) htmx.trigger(part, "kraal:refresh");
   });
 
@@ -77,7 +77,7 @@
     retryTimer = setTimeout(connect, delay);
   }
 
-  // Stream shared by all pages of this browser; null if shared workers are not supported.
+  // Stream shared by all pages of this browser; null without a shared worker.
   let shared = null;
   let sharing = false;
 
@@ -136,14 +136,14 @@
     document.dispatchEvent(new Event("kraal:back"));
   }
 
-  // A hidden page closes its stream, because without a shared stream, browsers allow six connections per server.
+  // A hidden page closes its stream: browsers allow six connections per server, and the stream may not be shared.
   document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", (event) => event.persisted && connect());
 
   // --- parts ---------------------------------------------------------------------------------------------------------
 
-  const tags = new WeakMap(); // by target: the request whose response it shows, and the response's entity tag
+  const tags = new WeakMap(); // cache key and entity tag of the response that an element shows, by element
 
   function cacheKey(detail) {
     return `${detail.path}?${new URLSearchParams(detail.formData)}`;
@@ -156,7 +156,7 @@
     if (cached && cached.key === cacheKey(detail)) detail.headers["If-None-Match"] = cached.tag;
   });
 
-  let deferred = false; // whether a part was not swapped because the user is selecting text in it
+  let hasDeferredSwap = false; // whether a part was not swapped because the user is selecting text in it
 
   function isSelecting(target) {
     const selection = getSelection();
@@ -164,12 +164,12 @@
   }
 
   document.addEventListener("selectionchange", () => {
-    if (!deferred || !getSelection().isCollapsed) return;
-    deferred = false;
+    if (!hasDeferredSwap || !getSelection().isCollapsed) return;
+    hasDeferredSwap = false;
     changed(allKinds());
   });
 
-  // Identifies an element, to find its successor in the next version of a part.
+  // Returns a mark by which `successor` finds the element that replaces this one when a part is refreshed.
   function mark(element) {
     const row = element.closest("[data-row]");
     const link = row && row.querySelector("a");
@@ -178,13 +178,13 @@
   }
 
   function successor(root, marked) {
-    return [...root.querySelectorAll(marked.split("\n")[0])].find((each) => mark(each) === marked);
+    return [...root.querySelectorAll(marked.split("\n")[0])].find((element) => mark(element) === marked);
   }
 
   // Link in the row of the marked element. The link gets the focus if the row no longer has the element.
   function rowLink(root, marked) {
     const href = marked.slice(marked.lastIndexOf("\n") + 1);
-    return href && [...root.querySelectorAll("[data-row] a")].find((each) => each.href === href);
+    return href && [...root.querySelectorAll("[data-row] a")].find((link) => link.href === href);
   }
 
   let openDetails = [];
@@ -196,7 +196,7 @@
     if (detail.shouldSwap && detail.requestConfig.verb === "get") {
       if (detail.requestConfig.triggeringEvent?.type === "kraal:refresh" && isSelecting(target)) {
         detail.shouldSwap = false;
-        deferred = true;
+        hasDeferredSwap = true;
         return;
       }
       const tag = detail.xhr.getResponseHeader("ETag");
@@ -210,8 +210,8 @@
   // swapped, so that no event handler sees unprepared rows; "htmx:load" has set the times and the selection by then.
   body.addEventListener("htmx:afterSettle", (event) => {
     const root = event.detail.target.isConnected ? event.detail.target : document;
-    for (const each of openDetails) {
-      const details = successor(root, each);
+    for (const marked of openDetails) {
+      const details = successor(root, marked);
       if (details) details.open = true;
     }
     if (!focusedElement || document.activeElement !== body) return;
@@ -268,12 +268,12 @@
   let timeFormat = null; // created only if the page has times, because its creation is slow
 
   function showTimes(root) {
-    root.querySelectorAll("time[datetime]:not([title])").forEach((each) => {
-      const date = new Date(each.dateTime);
+    root.querySelectorAll("time[datetime]:not([title])").forEach((element) => {
+      const date = new Date(element.dateTime);
       if (Number.isNaN(date.valueOf())) return;
       timeFormat ??= new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-      each.title = each.textContent;
-      each.textContent = timeFormat.format(date);
+      element.title = element.textContent;
+      element.textContent = timeFormat.format(date);
     });
   }
 
@@ -294,17 +294,18 @@
   }
 
   function move(step) {
-    const all = rows();
-    if (!all.length) return;
-    const at = all.indexOf(currentRow());
-    const next = at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + step, 0), all.length - 1);
-    let target = all[next].querySelector("th a") || all[next].querySelector("a, button, input");
+    const allRows = rows();
+    if (!allRows.length) return;
+    const index = allRows.indexOf(currentRow());
+    const lastIndex = allRows.length - 1;
+    const row = allRows[index < 0 ? (step > 0 ? 0 : lastIndex) : Math.min(Math.max(index + step, 0), lastIndex)];
+    let target = row.querySelector("th a") || row.querySelector("a, button, input");
     if (!target) {
-      target = all[next];
+      target = row;
       target.tabIndex = -1;
     }
     target.focus();
-    all[next].scrollIntoView({ block: "nearest" });
+    row.scrollIntoView({ block: "nearest" });
   }
 
   function go(id) {
@@ -334,9 +335,9 @@
     if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
     clearTimeout(prefixTimer);
     const run = keys.get(prefix + event.key);
-    const starts = !run && !prefix && [...keys.keys()].some((key) => key.startsWith(`${event.key} `));
-    prefix = starts ? `${event.key} ` : "";
-    if (starts) prefixTimer = setTimeout(() => (prefix = ""), 1500);
+    const isPrefix = !run && !prefix && [...keys.keys()].some((key) => key.startsWith(`${event.key} `));
+    prefix = isPrefix ? `${event.key} ` : "";
+    if (isPrefix) prefixTimer = setTimeout(() => (prefix = ""), 1500);
     if (run) {
       event.preventDefault();
       run(currentRow());

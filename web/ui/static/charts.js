@@ -7,7 +7,7 @@
   const HEIGHT = 190;
   const COLOURS = 9;
   const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
-  const drawn = new Map(); // by chart key: plot, element, and the kind and labels for which it was created
+  const plots = new Map(); // by chart key: plot, and the labels for which the plot was created
   const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
   const seconds = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
   const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
@@ -37,20 +37,20 @@
 
   // Ticks less than a minute apart require seconds.
   function formatTick(tick, ticks) {
-    const close = ticks.length > 1 && ticks[1] - ticks[0] < 60;
-    return (close ? seconds : minutes).format(new Date(tick * 1000));
+    const needsSeconds = ticks.length > 1 && ticks[1] - ticks[0] < 60;
+    return (needsSeconds ? seconds : minutes).format(new Date(tick * 1000));
   }
 
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
 
-  // Each line of a stack starts at the top of the line below it.
+  // Adds to each line of a stack the values of the lines below it.
   function stacked(lines) {
     const sums = lines[0].values.map(() => 0);
     return lines.map((line) =>
       line.values.map((value, index) => {
-        if (lines.every((each) => each.values[index] === null)) return null;
+        if (lines.every((other) => other.values[index] === null)) return null;
         sums[index] += value ?? 0;
         return sums[index];
       }),
@@ -114,7 +114,7 @@
     const container = figure.querySelector(".plot");
     const labels = [chart.stacked, ...chart.lines.map((line) => line.label)].join("\n");
     const data = [times, ...(chart.stacked ? stacked(chart.lines) : chart.lines.map((line) => line.values))];
-    let entry = drawn.get(chart.key);
+    let entry = plots.get(chart.key);
     if (entry && entry.labels !== labels) {
       entry.plot.destroy();
       entry = undefined;
@@ -132,7 +132,7 @@
       container.append(self.root);
       init();
     });
-    drawn.set(chart.key, { plot, labels });
+    plots.set(chart.key, { plot, labels });
   }
 
   function draw() {
@@ -149,7 +149,7 @@
   }
 
   function fit() {
-    for (const { plot } of drawn.values()) {
+    for (const { plot } of plots.values()) {
       const width = plot.root.parentElement ? plot.root.parentElement.clientWidth : 0;
       if (width && width !== plot.width) plot.setSize({ width, height: HEIGHT });
     }
@@ -158,8 +158,8 @@
   document.body.addEventListener("htmx:afterSwap", draw);
   window.addEventListener("resize", fit);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    drawn.forEach(({ plot }) => plot.destroy());
-    drawn.clear();
+    plots.forEach(({ plot }) => plot.destroy());
+    plots.clear();
     draw();
   });
   load();

@@ -4,7 +4,7 @@
 
 (() => {
   const ask = document.getElementById("ask");
-  const AWAY = "Nothing was sent: the worker is not responding. Your input is kept.";
+  const NOT_SENT = "Nothing was sent: the worker is not responding. Your input is kept.";
 
   // --- confirmations ----------------------------------------------------------------------------------------------
 
@@ -52,7 +52,7 @@
       else status(form, "Select rows first.");
     } else if (form.method === "post" && window.kraal.isAway()) {
       event.preventDefault(); // the browser's error page would discard the input
-      status(form, AWAY);
+      status(form, NOT_SENT);
     } else if (form.dataset.busy) {
       if (form.classList.contains("sent")) {
         event.preventDefault();
@@ -65,13 +65,13 @@
   });
 
   document.addEventListener("kraal:back", () => {
-    document.querySelectorAll(".busy").forEach((each) => {
-      if (each.textContent === AWAY) each.textContent = "";
+    document.querySelectorAll(".busy").forEach((element) => {
+      if (element.textContent === NOT_SENT) element.textContent = "";
     });
   });
 
   function status(form, text) {
-    form.querySelectorAll(".busy").forEach((each) => (each.textContent = text));
+    form.querySelectorAll(".busy").forEach((element) => (element.textContent = text));
     const selected = form.querySelector("[data-selected]");
     if (selected) selected.textContent = text;
   }
@@ -82,7 +82,7 @@
       form.classList.remove("sent");
       status(form, "");
     });
-    document.querySelectorAll("[aria-busy]").forEach((each) => each.removeAttribute("aria-busy"));
+    document.querySelectorAll("[aria-busy]").forEach((element) => element.removeAttribute("aria-busy"));
   });
 
   // --- selected rows ----------------------------------------------------------------------------------------------
@@ -93,52 +93,52 @@
     return [...document.querySelectorAll("input[data-select]")];
   }
 
-  let filtered = null; // filter if all matching connectors are selected, on all pages
+  let selectedFilter = null; // the list's filter if the connectors on all pages are selected
 
-  // Once all rows of the page are selected, the rows of the other pages are offered, as in mail programs.
-  function showMatching(visible) {
+  // Once all rows of the page are selected, a checkbox offers to select the rows of all other pages.
+  function showMatching(boxes) {
     const label = document.querySelector("[data-matching]");
     const box = label && label.querySelector("input");
-    if (!box || box.value !== filtered) filtered = null;
-    if (filtered !== null) visible.forEach((each) => selected.add(each.value));
-    if (label) label.hidden = !visible.length || !visible.every((each) => selected.has(each.value));
+    if (!box || box.value !== selectedFilter) selectedFilter = null;
+    if (selectedFilter !== null) boxes.forEach(({ value }) => selected.add(value));
+    if (label) label.hidden = !boxes.length || !boxes.every(({ value }) => selected.has(value));
     if (!box) return null;
-    box.checked = filtered !== null;
+    box.checked = selectedFilter !== null;
     return box.checked ? box.dataset.count : null;
   }
 
   function showSelection() {
-    const visible = checkboxes();
-    const every = showMatching(visible);
-    visible.forEach((box) => (box.checked = selected.has(box.value)));
-    const count = every || visible.filter((box) => box.checked).length;
+    const boxes = checkboxes();
+    const matchCount = showMatching(boxes);
+    boxes.forEach((box) => (box.checked = selected.has(box.value)));
+    const count = matchCount || boxes.filter((box) => box.checked).length;
     const text = document.querySelector("#bulk [data-selected]");
     if (text) text.textContent = count ? `${count} selected` : "Selected connectors";
     const all = document.querySelector("[data-select-all]");
     if (all) {
-      all.hidden = !visible.length;
-      all.textContent = visible.every((box) => box.checked) ? "Select none" : "Select all";
+      all.hidden = !boxes.length;
+      all.textContent = boxes.every((box) => box.checked) ? "Select none" : "Select all";
     }
   }
 
   document.addEventListener("change", (event) => {
     const { target } = event;
-    if (target.closest("[data-matching]")) filtered = target.checked ? target.value : null;
+    if (target.closest("[data-matching]")) selectedFilter = target.checked ? target.value : null;
     else if (!target.matches("input[data-select]")) return;
     else if (target.checked) selected.add(target.value);
     else {
       selected.delete(target.value);
-      filtered = null;
+      selectedFilter = null;
     }
     showSelection();
   });
 
   document.addEventListener("click", (event) => {
     if (!event.target.closest("[data-select-all]")) return;
-    const visible = checkboxes();
-    const every = visible.every((box) => box.checked);
-    if (every) filtered = null;
-    visible.forEach((box) => (every ? selected.delete(box.value) : selected.add(box.value)));
+    const boxes = checkboxes();
+    const areAllChecked = boxes.every((box) => box.checked);
+    if (areAllChecked) selectedFilter = null;
+    boxes.forEach((box) => (areAllChecked ? selected.delete(box.value) : selected.add(box.value)));
     showSelection();
   });
 
@@ -217,7 +217,7 @@
   // --- elements that need scripts ------------------------------------------------------------------------------------
 
   function prepare(root) {
-    root.querySelectorAll("button.copier, .finder").forEach((each) => (each.hidden = false));
+    root.querySelectorAll("button.copier, .finder").forEach((element) => (element.hidden = false));
   }
 
   document.body.addEventListener("htmx:load", (event) => {

@@ -5,8 +5,8 @@
 const KINDS = ["hello", "changed", "away", "bye"];
 const pages = new Set(); // ports of visible pages
 let stream = null;
-let hello = null; // the event with which the stream was opened
-let away = null; // the event that reported the worker unavailable; null while it is available
+let hello = null; // the first event of the open stream
+let away = null; // the event that reported the worker as unavailable; null while the worker is available
 
 function broadcast(kind, data) {
   const event = [kind, data];

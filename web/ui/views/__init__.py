@@ -1,1 +1,1 @@
-"""View models: the content of pages, computed from REST responses. Pure, without Starlette and requests."""
+"""View models: the content of pages, computed from REST responses. Pure: uses neither Starlette nor requests."""

@@ -19,8 +19,8 @@ class Worker:
     id: str
     """`host:port`, as in statuses."""
     url: str = ""
-    leader: bool = False
-    static: bool = False
+    is_leader: bool = False
+    is_static: bool = False
     """Whether the worker runs only the connectors and tasks of its static assignment."""
     connectors: dict[str, list[int | None]] = field(default_factory=lambda: defaultdict(list))
     """Task numbers by connector, with None for the connector instance."""
@@ -62,7 +62,7 @@ class Rebalance:
     leader: str
     """Leader of the rebalance, `host:port`; empty if unknown."""
     reason: str
-    """Reason; empty if another worker was the leader."""
+    """Reason for the rebalance; empty if another worker led it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,41 +93,48 @@ class Cluster:
 
 def build_cluster(assignments: object, statuses: Iterable[ConnectorStatus]) -> Cluster:
     """Build the cluster from `GET /admin/assignments` (None if unavailable) and the statuses."""
-    workers = {each.id: each for each in _workers_from_statuses(statuses)}
+    workers = {worker_info.id: worker_info for worker_info in _workers_from_statuses(statuses)}
     if not isinstance(assignments, Mapping):
         return Cluster(has_assignments=False, workers=[workers[key] for key in sorted(workers)], waiting=())
     leader = text(assignments, "leader")
-    for each in maps(assignments.get("workers")):
-        url = text(each, "url")
+    for assignment_info in maps(assignments.get("workers")):
+        url = text(assignment_info, "url")
         worker = workers.setdefault(worker_id(url), Worker(worker_id(url)))
-        worker.url, worker.leader, worker.static = url, url == leader, each.get("kind") == "static"
-        worker.connectors = _parse_assignments(each)
+        worker.url, worker.is_leader, worker.is_static = (
+            url,
+            url == leader,
+            assignment_info.get("kind") == "static",
+        )
+        worker.connectors = _parse_assignments(assignment_info)
     rebalance = assignments.get("rebalance")
-    last = mapping(rebalance)
+    last_rebalance = mapping(rebalance)
     return Cluster(
         has_assignments=True,
         leader=leader,
         protocol=text(assignments, "protocol"),
         generation=get_integer(assignments, "generation"),
         note=text(assignments, "note"),
-        rebalanced_ms=get_integer(last, "completed_ms"),
-        reason=text(last, "reason"),
-        delay_ms=get_integer(last, "delay_ms"),
+        rebalanced_ms=get_integer(last_rebalance, "completed_ms"),
+        reason=text(last_rebalance, "reason"),
+        delay_ms=get_integer(last_rebalance, "delay_ms"),
         workers=[workers[key] for key in sorted(workers)],
         waiting=[
             UnassignedInstance(
-                text(each, "connector"), get_integer(each, "task"), text(each, "state"), text(each, "reason")
+                text(instance, "connector"),
+                get_integer(instance, "task"),
+                text(instance, "state"),
+                text(instance, "reason"),
             )
-            for each in maps(assignments.get("waiting"))
+            for instance in maps(assignments.get("waiting"))
         ],
         rebalances=[
             Rebalance(
-                get_integer(each, "generation"),
-                get_integer(each, "completed_ms"),
-                worker_id(text(each, "leader")),
-                text(each, "reason"),
+                get_integer(rebalance_info, "generation"),
+                get_integer(rebalance_info, "completed_ms"),
+                worker_id(text(rebalance_info, "leader")),
+                text(rebalance_info, "reason"),
             )
-            for each in maps(assignments.get("rebalances"))
+            for rebalance_info in maps(assignments.get("rebalances"))
         ],
     )
 
@@ -140,11 +147,11 @@ def worker_id(url: str) -> str:
 def _workers_from_statuses(statuses: Iterable[ConnectorStatus]) -> Iterable[Worker]:
     workers: dict[str, Worker] = {}
     for status in statuses:
-        for each in (status.connector, *status.tasks):
-            if each.worker and each.state is not DisplayState.UNASSIGNED:
-                worker = workers.setdefault(each.worker, Worker(each.worker))
-                worker.connectors[status.name].append(each.task)
-                worker.states[each.state] += 1
+        for instance in (status.connector, *status.tasks):
+            if instance.worker and instance.state is not DisplayState.UNASSIGNED:
+                worker = workers.setdefault(instance.worker, Worker(instance.worker))
+                worker.connectors[status.name].append(instance.task)
+                worker.states[instance.state] += 1
     return workers.values()
 
 

@@ -16,11 +16,11 @@ from web.ui.views.copy_as import Request
 from web.ui.views.texts import MAX_NAMES, join_names
 
 TYPED_CONFIRMATION_LIMIT: Final = MAX_NAMES
-"""Maximum number of connectors that can be deleted without typing their number."""
+"""Maximum number of connectors that can be deleted without typing how many will be deleted."""
 
 
 class Action(StrEnum):
-    """Actions on a connector."""
+    """Action on a connector."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -46,7 +46,7 @@ LABELS: Final = {
 }
 """Labels of the buttons, in display order."""
 
-BULK: Final = (
+BULK_ACTIONS: Final = (
     Action.PAUSE,
     Action.RESUME,
     Action.RESTART,
@@ -114,9 +114,9 @@ def parse_subject(status: Json, name: str = "") -> Subject:
         type=str(status.get("type") or "unknown"),
         state=str(connector.get("state") or "") if isinstance(connector, dict) else "",
         tasks=tuple(
-            (number, str(each.get("state") or ""))
-            for each in (tasks if isinstance(tasks, list) else [])
-            if isinstance(each, dict) and isinstance(number := each.get("id"), int)
+            (number, str(task.get("state") or ""))
+            for task in (tasks if isinstance(tasks, list) else [])
+            if isinstance(task, dict) and isinstance(number := task.get("id"), int)
         ),
     )
 
@@ -131,16 +131,16 @@ def available_actions(state: str, *, failed: bool) -> list[Action]:
 
     `state` is the state of the connector instance, empty if unknown. `failed` is whether any instance is FAILED.
     """
-    excluded: set[Action] = set()
+    ineffective_actions: set[Action] = set()
     if state == "PAUSED":
-        excluded.add(Action.PAUSE)
+        ineffective_actions.add(Action.PAUSE)
     elif state == "STOPPED":
-        excluded |= {Action.PAUSE, Action.STOP, Action.RESTART, Action.RESTART_CONNECTOR}
+        ineffective_actions |= {Action.PAUSE, Action.STOP, Action.RESTART, Action.RESTART_CONNECTOR}
     elif state in ("RUNNING", "RESTARTING"):
-        excluded.add(Action.RESUME)  # the target state cannot be inferred from other states
+        ineffective_actions.add(Action.RESUME)  # the target state cannot be inferred from other states
     if state and not failed:
-        excluded.add(Action.RESTART_FAILED)
-    return [action for action in LABELS if action not in excluded]
+        ineffective_actions.add(Action.RESTART_FAILED)
+    return [action for action in LABELS if action not in ineffective_actions]
 
 
 def build_request(action: Action, name: str) -> Request:
@@ -167,13 +167,15 @@ def task_restart(name: str, task: int) -> Request:
 
 def confirmation(action: Action, subjects: Sequence[Subject]) -> Confirmation:
     """Return the confirmation of an action on one or more connectors."""
-    names = [each.name for each in subjects]
-    single = subjects[0] if len(subjects) == 1 else None
+    names = [subject.name for subject in subjects]
+    single_subject = subjects[0] if len(subjects) == 1 else None
     subject = (
-        join_names(names) if single else f"{format_count(len(names), 'connector')} ({join_names(names)})"
+        join_names(names)
+        if single_subject
+        else f"{format_count(len(names), 'connector')} ({join_names(names)})"
     )
-    if action is Action.RESTART and single and single.tasks:
-        subject += f" and its {format_count(len(single.tasks), 'task')}"
+    if action is Action.RESTART and single_subject and single_subject.tasks:
+        subject += f" and its {format_count(len(single_subject.tasks), 'task')}"
     verb = {
         Action.RESTART_FAILED: "Restart the failed instances of",
         Action.RESTART_CONNECTOR: "Restart only the connector instance of",
@@ -182,7 +184,7 @@ def confirmation(action: Action, subjects: Sequence[Subject]) -> Confirmation:
     return Confirmation(
         question=f"{verb} {subject}?",
         effects=tuple(_effects(action, subjects)),
-        button=LABELS[action] if single else f"{LABELS[action]} ({len(names)})",
+        button=LABELS[action] if single_subject else f"{LABELS[action]} ({len(names)})",
         dangerous=action in DANGEROUS,
         must_type=str(len(names)) if needs_typing else "",
     )
@@ -203,65 +205,78 @@ def task_confirmation(name: str, task: int) -> Confirmation:
 
 def _effects(action: Action, subjects: Sequence[Subject]) -> list[str]:
     is_single = len(subjects) == 1
-    its = "Its" if is_single else "Their"
+    possessive = "Its" if is_single else "Their"
     match action:
         case Action.PAUSE:
-            stops = f"{its} tasks stop processing records until they are resumed."
-            return [stops, f"{its} offsets stay.", *_failed_instance_effects(subjects, "pausing")]
+            pause_effect = f"{possessive} tasks stop processing records until they are resumed."
+            return [
+                pause_effect,
+                f"{possessive} offsets stay.",
+                *_failed_instance_effects(subjects, "pausing"),
+            ]
         case Action.RESUME:
             return [
-                f"{its} tasks continue from their offsets.",
+                f"{possessive} tasks continue from their offsets.",
                 *_failed_instance_effects(subjects, "resuming"),
             ]
         case Action.STOP:
-            tasks = sum(len(each.tasks) for each in subjects)
-            number = (
+            tasks = sum(len(subject.tasks) for subject in subjects)
+            tasks_clause = (
                 f"{format_count(tasks, 'task')} {'ends' if tasks == 1 else 'end'}" if tasks else "tasks end"
             )
-            stay = (
-                f"{its.lower()} config and offsets stay"
+            offsets_clause = (
+                f"{possessive.lower()} config and offsets stay"
                 if is_single
-                else f"{its.lower()} configs and offsets stay"
+                else f"{possessive.lower()} configs and offsets stay"
             )
-            return [f"{its} {number}; {stay}.", "While stopped, offsets can be changed."]
+            return [
+                f"{possessive} {tasks_clause}; {offsets_clause}.",
+                "While stopped, offsets can be changed.",
+            ]
         case Action.DELETE:
-            return _deletion_effects(subjects, its)
+            return _deletion_effects(subjects, possessive)
         case Action.RESTART:
             return ["Batches in flight may be delivered again.", *_not_running_effects(subjects)]
         case Action.RESTART_FAILED:
-            failed = subjects[0].failed if is_single else []
-            return [f"This restarts {join_names(failed)}." if failed else "Only failed instances restart."]
+            failed_names = subjects[0].failed if is_single else []
+            return [
+                f"This restarts {join_names(failed_names)}."
+                if failed_names
+                else "Only failed instances restart."
+            ]
         case Action.RESTART_CONNECTOR:
-            stay = f"{its} tasks are not affected unless the connector generates different task configs."
-            return [stay, *_not_running_effects(subjects)]
+            tasks_clause = (
+                f"{possessive} tasks are not affected unless the connector generates different task configs."
+            )
+            return [tasks_clause, *_not_running_effects(subjects)]
 
 
-def _deletion_effects(subjects: Sequence[Subject], its: str) -> list[str]:
-    removed = "its config is removed" if its == "Its" else "their configs are removed"
-    effects = [f"{its} tasks end, and {removed}.", "Topics and their records stay."]
-    types = {each.type for each in subjects}
+def _deletion_effects(subjects: Sequence[Subject], possessive: str) -> list[str]:
+    removal_clause = "its config is removed" if possessive == "Its" else "their configs are removed"
+    effects = [f"{possessive} tasks end, and {removal_clause}.", "Topics and their records stay."]
+    types = {subject.type for subject in subjects}
     if types != {"sink"}:
-        whose = "Source offsets" if "sink" in types else f"{its} offsets"
-        effects.append(f"{whose} stay: a new connector of the same name continues from them.")
+        offset_owners = "Source offsets" if "sink" in types else f"{possessive} offsets"
+        effects.append(f"{offset_owners} stay: a new connector of the same name continues from them.")
     if types != {"source"}:
-        whose = (
+        offset_owners = (
             "Consumer groups of sinks"
             if types != {"sink"}
-            else f"{its} consumer group{'' if its == 'Its' else 's'}"
+            else f"{possessive} consumer group{'' if possessive == 'Its' else 's'}"
         )
-        verb = "stays with its" if whose.endswith("group") else "stay with their"
-        effects.append(f"{whose} {verb} offsets until Kafka expires them.")
+        verb = "stays with its" if offset_owners.endswith("group") else "stay with their"
+        effects.append(f"{offset_owners} {verb} offsets until Kafka expires them.")
     return effects
 
 
 def _failed_instance_effects(subjects: Sequence[Subject], action_noun: str) -> list[str]:
-    if not any(each.failed for each in subjects):
+    if not any(subject.failed for subject in subjects):
         return []
     return [f"Failed instances stay FAILED: {action_noun} does not restart them."]
 
 
 def _not_running_effects(subjects: Sequence[Subject]) -> list[str]:
-    if not {each.state for each in subjects} & {"PAUSED", "STOPPED"}:
+    if not {subject.state for subject in subjects} & {"PAUSED", "STOPPED"}:
         return []
     return ["Paused and stopped connectors stay paused or stopped."]
 
@@ -297,8 +312,9 @@ def unique_names(names: Collection[str]) -> list[str]:
 def unmatched_error(names: Sequence[str], matching_names: Collection[str]) -> str:
     """Return an error if confirmed connectors no longer match the filter, otherwise an empty string."""
     matches = frozenset(matching_names)
-    unmatched = [name for name in names if name not in matches]
-    if not unmatched:
+    unmatched_names = [name for name in names if name not in matches]
+    if not unmatched_names:
         return ""
-    verb = "matches" if len(unmatched) == 1 else "match"
-    return f"Nothing was done: {format_count(len(unmatched), 'connector')} no longer {verb} ({join_names(unmatched)})."
+    verb = "matches" if len(unmatched_names) == 1 else "match"
+    count_text = format_count(len(unmatched_names), "connector")
+    return f"Nothing was done: {count_text} no longer {verb} ({join_names(unmatched_names)})."

@@ -36,7 +36,7 @@ class Entry:
 
     key: str
     cell: Cell
-    hidden: bool
+    is_masked: bool
     """Whether the value contains a masked secret."""
 
 
@@ -64,9 +64,9 @@ class Difference:
 def password_keys(keys: Json, prefix: str = "") -> frozenset[str]:
     """Return the keys of type PASSWORD in a response to `GET /connector-plugins/{plugin}/config`."""
     return frozenset(
-        prefix + str(each.get("name"))
-        for each in (keys if isinstance(keys, list) else [])
-        if isinstance(each, dict) and each.get("type") == PASSWORD
+        prefix + str(key_info.get("name"))
+        for key_info in (keys if isinstance(keys, list) else [])
+        if isinstance(key_info, dict) and key_info.get("type") == PASSWORD
     )
 
 
@@ -83,25 +83,27 @@ def _to_text(value: Json) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def entries(config: Config, declared: Collection[str] = ()) -> list[Entry]:
+def entries(config: Config, secret_keys: Collection[str] = ()) -> list[Entry]:
     """Return the entries of a config, sorted by key."""
     return [
         Entry(
-            key=key, cell=_build_cell(config, key, declared), hidden=hide_value(key, value, declared) != value
+            key=key,
+            cell=_build_cell(config, key, secret_keys),
+            is_masked=hide_value(key, value, secret_keys) != value,
         )
         for key, value in sorted(config.items())
     ]
 
 
-def differences(before: Config, after: Config, declared: Collection[str] = ()) -> list[Difference]:
+def differences(before: Config, after: Config, secret_keys: Collection[str] = ()) -> list[Difference]:
     """Compare two configs; return all keys, sorted. Secrets are masked even if they have changed."""
     return [
         Difference(
             key=key,
             change=_classify_change(before, after, key),
-            before=_build_cell(before, key, declared),
-            after=_build_cell(after, key, declared),
-            secret=_is_hidden_change(before, after, key, declared),
+            before=_build_cell(before, key, secret_keys),
+            after=_build_cell(after, key, secret_keys),
+            secret=_is_hidden_change(before, after, key, secret_keys),
         )
         for key in sorted({*before, *after})
     ]
@@ -109,7 +111,7 @@ def differences(before: Config, after: Config, declared: Collection[str] = ()) -
 
 def without_unchanged(all_differences: Sequence[Difference]) -> list[Difference]:
     """Return the differences without the unchanged keys."""
-    return [each for each in all_differences if each.change is not Change.SAME]
+    return [difference for difference in all_differences if difference.change is not Change.SAME]
 
 
 def history_differences(versions: Json) -> Iterator[list[Difference]]:
@@ -120,21 +122,21 @@ def history_differences(versions: Json) -> Iterator[list[Difference]]:
     """
     if not isinstance(versions, dict):
         return
-    current, earlier = versions.get("current"), versions.get("earlier")
-    later: Mapping[str, str | None] = parse_config(
+    current, earlier_versions = versions.get("current"), versions.get("earlier")
+    later_config: Mapping[str, str | None] = parse_config(
         current.get("config") if isinstance(current, dict) else None
     )
-    for each in earlier if isinstance(earlier, list) else []:
-        if isinstance(each, dict):
-            config = parse_config(each.get("config"))
-            changed = each.get("changed")
-            names = {str(name) for name in changed} if isinstance(changed, list) else set()
-            yield [_mark_secret_change(difference, names) for difference in differences(config, later)]
-            later = config
+    for version in earlier_versions if isinstance(earlier_versions, list) else []:
+        if isinstance(version, dict):
+            config = parse_config(version.get("config"))
+            changed_keys = version.get("changed")
+            names = {str(name) for name in changed_keys} if isinstance(changed_keys, list) else set()
+            yield [_mark_secret_change(difference, names) for difference in differences(config, later_config)]
+            later_config = config
 
 
-def _mark_secret_change(difference: Difference, changed: Collection[str]) -> Difference:
-    if difference.change is Change.SAME and difference.key in changed:
+def _mark_secret_change(difference: Difference, changed_keys: Collection[str]) -> Difference:
+    if difference.change is Change.SAME and difference.key in changed_keys:
         return Difference(
             key=difference.key,
             change=Change.CHANGED,
@@ -153,17 +155,17 @@ def _classify_change(before: Config, after: Config, key: str) -> Change:
     return Change.SAME if before[key] == after[key] else Change.CHANGED
 
 
-def _build_cell(config: Config, key: str, declared: Collection[str]) -> Cell:
+def _build_cell(config: Config, key: str, secret_keys: Collection[str]) -> Cell:
     if key not in config:
         return Cell(Kind.ABSENT)
-    text = hide_value(key, config[key], declared)
+    text = hide_value(key, config[key], secret_keys)
     if text is None:
         return Cell(Kind.NULL)
     return Cell(Kind.VALUE if text else Kind.EMPTY, text)
 
 
-def _is_hidden_change(before: Config, after: Config, key: str, declared: Collection[str]) -> bool:
+def _is_hidden_change(before: Config, after: Config, key: str, secret_keys: Collection[str]) -> bool:
     if key not in before or key not in after or before[key] == after[key]:
         return False
-    text = hide_value(key, after[key], declared)
-    return text == hide_value(key, before[key], declared) and text is not None and HIDDEN in text
+    text = hide_value(key, after[key], secret_keys)
+    return text == hide_value(key, before[key], secret_keys) and text is not None and HIDDEN in text

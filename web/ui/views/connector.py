@@ -100,7 +100,9 @@ class ConnectorPage:
     def measures(self) -> Sequence[Measure]:
         """Metrics with a value for at least one task; all others have no column."""
         tasks = self.progress.tasks.values()
-        return [each for each in MEASURES if any(getattr(task, each.key) is not None for task in tasks)]
+        return [
+            measure for measure in MEASURES if any(getattr(task, measure.key) is not None for task in tasks)
+        ]
 
 
 def connector_page(name: str, status: Mapping[str, Any], config: object, topics: object) -> ConnectorPage:
@@ -108,11 +110,11 @@ def connector_page(name: str, status: Mapping[str, Any], config: object, topics:
     supervision = status.get("supervision")
     content = mapping(supervision)
     supervised_tasks = {
-        each["id"]: each for each in maps(content.get("tasks")) if isinstance(each.get("id"), int)
+        task["id"]: task for task in maps(content.get("tasks")) if isinstance(task.get("id"), int)
     }
     progress = parse_progress(status.get("progress"))
     parsed_status = connector_status(name, status, {**progress.stalls, **parse_stalls(supervision)})
-    tasks = [_build_row(each, supervised_tasks.get(each.task or 0), progress) for each in parsed_status.tasks]
+    tasks = [_build_row(task, supervised_tasks.get(task.task or 0), progress) for task in parsed_status.tasks]
     tasks.sort(key=lambda row: (RANK[row.instance.state], row.instance.task))
     return ConnectorPage(
         status=parsed_status,
@@ -166,7 +168,8 @@ def _describe_policy(policy: object) -> str:
             return "No automatic restarts."
         case {"restart": str(scope), "max": int(max_restarts), "window_ms": int(window_ms)}:
             minutes = window_ms // 60_000
-            return f"Failures are restarted automatically ({scope}): at most {max_restarts} times in {minutes} min."
+            limit = f"at most {max_restarts} times in {minutes} min"
+            return f"Failed instances are restarted automatically ({scope}), {limit}."
         case _:
             return ""
 

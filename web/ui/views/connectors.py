@@ -160,12 +160,12 @@ def filter_rows(rows: Iterable[Row], choice: Choice) -> list[Row]:
 
 def _filter_by_state(candidates: Iterable[Row], choice: Choice) -> list[Row]:
     """Filter rows by state and sort them."""
-    selected = [row for row in candidates if not choice.state or row.state.value == choice.state]
-    selected.sort(key=lambda row: (RANK[row.state], row.name))
+    matching_rows = [row for row in candidates if not choice.state or row.state.value == choice.state]
+    matching_rows.sort(key=lambda row: (RANK[row.state], row.name))
     key = SORTS.get(choice.sort.removeprefix("-"))
     if key is not None:
-        selected.sort(key=key, reverse=choice.sort.startswith("-"))
-    return selected
+        matching_rows.sort(key=key, reverse=choice.sort.startswith("-"))
+    return matching_rows
 
 
 def _filter_in_all_states(rows: Iterable[Row], choice: Choice) -> list[Row]:
@@ -183,14 +183,14 @@ def listing(rows: Iterable[Row], choice: Choice, *, has_metrics: bool) -> Listin
     """Return the requested page."""
     all_rows = list(rows)
     candidates = _filter_in_all_states(all_rows, choice)
-    selected = _filter_by_state(candidates, choice)
-    pages = max(1, -(-len(selected) // PER_PAGE))
+    matching_rows = _filter_by_state(candidates, choice)
+    pages = max(1, -(-len(matching_rows) // PER_PAGE))
     page = min(max(choice.page, 1), pages)
     return Listing(
         choice=choice,
-        rows=selected[(page - 1) * PER_PAGE : page * PER_PAGE],
+        rows=matching_rows[(page - 1) * PER_PAGE : page * PER_PAGE],
         total=len(all_rows),
-        matches=len(selected),
+        matches=len(matching_rows),
         counts=dict(sorted(Counter(row.state for row in candidates).items(), key=lambda item: RANK[item[0]])),
         page=page,
         pages=pages,

@@ -53,15 +53,15 @@ class Snippet:
     notes: tuple[str, ...] = ()
 
 
-def curl(request: Request, base_url: str, *, passwords: bool = False) -> Snippet:
+def curl(request: Request, base_url: str, *, needs_password: bool = False) -> Snippet:
     """Return a request as a curl command for a POSIX shell. Secrets in the body must already be masked.
 
     Each masked secret becomes a variable, without which the shell refuses to run the command.
     """
     words = ["curl", "-sS", *([] if request.method == "GET" else ["-X", request.method])]
-    quoted_words = [shlex.quote(each) for each in words]
+    quoted_words = [shlex.quote(word) for word in words]
     notes: list[str] = []
-    if passwords:
+    if needs_password:
         quoted_words += ["-u", '"${CONNECT_USER:?}:${CONNECT_PASSWORD:?}"']
         notes.append("Set CONNECT_USER and CONNECT_PASSWORD, the user and password of the worker.")
     body = ""
@@ -82,8 +82,8 @@ def join_copies(copies: Sequence[Snippet]) -> list[Snippet]:
     """Join snippets of the same format into one snippet."""
     if not copies:
         return []
-    notes = tuple(dict.fromkeys(note for each in copies for note in each.notes))
-    return [Snippet(title=copies[0].title, text="\n".join(each.text for each in copies), notes=notes)]
+    notes = tuple(dict.fromkeys(note for snippet in copies for note in snippet.notes))
+    return [Snippet(title=copies[0].title, text="\n".join(snippet.text for snippet in copies), notes=notes)]
 
 
 def limit_copies(
@@ -93,7 +93,7 @@ def limit_copies(
     if total <= limit:
         return list(copies)
     note = f"These are the first {limit} of {total:,} {item_name}."
-    return [replace(each, notes=(note, *each.notes)) for each in copies]
+    return [replace(snippet, notes=(note, *snippet.notes)) for snippet in copies]
 
 
 def connector_yaml(
@@ -102,17 +102,17 @@ def connector_yaml(
     *,
     initial_state: str = "RUNNING",
     initial_offsets: Sequence[Json] = (),
-    declared: Collection[str] = (),
+    secret_keys: Collection[str] = (),
 ) -> Snippet:
     """Return a connector as a file for `kraal apply`, with masked secrets, which `apply` rejects."""
-    masked = {key: value for key, value in hide(config, declared).items() if key != "name"}
-    content: dict[str, Json] = {"name": name, "config": {**masked}}
+    masked_config = {key: value for key, value in hide(config, secret_keys).items() if key != "name"}
+    content: dict[str, Json] = {"name": name, "config": {**masked_config}}
     if initial_state != "RUNNING":
         content["initial_state"] = initial_state
     if initial_offsets:
         content["initial_offsets"] = [*initial_offsets]
     text = to_yaml(content)
-    if not any(value is not None and HIDDEN in value for value in masked.values()):
+    if not any(value is not None and HIDDEN in value for value in masked_config.values()):
         return Snippet(title=_YAML, text=text)
     return Snippet(
         title=_YAML,
@@ -125,7 +125,7 @@ def join_as_file(copies: Sequence[Snippet]) -> list[Snippet]:
     """Join connectors in YAML into one file with a document per connector."""
     if not copies:
         return []
-    return [replace(join_copies(copies)[0], text="---\n".join(each.text for each in copies))]
+    return [replace(join_copies(copies)[0], text="---\n".join(snippet.text for snippet in copies))]
 
 
 def secret_variables(keys: Sequence[str]) -> dict[str, str]:
@@ -148,8 +148,8 @@ def _quote_body(body: Json) -> tuple[str, list[str]]:
         text = json.dumps(body, ensure_ascii=True, indent=2)
     secret_keys = list(_masked_keys(body, ""))
     names = secret_variables(list(dict.fromkeys(secret_key for secret_key in secret_keys if secret_key)))
-    first, *later_parts = text.split(HIDDEN)
-    word = shlex.quote(first)
+    first_part, *later_parts = text.split(HIDDEN)
+    word = shlex.quote(first_part)
     for secret_key, part in zip(secret_keys, later_parts, strict=True):
         word += f'"${{{names[secret_key]}:?}}"' if secret_key else shlex.quote(HIDDEN)
         word += shlex.quote(part)

@@ -29,11 +29,11 @@ def down_parts(health: Any, now_ms: int) -> Sequence[DownPart]:
     """Return the failed components that `GET /health` listed at the time `now_ms`."""
     return [
         DownPart(
-            _component_title(text(each, "part")),
-            _since_ms(get_integer(each, "down_ms"), now_ms),
-            text(each, "why"),
+            _component_title(text(component, "part")),
+            _since_ms(get_integer(component, "down_ms"), now_ms),
+            text(component, "why"),
         )
-        for each in maps(mapping(health).get("down"))
+        for component in maps(mapping(health).get("down"))
     ]
 
 

@@ -106,12 +106,12 @@ class Group:
     @property
     def errors(self) -> int:
         """Number of fields with errors."""
-        return sum(bool(each.errors) for each in self.fields)
+        return sum(bool(field.errors) for field in self.fields)
 
     @property
     def values(self) -> int:
         """Number of fields with a value in the config."""
-        return sum(each.is_set for each in self.fields)
+        return sum(field.is_set for field in self.fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +127,8 @@ class Form:
 
     @property
     def errors(self) -> int:
-        """Number of fields with errors and of other errors."""
-        fields = sum(each.errors for each in self.groups) + sum(bool(each.errors) for each in self.extras)
+        """Number of fields with errors plus the number of other errors."""
+        fields = sum(group.errors for group in self.groups) + sum(bool(field.errors) for field in self.extras)
         return fields + len(self.problems)
 
     @property
@@ -141,7 +141,9 @@ class Form:
 def parse_password_keys(response: Json) -> frozenset[str]:
     """Return the keys of type PASSWORD in a validation result, including their prefixes."""
     return frozenset(
-        str(each.get("name")) for each, _ in _definitions(response) if each.get("type") == PASSWORD
+        str(definition.get("name"))
+        for definition, _ in _definitions(response)
+        if definition.get("type") == PASSWORD
     )
 
 
@@ -169,12 +171,12 @@ def build_form(
     """
     errors_by_key = {**(parse_errors(response) if errors is None else errors)}
     fields_by_title: dict[str, list[tuple[int, Field]]] = {title: [] for title in _group_titles(response)}
-    defined: set[str] = set()
+    defined_keys: set[str] = set()
     for definition, value in _definitions(response):
         key = str(value.get("name") or definition.get("name") or "")
-        if not definition or key in defined:
+        if not definition or key in defined_keys:
             continue
-        defined.add(key)
+        defined_keys.add(key)
         field = _build_field(definition, value, config, tuple(errors_by_key.get(key, ())), fixed)
         if value.get("visible") is False and not (field.is_set or field.errors):
             continue
@@ -183,17 +185,19 @@ def build_form(
     extras = {
         key: _build_extra(key, config, tuple(errors_by_key.get(key, ())))
         for key in config
-        if key not in defined
+        if key not in defined_keys
     }
     other_errors = [
         f"{key}: {error}"
         for key in errors_by_key
-        if key not in defined and key not in extras
+        if key not in defined_keys and key not in extras
         for error in errors_by_key[key]
     ]
     ids = count(1)
-    groups = [(title, _with_ids(_sort_fields(each), ids)) for title, each in fields_by_title.items() if each]
-    is_short = sum(len(each) for title, each in groups if title == UNGROUPED_TITLE) <= _MAX_OPEN_KEYS
+    groups = [
+        (title, _with_ids(_sort_fields(fields), ids)) for title, fields in fields_by_title.items() if fields
+    ]
+    is_short = sum(len(fields) for title, fields in groups if title == UNGROUPED_TITLE) <= _MAX_OPEN_KEYS
     return Form(
         groups=tuple(
             Group(
@@ -211,16 +215,20 @@ def validation_from_keys(keys: Json, config: Config) -> Json:
     """Build a validation result from `GET …/config`, for workers that refuse to validate a config."""
     infos: list[Json] = [
         {
-            "definition": each,
-            "value": {"name": each.get("name"), "value": config.get(str(each.get("name"))), "visible": True},
+            "definition": definition,
+            "value": {
+                "name": definition.get("name"),
+                "value": config.get(str(definition.get("name"))),
+                "visible": True,
+            },
         }
-        for each in (keys if isinstance(keys, list) else [])
-        if isinstance(each, dict)
+        for definition in (keys if isinstance(keys, list) else [])
+        if isinstance(definition, dict)
     ]
     groups = dict.fromkeys(
-        str(each["group"])
-        for each in (keys if isinstance(keys, list) else [])
-        if isinstance(each, dict) and each.get("group")
+        str(definition["group"])
+        for definition in (keys if isinstance(keys, list) else [])
+        if isinstance(definition, dict) and definition.get("group")
     )
     return {"groups": list(groups), "configs": infos}
 
@@ -243,9 +251,9 @@ def _group_titles(response: Json) -> list[str]:
 def _definitions(response: Json) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Yield the definition (empty if there is none) and value of each key."""
     configs = response.get("configs") if isinstance(response, dict) else None
-    for each in configs if isinstance(configs, list) else []:
-        if isinstance(each, dict):
-            definition, value = each.get("definition"), each.get("value")
+    for key_info in configs if isinstance(configs, list) else []:
+        if isinstance(key_info, dict):
+            definition, value = key_info.get("definition"), key_info.get("value")
             yield (
                 definition if isinstance(definition, dict) else {},
                 value if isinstance(value, dict) else {},
@@ -263,7 +271,7 @@ def _build_field(
     text = config.get(key)
     kind = str(definition.get("type") or "")
     default = definition.get("default_value")
-    secret = kind == PASSWORD
+    is_password = kind == PASSWORD
     return Field(
         key=key,
         label=str(definition.get("display_name") or key),
@@ -273,9 +281,9 @@ def _build_field(
         default=None
         if default is None
         else HIDDEN
-        if is_secret(key, str(default), [key] if secret else ())
+        if is_secret(key, str(default), [key] if is_password else ())
         else str(default),
-        recommended=() if secret else tuple(_strings(value.get("recommended_values"))),
+        recommended=() if is_password else tuple(_strings(value.get("recommended_values"))),
         required=definition.get("required") is True,
         widget=_choose_widget(key, text, kind, fixed),
         value=text or "",
@@ -320,7 +328,7 @@ def _choose_widget(key: str, text: str | None, kind: str, fixed: Collection[str]
 
 
 def _is_open(fields: Iterable[Field]) -> bool:
-    return any(each.errors or each.is_set or (each.required and each.default is None) for each in fields)
+    return any(field.errors or field.is_set or (field.required and field.default is None) for field in fields)
 
 
 def _key_order(definition: Mapping[str, Any]) -> int:
@@ -330,7 +338,7 @@ def _key_order(definition: Mapping[str, Any]) -> int:
 
 
 def _sort_fields(fields: Iterable[tuple[int, Field]]) -> list[Field]:
-    return [field for _, field in sorted(fields, key=lambda each: each[0])]
+    return [field for _, field in sorted(fields, key=lambda item: item[0])]
 
 
 def _with_ids(fields: Iterable[Field], ids: Iterator[int]) -> tuple[Field, ...]:
@@ -338,4 +346,4 @@ def _with_ids(fields: Iterable[Field], ids: Iterator[int]) -> tuple[Field, ...]:
 
 
 def _strings(value: object) -> list[str]:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

@@ -18,14 +18,14 @@ from web.ui.views.initial_offsets import InitialOffsets, parse_pasted_offsets
 
 NEW_KEY: Final = "new.key"
 NEW_VALUE: Final = "new.value"
-JSON: Final = "json"
+JSON_FIELD: Final = "json"
 
 CHANGED_SECRET: Final = (
     f"This value still contains {HIDDEN}. Leave the value unchanged to keep the stored secret, "
     f"or replace {HIDDEN} with the secret."
 )
 NO_SECRET: Final = f"There is no stored secret to keep for this key; replace {HIDDEN} with the secret."
-STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
+INITIAL_STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 """Initial states of a connector, default first."""
 NO_INITIAL_OFFSETS: Final = InitialOffsets()
 _REQUEST_FIELDS: Final = {"name", "config", "initial_state", "initial_offsets"}
@@ -42,27 +42,27 @@ class PostedConfig:
     problem: str = ""
     initial_state: str = ""
     """Initial state in a pasted request; empty if there is none."""
-    start: InitialOffsets = NO_INITIAL_OFFSETS
+    initial_offsets: InitialOffsets = NO_INITIAL_OFFSETS
     """Initial offsets in a pasted request."""
 
 
 def read_post(pairs: Iterable[tuple[str, str]]) -> PostedConfig:
-    """Read the fields of a posted form, or the JSON if there is a field `json`."""
+    """Parse a posted form: the JSON in the field `json` if there is one, otherwise the fields."""
     fields = list(pairs)
-    texts = [value for name, value in fields if name == JSON]
+    texts = [value for name, value in fields if name == JSON_FIELD]
     return _read_json(_normalize_line_ends(texts[0])) if texts else PostedConfig(config=_read_fields(fields))
 
 
 def _read_fields(fields: Sequence[tuple[str, str]]) -> dict[str, str | None]:
     marks = {_decode_key(name[len(MARK) :]): value for name, value in fields if name.startswith(MARK)}
-    removed = {_decode_key(name[len(DROP) :]) for name, _ in fields if name.startswith(DROP)}
+    removed_keys = {_decode_key(name[len(DROP) :]) for name, _ in fields if name.startswith(DROP)}
     config: dict[str, str | None] = {}
     for name, value in fields:
         if not name.startswith(VALUE):
             continue
         key, text = _decode_key(name[len(VALUE) :]), _normalize_line_ends(value)
         mark = marks.get(key, Marker.NONE)
-        if key not in removed and (text or mark):
+        if key not in removed_keys and (text or mark):
             config[key] = None if not text and mark == Marker.NULL else text
     keys = [value for name, value in fields if name == NEW_KEY]
     values = [_normalize_line_ends(value) for name, value in fields if name == NEW_VALUE]
@@ -109,27 +109,27 @@ def _read_json(text: str) -> PostedConfig:
         return PostedConfig(config={}, text=text, problem=f"The JSON cannot be read: {exc}.")
     if not isinstance(content, dict):
         return PostedConfig(config={}, text=text, problem=f"{_NOT_A_CONFIG}.")
-    state, start = "", NO_INITIAL_OFFSETS
+    state, initial_offsets = "", NO_INITIAL_OFFSETS
     if set(content) <= _REQUEST_FIELDS and isinstance(content.get("config"), dict):
         state = str(content.get("initial_state") or "").upper()
-        if state and state not in STATES:
+        if state and state not in INITIAL_STATES:
             return PostedConfig(
-                config={}, text=text, problem=f"initial_state must be one of {', '.join(STATES)}."
+                config={}, text=text, problem=f"initial_state must be one of {', '.join(INITIAL_STATES)}."
             )
         try:
-            start = parse_pasted_offsets(content.get("initial_offsets"))
+            initial_offsets = parse_pasted_offsets(content.get("initial_offsets"))
         except RecursionError:
             return PostedConfig(config={}, text=text, problem=_TOO_DEEP)
         except ValueError as exc:
             return PostedConfig(config={}, text=text, problem=str(exc))
         content = {**({"name": content["name"]} if "name" in content else {}), **content["config"]}
-    nested = next((key for key, value in content.items() if isinstance(value, dict | list)), None)
-    if nested is not None:
+    nested_key = next((key for key, value in content.items() if isinstance(value, dict | list)), None)
+    if nested_key is not None:
         return PostedConfig(
-            config={}, text=text, problem=f"{_NOT_A_CONFIG}, but {nested!r} is none of these."
+            config={}, text=text, problem=f"{_NOT_A_CONFIG}; {nested_key!r} has another type of value."
         )
     config = {key: config_text(value) for key, value in content.items()}
-    return PostedConfig(config=config, text=text, initial_state=state, start=start)
+    return PostedConfig(config=config, text=text, initial_state=state, initial_offsets=initial_offsets)
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -144,39 +144,43 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredConfig:
-    """A config with restored secrets; `errors` has an error by key for placeholders without a stored secret."""
+    """A config with restored secrets. `errors` contains the keys whose placeholders have no stored secret."""
 
     config: dict[str, str | None]
     errors: dict[str, tuple[str, ...]]
 
 
 def restore(
-    typed: Config, stored: Config | None, declared: Collection[str] = (), *, exact: bool = False
+    typed_config: Config,
+    stored_config: Config | None,
+    secret_keys: Collection[str] = (),
+    *,
+    exact: bool = False,
 ) -> RestoredConfig:
-    """Replace the placeholders of secrets by the stored values; `stored` is None for a new connector.
+    """Replace the placeholders of secrets with the stored values; `stored_config` is None for a new connector.
 
     `exact` must be set if the config was submitted as JSON, in which browsers do not change the line ends of values.
     A stored value is restored only for its own key, and only if the user has not changed the masked value.
     """
     config: dict[str, str | None] = {}
     errors: dict[str, tuple[str, ...]] = {}
-    for key, value in typed.items():
+    for key, value in typed_config.items():
         config[key] = value
-        stored_value = (stored or {}).get(key)
+        stored_value = (stored_config or {}).get(key)
         if not exact and stored_value is not None and _as_submitted(stored_value) == value:
             config[key] = stored_value
         if value is None or HIDDEN not in value or value == stored_value:
             continue
-        if stored_value and value in _masked_forms(key, stored_value, declared):
+        if stored_value and value in _masked_forms(key, stored_value, secret_keys):
             config[key] = stored_value
         else:
             errors[key] = (CHANGED_SECRET if stored_value and value != HIDDEN else NO_SECRET,)
     return RestoredConfig(config=config, errors=errors)
 
 
-def _masked_forms(key: str, value: str, declared: Collection[str]) -> set[str | None]:
+def _masked_forms(key: str, value: str, secret_keys: Collection[str]) -> set[str | None]:
     """Return the possible masked forms of a value that contains a secret."""
-    return {HIDDEN, hide_value(key, value, declared), hide_value(key, value)}
+    return {HIDDEN, hide_value(key, value, secret_keys), hide_value(key, value)}
 
 
 class Seals:
@@ -191,29 +195,29 @@ class Seals:
         self._key = key
         self._process_id = hashlib.sha256(b"process" + key).hexdigest()[:16]
 
-    def seal(self, config: Config, declared: Collection[str]) -> str:
-        """Return the seal of a config, which reveals no secrets. `declared` are the keys of type PASSWORD."""
-        return f"{self._process_id}.{self._keyed_digest(config)}.{_masked_digest(config, declared)}"
+    def seal(self, config: Config, secret_keys: Collection[str]) -> str:
+        """Return the seal of a config, which reveals no secrets. `secret_keys` are the keys of type PASSWORD."""
+        return f"{self._process_id}.{self._keyed_digest(config)}.{_masked_digest(config, secret_keys)}"
 
-    def matches(self, seal: str, config: Config, declared: Collection[str]) -> bool:
+    def matches(self, seal: str, config: Config, secret_keys: Collection[str]) -> bool:
         """Return whether a config matches the seal."""
         process_id, _, digests = seal.partition(".")
-        secret, _, masked = digests.partition(".")
+        keyed_digest, _, masked_digest = digests.partition(".")
         if process_id == self._process_id:
-            return hmac.compare_digest(secret.encode(), self._keyed_digest(config).encode())
-        return hmac.compare_digest(masked.encode(), _masked_digest(config, declared).encode())
+            return hmac.compare_digest(keyed_digest.encode(), self._keyed_digest(config).encode())
+        return hmac.compare_digest(masked_digest.encode(), _masked_digest(config, secret_keys).encode())
 
     def _keyed_digest(self, config: Config) -> str:
         return hmac.new(self._key, _canonical_bytes(config), hashlib.sha256).hexdigest()
 
 
-def _masked_digest(config: Config, declared: Collection[str]) -> str:
-    return hashlib.sha256(_canonical_bytes(hide(config, declared))).hexdigest()
+def _masked_digest(config: Config, secret_keys: Collection[str]) -> str:
+    return hashlib.sha256(_canonical_bytes(hide(config, secret_keys))).hexdigest()
 
 
-def typed_digest(typed: Config) -> str:
+def typed_digest(typed_config: Config) -> str:
     """Return a digest of a submitted config, which identifies the changes shown on a page."""
-    return hashlib.sha256(_canonical_bytes(typed)).hexdigest()
+    return hashlib.sha256(_canonical_bytes(typed_config)).hexdigest()
 
 
 def _canonical_bytes(config: Config) -> bytes:

@@ -10,7 +10,7 @@ UNKNOWN: Final = "\N{EN DASH}"
 _MAX_MS: Final = 253_402_300_799_000
 """End of the year 9999."""
 _UNITS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
-_MIN_ABBREVIATED: Final = 10_000
+_MIN_ABBREVIATED_NUMBER: Final = 10_000
 _DURATIONS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"))
 
 
@@ -20,7 +20,7 @@ def iso(ms: float) -> str:
 
 
 def utc(ms: float) -> str:
-    """Format milliseconds since the epoch for browsers without scripts."""
+    """Format milliseconds since the epoch in UTC, for browsers without JavaScript."""
     return _time(ms).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -32,7 +32,7 @@ def number(value: float | None) -> str:
     """Format a count or a rate: `0`, `0.25`, `7.5`, `9999`, `12.3k`, `1.5M`."""
     if value is None:
         return UNKNOWN
-    if abs(value) < _MIN_ABBREVIATED:
+    if abs(value) < _MIN_ABBREVIATED_NUMBER:
         digits = 0 if value == int(value) or abs(value) >= 100 else 1 if abs(value) >= 1 else 2  # noqa: PLR2004
         return f"{value:.{digits}f}"
     size, unit = next((size, unit) for size, unit in _UNITS if abs(value) >= size)

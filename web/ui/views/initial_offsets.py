@@ -22,7 +22,7 @@ NOT_SUPPORTED: Final = (
 ONLY_NEW: Final = (
     "initial_offsets apply only when a connector is created; change its offsets on the offsets page."
 )
-_ROW: Final = re.compile(r"\binitial_offsets\[([0-9]{1,6})\]")
+_ROW_PATTERN: Final = re.compile(r"\binitial_offsets\[([0-9]{1,6})\]")
 _FIELDS: Final = {"partition", "offset"}
 
 
@@ -55,7 +55,7 @@ class InitialOffsets:
 
     @property
     def body(self) -> list[Json]:
-        """Value of `initial_offsets`; empty if there are no rows or a text is not JSON."""
+        """Value of `initial_offsets` in the request; empty without rows, or if a row has an error."""
         if any(row.has_error for row in self.rows):
             return []
         return [
@@ -66,14 +66,14 @@ class InitialOffsets:
         """Assign an error of the worker to its row; return None if the error does not concern the offsets."""
         if not self.rows or "offset" not in text.lower():
             return None
-        match = _ROW.search(text)
+        match = _ROW_PATTERN.search(text)
         number = int(match[1]) if match else len(self.rows)
         if number >= len(self.rows):
             return replace(self, problem=text)
         row = self.rows[number]
-        about_partition = "partition" in text and "offset" not in text.replace("initial_offsets", "")
+        concerns_partition = "partition" in text and "offset" not in text.replace("initial_offsets", "")
         row_with_error = (
-            replace(row, partition_error=text) if about_partition else replace(row, offset_error=text)
+            replace(row, partition_error=text) if concerns_partition else replace(row, offset_error=text)
         )
         return replace(self, rows=(*self.rows[:number], row_with_error, *self.rows[number + 1 :]))
 
@@ -100,27 +100,27 @@ def parse_pasted_offsets(value: Json) -> InitialOffsets:
     if value is None:
         return InitialOffsets()
     if not isinstance(value, list) or not all(
-        isinstance(each, dict) and each.keys() <= _FIELDS for each in value
+        isinstance(entry, dict) and entry.keys() <= _FIELDS for entry in value
     ):
         raise ValueError(NOT_A_LIST)
     return InitialOffsets(
         rows=tuple(
-            InitialOffset(partition=_to_text(each.get("partition")), offset=_to_text(each.get("offset")))
-            for each in value
-            if isinstance(each, dict)
+            InitialOffset(partition=_to_text(entry.get("partition")), offset=_to_text(entry.get("offset")))
+            for entry in value
+            if isinstance(entry, dict)
         )
     )
 
 
-def check_initial_offsets(start: InitialOffsets, *, sink: bool) -> InitialOffsets:
+def check_initial_offsets(initial_offsets: InitialOffsets, *, is_sink: bool) -> InitialOffsets:
     """Check the offsets before they are sent; return them with the errors added."""
-    checked = [_check_row(row, sink=sink) for row in start.rows]
-    return replace(start, rows=tuple(_with_duplicate_errors(checked)))
+    checked_rows = [_check_row(row, is_sink=is_sink) for row in initial_offsets.rows]
+    return replace(initial_offsets, rows=tuple(_with_duplicate_errors(checked_rows)))
 
 
-def _check_row(row: InitialOffset, *, sink: bool) -> InitialOffset:
-    partition = _find_error(row.partition, "The partition", check_sink_partition if sink else None)
-    offset = _find_error(row.offset, "The offset", check_sink_offset if sink else None)
+def _check_row(row: InitialOffset, *, is_sink: bool) -> InitialOffset:
+    partition = _find_error(row.partition, "The partition", check_sink_partition if is_sink else None)
+    offset = _find_error(row.offset, "The offset", check_sink_offset if is_sink else None)
     return replace(row, partition_error=partition, offset_error=offset)
 
 
@@ -156,8 +156,8 @@ def _with_numbers(value: Json) -> Json:
             number: Json = json.loads(value)
             return number
         case list():
-            return [_with_numbers(each) for each in value]
+            return [_with_numbers(item) for item in value]
         case dict():
-            return {key: _with_numbers(each) for key, each in value.items()}
+            return {key: _with_numbers(item) for key, item in value.items()}
         case _:
             return value

@@ -43,9 +43,9 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 def maps(value: object) -> list[Mapping[str, Any]]:
     """Return the objects in an array."""
-    return [each for each in value if isinstance(each, _OBJECT)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, _OBJECT)] if isinstance(value, list) else []
 
 
 def texts(value: object) -> list[str]:
     """Return the strings in an array."""
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

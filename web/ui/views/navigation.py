@@ -57,7 +57,7 @@ class Shortcut:
     """Name of the required feature."""
 
 
-KEYS: Final = (
+SHORTCUTS: Final = (
     Shortcut("/", "Search"),
     Shortcut("j k", "Next and previous row"),
     Shortcut("Enter", "Open the row"),
@@ -66,20 +66,20 @@ KEYS: Final = (
     Shortcut("g p", "Go to the plugins"),
     Shortcut("g e", "Go to the events", needs="events"),
     Shortcut("r", "Restart the row or the connector", is_action=True),
-    Shortcut("p", "Pause or resume it", is_action=True),
+    Shortcut("p", "Pause or resume the connector", is_action=True),
     Shortcut("s", "Stop the connector", is_action=True),
     Shortcut("e", "Edit the connector", is_action=True),
     Shortcut("x", "Select the row", is_action=True),
-    Shortcut("?", "This list"),
-    Shortcut("Esc", "Close"),
+    Shortcut("?", "Show the keyboard shortcuts"),
+    Shortcut("Esc", "Close the dialog"),
 )
 """Keyboard shortcuts listed in the help; implemented by scripts in `static/`."""
 
 
 def available(entries: Iterable[Entry], features: Features, *, read_only: bool) -> list[Entry]:
-    """Return the entries supported by the worker."""
+    """Return the entries that the worker and a `read_only` dashboard support."""
     return [
-        each
-        for each in entries
-        if (not each.needs or getattr(features, each.needs)) and not (each.writes and read_only)
+        entry
+        for entry in entries
+        if (not entry.needs or getattr(features, entry.needs)) and not (entry.writes and read_only)
     ]

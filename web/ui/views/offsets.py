@@ -50,7 +50,7 @@ class Row:
 class Table:
     """Offsets of a connector, for display."""
 
-    sink: bool
+    is_sink: bool
     rows: tuple[Row, ...]
     total: int
     """Number of all partitions; `rows` contains the matching partitions, up to the limit."""
@@ -94,15 +94,15 @@ class OffsetChange:
         """Description of the effect."""
         match self.kind:
             case Kind.FORWARD:
-                return f"{format_count(self.records or 0, 'record')} skipped at most"
+                return f"skips at most {format_count(self.records or 0, 'record')}"
             case Kind.BACK:
-                return f"{format_count(self.records or 0, 'record')} read again at most"
+                return f"reads at most {format_count(self.records or 0, 'record')} again"
             case Kind.ADDED:
-                return "starts there"
+                return "starts at this offset"
             case Kind.DELETED:
                 return "no offset; the connector decides where to start"
             case Kind.CHANGED:
-                return "continues there"
+                return "continues at this offset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +120,8 @@ class Preview:
         """Body of `PATCH /connectors/{c}/offsets`."""
         return {
             "offsets": [
-                {"partition": json.loads(each.row.partition), "offset": json.loads(each.after)}
-                for each in self.changes
+                {"partition": json.loads(change.row.partition), "offset": json.loads(change.after)}
+                for change in self.changes
             ]
         }
 
@@ -137,17 +137,17 @@ class TypedOffset:
     delete: bool = False
 
 
-def build_table(response: Json, *, sink: bool, query: str = "", limit: int = MAX_ROWS) -> Table:
+def build_table(response: Json, *, is_sink: bool, query: str = "", limit: int = MAX_ROWS) -> Table:
     """Build the sorted table of the partitions that contain `query` from a response to `GET …/offsets`."""
-    rows = _parse_rows(response, sink=sink)
+    rows = _parse_rows(response, is_sink=is_sink)
     matching_rows = [row for row in rows if query.lower() in row.partition.lower()]
     lags = [row.lag for row in rows if row.lag is not None]
     return Table(
-        sink=sink,
+        is_sink=is_sink,
         rows=tuple(matching_rows[:limit]),
         total=len(rows),
         match_count=len(matching_rows),
-        has_lags=sink and any("lag" in each for each in _offset_entries(response)),
+        has_lags=is_sink and any("lag" in entry for entry in _offset_entries(response)),
         lag=sum(lags) if lags else None,
     )
 
@@ -183,32 +183,36 @@ def read_rows(pairs: Iterable[tuple[str, str]]) -> list[TypedOffset]:
     ]
 
 
-def preview(typed: Sequence[TypedOffset], response: Json, *, sink: bool) -> Preview:
+def preview(typed_offsets: Sequence[TypedOffset], response: Json, *, is_sink: bool) -> Preview:
     """Compare submitted rows with the current offsets, omitting unchanged rows."""
-    current_rows = {normalize_json(row.partition): row for row in _parse_rows(response, sink=sink)}
+    current_rows = {normalize_json(row.partition): row for row in _parse_rows(response, is_sink=is_sink)}
     changes: dict[str, OffsetChange] = {}
     errors: dict[str, str] = {}
     outdated_partitions: list[str] = []
-    for each in typed:
+    for typed_offset in typed_offsets:
         try:
-            partition = json_object(each.partition, "The partition", may_be_null=False)
+            partition = json_object(typed_offset.partition, "The partition", may_be_null=False)
             after = (
-                "null" if each.delete else _parse_offset(each.after, sink=sink and each.before is not None)
+                "null"
+                if typed_offset.delete
+                else _parse_offset(typed_offset.after, is_sink=is_sink and typed_offset.before is not None)
             )
-            if sink:
+            if is_sink:
                 check_sink_partition(partition)
                 check_sink_offset(after)
         except ValueError as exc:
-            errors[each.partition] = str(exc)
+            errors[typed_offset.partition] = str(exc)
             continue
         key = normalize_json(partition)
-        row = current_rows.get(key) or _build_row(json.loads(partition), None, sink=sink)
+        row = current_rows.get(key) or _build_row(json.loads(partition), None, is_sink=is_sink)
         if key in changes:
-            errors[each.partition] = "Duplicate partition"
+            errors[typed_offset.partition] = "Duplicate partition"
             continue
-        if each.before is not None and normalize_json(after) == normalize_json(each.before):
+        if typed_offset.before is not None and normalize_json(after) == normalize_json(typed_offset.before):
             continue
-        if each.before is not None and normalize_json(each.before) != normalize_json(row.offset):
+        if typed_offset.before is not None and normalize_json(typed_offset.before) != normalize_json(
+            row.offset
+        ):
             outdated_partitions.append(row.partition)
         if normalize_json(after) != normalize_json(row.offset):
             changes[key] = _build_change(row, after)
@@ -217,50 +221,51 @@ def preview(typed: Sequence[TypedOffset], response: Json, *, sink: bool) -> Prev
     )
 
 
-def change_question(name: str, changes: Sequence[OffsetChange], *, sink: bool) -> str:
+def change_question(name: str, changes: Sequence[OffsetChange], *, is_sink: bool) -> str:
     """Return the question and the effect for the confirmation of a change."""
     effect = "Records between the old and the new offsets are read again, or skipped."
-    if not sink:
+    if not is_sink:
         effect = "The connector continues from the new offsets; records in between are read again or skipped."
     return f"Change {format_count(len(changes), 'offset')} of {name}? {effect}"
 
 
-def reset_question(name: str, total: int, *, sink: bool) -> str:
+def reset_question(name: str, total: int, *, is_sink: bool) -> str:
     """Return the question and the effect for the confirmation of a reset."""
-    if sink:
+    if is_sink:
         effect = (
-            "Its consumer group is deleted. Once resumed, it starts at the position that auto.offset.reset "
-            "selects, by default the earliest record."
+            "Its consumer group is deleted. Once resumed, the connector starts at the position that "
+            "auto.offset.reset selects, by default the earliest record."
         )
     else:
-        effect = "Once resumed, it starts as if it had never run and may read the same data again."
+        effect = "Once resumed, the connector starts as if it had never run and may read the same data again."
     return f"Delete all {format_count(total, 'offset')} of {name}? {effect}"
 
 
-def _parse_rows(response: Json, *, sink: bool) -> list[Row]:
+def _parse_rows(response: Json, *, is_sink: bool) -> list[Row]:
     rows = [
         replace(
-            _build_row(each.get("partition"), each.get("offset"), sink=sink), lag=_parse_lag(each.get("lag"))
+            _build_row(entry.get("partition"), entry.get("offset"), is_sink=is_sink),
+            lag=_parse_lag(entry.get("lag")),
         )
-        for each in _offset_entries(response)
+        for entry in _offset_entries(response)
     ]
     return sorted(rows, key=lambda row: (row.topic, _parse_int(row.number), row.partition))
 
 
 def _offset_entries(response: Json) -> list[dict[str, Json]]:
     offsets = response.get("offsets") if isinstance(response, dict) else None
-    return [each for each in (offsets if isinstance(offsets, list) else []) if isinstance(each, dict)]
+    return [entry for entry in (offsets if isinstance(offsets, list) else []) if isinstance(entry, dict)]
 
 
 def _parse_lag(value: Json) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _build_row(partition: Json, offset: Json, *, sink: bool) -> Row:
+def _build_row(partition: Json, offset: Json, *, is_sink: bool) -> Row:
     topic, number, position = "", "", ""
-    if sink and isinstance(partition, dict):
+    if is_sink and isinstance(partition, dict):
         topic, number = str(partition.get("kafka_topic", "")), str(partition.get("kafka_partition", ""))
-    if sink and isinstance(offset, dict):
+    if is_sink and isinstance(offset, dict):
         position = str(offset.get("kafka_offset", ""))
     return Row(
         partition=_to_json_text(partition),
@@ -280,9 +285,9 @@ def _build_change(row: Row, after: str) -> OffsetChange:
     return OffsetChange(row=row, before=row.offset, after=after, kind=kind, records=records)
 
 
-def _parse_offset(text: str, *, sink: bool) -> str:
+def _parse_offset(text: str, *, is_sink: bool) -> str:
     """Convert a typed offset (a number for a sink, JSON otherwise) to JSON. Raises ValueError."""
-    if not sink:
+    if not is_sink:
         return json_object(text, "The offset", may_be_null=True)
     number = text.strip()
     if not (number.isascii() and number.isdecimal()) or len(number) > _MAX_DIGITS:
@@ -292,7 +297,7 @@ def _parse_offset(text: str, *, sink: bool) -> str:
 
 def json_object(text: str, label: str, *, may_be_null: bool) -> str:
     """Return a JSON object as compact text. Raises ValueError with a message for the user."""
-    allowed = "a JSON object or null" if may_be_null else "a JSON object"
+    expected_type = "a JSON object or null" if may_be_null else "a JSON object"
     try:
         value = json.loads(
             text,
@@ -300,16 +305,16 @@ def json_object(text: str, label: str, *, may_be_null: bool) -> str:
             parse_float=_parse_finite,
             object_pairs_hook=_without_duplicates,
         )
-        normalized = _to_json_text(value)
+        json_text = _to_json_text(value)
     except RecursionError as exc:
         raise ValueError(f"{label} is nested too deeply") from exc
     except ValueError as exc:
-        raise ValueError(f"{label} must be {allowed}: {exc}") from exc
+        raise ValueError(f"{label} must be {expected_type}: {exc}") from exc
     if value is None and may_be_null:
         return "null"
     if not isinstance(value, dict):
-        raise ValueError(f"{label} must be {allowed}")
-    return normalized
+        raise ValueError(f"{label} must be {expected_type}")
+    return json_text
 
 
 def check_sink_partition(partition: str) -> None:

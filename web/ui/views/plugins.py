@@ -22,8 +22,8 @@ _TITLES: Final = {
     "header_converter": "Header converters",
 }
 _NO_GROUP: Final = "Plugin"
-_FRAMEWORK: Final = frozenset({"name", "connector.class", "tasks.max"})
-_EXAMPLES: Final = {"topics": "my-topic", "topic": "my-topic"}
+_FRAMEWORK_KEYS: Final = frozenset({"name", "connector.class", "tasks.max"})
+_EXAMPLE_VALUES: Final = {"topics": "my-topic", "topic": "my-topic"}
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 
 
@@ -42,7 +42,7 @@ class Plugin:
         return self.name.rpartition(".")[2]
 
     @property
-    def connector(self) -> bool:
+    def is_connector(self) -> bool:
         """Whether the plugin is a connector."""
         return self.type in CONNECTOR_TYPES
 
@@ -81,27 +81,27 @@ def parse_plugins(response: Json, query: str = "") -> list[Plugin]:
     """Parse a response to `GET /connector-plugins`; return the plugins whose class contains `query`, in order."""
     plugins = [
         Plugin(
-            name=str(each.get("class") or ""),
-            type=str(each.get("type") or ""),
-            version=str(each.get("version") or ""),
+            name=str(plugin.get("class") or ""),
+            type=str(plugin.get("type") or ""),
+            version=str(plugin.get("version") or ""),
         )
-        for each in (response if isinstance(response, list) else [])
-        if isinstance(each, dict)
+        for plugin in (response if isinstance(response, list) else [])
+        if isinstance(plugin, dict)
     ]
-    return [each for each in dict.fromkeys(plugins) if query.lower() in each.name.lower()]
+    return [plugin for plugin in dict.fromkeys(plugins) if query.lower() in plugin.name.lower()]
 
 
 def group_by_type(plugins: list[Plugin]) -> list[Kind]:
     """Group plugins by type, sources and sinks first, each sorted by the simple class name."""
-    types = list(dict.fromkeys([*_TITLES, *(each.type for each in plugins)]))
+    types = list(dict.fromkeys([*_TITLES, *(plugin.type for plugin in plugins)]))
     kinds = [
         Kind(
             type=name,
             title=_TITLES.get(name, name),
             plugins=tuple(
                 sorted(
-                    (each for each in plugins if each.type == name),
-                    key=lambda each: (each.simple_name.lower(), each.name, each.version),
+                    (plugin for plugin in plugins if plugin.type == name),
+                    key=lambda plugin: (plugin.simple_name.lower(), plugin.name, plugin.version),
                 )
             ),
         )
@@ -117,9 +117,9 @@ def find_plugin(plugins: list[Plugin], name: str) -> Plugin | None:
     """
     return next(
         (
-            each
-            for each in plugins
-            if name in (each.name, each.simple_name, each.simple_name.removesuffix("Connector"))
+            plugin
+            for plugin in plugins
+            if name in (plugin.name, plugin.simple_name, plugin.simple_name.removesuffix("Connector"))
         ),
         None,
     )
@@ -128,29 +128,29 @@ def find_plugin(plugins: list[Plugin], name: str) -> Plugin | None:
 def parse_keys(keys: Json) -> list[KeyGroup]:
     """Parse a response to `GET /connector-plugins/{plugin}/config`; ungrouped keys come first."""
     groups: dict[str, list[KeyDoc]] = {_NO_GROUP: []}
-    for each in _key_definitions(keys):
-        groups.setdefault(str(each.get("group") or _NO_GROUP), []).append(_parse_key(each))
+    for definition in _key_definitions(keys):
+        groups.setdefault(str(definition.get("group") or _NO_GROUP), []).append(_parse_key(definition))
     return [KeyGroup(title=title, keys=tuple(key_docs)) for title, key_docs in groups.items() if key_docs]
 
 
 def example(plugin: Plugin, keys: Json) -> dict[str, str]:
     """Return an example config with the required keys and the keys of high importance.
 
-    A key without a default gets a placeholder in angle brackets; a secret gets the placeholder of secrets.
+    A key without a default gets a placeholder in angle brackets; a secret gets the placeholder `HIDDEN`.
     """
     config = {"name": example_name(plugin), "connector.class": plugin.name, "tasks.max": "1"}
-    for each in _key_definitions(keys):
-        key, default = str(each.get("name") or ""), each.get("default_value")
-        is_included = each.get("required") is True or each.get("importance") == "HIGH"
-        if key in _FRAMEWORK or not key or not is_included or key == "topics.regex":
+    for definition in _key_definitions(keys):
+        key, default = str(definition.get("name") or ""), definition.get("default_value")
+        is_included = definition.get("required") is True or definition.get("importance") == "HIGH"
+        if key in _FRAMEWORK_KEYS or not key or not is_included or key == "topics.regex":
             continue
-        secret = each.get("type") == PASSWORD or is_secret(key, "x")
-        if secret:
+        is_secret_key = definition.get("type") == PASSWORD or is_secret(key, "x")
+        if is_secret_key:
             config[key] = HIDDEN
         elif isinstance(default, str) and default:
             config[key] = default
-        elif each.get("required") is True or default is None or key in _EXAMPLES:
-            config[key] = _EXAMPLES.get(key, f"<{key}>")
+        elif definition.get("required") is True or default is None or key in _EXAMPLE_VALUES:
+            config[key] = _EXAMPLE_VALUES.get(key, f"<{key}>")
     return config
 
 
@@ -165,18 +165,22 @@ def example_name(plugin: Plugin) -> str:
     return "my-" + ("-".join(word.lower() for word in words) or "connector")
 
 
-def _parse_key(each: Mapping[str, Any]) -> KeyDoc:
-    name, default = str(each.get("name") or ""), each.get("default_value")
+def _parse_key(definition: Mapping[str, Any]) -> KeyDoc:
+    name, default = str(definition.get("name") or ""), definition.get("default_value")
     return KeyDoc(
         name=name,
-        label=str(each.get("display_name") or name),
-        type=str(each.get("type") or ""),
-        importance=str(each.get("importance") or ""),
+        label=str(definition.get("display_name") or name),
+        type=str(definition.get("type") or ""),
+        importance=str(definition.get("importance") or ""),
         default=None if default is None else str(default),
-        required=each.get("required") is True,
-        documentation=plain_text(each.get("documentation")),
+        required=definition.get("required") is True,
+        documentation=plain_text(definition.get("documentation")),
     )
 
 
 def _key_definitions(response: Json) -> list[Mapping[str, Any]]:
-    return [each for each in response if isinstance(each, dict)] if isinstance(response, list) else []
+    return (
+        [definition for definition in response if isinstance(definition, dict)]
+        if isinstance(response, list)
+        else []
+    )

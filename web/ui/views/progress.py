@@ -50,12 +50,12 @@ class Progress:
     @property
     def records_per_s(self) -> float | None:
         """Sum of the tasks' rates."""
-        return _sum_known(each.records_per_s for each in self.tasks.values())
+        return _sum_known(task.records_per_s for task in self.tasks.values())
 
     @property
     def backlog(self) -> float | None:
         """Sum of the tasks' backlogs."""
-        return _sum_known(each.backlog for each in self.tasks.values())
+        return _sum_known(task.backlog for task in self.tasks.values())
 
 
 def parse_progress(progress: object) -> Progress:
@@ -63,7 +63,7 @@ def parse_progress(progress: object) -> Progress:
     content = mapping(progress)
     tasks = [_parse_task(task) for task in maps(content.get("tasks")) if isinstance(task.get("id"), int)]
     return Progress(
-        {each.task: each for each in tasks}, content.get("recent_records_per_second"), parse_stalls(progress)
+        {task.task: task for task in tasks}, content.get("recent_records_per_second"), parse_stalls(progress)
     )
 
 

@@ -30,8 +30,10 @@ _BY_NAME: Final = {state.name: state for state in DisplayState}
 
 def display_state(state: object, *, stalled: bool = False) -> DisplayState:
     """Convert a Connect state, such as `RUNNING`."""
-    mapped = _BY_NAME.get(state, DisplayState.UNKNOWN) if isinstance(state, str) else DisplayState.UNKNOWN
-    return DisplayState.STALLED if stalled and mapped in MAY_STALL else mapped
+    connect_state = (
+        _BY_NAME.get(state, DisplayState.UNKNOWN) if isinstance(state, str) else DisplayState.UNKNOWN
+    )
+    return DisplayState.STALLED if stalled and connect_state in MAY_STALL else connect_state
 
 
 def most_urgent(states: Iterable[DisplayState]) -> DisplayState:

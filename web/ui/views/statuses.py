@@ -59,15 +59,17 @@ class ConnectorStatus:
     def causes(self) -> tuple[str, ...]:
         """Distinct root causes of failures and stalls, beginning with the connector instance."""
         causes = (
-            each.cause if each.state is DisplayState.FAILED else each.stall
-            for each in (self.connector, *self.tasks)
+            instance.cause if instance.state is DisplayState.FAILED else instance.stall
+            for instance in (self.connector, *self.tasks)
         )
         return tuple(dict.fromkeys(filter(None, causes)))
 
     @property
     def workers(self) -> tuple[str, ...]:
         """Sorted workers of the instances."""
-        return tuple(sorted({each.worker for each in (self.connector, *self.tasks) if each.worker}))
+        return tuple(
+            sorted({instance.worker for instance in (self.connector, *self.tasks) if instance.worker})
+        )
 
 
 def parse_state(status: object, stalls: Stalls = NO_STALLS) -> DisplayState:
@@ -99,7 +101,7 @@ def connector_status(name: str, status: object, stalls: Stalls = NO_STALLS) -> C
         name=name,
         type=text(content, "type") if text(content, "type") in ("source", "sink") else "",
         connector=_parse_instance(content.get("connector"), None, stalls),
-        tasks=tuple(sorted(instances, key=lambda each: each.task or 0)),
+        tasks=tuple(sorted(instances, key=lambda instance: instance.task or 0)),
     )
 
 

@@ -13,7 +13,7 @@ _BREAK: Final = re.compile(
 )
 _ITEM: Final = re.compile(r"<li(?:\s[^<>]*)?>", re.IGNORECASE)
 _TAG: Final = re.compile(rf"</?(?:{_TAGS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
-_BLANKS: Final = re.compile(r"[ \t\r\f\v]+")
+_WHITESPACE: Final = re.compile(r"[ \t\r\f\v]+")
 _LINES: Final = re.compile(r" ?\n[ \n]*")
 MAX_NAMES: Final = 10
 """Maximum number of names in a sentence; the remaining ones are only counted."""
@@ -28,7 +28,7 @@ def plain_text(documentation: object) -> str:
     if not isinstance(documentation, str):
         return ""
     text = _ITEM.sub("\n- ", _BREAK.sub("\n", documentation))
-    text = _BLANKS.sub(" ", unescape(_TAG.sub("", text)))
+    text = _WHITESPACE.sub(" ", unescape(_TAG.sub("", text)))
     return _LINES.sub("\n", text).strip()
 
 

@@ -1,5 +1,5 @@
 # Writes the properties file of this pod's worker: the common keys, its address, and its static assignments.
-# Environment: POD_NAME, DOMAIN (of the headless Service). Arguments: the directory of the chart's files, the file to write.
+# Environment: POD_NAME; DOMAIN (of the headless Service). Arguments: directory of the chart's files, output file.
 set -eu
 umask 077
 assignment="$1/assignment-${POD_NAME##*-}.properties"

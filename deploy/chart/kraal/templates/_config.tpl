@@ -1,9 +1,9 @@
-{{- /* A value as text: helm reads numbers as floats, and only JSON shows large ones without an exponent. */ -}}
+{{- /* A value as text. Helm reads numbers as floats, and only JSON prints large numbers without an exponent. */ -}}
 {{- define "kraal.text" -}}
 {{- if kindIs "string" . -}}{{ . }}{{- else -}}{{ toJson . }}{{- end -}}
 {{- end -}}
 
-{{- /* A value in a properties file, where a backslash escapes, a line ends the value, and blanks before it are dropped. */ -}}
+{{- /* A value, escaped for a properties file: backslashes, line breaks, tabs, and a leading space. */ -}}
 {{- define "kraal.property" -}}
 {{- $text := include "kraal.text" . | replace "\\" "\\\\" | replace "\r" "\\r" | replace "\n" "\\n" | replace "\t" "\\t" -}}
 {{- if hasPrefix " " $text -}}\{{- end -}}{{ $text }}
@@ -42,7 +42,7 @@
 {{- toJson $own -}}
 {{- end -}}
 
-{{- /* The worker's properties file, without what differs from pod to pod. */ -}}
+{{- /* The worker's properties file, without the keys that differ between pods. */ -}}
 {{- define "kraal.properties" -}}
 {{- $own := include "kraal.ownConfig" . | fromJson -}}
 {{- $config := deepCopy .Values.config -}}
@@ -89,7 +89,7 @@ probe.py: |
 {{- end }}
 {{- end -}}
 
-{{- /* Seconds that a worker may need to stop; the tasks' time counts in full seconds. */ -}}
+{{- /* Seconds within which a worker must stop; the tasks' timeout is rounded up to full seconds. */ -}}
 {{- define "kraal.gracePeriod" -}}
 {{- if .Values.terminationGracePeriodSeconds -}}
 {{ .Values.terminationGracePeriodSeconds }}
@@ -99,7 +99,7 @@ probe.py: |
 {{- end -}}
 {{- end -}}
 
-{{- /* What the schema cannot check: values that depend on each other. */ -}}
+{{- /* Checks of values that depend on each other, which the schema cannot express. */ -}}
 {{- define "kraal.check" -}}
 {{- range $number, $_ := .Values.assignments -}}
 {{- if ge (int64 $number) (int64 $.Values.replicas) -}}
@@ -111,12 +111,12 @@ probe.py: |
 {{- fail "plugins: set image or volume, not both" -}}
 {{- end -}}
 {{- if and (or .image.repository .volume) (not .lock) (not .javaPath) -}}
-{{- fail "plugins: set lock or javaPath to paths below /opt/kraal-plugins, or the worker does not load them" -}}
+{{- fail "plugins: set lock or javaPath to paths in /opt/kraal-plugins; otherwise the worker does not load the plugins" -}}
 {{- end -}}
 {{- end -}}
 {{- with .Values.rest.auth -}}
 {{- if and .usersSecret (not .clientSecret) -}}
-{{- fail "rest.auth: with usersSecret, set clientSecret: probes need a user" -}}
+{{- fail "rest.auth: with usersSecret, set clientSecret, because probes need a user" -}}
 {{- end -}}
 {{- end -}}
 {{- with .Values.monitoring.prometheusRule -}}

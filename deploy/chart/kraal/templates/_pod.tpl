@@ -1,4 +1,4 @@
-{{- /* Parts of pods: of the workers, and of the Job that applies connectors. */ -}}
+{{- /* Parts of the pods of workers, and of the Job that applies connectors. */ -}}
 {{- define "kraal.scheduling" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
@@ -99,7 +99,7 @@ httpGet: {path: /health, port: rest, scheme: {{ include "kraal.scheme" . | upper
 {{- end }}
 {{- end -}}
 
-{{- /* Secrets have mode 0440: root and the pod's group, fsGroup, may read them. */ -}}
+{{- /* Secrets have mode 0440, so that root and the pod's group (fsGroup) can read them. */ -}}
 {{- define "kraal.volumes" -}}
 - name: worker
   emptyDir: {medium: Memory, sizeLimit: 10Mi}

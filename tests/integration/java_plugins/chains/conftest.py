@@ -19,27 +19,27 @@ from kraal.java_plugins.chains.connection import ChainAddress
 
 RunChain = Callable[[str, dict[str, str]], AbstractContextManager[JavaChain]]
 
-TESTS = Path(__file__).parents[4] / "java" / "src" / "test"
-JSON = "org.apache.kafka.connect.json.JsonConverter"
+JAVA_TESTS = Path(__file__).parents[4] / "java" / "src" / "test"
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 
 
 @pytest.fixture(scope="package")
 def run_chain(plugin_path: Path, tmp_path_factory: pytest.TempPathFactory) -> RunChain:
-    """Return a context manager for the chain of a source or sink. The default converter is JsonConverter."""
+    """Return a context manager that runs the chain of a source or a sink, by default with JsonConverter."""
     jars = [*java_class_path(), *ensure("junit")]
-    tests = tmp_path_factory.mktemp("chain") / "tests.jar"
-    compile_jar(TESTS, jars, tests)
+    tests_jar = tmp_path_factory.mktemp("chain") / "tests.jar"
+    compile_jar(JAVA_TESTS, jars, tests_jar)
 
     @contextmanager
     def run(kind: str, config: dict[str, str]) -> Iterator[JavaChain]:
         defaults = {
             "name": "c",
             "connector.class": "kraal",
-            "key.converter": JSON,
-            "value.converter": JSON,
+            "key.converter": JSON_CONVERTER,
+            "value.converter": JSON_CONVERTER,
             "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
         }
-        command = [str(find_java()), "-cp", os.pathsep.join(map(str, [tests, *jars]))]
+        command = [str(find_java()), "-cp", os.pathsep.join(map(str, [tests_jar, *jars]))]
         command += [
             "kraal.plugins.chains.ChainProcess",
             str(plugin_path),

@@ -1,4 +1,4 @@
-"""Tests for source batches in Java transforms and converters: frames, values, faults and connections."""
+"""Tests for Java transforms and converters that process source batches: frames, values, faults and connections."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from tests.integration.java_plugins.chains.conftest import RunChain
 
 pytestmark = pytest.mark.ci
 
-MOODY = {"transforms": "m", "transforms.m.type": "kraal.testing.Moody", "transforms.m.prefix": "-"}
-SHOUTING = {"value.converter": "kraal.testing.Shouting"}
-DEAD = DeadTopic(name="dead", with_context=True, connector="c", task=3)
+MOODY_CONFIG = {"transforms": "m", "transforms.m.type": "kraal.testing.Moody", "transforms.m.prefix": "-"}
+SHOUTING_CONFIG = {"value.converter": "kraal.testing.Shouting"}
+DEAD_LETTER_TOPIC = DeadTopic(name="dead", with_context=True, connector="c", task=3)
 
 
 @pytest.fixture(scope="module")
 def moody_chain(run_chain: RunChain) -> Iterator[JavaChain]:
     """Start one chain for all tests of the module, because the transform counts all records."""
-    with run_chain("source", MOODY | SHOUTING | {"errors.retry.timeout": "5000"}) as chain:
+    with run_chain("source", MOODY_CONFIG | SHOUTING_CONFIG | {"errors.retry.timeout": "5000"}) as chain:
         yield chain
 
 
@@ -46,14 +46,14 @@ def run_pass(
     table: pa.Table,
     *,
     cancelled: threading.Event | None = None,
-    **changes: Any,
+    **options: Any,
 ) -> tuple[list[dict[str, Any]], Summary]:
-    """Pass a table through the chain; return the rows and the summary."""
+    """Pass a table through the chain, and return the rows and the summary."""
     source_pass = SourcePass(
-        steps=steps(changes.pop("tolerance", None)), topic="t", value_schema=STRING, timestamp_ms=5
+        steps=steps(options.pop("tolerance", None)), topic="t", value_schema=STRING, timestamp_ms=5
     )
     batch = SourceBatch(offsets={SourcePartition.of({"file": "f"}): {"position": 9}})
-    run = chain.source_pass(replace(source_pass, **changes), batch, cancelled)
+    run = chain.source_pass(replace(source_pass, **options), batch, cancelled)
     rows = pa.Table.from_batches(list(run(table.to_batches(3))), OUT).to_pylist()
     notes = [row.pop("note") for row in rows]
     return [row for row in rows if row["topic"] is not None], merge_notes(notes)[0]
@@ -77,11 +77,11 @@ def test_records_are_transformed_converted_and_dropped_in_order(moody_chain: Jav
 
 
 def test_transform_keeps_its_state_between_batches(moody_chain: JavaChain) -> None:
-    def number(row: dict[str, Any]) -> int:
+    def read_count(row: dict[str, Any]) -> int:
         return int(row["value"].decode().partition(":")[0].removeprefix("-"))
 
     first, second = run_pass(moody_chain, text_table("a", "b"))[0], run_pass(moody_chain, text_table("c"))[0]
-    assert [number(row) - number(first[0]) for row in (*first, *second)] == [0, 1, 2]
+    assert [read_count(row) - read_count(first[0]) for row in (*first, *second)] == [0, 1, 2]
 
 
 def test_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody_chain: JavaChain) -> None:
@@ -114,7 +114,7 @@ def test_tolerated_errors_are_skipped_counted_and_logged(moody_chain: JavaChain)
 def test_dead_letter_contains_the_original_record_and_the_error(moody_chain: JavaChain) -> None:
     headers = pa.array([[{"key": "own", "value": b"\x00"}], None], HEADERS)
     table = text_table("bad", "bad?").append_column("headers", headers)
-    rows, summary = run_pass(moody_chain, table, tolerance=ALL, dead_topic=DEAD)
+    rows, summary = run_pass(moody_chain, table, tolerance=ALL, dead_topic=DEAD_LETTER_TOPIC)
     assert [(row["topic"], row["value"]) for row in rows] == [("dead", b"BAD"), ("dead", b'"bad?"')]
     headers_of_first_row = {header["key"]: header["value"] for header in rows[0]["headers"]}
     assert headers_of_first_row["own"] == b"\x00"
@@ -141,11 +141,13 @@ def test_original_headers_of_a_record_stay_bytes(moody_chain: JavaChain) -> None
     assert rows[0]["headers"][:2] == [{"key": "own", "value": b"\xff\x00"}, {"key": "none", "value": None}]
 
 
-def test_header_name_with_nul_is_a_fault_of_the_record_with_librdkafka(moody_chain: JavaChain) -> None:
+def test_header_name_with_nul_fails_its_record_with_librdkafka(moody_chain: JavaChain) -> None:
     table = text_table("a", "b").append_column(
         "headers", pa.array([[{"key": "a\0b", "value": b"1"}], None], HEADERS)
     )
-    rows, summary = run_pass(moody_chain, table, tolerance=ALL, dead_topic=DEAD, refuses_nul=True)
+    rows, summary = run_pass(
+        moody_chain, table, tolerance=ALL, dead_topic=DEAD_LETTER_TOPIC, refuses_nul=True
+    )
     assert [row["topic"] for row in rows] == ["t", "dead"]
     headers = {header["key"]: header["value"] for header in rows[1]["headers"]}
     assert headers["a\ufffdb"] == b"1"
@@ -158,7 +160,7 @@ def test_header_name_with_nul_is_a_fault_of_the_record_with_librdkafka(moody_cha
 
 
 def test_cancel_aborts_a_pass_during_a_transform(run_chain: RunChain) -> None:
-    with run_chain("source", MOODY) as chain:
+    with run_chain("source", MOODY_CONFIG) as chain:
         cancelled = threading.Event()
         threading.Timer(0.5, cancelled.set).start()
         with pytest.raises(ChainCancelled):
@@ -166,7 +168,7 @@ def test_cancel_aborts_a_pass_during_a_transform(run_chain: RunChain) -> None:
 
 
 def test_jvm_exit_is_distinguished_from_faults(run_chain: RunChain) -> None:
-    with run_chain("source", MOODY) as chain:
+    with run_chain("source", MOODY_CONFIG) as chain:
         pass
     with pytest.raises(ChainLost):
         run_pass(chain, text_table("a"))
@@ -179,7 +181,7 @@ def test_wrong_token_and_unknown_chain_are_rejected(moody_chain: JavaChain) -> N
         run_pass(JavaChain(replace(moody_chain.address, number=2)), text_table("a"))
 
 
-INNER = Schema(
+INNER_SCHEMA = Schema(
     type=Type.STRUCT,
     optional=True,
     fields=(
@@ -187,7 +189,7 @@ INNER = Schema(
         Field(name="y", schema=Schema(type=Type.FLOAT32)),
     ),
 )
-ZOO = Schema(
+ALL_TYPES_SCHEMA = Schema(
     type=Type.STRUCT,
     name="zoo",
     fields=(
@@ -202,8 +204,8 @@ ZOO = Schema(
             schema=Schema(type=Type.BYTES, optional=True, name=DECIMAL, version=1, parameters={"scale": "2"}),
         ),
         Field(name="when", schema=Schema(type=Type.INT64, optional=True, name=TIMESTAMP, version=1)),
-        Field(name="inner", schema=INNER),
-        Field(name="many", schema=Schema(type=Type.ARRAY, optional=True, value=INNER)),
+        Field(name="inner", schema=INNER_SCHEMA),
+        Field(name="many", schema=Schema(type=Type.ARRAY, optional=True, value=INNER_SCHEMA)),
         Field(
             name="map",
             schema=Schema(
@@ -212,7 +214,7 @@ ZOO = Schema(
         ),
     ),
 )
-ARROW = pa.struct(
+ARROW_TYPE = pa.struct(
     [
         ("flag", pa.bool_()),
         ("small", pa.int16()),
@@ -227,7 +229,7 @@ ARROW = pa.struct(
         ("map", pa.map_(pa.string(), pa.int32())),
     ]
 )
-FULL = {
+FULL_ROW = {
     "flag": True,
     "small": -3,
     "big": 1 << 40,
@@ -240,21 +242,29 @@ FULL = {
     "many": [{"x": 2, "y": 1.5}, None],
     "map": [("k", 1), ("l", None)],
 }
-EMPTY: dict[str, Any] = dict.fromkeys(FULL)
-PLAIN = FULL | {"raw": "AAE=", "money": "-12.30", "when": -1, "map": {"k": 1, "l": None}}
+NULL_ROW: dict[str, Any] = dict.fromkeys(FULL_ROW)
+EXPECTED_PAYLOAD = FULL_ROW | {"raw": "AAE=", "money": "-12.30", "when": -1, "map": {"k": 1, "l": None}}
 
 
-def make_zoo_table(*rows: dict[str, Any]) -> pa.Table:
-    return pa.table({"value": pa.array(rows, ARROW)})
+def make_all_types_table(*rows: dict[str, Any]) -> pa.Table:
+    return pa.table({"value": pa.array(rows, ARROW_TYPE)})
 
 
 def test_values_of_all_types_keep_their_schema(run_chain: RunChain) -> None:
     with run_chain("source", {"value.converter.decimal.format": "NUMERIC"}) as chain:
         # The slice does not begin at the start of its arrays, so that their offsets matter.
-        rows, _ = run_pass(chain, make_zoo_table(EMPTY, FULL, FULL, FULL, EMPTY).slice(1), value_schema=ZOO)
+        rows, _ = run_pass(
+            chain,
+            make_all_types_table(NULL_ROW, FULL_ROW, FULL_ROW, FULL_ROW, NULL_ROW).slice(1),
+            value_schema=ALL_TYPES_SCHEMA,
+        )
     values = [json.loads(row["value"], parse_float=str) for row in rows]
-    expected = PLAIN | {"real": "0.1", "inner": {"x": 1, "y": "0.5"}, "many": [{"x": 2, "y": "1.5"}, None]}
-    assert [value["payload"] for value in values] == [expected, expected, expected, EMPTY | {"big": 7}]
+    expected = EXPECTED_PAYLOAD | {
+        "real": "0.1",
+        "inner": {"x": 1, "y": "0.5"},
+        "many": [{"x": 2, "y": "1.5"}, None],
+    }
+    assert [value["payload"] for value in values] == [expected, expected, expected, NULL_ROW | {"big": 7}]
     fields = {field["field"]: field for field in values[0]["schema"]["fields"]}
     assert (fields["small"]["type"], fields["big"]["default"], fields["when"]["name"]) == (
         "int16",
@@ -289,7 +299,7 @@ def test_rows_can_have_their_own_timestamps(run_chain: RunChain) -> None:
         1_792_890_000_000_999,
         None,
     ]  # clocks in Berlin are set back between the second and the third
-    stamps = pa.array(times, pa.timestamp("us", "Europe/Berlin"))
+    timestamps = pa.array(times, pa.timestamp("us", "Europe/Berlin"))
     config = {
         "transforms": "t",
         "transforms.t.type": "org.apache.kafka.connect.transforms.InsertField$Value",
@@ -298,6 +308,6 @@ def test_rows_can_have_their_own_timestamps(run_chain: RunChain) -> None:
     }
     values = pa.array([{"n": 1}] * len(times), pa.struct([("n", pa.int32())]))
     with run_chain("source", config) as chain:
-        rows, _ = run_pass(chain, pa.table({"value": values, "timestamp": stamps}), value_schema=None)
-    inserted = [json.loads(row["value"]).get("at") for row in rows]
-    assert inserted == [0, 1_792_886_400_000, 1_792_890_000_000, None]
+        rows, _ = run_pass(chain, pa.table({"value": values, "timestamp": timestamps}), value_schema=None)
+    inserted_timestamps = [json.loads(row["value"]).get("at") for row in rows]
+    assert inserted_timestamps == [0, 1_792_886_400_000, 1_792_890_000_000, None]

@@ -1,4 +1,4 @@
-"""Runs a real MariaDB server, either the installed one or one from Debian packages."""
+"""A real MariaDB server for tests, either the installed one or one from Debian packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scripts.harness.processes import ScriptFailed, wait_until
 from tests.tools.debian import unpack
 
 PACKAGES: Final = ("mariadb-server-core", "mariadb-client-core")
-SYSTEM: Final = Path("/usr")
+SYSTEM_PREFIX: Final = Path("/usr")
 USER: Final = "kraal"
 PASSWORD: Final = "not the usual one"  # noqa: S105 - of a server that ends with its caller
 TIMEOUT_S: Final = 60.0
@@ -42,10 +42,10 @@ class MariaDB:
     port: int
 
     def ask(self, sql: str) -> list[str]:
-        """Run statements in the database `test`; return the rows, with tabs between values. Raises ScriptFailed."""
+        """Run statements in the database `test`, and return the tab-separated rows. Raises ScriptFailed."""
         result = self._client(sql, "test")
         if result.returncode:
-            raise ScriptFailed(f"MariaDB refused {sql}: {result.stderr.strip()}")
+            raise ScriptFailed(f"MariaDB rejected {sql}: {result.stderr.strip()}")
         return result.stdout.splitlines()
 
     def is_up(self) -> bool:
@@ -66,8 +66,8 @@ def mariadb() -> Iterator[MariaDB]:
     programs, environment = _find_programs()
     home = Path(tempfile.mkdtemp(prefix="kraal-mariadb-"))
     try:
-        common = ["--no-defaults", f"--basedir={programs}", f"--datadir={home / 'data'}"]
-        common += ["--user=root"] if os.geteuid() == 0 else []
+        common_options = ["--no-defaults", f"--basedir={programs}", f"--datadir={home / 'data'}"]
+        common_options += ["--user=root"] if os.geteuid() == 0 else []
         init_file = home / "first.sql"
         init_file.write_text(
             f"CREATE USER '{USER}'@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'; CREATE DATABASE test;"
@@ -75,14 +75,16 @@ def mariadb() -> Iterator[MariaDB]:
             encoding="ascii",
         )
         result = subprocess.run(
-            [str(programs / "bin" / "mariadb-install-db"), *common, "--skip-test-db"],
+            [str(programs / "bin" / "mariadb-install-db"), *common_options, "--skip-test-db"],
             env=environment, capture_output=True, text=True, check=False, cwd=home, timeout=TIMEOUT_S,
         )  # fmt: skip
         if result.returncode:
             raise ScriptFailed(
                 f"MariaDB could not create its files in {home}: {result.stdout}{result.stderr}"
             )
-        with _run_server(programs, environment, home, [*common, f"--init-file={init_file}"]) as server:
+        with _run_server(
+            programs, environment, home, [*common_options, f"--init-file={init_file}"]
+        ) as server:
             yield server
     finally:
         shutil.rmtree(home)
@@ -90,13 +92,13 @@ def mariadb() -> Iterator[MariaDB]:
 
 @contextmanager
 def _run_server(
-    programs: Path, environment: Mapping[str, str], home: Path, common: list[str]
+    programs: Path, environment: Mapping[str, str], home: Path, common_options: list[str]
 ) -> Iterator[MariaDB]:
     port, log = free_port(), home / "log"
     options = [f"--port={port}", f"--socket={home / 'socket'}", f"--pid-file={home / 'pid'}", *SETTINGS]
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [str(programs / "sbin" / "mariadbd"), *common, *options],
+            [str(programs / "sbin" / "mariadbd"), *common_options, *options],
             env=dict(environment), stdout=out, stderr=subprocess.STDOUT, cwd=home, start_new_session=True,
         )  # fmt: skip
     server = MariaDB(process, programs, environment, port)
@@ -105,7 +107,7 @@ def _run_server(
             "MariaDB responded", lambda: process.poll() is not None or server.is_up(), timeout_s=TIMEOUT_S
         )
         if process.poll() is not None:
-            raise ScriptFailed(f"MariaDB ended while starting: {log.read_text(errors='replace')}")
+            raise ScriptFailed(f"MariaDB exited during startup: {log.read_text(errors='replace')}")
         yield server
     finally:
         process.kill()
@@ -113,12 +115,13 @@ def _run_server(
 
 
 def _find_programs() -> tuple[Path, dict[str, str]]:
-    """Return the parent directory of `bin` and `sbin`, and the environment of the programs; may download them."""
+    """Return the parent directory of `bin` and `sbin`, and the programs' environment. May download the programs."""
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
     if all(
-        (SYSTEM / program).exists() for program in ("sbin/mariadbd", "bin/mariadb-install-db", "bin/mariadb")
+        (SYSTEM_PREFIX / program).exists()
+        for program in ("sbin/mariadbd", "bin/mariadb-install-db", "bin/mariadb")
     ):
-        return SYSTEM, environment
+        return SYSTEM_PREFIX, environment
     root = unpack(
         "mariadb", *PACKAGES, alternatives="Or install the package mariadb-server.", with_dependencies=True
     )

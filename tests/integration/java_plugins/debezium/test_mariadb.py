@@ -30,12 +30,12 @@ pytestmark = pytest.mark.slow
 
 CONNECTOR = "io.debezium.connector.mariadb.MariaDbConnector"
 VERSION = "3.5.0.Final"
-JSON = "org.apache.kafka.connect.json.JsonConverter"
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 TIMESTAMP_FIELDS = ("ts_ms", "ts_us", "ts_ns")
 """Fields that differ between two sources that read the same changes at the same positions."""
-RUN = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+RUN_ID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """Matches the identifier that Debezium gives to a run of a task."""
-TYPES = """
+TABLE_SQL = """
     CREATE TABLE kinds (
         id bigint PRIMARY KEY, tiny tinyint, flag boolean, unsigned_id bigint unsigned, amount decimal(12, 3),
         real4 float, real8 double, short varchar(20), raw varbinary(20), day date, at datetime(6), clock time(3),
@@ -47,13 +47,13 @@ TYPES = """
          b'101010101', 2024),
         (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 """
-CHANGES = """
+CHANGES_SQL = """
     UPDATE kinds SET amount = 0.001, short = NULL WHERE id = 1;
     INSERT INTO kinds (id, short) VALUES (3, 'third');
     ALTER TABLE kinds ADD COLUMN later int;
     UPDATE kinds SET id = 4, later = 5 WHERE id = 3;
 """
-LAST_CHANGE = "DELETE FROM kinds WHERE id = 2"
+LAST_CHANGE_SQL = "DELETE FROM kinds WHERE id = 2"
 OPERATIONS = ["r", "r", "u", "c", "d", None, "c", "d", None]
 """The operations of the records: a snapshot of two rows, then the changes.
 
@@ -65,7 +65,7 @@ A changed key becomes a deletion, a tombstone and an insertion.
 def database() -> Iterator[MariaDB]:
     """Run a server whose changes can be captured."""
     with mariadb() as server:
-        server.ask(TYPES)
+        server.ask(TABLE_SQL)
         yield server
 
 
@@ -80,7 +80,7 @@ def properties(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def kraal(
+def kraal_cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
 ) -> Iterator[ProcessCluster]:
     """Run a Kraal worker."""
@@ -89,7 +89,7 @@ def kraal(
 
 
 @pytest.fixture(scope="module")
-def java(
+def java_cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
 ) -> Iterator[MixedCluster]:
     """Run a Java worker in its own group."""
@@ -97,8 +97,8 @@ def java(
         yield cluster
 
 
-def source_config(side: ProcessCluster, database: MariaDB, name: str, server_id: int) -> dict[str, str]:
-    """Return the config of a source of the table `kinds`; its topics are NAME and NAME.test.kinds."""
+def source_config(cluster: ProcessCluster, database: MariaDB, name: str, server_id: int) -> dict[str, str]:
+    """Return the config of a source of the table `kinds`, which writes to `<name>` and `<name>.test.kinds`."""
     return {
         "connector.class": CONNECTOR,
         "database.hostname": "127.0.0.1",
@@ -109,28 +109,28 @@ def source_config(side: ProcessCluster, database: MariaDB, name: str, server_id:
         "database.ssl.mode": "disable",
         "topic.prefix": name,
         "table.include.list": "test.kinds",
-        "schema.history.internal.kafka.bootstrap.servers": side.bootstrap,
+        "schema.history.internal.kafka.bootstrap.servers": cluster.bootstrap,
         "schema.history.internal.kafka.topic": f"{name}-history",
-        "key.converter": JSON,
-        "value.converter": JSON,
+        "key.converter": JSON_CONVERTER,
+        "value.converter": JSON_CONVERTER,
     }
 
 
-def list_topics(side: ProcessCluster, name: str) -> list[str]:
+def list_topics(cluster: ProcessCluster, name: str) -> list[str]:
     """Return the topics whose names start with `name`, without this prefix."""
-    topics = AdminClient({"bootstrap.servers": side.bootstrap}).list_topics(timeout=30).topics
+    topics = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=30).topics
     return sorted(topic.removeprefix(name) for topic in topics if topic.startswith(name))
 
 
 def remove_timestamps(value: Any) -> Any:
     """Return a record without the timestamps of the connector and the database."""
     if isinstance(value, dict):
-        return {key: remove_timestamps(each) for key, each in value.items() if key not in TIMESTAMP_FIELDS}
-    return [remove_timestamps(each) for each in value] if isinstance(value, list) else value
+        return {key: remove_timestamps(item) for key, item in value.items() if key not in TIMESTAMP_FIELDS}
+    return [remove_timestamps(item) for item in value] if isinstance(value, list) else value
 
 
-def records(side: ProcessCluster, name: str, topic: str) -> list[Any]:
-    """Return partition, key, value and headers of each record of a topic, in order, with the name replaced by NAME."""
+def records(cluster: ProcessCluster, name: str, topic: str) -> list[Any]:
+    """Return the partition, key, value and headers of each record of a topic. NAME replaces the connector's name."""
 
     def replace_name(text: bytes | None) -> bytes:
         return (text or b"").replace(name.encode(), b"NAME")
@@ -143,83 +143,83 @@ def records(side: ProcessCluster, name: str, topic: str) -> list[Any]:
             record.partition,
             parse(record.key),
             parse(record.value),
-            [(key, RUN.sub(b"RUN", replace_name(value))) for key, value in record.headers],
+            [(key, RUN_ID.sub(b"RUN", replace_name(value))) for key, value in record.headers],
         )
-        for record in side.records(topic)
+        for record in cluster.records(topic)
     ]
 
 
-def last_offset(side: ProcessCluster, name: str) -> tuple[bytes, bytes] | None:
-    """Return key and value of the last stored offset, with the name replaced by NAME; None if none is stored."""
-    stored = [(key, value) for key, value in stored_offsets(side, name) if value]
-    return stored[-1] if stored else None
+def last_offset(cluster: ProcessCluster, name: str) -> tuple[bytes, bytes] | None:
+    """Return the key and the value of the last stored offset, or None. NAME replaces the connector's name."""
+    offsets = [(key, value) for key, value in stored_offsets(cluster, name) if value]
+    return offsets[-1] if offsets else None
 
 
 def list_operations(changes: list[Any]) -> list[str | None]:
     return [value and value["payload"]["op"] for _, _, value, _ in changes]
 
 
-def has_stored(side: ProcessCluster, name: str, position: object) -> bool:
-    return get_transactions(last_offset(side, name)) == position
+def has_stored_position(cluster: ProcessCluster, name: str, position: object) -> bool:
+    return get_transactions(last_offset(cluster, name)) == position
 
 
 def test_snapshot_changes_and_offsets_match_java(
-    kraal: ProcessCluster, java: MixedCluster, database: MariaDB
+    kraal_cluster: ProcessCluster, java_cluster: MixedCluster, database: MariaDB
 ) -> None:
-    names = {side: unique_name("dbz") for side in (kraal, java)}
-    for number, (side, name) in enumerate(names.items()):
-        side.create(name, source_config(side, database, name, 5000 + number))
-    for side, name in names.items():
-        side.alive[0].wait_for_states(name, RUNNING)
-        wait_for_records(side, name, 2)
-    database.ask(CHANGES)
+    names = {cluster: unique_name("dbz") for cluster in (kraal_cluster, java_cluster)}
+    for number, (cluster, name) in enumerate(names.items()):
+        cluster.create(name, source_config(cluster, database, name, 5000 + number))
+    for cluster, name in names.items():
+        cluster.alive[0].wait_for_states(name, RUNNING)
+        wait_for_records(cluster, name, 2)
+    database.ask(CHANGES_SQL)
     position = database.ask("SELECT @@gtid_binlog_pos")
-    database.ask(LAST_CHANGE)
+    database.ask(LAST_CHANGE_SQL)
     results = []
-    for side, name in names.items():
-        wait_for_records(side, name, len(OPERATIONS))
-        side.alive[0].wait_until(  # the offset of a change contains the transactions before it
-            "the offset of the last change was stored", partial(has_stored, side, name, position)
+    for cluster, name in names.items():
+        wait_for_records(cluster, name, len(OPERATIONS))
+        cluster.alive[0].wait_until(  # the offset of a change contains the transactions before it
+            "the offset of the last change was stored", partial(has_stored_position, cluster, name, position)
         )
-        topics = list_topics(side, name)
-        changed = records(side, name, f"{name}.test.kinds")
-        results.append((topics, changed, records(side, name, name), last_offset(side, name)))
+        topics = list_topics(cluster, name)
+        changes = records(cluster, name, f"{name}.test.kinds")
+        results.append((topics, changes, records(cluster, name, name), last_offset(cluster, name)))
     actual, expected = results
     for pair in zip(actual, expected, strict=True):
         assert pair[0] == pair[1]
     assert actual[0] == ["", "-history", ".test.kinds"]
     assert list_operations(actual[1]) == OPERATIONS
     assert all(headers for _, _, _, headers in actual[1])
-    plugin_jvm(kraal.alive[0]).kill()
+    plugin_jvm(kraal_cluster.alive[0]).kill()
     database.ask("ALTER TABLE kinds ADD COLUMN last int; INSERT INTO kinds (id, last) VALUES (9, 99)")
-    topic = f"{names[kraal]}.test.kinds"
-    kraal.alive[0].wait_until(
+    topic = f"{names[kraal_cluster]}.test.kinds"
+    kraal_cluster.alive[0].wait_until(
         "the change made without a JVM arrived",
-        lambda: len(kraal.records(topic)) > len(OPERATIONS),
+        lambda: len(kraal_cluster.records(topic)) > len(OPERATIONS),
     )
-    kraal.alive[0].wait_for_states(names[kraal], RUNNING)
-    changed = records(kraal, names[kraal], topic)
-    assert list_operations(changed) == [*OPERATIONS, "c"]
-    assert changed[-1][2]["payload"]["after"]["last"] == 99
-    for side, name in names.items():
-        side.delete(name)
+    kraal_cluster.alive[0].wait_for_states(names[kraal_cluster], RUNNING)
+    changes = records(kraal_cluster, names[kraal_cluster], topic)
+    assert list_operations(changes) == [*OPERATIONS, "c"]
+    assert changes[-1][2]["payload"]["after"]["last"] == 99
+    for cluster, name in names.items():
+        cluster.delete(name)
 
 
-def rest_responses(side: ProcessCluster, config: Mapping[str, str]) -> list[Any]:
-    """Return the plugin's listing entry, its own keys, and the error count and values of a config."""
-    worker = side.alive[0]
-    listed = [plugin for plugin in worker.get("/connector-plugins").body if plugin["class"] == CONNECTOR]
+def rest_responses(cluster: ProcessCluster, config: Mapping[str, str]) -> list[Any]:
+    """Return the plugin's listing, the keys that it defines, and the error count and values of a validated config."""
+    worker = cluster.alive[0]
+    listing = [plugin for plugin in worker.get("/connector-plugins").body if plugin["class"] == CONNECTOR]
     keys = worker.get(f"/connector-plugins/{CONNECTOR}/config").body
     # Connect's keys come after the plugin's.
     plugin_keys = keys[: [key["name"] for key in keys].index("name")]
-    checked = worker.put(f"/connector-plugins/{CONNECTOR}/config/validate", {**config, "name": "any"}).body
+    validation = worker.put(f"/connector-plugins/{CONNECTOR}/config/validate", {**config, "name": "any"}).body
     names = {"connector.class", *(key["name"] for key in plugin_keys)}
-    values = [entry["value"] for entry in checked["configs"] if entry["value"]]  # see docs/compat.md
+    values = [entry["value"] for entry in validation["configs"] if entry["value"]]  # see docs/compat.md
     plugin_values = json.dumps([value for value in values if value["name"] in names])
     return [
-        listed,
+        listing,
         plugin_keys,
-        checked["error_count"],
+        validation["error_count"],
         json.loads(re.sub(r"\(conn=\d+\)", "(conn=N)", plugin_values)),
     ]
 
@@ -233,13 +233,13 @@ def rest_responses(side: ProcessCluster, config: Mapping[str, str]) -> list[Any]
     ],
 )
 def test_rest_responses_match_java(
-    kraal: ProcessCluster, java: MixedCluster, database: MariaDB, change: dict[str, str]
+    kraal_cluster: ProcessCluster, java_cluster: MixedCluster, database: MariaDB, change: dict[str, str]
 ) -> None:
-    config = source_config(kraal, database, "any", 6000) | change
-    actual, expected = (rest_responses(side, config) for side in (kraal, java))
+    config = source_config(kraal_cluster, database, "any", 6000) | change
+    actual, expected = (rest_responses(cluster, config) for cluster in (kraal_cluster, java_cluster))
     assert actual == expected
-    listed, plugin_keys, errors, values = actual
-    assert listed == [{"class": CONNECTOR, "type": "source", "version": VERSION}]
+    listing, plugin_keys, errors, values = actual
+    assert listing == [{"class": CONNECTOR, "type": "source", "version": VERSION}]
     assert len(plugin_keys) > 50
     assert len(values) > 50
     assert (errors > 0) == bool(change)
@@ -249,6 +249,6 @@ def get_transactions(offset: tuple[bytes, bytes] | None) -> list[str]:
     return [json.loads(offset[1])["gtids"]] if offset else []
 
 
-def wait_for_records(side: ProcessCluster, name: str, count: int) -> None:
+def wait_for_records(cluster: ProcessCluster, name: str, count: int) -> None:
     topic = f"{name}.test.kinds"
-    side.alive[0].wait_until(f"{topic} had {count} records", lambda: len(side.records(topic)) == count)
+    cluster.alive[0].wait_until(f"{topic} had {count} records", lambda: len(cluster.records(topic)) == count)

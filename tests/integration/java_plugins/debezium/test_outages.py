@@ -1,4 +1,4 @@
-"""Tests that Debezium loses no changes if servers, worker or JVM fail during the snapshot or while streaming."""
+"""Tests that Debezium loses no changes if a server, the worker or the JVM fails during a snapshot or streaming."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ROWS = 50_000
 ROWS_PER_INSERT = 500
-SNAPSHOT_S = 20.0
+MIN_SNAPSHOT_S = 20.0
 """The minimum duration of a snapshot: the database sleeps after every `ROWS_PER_SLEEP` rows."""
 ROWS_PER_SLEEP = 100
-FROZEN_S = 8.0
-"""Longer than a worker's session timeout."""
+FREEZE_S = 8.0
+"""The duration of a freeze, which is longer than a worker's session timeout."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,15 @@ class Environment:
     def freeze_broker(self) -> None:
         """Suspend the broker for several seconds, like a stalled machine."""
         assert self.broker.pid is not None
-        freeze([psutil.Process(self.broker.pid)], FROZEN_S)
+        freeze([psutil.Process(self.broker.pid)], FREEZE_S)
 
     def crash_database(self) -> None:
-        """Kill a process of the server, which then terminates all others and recovers."""
+        """Kill a process of the database server, which then terminates its other processes and recovers."""
         self.database.crash()
 
     def freeze_database(self) -> None:
-        """Suspend all processes of the server for several seconds."""
-        self.database.freeze(FROZEN_S)
+        """Suspend all processes of the database server for several seconds."""
+        self.database.freeze(FREEZE_S)
 
     def kill_jvm(self) -> None:
         """Kill the JVM of Java plugins."""
@@ -119,9 +119,9 @@ def committed_reader(bootstrap: str) -> Consumer:
 
 
 def end_offset(bootstrap: str, topic: str) -> int:
-    """Return the end offset of a topic's only partition, including transaction markers; 0 if the topic is unknown.
+    """Return the end offset of a topic's only partition, or 0 if the broker does not know the topic or its leader.
 
-    A broker that has just started may not know its partitions' leaders.
+    The offset includes transaction markers. A broker that has just started may not know the leaders of partitions.
     """
     with closing(committed_reader(bootstrap)) as consumer, suppress(KafkaException):
         if topic in consumer.list_topics(timeout=30).topics:
@@ -145,17 +145,17 @@ def count_ids(bootstrap: str, topic: str) -> Counter[int]:
 
 @pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
 def test_interrupted_snapshot_loses_no_rows(tmp_path: Path, exactly_once: str) -> None:
-    """Debezium repeats an interrupted snapshot, so its rows may be written twice."""
+    """Debezium restarts an interrupted snapshot, so rows may be written twice."""
     with open_environment(tmp_path, exactly_once) as environment:
         for outage in OUTAGES:
-            name, topic = create(environment, outage.__name__, ROWS, exactly_once, SNAPSHOT_S)
+            name, topic = create(environment, outage.__name__, ROWS, exactly_once, MIN_SNAPSHOT_S)
             worker = environment.cluster.alive[0]
             worker.wait_until("the snapshot had begun", partial(has_begun, environment, topic))
             assert 0 < end_offset(environment.cluster.bootstrap, topic) < ROWS, (
                 "the snapshot completed too early"
             )
             outage(environment)
-            wait_for(environment, name, topic, ROWS)
+            wait_for_all_rows(environment, name, topic, ROWS)
             worker.wait_for_states(name, RUNNING)
             environment.cluster.delete(name)
             slot = f"s_{name.replace('-', '_')}"
@@ -165,33 +165,33 @@ def test_interrupted_snapshot_loses_no_rows(tmp_path: Path, exactly_once: str) -
 
 @pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
 def test_outages_while_streaming_lose_no_changes(tmp_path: Path, exactly_once: str) -> None:
-    """Rows are inserted before and after each outage; with exactly-once support, each row is written once."""
+    """Rows are inserted before and after each outage. With exactly-once support, each row is written once."""
     with open_environment(tmp_path, exactly_once) as environment:
         name, topic = create(environment, "followed", ROWS_PER_INSERT, exactly_once)
         worker, database, total = environment.cluster.alive[0], environment.database, ROWS_PER_INSERT
-        wait_for(environment, name, topic, total)
+        wait_for_all_rows(environment, name, topic, total)
         wait_for_offset(environment.cluster, name)
         for outage in OUTAGES:
-            before = slot_position(database, name)
-            for interrupted in (True, False):
+            position_before = slot_position(database, name)
+            for is_before_outage in (True, False):
                 database.ask(
                     f"INSERT INTO followed SELECT n, 'row ' || n "  # noqa: S608
                     f"FROM generate_series({total + 1}, {total + ROWS_PER_INSERT}) n"
                 )
                 total += ROWS_PER_INSERT
-                if interrupted:
+                if is_before_outage:
                     outage(environment)
-            counts = wait_for(environment, name, topic, total)
+            counts = wait_for_all_rows(environment, name, topic, total)
             if exactly_once == "enabled":
-                assert {each: count for each, count in counts.items() if count > 1} == {}
-            worker.wait_until("the slot advanced", lambda: slot_position(database, name) > before)  # noqa: B023
+                assert {row_id: count for row_id, count in counts.items() if count > 1} == {}
+            worker.wait_until("the slot advanced", lambda: slot_position(database, name) > position_before)  # noqa: B023
             worker.wait_for_states(name, RUNNING)
 
 
 def create(
     environment: Environment, table: str, row_count: int, exactly_once: str, snapshot_s: float = 0.0
 ) -> tuple[str, str]:
-    """Fill a table and create a connector for it; return the names of the connector and its topic.
+    """Fill a table, and create a connector for the table. Return the names of the connector and of its topic.
 
     The snapshot takes at least `snapshot_s` seconds.
     """
@@ -205,7 +205,7 @@ def create(
         "value.converter.schemas.enable": "false",
         "snapshot.fetch.size": "100",
         "max.batch.size": "100",
-        "max.queue.size": "200",  # so that a snapshot uses the database until its end
+        "max.queue.size": "200",  # a small queue, so that a snapshot reads from the database until its end
         "slot.drop.on.stop": "false",
         "errors.max.retries": "-1",
         "retriable.restart.connector.wait.ms": "500",
@@ -227,8 +227,8 @@ def has_begun(environment: Environment, topic: str) -> bool:
     return end_offset(environment.cluster.bootstrap, topic) > 0
 
 
-def wait_for(environment: Environment, name: str, topic: str, total: int) -> Counter[int]:
-    """Wait until all rows are in the topic, restarting failed tasks as a user would."""
+def wait_for_all_rows(environment: Environment, name: str, topic: str, total: int) -> Counter[int]:
+    """Wait until all rows are in the topic, restarting failed tasks as a user would. Return record counts by row id."""
     worker, expected_ids, counts = environment.cluster.alive[0], set(range(1, total + 1)), Counter[int]()
 
     def has_all_rows() -> bool:

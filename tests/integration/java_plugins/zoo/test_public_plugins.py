@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 ICEBERG = "org.apache.iceberg.connect.IcebergSinkConnector"
 SOURCE, SINK = "source.SourceConnector", "sink.SinkConnector"
-WITHOUT_MANIFESTS: dict[str, dict[str, str]] = {
+INTERFACES_BY_CONNECTOR: dict[str, dict[str, str]] = {
     "mongodb": {
         "com.mongodb.kafka.connect.MongoSourceConnector": SOURCE,
         "com.mongodb.kafka.connect.MongoSinkConnector": SINK,
@@ -46,9 +46,9 @@ WITHOUT_MANIFESTS: dict[str, dict[str, str]] = {
         "com.google.pubsub.kafka.sink.CloudPubSubSinkConnector": SINK,
     },
 }
-"""The connectors of each group of jars, with the interfaces of Connect that they implement."""
-CONNECTORS = [name for group in WITHOUT_MANIFESTS.values() for name in group]
-INVALID = {
+"""The connectors of each group of jars without manifests, and the interface that each connector implements."""
+CONNECTORS = [name for group in INTERFACES_BY_CONNECTOR.values() for name in group]
+INVALID_VALUES = {
     "topics": "t",
     "tasks.max": "many",
     "connection.uri": "[hidden]",  # a password, which Kraal hides in the error and Java does not
@@ -70,13 +70,13 @@ def properties(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     (directory / "iceberg").mkdir()
     for jar in (*ensure("iceberg"), *pyspark_jars("hadoop-client-*.jar")):
         shutil.copy(jar, directory / "iceberg")
-    for group, connectors in WITHOUT_MANIFESTS.items():
+    for group, connectors in INTERFACES_BY_CONNECTOR.items():
         (directory / group).mkdir()
         for jar in ensure(group):
             shutil.copy(jar, directory / group)
         with zipfile.ZipFile(directory / group / "manifests.jar", "w") as manifests:
             for kind in (SOURCE, SINK):
-                names = [name for name, each in connectors.items() if each == kind]
+                names = [name for name, interface in connectors.items() if interface == kind]
                 manifests.writestr(f"META-INF/services/org.apache.kafka.connect.{kind}", "\n".join(names))
     return {
         "plugin.path": str(directory),
@@ -86,7 +86,7 @@ def properties(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def kraal(
+def kraal_cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
 ) -> Iterator[ProcessCluster]:
     """Run a Kraal worker."""
@@ -95,7 +95,7 @@ def kraal(
 
 
 @pytest.fixture(scope="module")
-def java(
+def java_cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
 ) -> Iterator[MixedCluster]:
     """Run a Java worker in its own group."""
@@ -119,14 +119,14 @@ def read_metadata(warehouse: Path) -> dict[str, object]:
     }
 
 
-def run_sink(side: ProcessCluster, warehouse: Path) -> dict[str, object]:
-    """Run the sink until it has written the records to a new table; return the table's metadata."""
+def run_sink(cluster: ProcessCluster, warehouse: Path) -> dict[str, object]:
+    """Run the sink until it has written the records to a new table, and return the table's metadata."""
     name = unique_name("iceberg")
-    admin = AdminClient({"bootstrap.servers": side.bootstrap})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for future in admin.create_topics([NewTopic(name, 1, 1), NewTopic(f"{name}-control", 1, 1)]).values():
         future.result(60)
-    side.write(name, *RECORDS)
-    side.create(
+    cluster.write(name, *RECORDS)
+    cluster.create(
         name,
         {
             "connector.class": ICEBERG,
@@ -142,7 +142,7 @@ def run_sink(side: ProcessCluster, warehouse: Path) -> dict[str, object]:
             "iceberg.control.commit.interval-ms": "1000",
         },
     )
-    worker = side.alive[0]
+    worker = cluster.alive[0]
     worker.wait_for_states(name, RUNNING)
     worker.wait_until(
         "all records were in the table",
@@ -150,33 +150,39 @@ def run_sink(side: ProcessCluster, warehouse: Path) -> dict[str, object]:
         timeout_s=120,
     )
     assert worker.states(name) == RUNNING
-    side.delete(name)
+    cluster.delete(name)
     return read_metadata(warehouse)
 
 
-def test_iceberg_table_matches_java(kraal: ProcessCluster, java: MixedCluster, tmp_path: Path) -> None:
+def test_iceberg_table_matches_java(
+    kraal_cluster: ProcessCluster, java_cluster: MixedCluster, tmp_path: Path
+) -> None:
     """The sink's config contains no brokers: the sink reads them from the worker's file."""
-    expected = run_sink(java, tmp_path / "java")
-    assert run_sink(kraal, tmp_path / "kraal") == expected
+    expected = run_sink(java_cluster, tmp_path / "java")
+    assert run_sink(kraal_cluster, tmp_path / "kraal") == expected
     assert expected == {"fields": FIELDS, "records": len(RECORDS)}
 
 
-def test_iceberg_listing_keys_and_validation_match_java(kraal: ProcessCluster, java: MixedCluster) -> None:
-    kraal_side, java_side = kraal.alive[0], java.alive[0]
-    assert list_plugins(kraal_side, [ICEBERG]) == list_plugins(java_side, [ICEBERG]) != []
-    assert describe_keys(kraal_side, ICEBERG) == describe_keys(java_side, ICEBERG)
+def test_iceberg_listing_keys_and_validation_match_java(
+    kraal_cluster: ProcessCluster, java_cluster: MixedCluster
+) -> None:
+    kraal_process, java_process = kraal_cluster.alive[0], java_cluster.alive[0]
+    assert list_plugins(kraal_process, [ICEBERG]) == list_plugins(java_process, [ICEBERG]) != []
+    assert describe_keys(kraal_process, ICEBERG) == describe_keys(java_process, ICEBERG)
     config = {"connector.class": ICEBERG, "topics": "t"}
-    assert validate_config(kraal_side, config) == validate_config(java_side, config)
+    assert validate_config(kraal_process, config) == validate_config(java_process, config)
 
 
 @pytest.mark.parametrize("connector", CONNECTORS)
 def test_listing_keys_and_validation_match_java(
-    kraal: ProcessCluster, java: MixedCluster, connector: str
+    kraal_cluster: ProcessCluster, java_cluster: MixedCluster, connector: str
 ) -> None:
     """Only configs are compared, because there is no server to connect to."""
-    kraal_side, java_side = kraal.alive[0], java.alive[0]
-    assert list_plugins(kraal_side, [connector]) == list_plugins(java_side, [connector]) != []
-    assert describe_keys(kraal_side, connector) == describe_keys(java_side, connector)
-    for config in ({"topics": "t"}, INVALID):
+    kraal_process, java_process = kraal_cluster.alive[0], java_cluster.alive[0]
+    assert list_plugins(kraal_process, [connector]) == list_plugins(java_process, [connector]) != []
+    assert describe_keys(kraal_process, connector) == describe_keys(java_process, connector)
+    for config in ({"topics": "t"}, INVALID_VALUES):
         connector_config = {"connector.class": connector, **config}
-        assert validate_config(kraal_side, connector_config) == validate_config(java_side, connector_config)
+        assert validate_config(kraal_process, connector_config) == validate_config(
+            java_process, connector_config
+        )

@@ -1,4 +1,4 @@
-"""Tests that Connect's golden transform chains have the same output on the column path, or reject the batch."""
+"""Tests that golden transform chains have the same output on the column path as in Connect, or reject the batch."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ REGISTRY = Registry.load()
 
 @dataclass
 class GoldenCase:
-    """A record of a golden case, with the output of the record path, and the column plan."""
+    """A record of a golden case, the output of the record path, and the columns of the column path."""
 
     name: str
     types: Sequence[str]
     table: pa.Table
     expected: dict[str, Any] | None
-    dropped: bool
+    is_dropped: bool
     out: Columns
 
 
-def load_cases(casts: int) -> list[GoldenCase]:
-    """Return the cases that take the column path, with only one in `casts` of the hundreds of single casts."""
+def load_cases(cast_interval: int) -> list[GoldenCase]:
+    """Return the cases that take the column path. Of the hundreds of single casts, return every `cast_interval`-th."""
     reader = json_converter()
     cases: list[GoldenCase] = []
     cast_count = 0
@@ -61,13 +61,13 @@ def load_cases(casts: int) -> list[GoldenCase]:
             if golden_case is None:
                 continue
             cast_count += golden_case.types == ["Cast$Value"]
-            if golden_case.types != ["Cast$Value"] or cast_count % casts == 0:
+            if golden_case.types != ["Cast$Value"] or cast_count % cast_interval == 0:
                 cases.append(golden_case)
     return cases
 
 
 def make_case(
-    reader: JsonConverter, chain: Chain, case: Mapping[str, Any], record: Mapping[str, Any], at: int
+    reader: JsonConverter, chain: Chain, case: Mapping[str, Any], record: Mapping[str, Any], index: int
 ) -> GoldenCase | None:
     """Return the case, or None for a record that does not take the column path."""
     columns: dict[str, pa.Array] = {}
@@ -102,56 +102,58 @@ def make_case(
     )
     if planned is None:
         return None
-    renamed = make_input_columns(batch, frozenset(table.column_names))
-    assert renamed is not None
+    input_columns = make_input_columns(batch, frozenset(table.column_names))
+    assert input_columns is not None
     for part in columns.keys() & {"key", "value"}:
-        part_at = replace(renamed.part(is_key=part == "key"), expression=partial(F.col, f"{part}{at}"))
-        renamed = renamed.with_part(part_at, is_key=part == "key")
-    out = chain.columns(renamed)
+        part_at = replace(
+            input_columns.part(is_key=part == "key"), expression=partial(F.col, f"{part}{index}")
+        )
+        input_columns = input_columns.with_part(part_at, is_key=part == "key")
+    out = chain.columns(input_columns)
     assert out is not None
     rows = by_records(steps, batch, table)
     types = [text.rpartition(".")[2] for key, text in case["config"].items() if key.endswith(".type")]
     return GoldenCase(
-        f"{case['name']} {at}", types, table, rows[0] if rows else None, rows is not None and not rows, out
+        f"{case['name']} {index}", types, table, rows[0] if rows else None, rows is not None and not rows, out
     )
 
 
-@pytest.mark.parametrize("casts", [20, pytest.param(1, marks=pytest.mark.slow)])
-def test_golden_chains_have_the_same_bytes_by_columns_or_are_in_doubt(
-    spark: SparkSession, casts: int
-) -> None:
-    cases = load_cases(casts)
-    chosen = list(enumerate(cases))
-    wide = {
-        f"{name}{at}": case.table[name]
-        for at, case in chosen
+@pytest.mark.parametrize("cast_interval", [20, pytest.param(1, marks=pytest.mark.slow)])
+def test_golden_chains_match_the_record_path_unless_in_doubt(spark: SparkSession, cast_interval: int) -> None:
+    cases = load_cases(cast_interval)
+    numbered_cases = list(enumerate(cases))
+    table_columns = {
+        f"{name}{index}": case.table[name]
+        for index, case in numbered_cases
         for name in case.table.column_names
         if name != "partition"
     }
-    frame = spark.createDataFrame(pa.table({"partition": pa.array([7], pa.int32()), **wide}))
-    columns_by_case = [select_columns(at, case) for at, case in chosen]
+    frame = spark.createDataFrame(pa.table({"partition": pa.array([7], pa.int32()), **table_columns}))
+    columns_by_case = [select_columns(index, case) for index, case in numbered_cases]
     spark.conf.set("spark.sql.codegen.wholeStage", "false")
     try:
-        row = frame.select(*[column for each in columns_by_case for column in each]).collect()[0].asDict()
+        row = (
+            frame.select(*[column for columns in columns_by_case for column in columns]).collect()[0].asDict()
+        )
     finally:
         spark.conf.unset("spark.sql.codegen.wholeStage")
-    covered = set()
-    for at, case in chosen:
-        if row[f"doubt{at}"]:
+    covered_types = set()
+    for index, case in numbered_cases:
+        if row[f"doubt{index}"]:
             continue
-        assert not case.dropped, case.name
+        assert not case.is_dropped, case.name
         if case.expected is None:  # the write must fail
             with pytest.raises(PySparkException) as raised:
-                frame.select(*written_columns(at, case)).collect()
+                frame.select(*written_columns(index, case)).collect()
             assert needs_record_path(raised.value), case.name
             continue
-        actual = {part: row[f"{part}_out{at}"] for part in ("key", "value")}
+        actual = {part: row[f"{part}_out{index}"] for part in ("key", "value")}
         actual_bytes = {part: None if data is None else bytes(data) for part, data in actual.items()}
         assert actual_bytes == {part: case.expected[part] for part in actual_bytes}, case.name
         assert case.out.topic == case.expected["topic"], case.name
-        covered |= set(case.types)
-    assert sum(not row[f"doubt{at}"] for at, _ in chosen) >= 40
-    assert covered >= COVERED_TRANSFORMS
+        covered_types |= set(case.types)
+    assert sum(not row[f"doubt{index}"] for index, _ in numbered_cases) >= 40
+    assert covered_types >= COVERED_TRANSFORMS
 
 
 COVERED_TRANSFORMS = {
@@ -169,32 +171,32 @@ COVERED_TRANSFORMS = {
 """Each of these transforms is in at least one chain that takes the column path."""
 
 
-def select_columns(at: int, case: GoldenCase) -> list[Any]:
-    """Return the doubt, the key and the value of a case; only the doubt if the record fails."""
+def select_columns(index: int, case: GoldenCase) -> list[Any]:
+    """Return the doubt, key and value columns of a case, or only the doubt column if the record must fail."""
     out = case.out
     doubt: Any = F.lit(False)  # noqa: FBT003 - a Spark literal
     for condition in out.doubts:
         doubt = doubt | F.coalesce(condition(), F.lit(False))  # noqa: FBT003 - a Spark literal
     if case.expected is None:
-        return [doubt.alias(f"doubt{at}")]
+        return [doubt.alias(f"doubt{index}")]
     return [
-        doubt.alias(f"doubt{at}"),
+        doubt.alias(f"doubt{index}"),
         *(
             F.when(~doubt, column).alias(name)
-            for column, name in zip(written_columns(at, case), column_names(at), strict=True)
+            for column, name in zip(written_columns(index, case), column_names(index), strict=True)
         ),
     ]
 
 
-def column_names(at: int) -> tuple[str, str]:
-    return f"key_out{at}", f"value_out{at}"
+def column_names(index: int) -> tuple[str, str]:
+    return f"key_out{index}", f"value_out{index}"
 
 
-def written_columns(at: int, case: GoldenCase) -> list[Any]:
-    """Return the key and value of a case, as bytes."""
+def written_columns(index: int, case: GoldenCase) -> list[Any]:
+    """Return the key and value columns of a case, as bytes."""
     return [
         F.lit(None).cast("binary").alias(name)
         if part.is_nothing
         else json_converter().from_connect(F.lit("t"), make_column(part), part.schema).alias(name)
-        for name, part in zip(column_names(at), (case.out.key, case.out.value), strict=True)
+        for name, part in zip(column_names(index), (case.out.key, case.out.value), strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Tests that the scan accepts only documents that Spark parses and rewrites identically."""
+"""Tests that `scan_json` accepts only documents that Spark parses and rewrites identically."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DDL = (
     "`in it`:struct<`x`:int,`y`:string>>"
 )
 WORDS = ["", "plain", "é, ü and 漢", "😀", "a/b", "\x7f", "{}", '":"', "}", "null"]
-ESCAPED = ['a "quoted" one', "back\\slash", "tab\t", "\u0001", "line\n"]
+ESCAPED_WORDS = ['a "quoted" one', "back\\slash", "tab\t", "\u0001", "line\n"]
 REPLACEMENTS = (
     (b'"id":', b'"id": '),
     (b'"id":', b'"id":0'),
@@ -57,67 +57,67 @@ REPLACEMENTS = (
 """Replacements that change a document, usually to one that Java would not write."""
 
 
-def row(dice: random.Random, words: list[str]) -> dict[str, Any]:
+def make_row(rng: random.Random, words: list[str]) -> dict[str, Any]:
     def or_null(value: Any) -> Any:
-        return None if dice.random() < 0.2 else value
+        return None if rng.random() < 0.2 else value
 
-    bits = dice.choice([7, 31, 59, 63])
+    bits = rng.choice([7, 31, 59, 63])
     return {
-        "id": or_null(dice.randint(-(2**bits), 2**bits - 1)),
-        "text": or_null(dice.choice(words)),
-        "small": or_null(dice.randint(-(2**31), 2**31 - 1)),
-        "tiny": or_null(dice.randint(-128, 127)),
-        "short": or_null(dice.choice([0, -(2**15), 2**15 - 1])),
-        "half": or_null(dice.choice([1.5, -0.25, 0.0, 12345.678, 1e7, 1e300, 0.1 + 0.2])),
-        "yes": or_null(dice.random() < 0.5),
-        "in it": or_null({"x": or_null(dice.randint(-9, 9)), "y": or_null(dice.choice(words))}),
+        "id": or_null(rng.randint(-(2**bits), 2**bits - 1)),
+        "text": or_null(rng.choice(words)),
+        "small": or_null(rng.randint(-(2**31), 2**31 - 1)),
+        "tiny": or_null(rng.randint(-128, 127)),
+        "short": or_null(rng.choice([0, -(2**15), 2**15 - 1])),
+        "half": or_null(rng.choice([1.5, -0.25, 0.0, 12345.678, 1e7, 1e300, 0.1 + 0.2])),
+        "yes": or_null(rng.random() < 0.5),
+        "in it": or_null({"x": or_null(rng.randint(-9, 9)), "y": or_null(rng.choice(words))}),
     }
 
 
-def texts(seed: int) -> list[bytes]:
-    dice = random.Random(seed)  # noqa: S311 - test data
+def make_documents(seed: int) -> list[bytes]:
+    rng = random.Random(seed)  # noqa: S311 - test data
     documents = []
     for _ in range(1500):
-        words = WORDS if dice.random() < 0.8 else ESCAPED
-        text = json.dumps(row(dice, words), separators=(",", ":"), ensure_ascii=False).encode()
-        if dice.random() < 0.7:
-            old, new = dice.choice(REPLACEMENTS)
+        words = WORDS if rng.random() < 0.8 else ESCAPED_WORDS
+        text = json.dumps(make_row(rng, words), separators=(",", ":"), ensure_ascii=False).encode()
+        if rng.random() < 0.7:
+            old, new = rng.choice(REPLACEMENTS)
             positions = [n for n in range(len(text)) if text.startswith(old, n)]
             if positions:
-                position = dice.choice(positions)
+                position = rng.choice(positions)
                 text = text[:position] + new + text[position + len(old) :]
-        if dice.random() < 0.1:
-            text = text[: dice.randrange(len(text))]
+        if rng.random() < 0.1:
+            text = text[: rng.randrange(len(text))]
         documents.append(text)
     return documents
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("before", "after"), [(b"", ""), (b'{"schema":{},"payload":', "}")])
+@pytest.mark.parametrize(("prefix", "suffix"), [(b"", ""), (b'{"schema":{},"payload":', "}")])
 def test_scan_json_matches_from_json_and_to_json(
-    spark: SparkSession, seed: int, before: bytes, after: str
+    spark: SparkSession, seed: int, prefix: bytes, suffix: str
 ) -> None:
-    """The reverse is not true: the scan also rejects some of these documents."""
-    documents = texts(seed)
-    pairs = [(bytearray(before + text + after.encode()), bytearray(text)) for text in documents]
+    """The scan may also reject documents that Spark rewrites identically."""
+    documents = make_documents(seed)
+    pairs = [(bytearray(prefix + text + suffix.encode()), bytearray(text)) for text in documents]
     frame = spark.createDataFrame(pairs, "raw binary, text binary")
     parsed = F.from_json(F.col("text").cast("string"), DDL, {"mode": "PERMISSIVE"})
     rows = frame.select(
         "text",
-        scan_json(F.col("raw"), before, after, DDL).alias("scan"),
+        scan_json(F.col("raw"), prefix, suffix, DDL).alias("scan"),
         parsed.alias("read"),
         F.to_json(parsed, {"ignoreNullFields": "false"}).alias("again"),
     ).collect()
-    scanned = [row for row in rows if row["scan"] is not None]
-    for each in scanned:
-        assert each["again"].encode() == bytes(each["text"])
-        assert each["scan"] == each["read"]
-    rewritten_identically = [
+    scanned_rows = [row for row in rows if row["scan"] is not None]
+    for row in scanned_rows:
+        assert row["again"].encode() == bytes(row["text"])
+        assert row["scan"] == row["read"]
+    identical_rows = [
         row for row in rows if row["again"] is not None and row["again"].encode() == bytes(row["text"])
     ]
-    assert len(scanned) > 100
-    assert len(scanned) > len(rewritten_identically) * 0.5, (
-        "most texts that Java writes, without escapes and Java's exponents, are scanned"
+    assert len(scanned_rows) > 100
+    assert len(scanned_rows) > len(identical_rows) * 0.5, (
+        "most documents that Java writes (without escapes and Java's exponents) must be scanned"
     )
 
 
@@ -140,24 +140,24 @@ def test_scan_requires_the_exact_text_around_the_value(spark: SparkSession) -> N
 
 def make_schema(**fields: Schema) -> Schema:
     return Schema(
-        type=Type.STRUCT, fields=tuple(Field(name=name, schema=each) for name, each in fields.items())
+        type=Type.STRUCT, fields=tuple(Field(name=name, schema=schema) for name, schema in fields.items())
     )
 
 
 def test_can_scan_accepts_structs_of_primitive_values() -> None:
     int32 = Schema(type=Type.INT32)
     assert can_scan(make_schema(a=int32, b=make_schema(c=Schema(type=Type.STRING))))
-    rejected = [
+    rejected_schemas = [
         int32,
         make_schema(),
         make_schema(a=make_schema()),
         make_schema(a=Schema(type=Type.FLOAT32)),
         make_schema(a=Schema(type=Type.BYTES)),
     ]
-    rejected += [
+    rejected_schemas += [
         make_schema(a=Schema(type=Type.ARRAY, value=int32)),
         make_schema(**{'"': int32}),
         make_schema(é=int32),
         make_schema(**{"": int32}),
     ]
-    assert not any(map(can_scan, rejected))
+    assert not any(map(can_scan, rejected_schemas))

@@ -1,4 +1,4 @@
-"""Tests that both paths of sinks have the same output, except for rows in doubt."""
+"""Tests that the column path and the record path of sinks have the same output, except for rows in doubt."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.fakes.spark.column_path import STRING_CONVERTER, UTC, chain_steps, ch
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-ROW = Schema(
+ROW_SCHEMA = Schema(
     type=Type.STRUCT,
     name="row",
     fields=(
@@ -51,12 +51,14 @@ ROW = Schema(
         ),
     ),
 )
-SLIM = {"type": "ReplaceField$Value", "exclude": "raw,single", "renames": "text:title"}
+REPLACE_FIELD = {"type": "ReplaceField$Value", "exclude": "raw,single", "renames": "text:title"}
 CAST = {"type": "Cast$Value", "spec": "yes:string,id:int64"}
 CHAINS = (
-    chained(SLIM | {"exclude": "raw"}, CAST, {"type": "MaskField$Value", "fields": "title,big,list,in.x"}),
     chained(
-        SLIM,
+        REPLACE_FIELD | {"exclude": "raw"}, CAST, {"type": "MaskField$Value", "fields": "title,big,list,in.x"}
+    ),
+    chained(
+        REPLACE_FIELD,
         CAST,
         {
             "type": "InsertField$Value",
@@ -102,23 +104,23 @@ REPLACEMENTS = (
 """Replacements that result in documents unlike the sample."""
 
 
-def make_value(dice: random.Random) -> Struct:
+def make_value(rng: random.Random) -> Struct:
     def or_null(value: Any) -> Any:
-        return None if dice.random() < 0.2 else value
+        return None if rng.random() < 0.2 else value
 
     words = ["", "plain", 'a "quoted" \\ one', "tab\tline\n", "é", "\u0001", "/", "😀"]
     return Struct(
-        ROW,
+        ROW_SCHEMA,
         {
-            "id": dice.randint(-(2**31), 2**31 - 1),
-            "text": or_null(dice.choice(words)),
-            "big": dice.randint(-(2**63), 2**63 - 1),
-            "half": or_null(dice.choice([1.5, -0.25, 1e7, 12345.678, 0.0, -0.0, float("nan"), 1e300])),
-            "single": or_null(Float32(dice.randint(-9, 9) / 4)),
-            "yes": or_null(dice.random() < 0.5),
-            "raw": or_null(dice.randbytes(dice.randint(0, 4))),
-            "list": [or_null(dice.choice(words)) for _ in range(dice.randint(0, 2))],
-            "in": or_null(Struct(ROW.fields[-1].schema, {"x": dice.randint(-9, 9)})),
+            "id": rng.randint(-(2**31), 2**31 - 1),
+            "text": or_null(rng.choice(words)),
+            "big": rng.randint(-(2**63), 2**63 - 1),
+            "half": or_null(rng.choice([1.5, -0.25, 1e7, 12345.678, 0.0, -0.0, float("nan"), 1e300])),
+            "single": or_null(Float32(rng.randint(-9, 9) / 4)),
+            "yes": or_null(rng.random() < 0.5),
+            "raw": or_null(rng.randbytes(rng.randint(0, 4))),
+            "list": [or_null(rng.choice(words)) for _ in range(rng.randint(0, 2))],
+            "in": or_null(Struct(ROW_SCHEMA.fields[-1].schema, {"x": rng.randint(-9, 9)})),
         },
     )
 
@@ -156,27 +158,29 @@ PLAIN_REPLACEMENTS = (
 )
 
 
-def make_plain_json(dice: random.Random) -> bytes:
+def make_plain_json(rng: random.Random) -> bytes:
     """Return a schemaless JSON record, as most producers write it."""
 
     def or_null(value: Any) -> Any:
-        return None if dice.random() < 0.1 else value
+        return None if rng.random() < 0.1 else value
 
     words = ["", "plain", 'a "quoted" \\ one', "tab\tline\n", "é", "/", "😀", "null"]
     record = {
-        "id": or_null(dice.randint(-300, 300)),
-        "text": or_null(dice.choice(words)),
-        "big": or_null(dice.randint(-(2**63), 2**63 - 1)),
-        "half": or_null(dice.choice([1.5, -0.25, 12345.678, 0.0])),
-        "yes": or_null(dice.random() < 0.5),
-        "raw": or_null(dice.choice(words)),
-        "list": [or_null(dice.choice(words)) for _ in range(dice.randint(0, 2))],
-        "in": or_null({"x": or_null(dice.randint(-9, 9)), "y": dice.choice(words)}),
+        "id": or_null(rng.randint(-300, 300)),
+        "text": or_null(rng.choice(words)),
+        "big": or_null(rng.randint(-(2**63), 2**63 - 1)),
+        "half": or_null(rng.choice([1.5, -0.25, 12345.678, 0.0])),
+        "yes": or_null(rng.random() < 0.5),
+        "raw": or_null(rng.choice(words)),
+        "list": [or_null(rng.choice(words)) for _ in range(rng.randint(0, 2))],
+        "in": or_null({"x": or_null(rng.randint(-9, 9)), "y": rng.choice(words)}),
     }
     return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-FULL = b'{"id":1,"text":"t","big":2,"half":0.5,"yes":true,"raw":"r","list":["l"],"in":{"x":1,"y":"y"}}'
+FULL_DOCUMENT = (
+    b'{"id":1,"text":"t","big":2,"half":0.5,"yes":true,"raw":"r","list":["l"],"in":{"x":1,"y":"y"}}'
+)
 
 
 def make_table(values: list[bytes | None], keys: list[bytes | None]) -> pa.Table:
@@ -201,7 +205,7 @@ def make_table(values: list[bytes | None], keys: list[bytes | None]) -> pa.Table
 def by_records(
     steps: Steps, value_form: SinkValues, table: pa.Table, spark: SparkSession
 ) -> dict[int, tuple[Any, ...]]:
-    """Return the valid records by offset, with values as strings."""
+    """Process a table on the record path. Return the valid records by offset, with values as strings."""
     run_pass = SinkPass(steps=steps, value_form=value_form)
     rows = pa.Table.from_batches(list(run_pass(table.to_batches())))
     frame = spark.createDataFrame(rows.filter(rows["note"].is_null())).withColumns(
@@ -223,17 +227,23 @@ def drop_doubtful_rows(frame: DataFrame, is_doubtful: Column) -> DataFrame:
 def test_transformed_json_matches_the_record_path(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Most records that Java writes are not in doubt; other records without doubt have equal output."""
+    """Most records that Java writes are not in doubt. All records that are not in doubt have equal output."""
     monkeypatch.setattr(sink_columns, "_fail_on_doubts", drop_doubtful_rows)
-    dice, encode = random.Random(7), json_converter().encode  # noqa: S311 - test data
-    valid = [encode("", ROW, make_value(dice)) for _ in range(150)]
-    unusual: list[bytes | None] = [None, b"", b"{}", encode("", STRING, "text"), encode("", None, None)]
+    rng, encode = random.Random(7), json_converter().encode  # noqa: S311 - test data
+    valid_documents = [encode("", ROW_SCHEMA, make_value(rng)) for _ in range(150)]
+    unusual_documents: list[bytes | None] = [
+        None,
+        b"",
+        b"{}",
+        encode("", STRING, "text"),
+        encode("", None, None),
+    ]
     for old, new in REPLACEMENTS:
-        for document in valid[:5]:
+        for document in valid_documents[:5]:
             assert document is not None
             changed = document.decode().replace(old, new, 1) if old != "}}" else document.decode()[:-2] + new
-            unusual.append(changed.encode())
-    values = [*valid, *unusual, b"\xff" + (valid[0] or b"")]
+            unusual_documents.append(changed.encode())
+    values = [*valid_documents, *unusual_documents, b"\xff" + (valid_documents[0] or b"")]
     keys: list[bytes | None] = [encode("", STRING, f"k{n}") for n in range(len(values))]
     table = make_table(values, keys)
     cases: list[tuple[dict[str, str], SinkValues]] = [
@@ -242,13 +252,13 @@ def test_transformed_json_matches_the_record_path(
         (CHAINS[1], "json-text"),
     ]
     for config, value_form in cases:
-        tolerant = chain_steps(make_chain(Registry.load(), config))
+        base_steps = chain_steps(make_chain(Registry.load(), config))
         steps = Steps(
-            **{**{n: getattr(tolerant, n) for n in Steps.__slots__}, "tolerance": Tolerance(all=True)}
+            **{**{n: getattr(base_steps, n) for n in Steps.__slots__}, "tolerance": Tolerance(all=True)}
         )
         expected = by_records(steps, value_form, table, spark)
         frame = SinkColumns(steps, value_form).frame(
-            spark.createDataFrame(table).coalesce(1), Sample(keys[0], valid[0]), "orders"
+            spark.createDataFrame(table).coalesce(1), Sample(keys[0], valid_documents[0]), "orders"
         )
         assert frame is not None
         if value_form == "json":
@@ -260,7 +270,7 @@ def test_transformed_json_matches_the_record_path(
 
 
 def plain_steps(config: dict[str, str]) -> Steps:
-    """Return the record path for plain JSON, which skips invalid records."""
+    """Return the steps of the record path for schemaless JSON. The steps skip invalid records."""
     converter = JsonConverter()
     converter.configure({"schemas.enable": "false"}, is_key=False)
     steps = chain_steps(make_chain(Registry.load(), config))
@@ -271,21 +281,30 @@ def plain_steps(config: dict[str, str]) -> Steps:
 def test_schemaless_json_matches_the_record_path(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], value_form: SinkValues
 ) -> None:
-    """Most records with the sample's form are not in doubt; other records without doubt have equal output."""
+    """Most records with the sample's form are not in doubt. All records that are not in doubt have equal output."""
     monkeypatch.setattr(sink_columns, "_fail_on_doubts", drop_doubtful_rows)
-    dice = random.Random(11)  # noqa: S311 - test data
-    valid = [make_plain_json(dice) for _ in range(200)]
-    unusual: list[bytes | None] = [None, b"", b"{}", b"7", b"[]", b"null", b"\xff" + FULL, FULL + b"{}"]
+    rng = random.Random(11)  # noqa: S311 - test data
+    valid_documents = [make_plain_json(rng) for _ in range(200)]
+    unusual_documents: list[bytes | None] = [
+        None,
+        b"",
+        b"{}",
+        b"7",
+        b"[]",
+        b"null",
+        b"\xff" + FULL_DOCUMENT,
+        FULL_DOCUMENT + b"{}",
+    ]
     for old, new in PLAIN_REPLACEMENTS:
-        for document in (FULL, *valid[:4]):
+        for document in (FULL_DOCUMENT, *valid_documents[:4]):
             text = document.decode()
-            unusual.append((text.replace(old, new, 1) if old != "}}" else text[:-2] + new).encode())
-    values = [*valid, *unusual]
+            unusual_documents.append((text.replace(old, new, 1) if old != "}}" else text[:-2] + new).encode())
+    values = [*valid_documents, *unusual_documents]
     keys: list[bytes | None] = [b'{"k":%d}' % n for n in range(len(values))]
     steps, table = plain_steps(config), make_table(values, keys)
     expected = by_records(steps, value_form, table, spark)
     frame = SinkColumns(steps, value_form).frame(
-        spark.createDataFrame(table).coalesce(1), Sample(keys[0], FULL), "orders"
+        spark.createDataFrame(table).coalesce(1), Sample(keys[0], FULL_DOCUMENT), "orders"
     )
     assert frame is not None
     if value_form == "json":
@@ -311,9 +330,9 @@ def test_schemaless_json_matches_the_record_path(
 def test_unsupported_transform_requires_the_record_path(
     spark: SparkSession, transform: dict[str, str]
 ) -> None:
-    raw = spark.createDataFrame(make_table([FULL], [None]))
+    raw = spark.createDataFrame(make_table([FULL_DOCUMENT], [None]))
     steps = plain_steps(chained(transform))
-    assert SinkColumns(steps, "text").frame(raw, Sample(None, FULL), "t") is None
+    assert SinkColumns(steps, "text").frame(raw, Sample(None, FULL_DOCUMENT), "t") is None
 
 
 @pytest.mark.parametrize(
@@ -329,13 +348,16 @@ def test_row_in_doubt_fails_the_job(spark: SparkSession) -> None:
     hoist = chained({"type": "HoistField$Value", "field": "line"})
     steps = chain_steps(make_chain(Registry.load(), hoist), STRING_CONVERTER)
     keys: list[bytes | None] = [None, None]
-    good, bad = make_table([b"a\xff", "é".encode()], keys), make_table([b"a", b"b"], [None, b"{}"])
-    for table, fails in ((good, False), (bad, True)):
+    good_table, bad_table = (
+        make_table([b"a\xff", "é".encode()], keys),
+        make_table([b"a", b"b"], [None, b"{}"]),
+    )
+    for table, is_failure_expected in ((good_table, False), (bad_table, True)):
         frame = SinkColumns(steps, "text").frame(
             spark.createDataFrame(table).coalesce(1), Sample(None, b"a"), "orders"
         )
         assert frame is not None
-        if not fails:
+        if not is_failure_expected:
             assert collect_rows(frame) == by_records(steps, "text", table, spark)
             continue
         with pytest.raises(Exception) as raised:  # noqa: PT011 - the next line checks the error
@@ -346,26 +368,29 @@ def test_row_in_doubt_fails_the_job(spark: SparkSession) -> None:
 def test_values_unlike_the_sample_require_the_record_path(spark: SparkSession) -> None:
     steps = chain_steps(make_chain(Registry.load(), CHAINS[0]))
     raw = spark.createDataFrame(make_table([b"{}"], [None]))
-    dated = {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "optional": True}
+    timestamp_schema = {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "optional": True}
     for sample in (
         b"{}",
         b"no json",
         b'{"payload":1,"schema":null}',
-        json.dumps({"schema": dated, "payload": 1}).encode(),
+        json.dumps({"schema": timestamp_schema, "payload": 1}).encode(),
     ):
         assert SinkColumns(steps, "text").frame(raw, Sample(None, sample), "t") is None
 
 
 def test_null_payload_requires_the_record_path(spark: SparkSession) -> None:
-    optional_row = replace(ROW, optional=True, fields=ROW.fields[:1])
+    optional_row = replace(ROW_SCHEMA, optional=True, fields=ROW_SCHEMA.fields[:1])
     chain = chained({"type": "InsertField$Value", "static.field": "x", "static.value": "y"})
     steps, encode = chain_steps(make_chain(Registry.load(), chain)), json_converter().encode
-    some, none = encode("", optional_row, Struct(optional_row, {"id": 1})), encode("", optional_row, None)
-    for values, fails in (([some, some], False), ([some, none], True)):
+    some_value, null_value = (
+        encode("", optional_row, Struct(optional_row, {"id": 1})),
+        encode("", optional_row, None),
+    )
+    for values, is_failure_expected in (([some_value, some_value], False), ([some_value, null_value], True)):
         raw = spark.createDataFrame(make_table(values, [None, None])).coalesce(1)
-        frame = SinkColumns(steps, "json").frame(raw, Sample(None, some), "orders")
+        frame = SinkColumns(steps, "json").frame(raw, Sample(None, some_value), "orders")
         assert frame is not None
-        if not fails:
+        if not is_failure_expected:
             assert [row["value"].toPython() for row in frame.collect()] == [{"id": 1, "x": "y"}] * 2
             continue
         with pytest.raises(Exception) as raised:  # noqa: PT011 - the next line checks the error

@@ -1,4 +1,4 @@
-"""Tests that the column path of sources has the same bytes as the record path, or rejects the batch."""
+"""Tests that the column path of sources writes the same bytes as the record path, or rejects the batch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.fakes.spark.column_path import (
     chained,
     is_simplest,
 )
-from tests.fakes.spark.stage import Stage
+from tests.fakes.spark.stage import TaskHarness
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 REGISTRY = Registry.load()
 PARTITION = SourcePartition.of({"list": "a"})
 
-ROW = Schema(
+ROW_SCHEMA = Schema(
     type=Type.STRUCT,
     name="row",
     version=3,
@@ -75,12 +75,12 @@ def or_null(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.none() | strategy
 
 
-WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
-ROWS = st.fixed_dictionaries(
+WORD_STRATEGY = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+ROW_STRATEGY = st.fixed_dictionaries(
     {
         "id": st.integers(-(2**31), 2**31 - 1),
-        "text": or_null(WORDS),
-        "name": WORDS,
+        "text": or_null(WORD_STRATEGY),
+        "name": WORD_STRATEGY,
         "big": or_null(st.integers(-(2**63), 2**63 - 1)),
         "half": or_null(st.integers(-1000, 1000).map(lambda n: n / 4)),
         "yes": or_null(st.booleans()),
@@ -90,12 +90,14 @@ ROWS = st.fixed_dictionaries(
             st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - required by Hypothesis
         ),
         "money": or_null(st.decimals(-9999, 9999, places=2)),
-        "list": st.lists(or_null(WORDS), max_size=2),
+        "list": st.lists(or_null(WORD_STRATEGY), max_size=2),
         "in": or_null(st.fixed_dictionaries({"x": or_null(st.integers(-9, 9))})),
     }
 )
-LINE = STRING
-LINES = st.binary(max_size=6).map(bytes) | st.text(max_size=5).map(lambda t: t.encode("utf-8", "replace"))
+LINE_SCHEMA = STRING
+LINE_STRATEGY = st.binary(max_size=6).map(bytes) | st.text(max_size=5).map(
+    lambda t: t.encode("utf-8", "replace")
+)
 INSERT = {
     "type": "InsertField$Value",
     "topic.field": "topic",
@@ -147,24 +149,24 @@ FEW_EXAMPLES = settings(
 
 
 @FEW_EXAMPLES
-@given(rows=st.lists(ROWS, min_size=40, max_size=60), pick=st.integers(0, 3))
+@given(rows=st.lists(ROW_STRATEGY, min_size=40, max_size=60), partition=st.integers(0, 3))
 def test_struct_rows_match_the_record_path(
-    spark: SparkSession, rows: list[dict[str, Any]], pick: int
+    spark: SparkSession, rows: list[dict[str, Any]], partition: int
 ) -> None:
     if is_simplest(rows):
         return
-    kind = arrow_type(ROW)
+    kind = arrow_type(ROW_SCHEMA)
     table = pa.table(
         {
             "value": pa.array(rows, kind),
-            "partition": pa.array([pick] * len(rows), pa.int32()),
+            "partition": pa.array([partition] * len(rows), pa.int32()),
             "headers": pa.array(
                 [[{"key": "old", "value": b"1"}, {"key": "own", "value": None}]] * len(rows),
                 pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
             ),
         }
     )
-    batch = SourceBatch(offsets={}, topic="orders", value_schema=ROW, timestamp_ms=1_700_000_000_123)
+    batch = SourceBatch(offsets={}, topic="orders", value_schema=ROW_SCHEMA, timestamp_ms=1_700_000_000_123)
     for config in ROW_CHAINS:
         steps = chain_steps(make_chain(REGISTRY, config))
         expected = by_records(steps, batch, table)
@@ -173,7 +175,7 @@ def test_struct_rows_match_the_record_path(
 
 
 @FEW_EXAMPLES
-@given(lines=st.lists(LINES, min_size=60, max_size=90))
+@given(lines=st.lists(LINE_STRATEGY, min_size=60, max_size=90))
 def test_lines_are_copied_unchanged_including_invalid_utf8(spark: SparkSession, lines: list[bytes]) -> None:
     if is_simplest(lines):
         return
@@ -182,7 +184,7 @@ def test_lines_are_copied_unchanged_including_invalid_utf8(spark: SparkSession, 
     timestamps = pa.array([dt.datetime(1969, 1, 1, 0, 0, 0, 123456, tzinfo=UTC)] * len(lines))
     table = pa.table({"value": texts, "topic": pa.array(["t"] * len(lines)), "timestamp": timestamps})
     for topic in ("lines", None):
-        batch = SourceBatch(offsets={}, topic=topic, value_schema=LINE)
+        batch = SourceBatch(offsets={}, topic=topic, value_schema=LINE_SCHEMA)
         for config, value in zip(LINE_CHAINS, (JSON_CONVERTER, STRING_CONVERTER), strict=True):
             if topic is None and config is LINE_CHAINS[1]:
                 continue  # no column form: topics differ by row
@@ -194,58 +196,58 @@ def test_null_in_a_required_field_requires_the_record_path(spark: SparkSession) 
     table = pa.table({"value": pa.array(["a", None])})
     batch = SourceBatch(offsets={}, topic="lines", value_schema=STRING, timestamp_ms=1)
     hoist = {"type": "HoistField$Value", "field": "line"}
-    drops = chained(hoist, {**INSERT}, {"type": "ExtractField$Value", "field": "topic"})
-    for config in (chained(hoist), drops):
+    drop_config = chained(hoist, {**INSERT}, {"type": "ExtractField$Value", "field": "topic"})
+    for config in (chained(hoist), drop_config):
         steps = chain_steps(make_chain(REGISTRY, config))
         assert by_records(steps, batch, table) is None
         assert by_columns(spark, steps, batch, table) is None, (
-            "fields that are not written are checked as well"
+            "fields that are not written must be checked as well"
         )
 
 
 # --- through the engine -------------------------------------------------------------------------------------------
 
-STATIC = {
+STATIC_CHAIN_CONFIG = {
     **chained({"type": "HoistField$Value", "field": "line"}, {**INSERT, "timestamp.field": "when"}, ROUTE),
     "value.converter": JSON_CONVERTER,
 }
 
 
 def test_source_with_a_static_chain_processes_no_record_in_python(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: TaskHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Writes a table and a batch that Spark reads; the record path rejects a row in doubt like Connect."""
-    topic = stage.topic()
-    stage.create(f"x-{topic}")
+    """Write a table and a batch that Spark reads. A row in doubt fails on the record path with Connect's error."""
+    topic = harness.topic()
+    harness.create(f"x-{topic}")
     name = f"columns-{uuid.uuid4().hex[:8]}"
-    opening = stage.open(name, "ListSource", STATIC)
-    opening.expect(Opened)
+    observer = harness.open(name, "ListSource", STATIC_CHAIN_CONFIG)
+    observer.expect(Opened)
     lines: list[str | None] = [f"line {n}" for n in range(1000)]
 
     def read(spark: SparkSession) -> DataFrame:
         return spark.createDataFrame(pa.table({"value": lines})).coalesce(1)
 
-    def batch(**fields: Any) -> SourceBatch:
+    def make_batch(**fields: Any) -> SourceBatch:
         return SourceBatch(
             offsets={PARTITION: {"n": 1}}, topic=topic, value_schema=STRING, timestamp_ms=1, **fields
         )
 
-    with monkeypatch.context() as patched:
-        patched.setattr("kraal.engine.records.source_pass.SourcePass.__call__", None)
-        for source_batch in (batch(table=pa.table({"value": lines})), batch(read=read)):
+    with monkeypatch.context() as patch:
+        patch.setattr("kraal.engine.records.source_pass.SourcePass.__call__", None)
+        for source_batch in (make_batch(table=pa.table({"value": lines})), make_batch(read=read)):
             plugins.BATCHES[name].append(source_batch)
-            opening.run.next()
-            batch_done = opening.expect(BatchDone)
+            observer.run.next()
+            batch_done = observer.expect(BatchDone)
             assert (batch_done.records, batch_done.topics) == (1000, frozenset({TopicName(f"x-{topic}")}))
     lines[7] = None
-    plugins.BATCHES[name].append(batch(table=pa.table({"value": lines})))
-    opening.run.next()
-    failed = opening.expect(Failed)
-    assert failed.trace.splitlines()[0].startswith(
+    plugins.BATCHES[name].append(make_batch(table=pa.table({"value": lines})))
+    observer.run.next()
+    failure = observer.expect(Failed)
+    assert failure.trace.splitlines()[0].startswith(
         'org.apache.kafka.connect.errors.DataException: Invalid value: null used for required field: "line"'
     )
-    assert failed.errors.errors == 1
-    first = json.loads(stage.values(f"x-{topic}", 2000)[0])
+    assert failure.errors.errors == 1
+    first = json.loads(harness.values(f"x-{topic}", 2000)[0])
     assert first["payload"] == {
         "line": "line 0",
         "topic": topic,

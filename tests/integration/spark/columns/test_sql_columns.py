@@ -24,7 +24,7 @@ from tests.fakes.spark.column_path import ARROW_TYPES, by_columns, by_records, c
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FIELDS = {
+FIELD_TYPES = {
     "i": Type.INT32,
     "j": Type.INT64,
     "d": Type.FLOAT64,
@@ -33,9 +33,11 @@ FIELDS = {
     "t": Type.STRING,
     "b": Type.BOOLEAN,
 }
-ROW = Schema(
+ROW_SCHEMA = Schema(
     type=Type.STRUCT,
-    fields=tuple(Field(name=name, schema=Schema(type=kind, optional=True)) for name, kind in FIELDS.items()),
+    fields=tuple(
+        Field(name=name, schema=Schema(type=kind, optional=True)) for name, kind in FIELD_TYPES.items()
+    ),
 )
 EXPRESSIONS = (
     "i + j", "i - 9223372036854775807", "j * i", "i / j", "j % i", "-j", "-d", "d + i", "d * f - 1", "d / f",
@@ -62,7 +64,7 @@ def or_null(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.none() | strategy
 
 
-ROWS = st.fixed_dictionaries(
+ROW_STRATEGY = st.fixed_dictionaries(
     {
         "i": or_null(SMALL | st.integers(-(2**31), 2**31 - 1)),
         "j": or_null(SMALL | EDGES),
@@ -82,9 +84,9 @@ def make_transform(text: str) -> SQL:
 
 
 def by_value(transform: SQL, row: dict[str, Any]) -> tuple[bool, Any]:
-    """Return whether the transform rejects a record, and the result."""
+    """Return whether the transform rejects a record, and the value of the result."""
     try:
-        out = transform.apply(Record(topic="t", value_schema=ROW, value=Struct(ROW, row)))
+        out = transform.apply(Record(topic="t", value_schema=ROW_SCHEMA, value=Struct(ROW_SCHEMA, row)))
     except DataException:
         return True, None
     return False, out.value.raw("x")
@@ -102,7 +104,7 @@ def are_identical(left: Any, right: Any) -> bool:
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
-@given(rows=st.lists(ROWS, min_size=150, max_size=150))
+@given(rows=st.lists(ROW_STRATEGY, min_size=150, max_size=150))
 def test_each_expression_has_the_same_result_on_both_paths(
     spark: SparkSession, rows: list[dict[str, Any]]
 ) -> None:
@@ -110,18 +112,18 @@ def test_each_expression_has_the_same_result_on_both_paths(
         return
     rows = [
         *rows,
-        dict.fromkeys(FIELDS),
+        dict.fromkeys(FIELD_TYPES),
         {"i": 1, "j": 2, "d": 0.5, "f": Float32(1), "s": "a", "t": "b", "b": True},
     ]
     transforms = [make_transform(text) for text in EXPRESSIONS]
     table = pa.table(
-        {"value": pa.array(rows, pa.struct([(n, ARROW_TYPES[kind]) for n, kind in FIELDS.items()]))}
+        {"value": pa.array(rows, pa.struct([(n, ARROW_TYPES[kind]) for n, kind in FIELD_TYPES.items()]))}
     )
     columns = Columns(
-        topic="t", value=Part(schema=ROW, expression=lambda: F.col("value"), as_read=True, sure=True)
+        topic="t", value=Part(schema=ROW_SCHEMA, expression=lambda: F.col("value"), as_read=True, sure=True)
     )
-    selected = []
-    for at, transform in enumerate(transforms):
+    selected_columns = []
+    for index, transform in enumerate(transforms):
         out = transform.columns(columns)
         assert out is not None
         assert out.value.fields is not None
@@ -129,32 +131,35 @@ def test_each_expression_has_the_same_result_on_both_paths(
         for condition in out.doubts:
             doubt = doubt | condition()
         doubt = F.coalesce(doubt, F.lit(False))  # noqa: FBT003 - a Spark literal
-        selected += [
-            doubt.alias(f"doubt{at}"),
-            F.when(~doubt, make_column(out.value.fields["x"])).alias(f"x{at}"),
+        selected_columns += [
+            doubt.alias(f"doubt{index}"),
+            F.when(~doubt, make_column(out.value.fields["x"])).alias(f"x{index}"),
         ]
     spark.conf.set("spark.sql.codegen.wholeStage", "false")
     try:
         results = [
-            row.asDict() for row in spark.createDataFrame(table).coalesce(1).select(*selected).collect()
+            row.asDict()
+            for row in spark.createDataFrame(table).coalesce(1).select(*selected_columns).collect()
         ]
     finally:
         spark.conf.unset("spark.sql.codegen.wholeStage")
-    compared = dict.fromkeys(EXPRESSIONS, 0)
+    comparison_counts = dict.fromkeys(EXPRESSIONS, 0)
     differences = {}
     for row, result in zip(rows, results, strict=True):
-        for at, (text, transform) in enumerate(zip(EXPRESSIONS, transforms, strict=True)):
+        for index, (text, transform) in enumerate(zip(EXPRESSIONS, transforms, strict=True)):
             is_rejected, expected = by_value(transform, row)
-            if result[f"doubt{at}"]:
+            if result[f"doubt{index}"]:
                 continue
-            single = float(expected) if type(expected) is Float32 else expected
-            if is_rejected or not are_identical(result[f"x{at}"], single):
-                differences[text] = (row, "refused" if is_rejected else expected, result[f"x{at}"])
-            compared[text] += 1
+            expected_value = float(expected) if type(expected) is Float32 else expected
+            if is_rejected or not are_identical(result[f"x{index}"], expected_value):
+                differences[text] = (row, "refused" if is_rejected else expected, result[f"x{index}"])
+            comparison_counts[text] += 1
     assert not differences
-    assert min(compared.values()) >= 40, compared
-    called = {name for name in FUNCTIONS if any(f"{name}(" in text for text in EXPRESSIONS)}
-    assert {FUNCTIONS[name].name for name in called} == {function.name for function in FUNCTIONS.values()}
+    assert min(comparison_counts.values()) >= 40, comparison_counts
+    called_functions = {name for name in FUNCTIONS if any(f"{name}(" in text for text in EXPRESSIONS)}
+    assert {FUNCTIONS[name].name for name in called_functions} == {
+        function.name for function in FUNCTIONS.values()
+    }
 
 
 def test_sql_source_takes_the_column_path_except_for_rows_in_doubt(spark: SparkSession) -> None:
@@ -168,12 +173,14 @@ def test_sql_source_takes_the_column_path_except_for_rows_in_doubt(spark: SparkS
     )
     steps, batch = (
         chain_steps(chain),
-        SourceBatch(offsets={}, topic="orders", value_schema=ROW, timestamp_ms=1),
+        SourceBatch(offsets={}, topic="orders", value_schema=ROW_SCHEMA, timestamp_ms=1),
     )
-    kinds = pa.struct([(name, ARROW_TYPES[kind]) for name, kind in FIELDS.items()])
+    kinds = pa.struct([(name, ARROW_TYPES[kind]) for name, kind in FIELD_TYPES.items()])
     rows = [{"i": n, "s": "a", "t": str(dt.date(2020, 1, n))} for n in (1, 2)]
-    good, bad = (pa.table({"value": pa.array(table_rows, kinds)}) for table_rows in (rows, [*rows, {"i": 0}]))
-    assert by_columns(spark, steps, batch, good) == by_records(steps, batch, good)
-    assert by_records(steps, batch, good) is not None
-    assert by_records(steps, batch, bad) is None
-    assert by_columns(spark, steps, batch, bad) is None
+    good_table, bad_table = (
+        pa.table({"value": pa.array(table_rows, kinds)}) for table_rows in (rows, [*rows, {"i": 0}])
+    )
+    assert by_columns(spark, steps, batch, good_table) == by_records(steps, batch, good_table)
+    assert by_records(steps, batch, good_table) is not None
+    assert by_records(steps, batch, bad_table) is None
+    assert by_columns(spark, steps, batch, bad_table) is None

@@ -1,4 +1,4 @@
-"""Serves a dashboard over a socket, for a source that a test creates."""
+"""A dashboard that is served over a socket, for a source that a test creates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from web.ui.sources.api import Source
 
 @contextmanager
 def dashboard(source: Source) -> Iterator[str]:
-    """Serve a dashboard and yield its URL, without `/ui`; close its streams at the end. Raises ScriptFailed."""
+    """Serve a dashboard, and yield its URL without `/ui`. Closes the streams at the end. Raises ScriptFailed."""
     port = free_port()
     app = DashboardApp(source, DashboardOptions(worker="worker:8083"))
     server = uvicorn.Server(uvicorn.Config(standalone(app), port=port, log_level="warning"))

@@ -1,4 +1,4 @@
-"""Runs `kraal ui` as a process for any worker."""
+"""`kraal ui` as a process, for any worker."""
 
 from __future__ import annotations
 

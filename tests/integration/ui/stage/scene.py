@@ -1,4 +1,4 @@
-"""Creates connectors on the shared cluster: a working pipeline, a failed sink and a stopped source."""
+"""Connectors on the shared cluster: a working pipeline, a failed sink and a stopped source."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CAUSE: Final = (
     "column 1 (char 0)"
 )
 SECRET: Final = "pa55-of-the-billing-sink"  # noqa: S105 - nothing asks for it
-JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 RUNNING: Final = ["RUNNING", "RUNNING"]
 STATES: Final = {
     SOURCE: RUNNING,
@@ -38,7 +38,7 @@ STATES: Final = {
 }
 UPDATES_PICTURES: Final = bool(os.environ.get("KRAAL_UPDATE_SCREENSHOTS"))
 """Whether to update the screenshots of the documentation, which should contain neutral names."""
-_KAFKA_S: Final = 30.0
+_KAFKA_TIMEOUT_S: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Scene:
 
     @property
     def worker(self) -> WorkerProcess:
-        """Worker whose pages are open; it must not be killed."""
+        """The worker whose pages are open. Tests must not kill the worker."""
         return self.cluster.workers[0]
 
     def page(self, *segments: str) -> str:
@@ -73,7 +73,7 @@ class Scene:
         """Return the lines in the topic of the pipeline."""
         return [
             (record.value or b"").decode()
-            for record in read_topic(self.bootstrap, ORDERS, timeout_s=_KAFKA_S)
+            for record in read_topic(self.bootstrap, ORDERS, timeout_s=_KAFKA_TIMEOUT_S)
         ]
 
     def orders_out(self) -> list[str]:
@@ -81,9 +81,9 @@ class Scene:
         path = self.directory / "orders.out"
         return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
-    def wait_until(self, description: str, done: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
+    def wait_until(self, description: str, is_done: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
         """Wait for a condition over REST, in Kafka or in a file."""
-        self.worker.wait_until(description, done, timeout_s=timeout_s)
+        self.worker.wait_until(description, is_done, timeout_s=timeout_s)
 
     def settle(self) -> None:
         """Wait until the connectors have their expected states."""
@@ -105,20 +105,20 @@ def make_scene(cluster: ProcessCluster, bootstrap: str, directory: Path) -> Scen
     scene = Scene(cluster, bootstrap, directory)
     source = {"connector.class": "FileStreamSource", "topic": ORDERS, "file": str(directory / "orders")}
     sink = {"connector.class": "FileStreamSink", "topics": ORDERS, "file": str(directory / "orders.out")}
-    failing = {
+    failing_config = {
         "connector.class": "FileStreamSink",
         "topics": BILLING,
         "file": str(directory / "billing.out"),
-        "value.converter": JSON,
+        "value.converter": JSON_CONVERTER,
         "consumer.override.sasl.jaas.config": f'some.Module required password="{SECRET}";',
     }
     for topic in (ORDERS, BILLING):
         create_topic(bootstrap, topic)
-    write_topic(bootstrap, BILLING, [b"not JSON"], timeout_s=_KAFKA_S)
+    write_topic(bootstrap, BILLING, [b"not JSON"], timeout_s=_KAFKA_TIMEOUT_S)
     scene.write_orders("first order")
     cluster.create(SOURCE, source)
     cluster.create(SINK, sink)
-    cluster.create(FAILING, failing)
+    cluster.create(FAILING, failing_config)
     cluster.create(STOPPED, source | {"topic": ARCHIVE, "file": str(directory / "archive")}, state="STOPPED")
     scene.settle()
     scene.wait_until("the first order was written", lambda: scene.orders_out() == ["first order"])
@@ -126,20 +126,20 @@ def make_scene(cluster: ProcessCluster, bootstrap: str, directory: Path) -> Scen
 
 
 def make_letters(scene: Scene) -> str:
-    """Create a sink with a dead letter queue and two unreadable records; return its name."""
+    """Create a sink with a dead letter queue and two unreadable records. Return the name of the sink."""
     unique = "" if UPDATES_PICTURES else f"-{uuid.uuid4().hex[:4]}"
     name, topic, queue = LETTERS, f"{PAYMENTS}{unique}", f"{PAYMENTS}-letters{unique}"
     create_topic(scene.bootstrap, topic)
     create_topic(scene.bootstrap, queue)
     valid_record = json.dumps({"schema": None, "payload": "paid"}).encode()
-    write_topic(scene.bootstrap, topic, [b"<b>not JSON</b>", valid_record, b"{"], timeout_s=_KAFKA_S)
+    write_topic(scene.bootstrap, topic, [b"<b>not JSON</b>", valid_record, b"{"], timeout_s=_KAFKA_TIMEOUT_S)
     scene.cluster.create(
         name,
         {
             "connector.class": "FileStreamSink",
             "topics": topic,
             "file": str(scene.directory / topic),
-            "value.converter": JSON,
+            "value.converter": JSON_CONVERTER,
             "errors.tolerance": "all",
             "errors.deadletterqueue.topic.name": queue,
             "errors.deadletterqueue.topic.replication.factor": "1",
@@ -148,6 +148,7 @@ def make_letters(scene: Scene) -> str:
     )
     scene.wait_for_states(name, *RUNNING)
     scene.wait_until(
-        "the letters were in Kafka", lambda: len(read_topic(scene.bootstrap, queue, timeout_s=_KAFKA_S)) == 2
+        "the letters were in Kafka",
+        lambda: len(read_topic(scene.bootstrap, queue, timeout_s=_KAFKA_TIMEOUT_S)) == 2,
     )
     return name

@@ -1,4 +1,4 @@
-"""Finds the screens of a dashboard by their links."""
+"""Functions that find the screens of a dashboard by links."""
 
 from __future__ import annotations
 

@@ -40,18 +40,18 @@ def create_cluster(seed: int, workers: int = 3) -> tuple[EmbeddedCluster, FakeTr
     return cluster, cluster.transactions
 
 
-def config(tasks: int, kind: str = FAKE_SOURCE) -> dict[str, str | None]:
-    return {"connector.class": kind, "tasks.max": str(tasks), "topics": "lines"}
+def config(tasks: int, plugin: str = FAKE_SOURCE) -> dict[str, str | None]:
+    return {"connector.class": plugin, "tasks.max": str(tasks), "topics": "lines"}
 
 
 def written_task_counts(cluster: EmbeddedCluster) -> list[int]:
-    """Return the task counts that the leader wrote."""
+    """Return the task counts that the leader wrote to the config topic, in order."""
     records = [decode(r.key, r.value) for r in cluster.config_log.read(0, 10_000)]
     return [record.tasks for record in records if isinstance(record, TaskCountRecord)]
 
 
 def task_configs(count: int) -> PutTaskConfigs:
-    """Return the message that the owner of x sends to the leader."""
+    """Return the message in which the owner of x sends generated task configs to the leader."""
     return PutTaskConfigs(name=X, configs=[{"number": str(number)} for number in range(count)])
 
 
@@ -77,21 +77,21 @@ def test_fewer_tasks_start_after_all_older_producers_are_fenced(seed: int) -> No
     cluster, transactions = create_cluster(seed)
     cluster.create(X, config(3))
     cluster.settle()
-    fenced: list[list[str]] = []
+    fenced_ids: list[list[str]] = []
 
     def fence(ids: object) -> None:
-        fenced.append(list(ids))  # type: ignore[call-overload]
-        transactions.fence(fenced[-1])
+        fenced_ids.append(list(ids))  # type: ignore[call-overload]
+        transactions.fence(fenced_ids[-1])
 
     cluster.on_fence = fence
     cluster.request(PutConfig(name=X, config=config(1)))
     cluster.settle()
-    assert fenced == [["cluster-x-0", "cluster-x-1", "cluster-x-2"]]
+    assert fenced_ids == [["cluster-x-0", "cluster-x-1", "cluster-x-2"]]
     assert written_task_counts(cluster) == [3, 1]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_sinks_are_not_claimed(seed: int) -> None:
+def test_sink_tasks_are_not_claimed(seed: int) -> None:
     cluster, transactions = create_cluster(seed)
     cluster.create(X, config(2, FAKE_SINK))
     cluster.settle()
@@ -133,7 +133,7 @@ def test_failed_zombie_fencing_fails_the_task(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_fencing_with_an_unwritten_record_is_retried(seed: int) -> None:
+def test_fencing_is_retried_if_the_task_count_is_not_written(seed: int) -> None:
     cluster, transactions = create_cluster(seed)
     cluster.create(X, config(2))
     cluster.settle()
@@ -237,7 +237,7 @@ def test_fencing_round_does_not_cover_unread_task_configs(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_first_task_producer_alters_offsets(seed: int) -> None:
+def test_offsets_are_altered_through_the_producer_of_the_first_task(seed: int) -> None:
     cluster, transactions = create_cluster(seed)
     cluster.create(X, config(1))
     cluster.settle()

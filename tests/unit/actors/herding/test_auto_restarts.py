@@ -36,9 +36,9 @@ FAILURE = "OSError: the disk is full\n  in task numbers-0"
 SEEDS = range(8)
 
 
-def create_worker(seed: int = 0, **more: str) -> EmbeddedWorker:
+def create_worker(seed: int = 0, **properties: str) -> EmbeddedWorker:
     """Return a worker whose connector has two tasks."""
-    worker = EmbeddedWorker(seed=seed, properties=more)
+    worker = EmbeddedWorker(seed=seed, properties=properties)
     worker.create(NAME, CONFIG)
     return worker
 
@@ -62,10 +62,10 @@ def open_count(worker: EmbeddedWorker) -> int:
 
 def test_failed_task_is_restarted_automatically() -> None:
     worker = create_worker()
-    watched = fail_first_task(worker)
+    history = fail_first_task(worker)
     assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
-    assert watched.due_s is not None
-    assert 4.0 <= watched.due_s <= 8.0, "the backoff, reduced by at most half"
+    assert history.due_s is not None
+    assert 4.0 <= history.due_s <= 8.0, "the backoff, reduced by at most half"
     worker.advance(3.9)
     assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
     worker.fake.feed(T0, 3)
@@ -105,8 +105,8 @@ def test_exhausted_budget_is_logged_and_task_stays_failed(
     worker.advance(500)
     assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
     assert open_count(worker) == 1 + 3
-    watched = worker.snapshot.watched[T0]
-    assert (watched.total, watched.given_up, watched.due_s) == (3, NoRestartReason.TOO_OFTEN, None)
+    history = worker.snapshot.watched[T0]
+    assert (history.total, history.given_up, history.due_s) == (3, NoRestartReason.TOO_OFTEN, None)
     assert "numbers-0 stays FAILED. It was restarted 3 times within 600 s" in caplog.text
     worker.fake.fail_opening(T0, None)
     worker.advance(100_000)
@@ -134,15 +134,15 @@ def test_repeated_failure_of_a_record_is_not_restarted() -> None:
     assert worker.snapshot.watched[T0].given_up is NoRestartReason.SAME_RECORD
 
 
-@pytest.mark.parametrize("mode", ["task", "all"])
-def test_connector_is_restarted_only_with_scope_all(mode: str) -> None:
+@pytest.mark.parametrize("scope", ["task", "all"])
+def test_connector_is_restarted_only_with_scope_all(scope: str) -> None:
     worker = EmbeddedWorker()
-    worker.create(NAME, {**CONFIG, "errors.auto.restart": mode, "fail.in": "start"})
+    worker.create(NAME, {**CONFIG, "errors.auto.restart": scope, "fail.in": "start"})
     assert worker.states(NAME)[0] == "FAILED"
     FakeSourceConnector.calls.clear()
     worker.advance(100_000)
     starts = FakeSourceConnector.calls.count((NAME, "start"))
-    assert starts == (3 if mode == "all" else 0)
+    assert starts == (3 if scope == "all" else 0)
     assert worker.states(NAME)[0] == "FAILED"
 
 
@@ -176,8 +176,8 @@ def test_user_request_cancels_a_planned_restart(seed: int, message: object) -> N
     fail_first_task(worker)
     worker.ask(message)  # type: ignore[arg-type]
     worker.run()
-    watched = worker.snapshot.watched.get(T0)
-    assert watched is None or watched.due_s is None
+    history = worker.snapshot.watched.get(T0)
+    assert history is None or history.due_s is None
     opened_before = open_count(worker)
     worker.advance(1_000)
     assert open_count(worker) == opened_before
@@ -225,7 +225,9 @@ def test_actor_death_neither_loses_nor_duplicates_a_restart(seed: int, actor: st
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("actor", ["herder", "worker"])
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 8, 13])
-def test_actor_death_during_a_restart_does_not_duplicate_it(seed: int, actor: str, steps: int) -> None:
+def test_actor_death_during_a_restart_does_not_duplicate_the_restart(
+    seed: int, actor: str, steps: int
+) -> None:
     worker = create_worker(seed)
     due_s = fail_first_task(worker).due_s
     assert due_s is not None
@@ -301,10 +303,10 @@ def test_restarted_herder_continues_the_count(seed: int, moment: str) -> None:
     assert worker.states(NAME) == ["RUNNING"] * 3
     history = worker.snapshot.watched[T0]
     assert (history.total, len(history.restarts), history.life.restarts) == (1, 1, 1)
-    now = worker.scheduler.clock.now()
+    now_s = worker.scheduler.clock.now()
     second_failure = fail_first_task(worker)
     assert second_failure.due_s is not None
-    assert 8 <= second_failure.due_s - now <= 16, "the second backoff, reduced by at most half"
+    assert 8 <= second_failure.due_s - now_s <= 16, "the second backoff, reduced by at most half"
 
 
 def test_metrics_count_restarts_and_exhausted_budgets() -> None:
@@ -315,9 +317,9 @@ def test_metrics_count_restarts_and_exhausted_budgets() -> None:
         return scraped(worker.metrics()).value(name, **labels)
 
     assert value("kraal_task_auto_restarts_total") == 0
-    watched = fail_first_task(worker)
-    assert watched.due_ms is not None
-    assert value("kraal_task_next_restart_timestamp_ms") == watched.due_ms
+    history = fail_first_task(worker)
+    assert history.due_ms is not None
+    assert value("kraal_task_next_restart_timestamp_ms") == history.due_ms
     worker.advance(9)
     assert value("kraal_task_auto_restarts_total") == 1
     assert value("kraal_task_auto_restart_given_up") == 0
@@ -351,5 +353,5 @@ def test_due_restart_waits_for_the_end_of_a_rebalance(seed: int) -> None:
     assert [worker.name for worker in cluster.alive if T0 in worker.engine.running] != []
     assert cluster.bugs == []
     assert all(
-        watched.due_s is None for worker in cluster.alive for watched in worker.snapshot.watched.values()
+        history.due_s is None for worker in cluster.alive for history in worker.snapshot.watched.values()
     )

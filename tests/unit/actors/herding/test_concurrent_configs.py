@@ -25,8 +25,8 @@ SEEDS = range(6)
 CONFIG: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "1"}
 
 
-def create(**more: str) -> CreateConnector:
-    return CreateConnector(name=X, config={**CONFIG, **more})
+def create(**extra_settings: str) -> CreateConnector:
+    return CreateConnector(name=X, config={**CONFIG, **extra_settings})
 
 
 def create_cluster(seed: int, *, with_x: bool) -> EmbeddedCluster:
@@ -77,8 +77,8 @@ def test_creation_succeeds_after_a_failed_creation(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_creation_directly_after_a_deletion_succeeds(seed: int) -> None:
     cluster = create_cluster(seed, with_x=True)
-    deleted, created = send_concurrently(cluster, DeleteConnector(name=X), create(who="new"))
-    assert (deleted.exception(), created.exception()) == (None, None)
+    deletion, creation = send_concurrently(cluster, DeleteConnector(name=X), create(who="new"))
+    assert (deletion.exception(), creation.exception()) == (None, None)
     assert stored_config(cluster)["who"] == "new"
 
 
@@ -94,10 +94,10 @@ def test_concurrent_patches_are_all_applied(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_patch_applies_to_the_latest_config(seed: int) -> None:
     cluster = create_cluster(seed, with_x=True)
-    put, patched = send_concurrently(
+    put_future, patch_future = send_concurrently(
         cluster, PutConfig(name=X, config={**CONFIG, "put": "1"}), PatchConfig(name=X, patch={"patch": "1"})
     )
-    assert (put.exception(), patched.exception()) == (None, None)
+    assert (put_future.exception(), patch_future.exception()) == (None, None)
     assert stored_config(cluster)["put"] == "1"
 
 
@@ -119,10 +119,10 @@ def test_rejected_creation_keeps_existing_offsets(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_deletion_removes_the_target_state(seed: int, target: TargetState) -> None:
     cluster = create_cluster(seed, with_x=True)
-    deleted, state_change = send_concurrently(
+    deletion, state_change = send_concurrently(
         cluster, DeleteConnector(name=X), SetTargetState(name=X, target=target)
     )
-    assert deleted.exception() is None
+    assert deletion.exception() is None
     assert isinstance(state_change.exception(), NotFound)
     cluster.request(create())
     cluster.settle()

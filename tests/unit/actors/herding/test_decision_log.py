@@ -1,4 +1,4 @@
-"""Tests for log lines of the herder's and the worker's decisions, which contain instances and reasons."""
+"""Tests that the herder and the worker log each decision with the affected instances and the reason."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_restart_request_is_logged_with_its_instances(
     worker.run()
     request = "RestartRequest(name='numbers', include_tasks=True, only_failed=False)"
     assert f"Received {request}; connectors and tasks to restart: numbers, numbers-0" in texts(caplog)
-    executed = "Executing a restart of the connectors and tasks on this worker: numbers, numbers-0"
-    assert executed in texts(caplog)
+    execution_message = "Executing a restart of the connectors and tasks on this worker: numbers, numbers-0"
+    assert execution_message in texts(caplog)
 
 
 def test_task_configs_and_assigned_work_are_logged(

@@ -145,14 +145,14 @@ class TestCauses:
             ]
         assert events(worker, EventKind.CONFIG)[1:] == [("deleted", USER)]
 
-    def test_offset_changes_and_log_levels_are_recorded(self) -> None:
+    def test_offset_reset_is_recorded(self) -> None:
         worker = running_worker()
         stop = SetTargetState(name=NAME, target=TargetState.STOPPED)
         send_request(worker, stop, TargetStateSet(NAME, TargetState.STOPPED))
         send_request(worker, ResetOffsets(name=NAME), OffsetsChanged(NAME))
         assert events(worker, EventKind.OFFSETS) == [("offsets reset", USER)]
 
-    def test_history_without_a_request_has_no_author(self) -> None:
+    def test_states_without_a_rest_request_have_no_author(self) -> None:
         worker = EmbeddedWorker()
         worker.create(NAME, CONFIG)
         worker.ask(RestartTask(task=T0))
@@ -169,7 +169,7 @@ class TestCauses:
 
 
 class TestConfigs:
-    """Tests for replaced versions of configs."""
+    """Tests for the recorded versions of configs that were replaced."""
 
     def test_configs_contain_authors_but_no_secrets(self) -> None:
         worker = running_worker()
@@ -177,21 +177,21 @@ class TestConfigs:
             patch: Config = {"my.password": f"secret-{number}", "n": str(number)}
             by = f"PATCH {number}"
             send_request(worker, PatchConfig(name=NAME, patch=patch), ConfigWritten(NAME, patch), by)
-        first, second = journal(worker).configs.read(NAME).entries
-        assert first.written.by == "POST from 10.0.0.1"
-        assert first.changed == ("my.password", "n")
-        assert (second.written.by, second.changed) == ("PATCH 0", ("my.password", "n"))
-        assert second.to_json(())["config"] == {**second.config, "my.password": "[hidden]"}
+        first_version, second_version = journal(worker).configs.read(NAME).entries
+        assert first_version.write.by == "POST from 10.0.0.1"
+        assert first_version.changed == ("my.password", "n")
+        assert (second_version.write.by, second_version.changed) == ("PATCH 0", ("my.password", "n"))
+        assert second_version.to_json(())["config"] == {**second_version.config, "my.password": "[hidden]"}
         assert "secret-" not in str(journal(worker).configs.read(NAME))
-        current = journal(worker).configs.last_write(NAME)
-        assert current is not None
-        assert current.by == "PATCH 1"
+        last_write = journal(worker).configs.last_write(NAME)
+        assert last_write is not None
+        assert last_write.by == "PATCH 1"
 
     def test_last_config_of_a_deleted_connector_is_kept(self) -> None:
         worker = running_worker()
         send_request(worker, DeleteConnector(name=NAME), ConnectorDeleted(NAME))
-        [last] = journal(worker).configs.read(NAME).entries
-        assert last.config["tasks.max"] == "2"
+        [last_version] = journal(worker).configs.read(NAME).entries
+        assert last_version.config["tasks.max"] == "2"
         assert journal(worker).configs.last_write(NAME) is None
 
 
@@ -208,8 +208,8 @@ def test_herder_deaths_during_replay_record_a_config_once() -> None:
     shared_journal.config_offset = 5
     change = ConnectorChanged(NAME, CONFIG, before={"a": "1"}, offset=5)
     for _ in range(3):
-        herder = History(shared_journal, worker_id=WorkerId("w"), standalone=False)
-        herder.record_configs(ConfigReplayResult(ClusterState(offset=2)), StatusState())
-        herder.record_configs(ConfigReplayResult(ClusterState(offset=6), (change,)), StatusState())
+        history = History(shared_journal, worker_id=WorkerId("w"), standalone=False)
+        history.record_configs(ConfigReplayResult(ClusterState(offset=2)), StatusState())
+        history.record_configs(ConfigReplayResult(ClusterState(offset=6), (change,)), StatusState())
     assert len(shared_journal.configs.read(NAME).entries) == 1
     assert [event.kind for event in shared_journal.events.after(None, 10)] == [EventKind.CONFIG]

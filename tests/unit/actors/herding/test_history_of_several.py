@@ -46,7 +46,7 @@ from tests.unit.actors.journal_helpers import (
 
 
 class TestLaterProcess:
-    """Tests for logs with states of an earlier process."""
+    """Tests for a worker that reads statuses written by an earlier process."""
 
     def test_stored_states_are_recorded_once(self) -> None:
         earlier_worker = running_worker()
@@ -233,11 +233,11 @@ class TestCluster:
 
     def test_cluster_wide_log_level_is_an_event(self) -> None:
         cluster = self.cluster()
-        first, second = cluster.alive
-        with journal(first).authors.asking(LoggerLevelSet("kraal.x"), USER):
-            cluster.request(SetLoggerLevel(namespace="kraal.x", level="DEBUG"), via=first)
+        first_worker, second_worker = cluster.alive
+        with journal(first_worker).authors.asking(LoggerLevelSet("kraal.x"), USER):
+            cluster.request(SetLoggerLevel(namespace="kraal.x", level="DEBUG"), via=first_worker)
         cluster.advance(5)
-        assert events(first, EventKind.LOGGER) == [("The level of kraal.x was set to DEBUG", USER)]
-        assert events(second, EventKind.LOGGER) == [
+        assert events(first_worker, EventKind.LOGGER) == [("The level of kraal.x was set to DEBUG", USER)]
+        assert events(second_worker, EventKind.LOGGER) == [
             ("The level of kraal.x was set to DEBUG", "another worker")
         ]

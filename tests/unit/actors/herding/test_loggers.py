@@ -1,4 +1,4 @@
-"""Tests for cluster-wide log levels (KIP-976): every running worker applies the level of one record."""
+"""Tests for cluster-wide log levels (KIP-976): one record sets a level on every running worker."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SEEDS = range(4)
 
 def records(log: object) -> list[LoggerRecord]:
     assert isinstance(log, MemoryLog)
-    decoded = [decode(record.key, record.value) for record in log.read(0, 10_000)]
-    return [record for record in decoded if isinstance(record, LoggerRecord)]
+    decoded_records = [decode(record.key, record.value) for record in log.read(0, 10_000)]
+    return [record for record in decoded_records if isinstance(record, LoggerRecord)]
 
 
 def level(loggers: Loggers, name: str) -> str | None:
@@ -44,12 +44,12 @@ def test_starting_worker_ignores_earlier_levels(seed: int) -> None:
     cluster = EmbeddedCluster(2, seed=seed)
     cluster.settle()
     cluster.ask(cluster.awake[0], SetLoggerLevel(namespace="org.example", level="DEBUG"))
-    later = cluster.add()
+    new_worker = cluster.add()
     cluster.settle()
-    assert level(later.loggers, "org.example") is None
+    assert level(new_worker.loggers, "org.example") is None
     cluster.ask(cluster.awake[0], SetLoggerLevel(namespace="org.example", level="TRACE"))
     cluster.settle()
-    assert level(later.loggers, "org.example") == "TRACE"
+    assert level(new_worker.loggers, "org.example") == "TRACE"
 
 
 def test_restarted_herder_does_not_reapply_levels() -> None:
@@ -65,7 +65,7 @@ def test_restarted_herder_does_not_reapply_levels() -> None:
 
 
 def test_unknown_log_level_changes_nothing() -> None:
-    """Another program may write the record; the REST API rejects such a level."""
+    """Test a level that the REST API rejects, but that another program may have written to the config topic."""
     cluster = EmbeddedCluster(1)
     cluster.settle()
     [worker] = cluster.awake

@@ -1,4 +1,4 @@
-"""Tests that only the owner of a field of the herder's state changes it; other modules call the owner's methods."""
+"""Tests that each field of the herder's state is changed only by its owner; other modules call the owner's methods."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ ACTORS = Path(__file__).parents[4] / "actors"
 PARTS = [ACTORS / "herder.py", *sorted((ACTORS / "herding").glob("*.py"))]
 MUTATORS = {"add", "append", "clear", "discard", "extend", "pop", "popitem", "remove", "setdefault"}
 ALIASES = {"state", "herder"}
-"""Local names of the herder's state."""
+"""Names of local variables that hold the herder's state."""
 
 
 def is_state_field(node: ast.expr) -> bool:
-    """Return whether an expression is a field of the herder's state or part of one: `self._state.work.x[y]`."""
+    """Return whether an expression refers to a field of the herder's state, such as `self._state.work.x[y]`."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
         if isinstance(node, ast.Attribute) and node.attr == "_state":
@@ -25,7 +25,7 @@ def is_state_field(node: ast.expr) -> bool:
 
 
 def assignment_lines(tree: ast.AST) -> Iterator[int]:
-    """Yield the lines that assign to a field of the state, delete from it, or call a mutating method."""
+    """Yield the numbers of the lines in which a field of the state is assigned, deleted or mutated by a method call."""
     for node in ast.walk(tree):
         targets: list[ast.expr] = []
         if not isinstance(node, ast.stmt | ast.expr):

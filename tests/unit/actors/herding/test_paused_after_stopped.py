@@ -31,8 +31,8 @@ RESTART = RestartConnector(name=NAME, include_tasks=False, only_failed=False)
 RESTART_ALL = RestartConnector(name=NAME, include_tasks=True, only_failed=False)
 
 
-def config(**more: str) -> dict[str, str | None]:
-    return {"connector.class": FAKE_SOURCE, "tasks.max": "2", **more}
+def config(**overrides: str) -> dict[str, str | None]:
+    return {"connector.class": FAKE_SOURCE, "tasks.max": "2", **overrides}
 
 
 RECONFIGURE = PutConfig(name=NAME, config=config(**{"tasks.max": "3"}))
@@ -194,11 +194,11 @@ def test_creation_completes_if_the_connector_is_paused_or_stopped_meanwhile(
     seed: int, target: TargetState
 ) -> None:
     worker = EmbeddedWorker(seed=seed)
-    created = worker.assembly.herder.question(CreateConnector(name=NAME, config=config()))
+    creation = worker.assembly.herder.question(CreateConnector(name=NAME, config=config()))
     for _ in range(seed):
         worker.scheduler.step()
     if NAME in worker.snapshot.config.connectors:
         worker.ask(SetTargetState(name=NAME, target=target))
     worker.run()
-    assert created.done()
-    assert created.exception() is None
+    assert creation.done()
+    assert creation.exception() is None

@@ -12,7 +12,7 @@ from actors.herding.rebalances import Rebalances
 
 
 class Work:
-    """The work of a worker without an assignment."""
+    """A stub of `Work` for a worker without an assignment."""
 
     assignment = None
 
@@ -27,18 +27,20 @@ class Work:
 
 
 class State:
-    """The parts of the herder's state that `Rebalances` uses."""
+    """A stub of the herder's state with the parts that `Rebalances` uses."""
 
     def __init__(self) -> None:
-        self.lost: list[str] = []
-        self.leaders: list[object] = []
-        self.history = SimpleNamespace(record_group_loss=self.lost.append, record_rebalance=lambda _: None)
+        self.loss_reasons: list[str] = []
+        self.leader_urls: list[object] = []
+        self.history = SimpleNamespace(
+            record_group_loss=self.loss_reasons.append, record_rebalance=lambda _: None
+        )
         self.work = Work()
         self.snapshot = SimpleNamespace(rebalances=())
         self.settings = SimpleNamespace(standalone=True)
 
     def update(self, *, leader_url: object, **_: object) -> None:
-        self.leaders.append(leader_url)
+        self.leader_urls.append(leader_url)
 
 
 def assignment() -> Any:
@@ -62,9 +64,9 @@ def test_repeated_group_loss_is_recorded_once(
     with caplog.at_level(logging.WARNING):
         for reason in ("refused", "refused", "unknown", "unknown"):
             rebalances.on_group_lost(reason)
-        assert state.lost == ["refused", "unknown"]
+        assert state.loss_reasons == ["refused", "unknown"]
         rebalances.on_assigned(assignment(), everything=False)
         rebalances.on_group_lost("unknown")
-    assert state.lost == ["refused", "unknown", "unknown"]
+    assert state.loss_reasons == ["refused", "unknown", "unknown"]
     assert len(caplog.records) == 3
-    assert state.leaders == [None] * 4 + ["http://w/", None], "after each loss, the leader is unknown"
+    assert state.leader_urls == [None] * 4 + ["http://w/", None], "after each loss, the leader is unknown"

@@ -15,7 +15,7 @@ from kraal.cluster.state.wanted_work import Incarnation
 from kraal.core.ids import ConnectorName
 
 X = ConnectorName("x")
-LIFE = Incarnation(3)
+INCARNATION = Incarnation(3)
 CONFIG = {"name": "x"}
 
 
@@ -23,7 +23,7 @@ class Worker:
     """A follower that runs the connector, whose stored task config is `n=0`."""
 
     def __init__(self) -> None:
-        self.sent: list[PublishTasks] = []
+        self.publications: list[PublishTasks] = []
         publisher = Address("publisher")
         publisher.bind(self._publish)
         entry = ConnectorEntry(name=X, config=CONFIG, tasks=({"n": "0"},), applied=CONFIG)
@@ -34,7 +34,7 @@ class Worker:
         state: Any = SimpleNamespace(
             snapshot=snapshot,
             restart_history=SimpleNamespace(renewed={}),
-            work=SimpleNamespace(wanted_instances=lambda _: {X: SimpleNamespace(incarnation=LIFE)}),
+            work=SimpleNamespace(wanted_instances=lambda _: {X: SimpleNamespace(incarnation=INCARNATION)}),
             lease=lambda: True,
             clock=SimpleNamespace(now=lambda: 0.0),
             writes=SimpleNamespace(next_token=lambda: next(tokens)),
@@ -45,27 +45,27 @@ class Worker:
 
     def _publish(self, message: object) -> bool:
         assert isinstance(message, PublishTasks)
-        self.sent.append(message)
+        self.publications.append(message)
         return True
 
     def report_config(self, number: str, *, renewed: bool = False) -> None:
-        """Report a task config as the connector does."""
+        """Report a generated task config, as the connector's actor would."""
         self.configs.on_generated(
-            TaskConfigsGenerated(name=X, incarnation=LIFE, configs=[{"n": number}], renewed=renewed)
+            TaskConfigsGenerated(name=X, incarnation=INCARNATION, configs=[{"n": number}], renewed=renewed)
         )
 
     def complete_publication(self) -> None:
-        """Respond to the last request as the leader."""
-        self.configs.on_publish_result(TasksPublished(token=self.sent[-1].token))
+        """Respond to the last publication request as the leader would."""
+        self.configs.on_publish_result(TasksPublished(token=self.publications[-1].token))
 
 
 def test_renewed_values_are_published_despite_an_older_set() -> None:
     worker = Worker()
     worker.report_config("1")
     worker.report_config("0", renewed=True)
-    worker.configs.recheck(X)  # the older set's records are read before the leader responds
+    worker.configs.recheck(X)  # the records of the older set are read before the leader responds
     worker.complete_publication()
-    assert [message.configs for message in worker.sent] == [[{"n": "1"}], [{"n": "0"}]]
+    assert [message.configs for message in worker.publications] == [[{"n": "1"}], [{"n": "0"}]]
 
 
 def test_renewed_values_are_published_once() -> None:
@@ -74,4 +74,4 @@ def test_renewed_values_are_published_once() -> None:
     worker.configs.recheck(X)
     worker.complete_publication()
     worker.configs.recheck(X)
-    assert len(worker.sent) == 1
+    assert len(worker.publications) == 1

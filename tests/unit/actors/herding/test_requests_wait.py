@@ -1,8 +1,8 @@
-"""Tests for restart requests while tasks stop for a rebalance, for example before Spark is started.
+"""Tests for restart requests that arrive while tasks stop for a rebalance, before or after the start of Spark.
 
-A task can stop only after the `start` method of its plugin has returned. This may take seconds, for example to import
-PySpark or to join a group. In Java, requests wait in the queue of the tick thread, which stops tasks and rebalances.
-Here, local instances are restarted immediately, and other requests wait until the owner is determined.
+A task can stop only after the `start` method of its plugin has returned. The method may take seconds, for example to
+import PySpark or to join a group. In Java, requests wait in the queue of the tick thread, which stops tasks and
+rebalances. Here, local instances are restarted immediately, and other requests wait until the owner is determined.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kraal.testing._simulation.plugins import FAKE_SOURCE
 
 X, Y = ConnectorName("x"), ConnectorName("y")
 SEEDS = range(4)
-SLOW_S = 4.0
+STOP_DELAY_S = 4.0
 
 REQUESTS = [
     pytest.param(RestartConnector(name=X), id="restart the connector"),
@@ -43,7 +43,7 @@ def config(tasks: int) -> dict[str, str | None]:
 
 def slow_down_stops(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     for worker in cluster.workers:
-        monkeypatch.setattr(worker, "stop_delay_s", lambda: SLOW_S)
+        monkeypatch.setattr(worker, "stop_delay_s", lambda: STOP_DELAY_S)
 
 
 def cluster_with_stopping_tasks(
@@ -58,16 +58,16 @@ def cluster_with_stopping_tasks(
             worker.engine.lose("Spark is starting")
     for name in (X, Y):
         cluster.create(name, config(2))
-    cluster.run_until(lambda: count_opened_tasks(cluster) == 4, timeout_s=30)
+    cluster.run_until(lambda: count_running_tasks(cluster) == 4, timeout_s=30)
     cluster.request(PutConfig(name=X, config=config(3)))
     cluster.run_until(
         lambda: all(len(w.snapshot.config.connectors[X].tasks) == 3 for w in cluster.workers), timeout_s=30
     )
-    assert count_opened_tasks(cluster) >= 4, "the tasks of x stop slowly"
+    assert count_running_tasks(cluster) >= 4, "the tasks of x stop slowly"
     return cluster
 
 
-def count_opened_tasks(cluster: EmbeddedCluster) -> int:
+def count_running_tasks(cluster: EmbeddedCluster) -> int:
     return sum(len(worker.engine.running) for worker in cluster.workers)
 
 
@@ -99,10 +99,10 @@ def test_restart_waits_without_409_while_tasks_stop(
 @pytest.mark.parametrize("seed", SEEDS)
 def test_local_connector_is_restarted_immediately(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = cluster_with_stopping_tasks(seed, 1, monkeypatch, is_spark_up=False)
-    began_s = cluster.clock.now()
+    start_s = cluster.clock.now()
     for name in (X, Y):
         cluster.ask(cluster.leader, RestartConnector(name=name))
-    assert cluster.clock.now() - began_s < SLOW_S / 2
+    assert cluster.clock.now() - start_s < STOP_DELAY_S / 2
     recover(cluster)
 
 

@@ -63,8 +63,8 @@ def test_concurrent_restart_requests_both_complete(seed: int) -> None:
     worker.run()
     assert all(future.result() for future in futures)
     assert worker.states(NAME) == ["RUNNING"] * 4
-    records = [record.key for record in worker.status_log.read(0, 1000)]
-    assert records[-1] in {status_key(NAME), *(status_key(TaskId(NAME, n)) for n in range(3))}
+    keys = [record.key for record in worker.status_log.read(0, 1000)]
+    assert keys[-1] in {status_key(NAME), *(status_key(TaskId(NAME, n)) for n in range(3))}
     assert State.RESTARTING not in worker.states(NAME)
 
 
@@ -85,10 +85,10 @@ def test_restarted_herder_executes_a_restart_request_once(seed: int, steps: int)
     cluster.advance(10)
     cluster.settle()
     assert future.done()
-    reopened = Counter(task for worker in cluster.alive for task in worker.engine.opened) - Counter(
+    reopened_tasks = Counter(task for worker in cluster.alive for task in worker.engine.opened) - Counter(
         opened_before
     )
-    assert reopened == Counter(TaskId(NAME, number) for number in range(3))
+    assert reopened_tasks == Counter(TaskId(NAME, number) for number in range(3))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -135,7 +135,9 @@ def test_restart_of_a_connector_without_a_status_is_ignored_and_logged_once(
         worker.run()
         if isinstance(future.exception(), NotFound) and "Status" in str(future.exception()):
             errors.append(str(future.exception()))
-    ignored = [message for message in caplog.messages if message.startswith("Ignored a restart request")]
+    ignored_requests = [
+        message for message in caplog.messages if message.startswith("Ignored a restart request")
+    ]
     assert errors
     assert set(errors) == {f"Status for connector {NAME} not found"}
-    assert len(ignored) == len(errors)
+    assert len(ignored_requests) == len(errors)

@@ -1,4 +1,4 @@
-"""Tests for stored configs that are no longer valid (for example after a plugin upgrade) and versions of idle tasks.
+"""Tests for stored configs that a plugin upgrade made invalid, and for the reported versions of idle tasks.
 
 The expected results were observed on a 4.3.0 worker. A FileStreamSourceConnector whose config record lacks `topic` is
 FAILED with `Missing required configuration "topic" which has no default value.` and has no tasks; while paused, it is
@@ -27,7 +27,7 @@ from kraal.testing._simulation.worker import CONVERTERS, EmbeddedWorker
 NAME = ConnectorName("numbers")
 SEEDS = range(4)
 CONFIG: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SOURCE, "tasks.max": "2"}
-MISSING = 'ConfigInvalid: Missing required configuration "fake.topic" which has no default value.'
+MISSING_TOPIC_ERROR = 'ConfigInvalid: Missing required configuration "fake.topic" which has no default value.'
 PAUSE, RESUME, STOP = (
     SetTargetState(name=NAME, target=target)
     for target in (TargetState.PAUSED, TargetState.STARTED, TargetState.STOPPED)
@@ -56,9 +56,9 @@ class NewerConnector(FakeSourceConnector):
 
 
 def registry(connector: type[FakeSourceConnector]) -> Registry:
-    installed = Registry.load()
+    installed_plugins = Registry.load()
     return Registry.of(
-        {FAKE_SOURCE: connector, **{name: installed.converter_class(name) for name in CONVERTERS}}
+        {FAKE_SOURCE: connector, **{name: installed_plugins.converter_class(name) for name in CONVERTERS}}
     )
 
 
@@ -82,7 +82,7 @@ def trace(worker: EmbeddedWorker) -> str:
 def test_connector_without_a_required_key_fails_without_tasks(seed: int) -> None:
     worker = worker_with_config(seed, CONFIG)
     assert worker.states(NAME) == ["FAILED"]
-    assert trace(worker) == MISSING
+    assert trace(worker) == MISSING_TOPIC_ERROR
     assert worker.status(NAME)["connector"]["version"] == "1.0"
     with pytest.raises(KraalError, match="Failed to start connector: numbers"):
         worker.ask(RestartConnector(name=NAME))
@@ -95,7 +95,7 @@ def test_connector_without_a_required_key_fails_without_tasks(seed: int) -> None
     assert worker.states(NAME) == ["STOPPED"]
     worker.ask(RESUME)
     worker.run()
-    assert (worker.states(NAME), trace(worker)) == (["FAILED"], MISSING)
+    assert (worker.states(NAME), trace(worker)) == (["FAILED"], MISSING_TOPIC_ERROR)
     worker.ask(PutConfig(name=NAME, config={**CONFIG, "fake.topic": "t"}))
     worker.run()
     assert worker.states(NAME) == ["RUNNING"] * 3
@@ -105,7 +105,7 @@ def test_connector_without_a_required_key_fails_without_tasks(seed: int) -> None
 def test_trace_contains_every_validation_error(seed: int) -> None:
     worker = worker_with_config(seed, {**CONFIG, "fake.size": "many"})
     text = worker.status(NAME)["connector"]["trace"]
-    assert text.startswith(MISSING)
+    assert text.startswith(MISSING_TOPIC_ERROR)
     assert "Invalid value many for configuration fake.size: Not a number of type INT" in text
 
 
@@ -115,7 +115,7 @@ def test_invalid_paused_connector_fails_on_resume(seed: int) -> None:
     assert worker.states(NAME) == ["PAUSED"]
     worker.ask(RESUME)
     worker.run()
-    assert (worker.states(NAME), trace(worker)) == (["FAILED"], MISSING)
+    assert (worker.states(NAME), trace(worker)) == (["FAILED"], MISSING_TOPIC_ERROR)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

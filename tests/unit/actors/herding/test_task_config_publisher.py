@@ -16,11 +16,11 @@ from kraal.core.ids import ConnectorName
 from kraal.peers import PeerFailed, PeerRefused
 from kraal.testing._simulation.scheduler import Scheduler
 
-OLD, NEW = "http://old/", "http://new/"
+OLD_LEADER_URL, NEW_LEADER_URL = "http://old/", "http://new/"
 HERDER = Address("herder")
 
 
-def publish(name: str, token: int, *, url: str = OLD, reply_to: Address = HERDER) -> PublishTasks:
+def publish(name: str, token: int, *, url: str = OLD_LEADER_URL, reply_to: Address = HERDER) -> PublishTasks:
     return PublishTasks(
         name=ConnectorName(name),
         configs=[{"n": str(token)}],
@@ -37,7 +37,7 @@ class PublisherHarness:
     """A publisher whose request actors are not started; the test completes the requests."""
 
     replies: list[tuple[str, int]] = field(default_factory=list)
-    spawned: list[Address] = field(default_factory=list)
+    spawned_addresses: list[Address] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.herder = Address("herder")
@@ -54,7 +54,7 @@ class PublisherHarness:
         shares_thread: bool = False,
     ) -> None:
         del factory, died, shares_thread
-        self.spawned.append(address)
+        self.spawned_addresses.append(address)
 
     def stop(self, address: Address) -> None:
         del address
@@ -64,10 +64,10 @@ class PublisherHarness:
         self.replies.append((type(message).__name__, message.token))
         return True
 
-    def publish(self, name: str, token: int, url: str = OLD) -> None:
+    def publish(self, name: str, token: int, url: str = OLD_LEADER_URL) -> None:
         self.publisher.receive(publish(name, token, url=url, reply_to=self.herder))
 
-    def end(self, token: int, error: Exception | None = None) -> None:
+    def complete(self, token: int, error: Exception | None = None) -> None:
         self.publisher.receive(PublishCompleted(token, error))
 
     @property
@@ -80,9 +80,9 @@ def test_requests_are_sent_in_order_up_to_the_limit() -> None:
     for token in range(MAX_IN_FLIGHT_REQUESTS + 2):
         harness.publish(f"c{token}", token)
     assert harness.requests_in_flight == list(range(MAX_IN_FLIGHT_REQUESTS))
-    harness.end(1)
+    harness.complete(1)
     assert harness.requests_in_flight == [0, 2, 3, 4]
-    harness.end(0)
+    harness.complete(0)
     assert harness.requests_in_flight == [2, 3, 4, 5]
     assert harness.replies == [("TasksPublished", 1), ("TasksPublished", 0)]
 
@@ -92,9 +92,9 @@ def test_requests_of_one_connector_are_sent_sequentially() -> None:
     for name, token in (("a", 0), ("a", 1), ("b", 2)):
         harness.publish(name, token)
     assert harness.requests_in_flight == [0, 2]
-    harness.end(2)
+    harness.complete(2)
     assert harness.requests_in_flight == [0]
-    harness.end(0)
+    harness.complete(0)
     assert harness.requests_in_flight == [1]
 
 
@@ -102,7 +102,7 @@ def test_unreachable_leader_fails_all_requests_at_once() -> None:
     harness = PublisherHarness()
     for token in range(10):
         harness.publish(f"c{token}", token)
-    harness.end(2, PeerFailed("no response"))
+    harness.complete(2, PeerFailed("no response"))
     assert harness.replies == [("PublishFailed", token) for token in (2, 4, 5, 6, 7, 8, 9)]
     assert harness.requests_in_flight == [0, 1, 3]
 
@@ -111,7 +111,7 @@ def test_rejection_by_the_leader_fails_only_one_request() -> None:
     harness = PublisherHarness()
     for token in range(MAX_IN_FLIGHT_REQUESTS + 1):
         harness.publish(f"c{token}", token)
-    harness.end(0, PeerRefused(403, 403, "wrong"))
+    harness.complete(0, PeerRefused(403, 403, "wrong"))
     assert harness.replies == [("PublishFailed", 0)]
     assert harness.requests_in_flight == [1, 2, 3, 4]
 
@@ -120,18 +120,18 @@ def test_change_of_leader_fails_all_pending_requests() -> None:
     harness = PublisherHarness()
     for token in range(MAX_IN_FLIGHT_REQUESTS + 1):
         harness.publish(f"c{token}", token)
-    harness.publish("c0", 9, NEW)
+    harness.publish("c0", 9, NEW_LEADER_URL)
     assert harness.replies == [("PublishFailed", token) for token in range(MAX_IN_FLIGHT_REQUESTS + 1)]
     assert harness.requests_in_flight == [9]
-    harness.end(0)
-    harness.end(1, PeerFailed("no response"))
+    harness.complete(0)
+    harness.complete(1, PeerFailed("no response"))
     assert harness.requests_in_flight == [9]
-    harness.end(9)
+    harness.complete(9)
     assert harness.replies[-1] == ("TasksPublished", 9)
     assert len(harness.replies) == MAX_IN_FLIGHT_REQUESTS + 2
 
 
-def died(error: BaseException) -> None:
+def fail_test(error: BaseException) -> None:
     pytest.fail(repr(error))
 
 
@@ -141,7 +141,7 @@ class MessageRecorder:
 
     messages: list[TasksPublished | PublishFailed] = field(default_factory=list)
     is_complete: threading.Event = field(default_factory=threading.Event)
-    expected: int = 1
+    expected_count: int = 1
 
     def __post_init__(self) -> None:
         self.address = Address("herder")
@@ -150,7 +150,7 @@ class MessageRecorder:
     def _deliver(self, message: object) -> bool:
         assert isinstance(message, TasksPublished | PublishFailed)
         self.messages.append(message)
-        if len(self.messages) == self.expected:
+        if len(self.messages) == self.expected_count:
             self.is_complete.set()
         return True
 
@@ -158,7 +158,7 @@ class MessageRecorder:
 def run(send: Send, *tokens: int, seed: int = 0) -> list[TasksPublished | PublishFailed]:
     """Publish the task configs of one connector per token, and return the messages to the herder."""
     recorder, system, address = MessageRecorder(), Scheduler(seed), Address("publisher")
-    system.spawn(address, lambda: Publisher(address=address, system=system, send=send), died)
+    system.spawn(address, lambda: Publisher(address=address, system=system, send=send), fail_test)
     for token in tokens:
         address.tell(publish(f"c{token}", token, reply_to=recorder.address))
     system.run()
@@ -196,14 +196,14 @@ def test_dead_request_actor_fails_its_request() -> None:
 
 
 def test_hanging_request_does_not_delay_others() -> None:
-    release, recorder = threading.Event(), MessageRecorder(expected=10)
+    release, recorder = threading.Event(), MessageRecorder(expected_count=10)
 
     def send(request: PublishTasks) -> None:
         if request.token == 0:
             assert release.wait(10)
 
     system, address = ThreadSystem(), Address("publisher")
-    system.spawn(address, lambda: Publisher(address=address, system=system, send=send), died)
+    system.spawn(address, lambda: Publisher(address=address, system=system, send=send), fail_test)
     for token in range(11):
         address.tell(publish(f"c{token}", token, reply_to=recorder.address))
     assert recorder.is_complete.wait(10)
@@ -214,16 +214,16 @@ def test_hanging_request_does_not_delay_others() -> None:
 
 def test_restarted_publisher_ignores_results_of_earlier_requests() -> None:
     recorder, address, system = MessageRecorder(), Address("publisher"), Scheduler()
-    lives: list[int] = []
+    start_numbers: list[int] = []
 
     def start(_: BaseException | None = None) -> None:
-        lives.append(len(lives))
+        start_numbers.append(len(start_numbers))
         system.spawn(address, lambda: Publisher(address=address, system=system, send=lambda _: None), start)
 
     start()
     address.tell(Crash("for a test"))
     system.run()
-    assert lives == [0, 1]
+    assert start_numbers == [0, 1]
     address.tell(PublishCompleted(1, None))
     address.tell(publish("a", 2, reply_to=recorder.address))
     system.run()

@@ -23,14 +23,14 @@ from kraal.testing._simulation.worker import EmbeddedWorker
 
 NAME = ConnectorName("numbers")
 TASK = TaskId(NAME, 0)
-LIFE = Incarnation(3)
-NEXT_LIFE = Incarnation(3, restarts=1)
-RUNNING: dict[Instance, Incarnation] = {NAME: LIFE, TASK: LIFE}
+INCARNATION = Incarnation(3)
+NEXT_INCARNATION = Incarnation(3, restarts=1)
+RUNNING: dict[Instance, Incarnation] = {NAME: INCARNATION, TASK: INCARNATION}
 ASSIGNED = Assignment(connectors=frozenset([NAME]), tasks=frozenset([TASK]))
 
 
 def make_work(*entries: ConnectorEntry) -> tuple[Work, list[Assign]]:
-    """Return work for these connectors, and the messages that it sends to the worker."""
+    """Return a `Work` for these connectors, and the list of messages that it sends to the worker."""
     messages: list[Assign] = []
 
     def deliver(message: object) -> bool:
@@ -48,9 +48,9 @@ def make_work(*entries: ConnectorEntry) -> tuple[Work, list[Assign]]:
 def adopt(
     target: TargetState = TargetState.STARTED, *, wanted: Mapping[Instance, Incarnation] = RUNNING
 ) -> tuple[Work, list[Assign]]:
-    """Return work that has adopted a connector with one task, and its messages to the worker.
+    """Return a `Work` that has adopted a connector with one task, and the list of messages to the worker.
 
-    The worker starts the `wanted` incarnations when the running ones have stopped.
+    The worker starts the `wanted` incarnations when the running incarnations have stopped.
     """
     entry = ConnectorEntry(
         name=NAME, config={}, target=target, tasks=({},), task_count=1, version=3, tasks_version=3
@@ -82,20 +82,22 @@ def test_adopted_instances_are_sent_every_target_state(target: TargetState) -> N
 
 def test_worker_restart_before_the_assignment_keeps_adopted_instances() -> None:
     work, messages = adopt()
-    work.resend({i: InstanceChanged(instance=i, incarnation=LIFE, state=State.RUNNING) for i in (NAME, TASK)})
+    work.resend(
+        {i: InstanceChanged(instance=i, incarnation=INCARNATION, state=State.RUNNING) for i in (NAME, TASK)}
+    )
     assert [dict(assign.changes) for assign in messages] == [{}]
 
 
 def test_unassigned_adopted_instance_is_stopped_after_a_restart() -> None:
-    work, messages = adopt(wanted={TASK: NEXT_LIFE})
+    work, messages = adopt(wanted={TASK: NEXT_INCARNATION})
     work.on_instance_stopped(TASK)
-    assert work.wanted_instances(NAME)[TASK].incarnation == NEXT_LIFE
+    assert work.wanted_instances(NAME)[TASK].incarnation == NEXT_INCARNATION
     work.assign(replace(ASSIGNED, tasks=frozenset()))
     work.apply([NAME])
     assert messages[0].changes[TASK] is None
-    stops_before = work.is_stopping
+    was_stopping = work.is_stopping
     work.on_instance_stopped(TASK)
-    assert (stops_before, work.is_stopping) == (True, False)
+    assert (was_stopping, work.is_stopping) == (True, False)
     assert work.announced == {NAME}
 
 

@@ -1,4 +1,4 @@
-"""Tests for the lifecycle of connector plugins, each of which is stopped once."""
+"""Tests for the lifecycle of connector plugins: start, retries, failures, and a single stop."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_connector_is_unassigned_with_the_reason_after_its_process_exits(
         assert (connector["state"], connector["trace"]) == ("UNASSIGNED", reason)
     config_requests.clear()
     worker.advance(0.3)
-    assert len(config_requests) == 1, "a later request replaces the retries of an earlier one"
+    assert len(config_requests) == 1, "a later request replaces the retries of an earlier request"
     reasons.clear()
     contexts[0].request_task_reconfiguration()
     worker.run()

@@ -1,4 +1,4 @@
-"""Tests that a task whose batch waits for an engine shows why the engine fails to start."""
+"""Tests that the status of a task that waits for its engine contains the reason why the engine fails to start."""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ TASK = TaskId(NAME, 0)
 def test_run_of_a_failed_task_is_cancelled_on_stop(
     message: DeleteConnector | RestartTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cancelled: list[FakeRun] = []
+    cancelled_runs: list[FakeRun] = []
 
     def cancel(run: FakeRun) -> None:
-        cancelled.append(run)
+        cancelled_runs.append(run)
 
     monkeypatch.setattr(FakeRun, "cancel", cancel)
     worker = EmbeddedWorker()
@@ -31,7 +31,7 @@ def test_run_of_a_failed_task_is_cancelled_on_stop(
     assert run is not None
     run.fail("java.lang.Error: x")
     worker.run()
-    assert (worker.states(NAME), cancelled) == (["RUNNING", "FAILED"], [])
+    assert (worker.states(NAME), cancelled_runs) == (["RUNNING", "FAILED"], [])
     worker.ask(message)
     worker.run()
-    assert cancelled == [run]
+    assert cancelled_runs == [run]

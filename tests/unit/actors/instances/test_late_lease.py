@@ -1,4 +1,4 @@
-"""Tests for tasks that have written a batch and whose worker's lease is confirmed late or not at all."""
+"""Tests for tasks whose worker's lease expires after a batch is written and before its offsets are committed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from actors import assembly
 from actors.messages.instances import StopInstance
-from actors.task import LEASE_RETRY_S
+from actors.task import LEASE_RETRY_DELAY_S
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.testing._simulation.engine import make_partition
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
@@ -22,7 +22,7 @@ SINK: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SINK, "topi
 
 @dataclass
 class Lease:
-    """The lease of a worker."""
+    """A fake lease whose validity is set by the test."""
 
     is_valid: bool = True
 
@@ -57,11 +57,11 @@ def test_commit_waits_for_the_lease_without_duplicates(
     config: dict[str, str | None], lease: Lease, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = worker_with_written_record(config, lease)
-    worker.advance(10 * LEASE_RETRY_S)
+    worker.advance(10 * LEASE_RETRY_DELAY_S)
     assert not stored_position(worker)
     assert caplog.text.count("Delaying the commit of numbers-0") == 1
     lease.is_valid = True
-    worker.advance(LEASE_RETRY_S)
+    worker.advance(LEASE_RETRY_DELAY_S)
     assert stored_position(worker)
     worker.fake.feed(T0, 1)
     worker.run()
@@ -78,5 +78,5 @@ def test_task_stopped_without_a_lease_does_not_commit(config: dict[str, str | No
     assert T0 not in worker.fake.running
     assert not stored_position(worker)
     lease.is_valid = True
-    worker.advance(10 * LEASE_RETRY_S)
+    worker.advance(10 * LEASE_RETRY_DELAY_S)
     assert worker.fake.written[T0] == [0, 0], "the next run writes the record again"

@@ -1,4 +1,4 @@
-"""Tests that changes of configs and target states are in effect when the request returns."""
+"""Tests that a changed config or target state is in effect when the request that changes it returns."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_identical_config_stops_no_task() -> None:
     assert worker.fake.written[T0] == [0, 1]
 
 
-def test_resumed_task_writes_records_of_the_pause() -> None:
+def test_resumed_task_writes_records_that_arrived_during_the_pause() -> None:
     worker = create_worker(SOURCE, 0)
     for target in (TargetState.PAUSED, TargetState.STARTED):
         worker.ask(SetTargetState(name=NAME, target=target))

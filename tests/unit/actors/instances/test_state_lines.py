@@ -1,4 +1,7 @@
-"""Tests for log lines of state changes in the instance's context; failures are at ERROR with cause and remedy."""
+"""Tests for log lines about state changes.
+
+Each line has the log context of its instance. Failures are logged at ERROR with their cause and a remedy.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,9 @@ def _log_context(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     caplog.handler.removeFilter(context_filter)
 
 
-def create_worker(**more: str) -> EmbeddedWorker:
+def create_worker(**overrides: str) -> EmbeddedWorker:
     worker = EmbeddedWorker()
-    worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2", **more})
+    worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2", **overrides})
     return worker
 
 
@@ -73,7 +76,7 @@ def test_task_failure_is_logged_once_with_cause_and_remedy(caplog: pytest.LogCap
     worker.advance(1)
     text = (
         "Task num bers-0 failed: DataException: the value is no number. It stays FAILED until it is restarted "
-        "(POST /connectors/num%20bers/tasks/0/restart); full trace in its status"
+        "(POST /connectors/num%20bers/tasks/0/restart); see its status for the trace"
     )
     assert log_lines(caplog) == [(NAME, 0, text)]
     worker.ask(RestartTask(task=T0))

@@ -24,7 +24,7 @@ from kraal.testing._simulation.worker import EmbeddedWorker, fake_registry
 NAME = ConnectorName("numbers")
 T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
 CLASS = "kraal.testing.CopyingSourceConnector"
-STRING = "org.apache.kafka.connect.storage.StringConverter"
+STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 PASSWORD = "${k:p:password}"  # noqa: S105 - a variable
 
 
@@ -45,7 +45,10 @@ class PasswordProvider(ConfigProvider):
 
 
 class CopyingConnector(FakeSourceConnector):
-    """A connector that copies its config to its tasks. The method `fail.in` raises an error with the password."""
+    """A connector that copies its config to its tasks.
+
+    The method that the key `fail.in` names raises an error that contains the password.
+    """
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
@@ -63,7 +66,9 @@ class CopyingConnector(FakeSourceConnector):
 
 
 def registry() -> Registry:
-    return Registry.of({CLASS: CopyingConnector, STRING: fake_registry().converter_class(STRING)})
+    return Registry.of(
+        {CLASS: CopyingConnector, STRING_CONVERTER: fake_registry().converter_class(STRING_CONVERTER)}
+    )
 
 
 def create_worker(provider: PasswordProvider, seed: int = 0) -> EmbeddedWorker:
@@ -71,13 +76,13 @@ def create_worker(provider: PasswordProvider, seed: int = 0) -> EmbeddedWorker:
     return EmbeddedWorker(seed=seed, registry=registry(), providers=Providers({"k": provider}))
 
 
-def config(**more: str) -> dict[str, str | None]:
-    settings = {key.replace("__", "."): value for key, value in more.items()}
+def config(**overrides: str) -> dict[str, str | None]:
+    settings = {key.replace("__", "."): value for key, value in overrides.items()}
     return {"connector.class": CLASS, "tasks.max": "2", "password": PASSWORD, **settings}
 
 
 def all_text(worker: EmbeddedWorker) -> str:
-    """Return all stored records and REST responses."""
+    """Return the text of all stored records and REST responses."""
     record_logs = [worker.config_log, worker.status_log]
     records = [record for log in record_logs for record in log.read(0, 10_000)]
     responses = [
@@ -278,7 +283,7 @@ def test_expiry_timer_does_not_start_a_replaced_or_stopped_connector() -> None:
     worker.create(NAME, config())
     provider.ttl_ms = None
     worker.advance(30)
-    worker.ask(PutConfig(name=NAME, config=config(more="x")))
+    worker.ask(PutConfig(name=NAME, config=config(topic="x")))
     worker.run()
     assert start_count() == 2
     worker.advance(120)

@@ -1,11 +1,11 @@
-"""Tests for the log writer, which checks its lease before each attempt."""
+"""Tests for the log writer, which checks the worker's lease before each attempt to write."""
 
 from __future__ import annotations
 
 import pytest
 from typing_extensions import override
 
-from actors.logs.writer import CLAIM_RETRY_S, RETRY_MAX_S, Writer
+from actors.logs.writer import CLAIM_RETRY_DELAY_S, MAX_RETRY_DELAY_S, Writer
 from actors.messages.herder import Appended, AppendFailed
 from actors.messages.stores import Append, ClaimWrites
 from actors.runtime.mailbox import Address
@@ -35,14 +35,14 @@ class ClaimedLog(MemoryLog):
 
     def __init__(self) -> None:
         super().__init__("config")
-        self.claims = 0
+        self.claim_count = 0
         self.is_unavailable = False
 
     @override
     def claim(self) -> None:
         if self.is_unavailable:
             raise StoreError("unavailable")
-        self.claims += 1
+        self.claim_count += 1
 
 
 class WriterHarness:
@@ -93,7 +93,7 @@ def test_status_write_is_retried_until_the_log_is_available() -> None:
     harness.is_unavailable = True
     harness.append(RUNNING, leased=True)
     harness.is_unavailable = False
-    harness.scheduler.advance(RETRY_MAX_S)
+    harness.scheduler.advance(MAX_RETRY_DELAY_S)
     assert harness.written_values == [RUNNING.value]
 
 
@@ -102,11 +102,11 @@ def test_leased_status_is_not_retried_without_a_lease(*, leased: bool) -> None:
     harness = WriterHarness(retries=True)
     harness.is_unavailable = True
     harness.append(RUNNING, leased=leased)
-    harness.scheduler.advance(RETRY_MAX_S)
+    harness.scheduler.advance(MAX_RETRY_DELAY_S)
     harness.is_unavailable, harness.has_lease = False, False
-    harness.scheduler.advance(2 * RETRY_MAX_S)
+    harness.scheduler.advance(2 * MAX_RETRY_DELAY_S)
     harness.has_lease = True
-    harness.scheduler.advance(2 * RETRY_MAX_S)
+    harness.scheduler.advance(2 * MAX_RETRY_DELAY_S)
     assert harness.written_values == ([] if leased else [RUNNING.value]), (
         "a leased write is not retried after the lease is renewed"
     )
@@ -117,11 +117,11 @@ def test_abandoned_status_write_does_not_block_the_next() -> None:
     harness.is_unavailable = True
     harness.append(RUNNING, leased=True)
     harness.has_lease = False
-    harness.scheduler.advance(RETRY_MAX_S)
+    harness.scheduler.advance(MAX_RETRY_DELAY_S)
     harness.has_lease = True
     harness.append(FAILED, leased=True)
     harness.is_unavailable = False
-    harness.scheduler.advance(2 * RETRY_MAX_S)
+    harness.scheduler.advance(2 * MAX_RETRY_DELAY_S)
     assert harness.written_values == [FAILED.value]
 
 
@@ -140,11 +140,11 @@ def test_leased_config_write_without_a_lease_is_retriable() -> None:
 def test_worker_without_a_lease_does_not_fence_a_newer_leader() -> None:
     harness = WriterHarness(retries=False)
     harness.claim()
-    assert harness.log.claims == 1
+    assert harness.log.claim_count == 1
     harness.log.is_unavailable = True
     harness.claim()
     harness.log.is_unavailable, harness.has_lease = False, False
-    harness.scheduler.advance(4 * CLAIM_RETRY_S)
+    harness.scheduler.advance(4 * CLAIM_RETRY_DELAY_S)
     harness.has_lease = True
-    harness.scheduler.advance(4 * CLAIM_RETRY_S)
-    assert harness.log.claims == 1
+    harness.scheduler.advance(4 * CLAIM_RETRY_DELAY_S)
+    assert harness.log.claim_count == 1

@@ -1,4 +1,4 @@
-"""Tests for clusters of workers under the seeded scheduler."""
+"""Tests for clusters of workers under the seeded scheduler: assignments, failures and restart requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def config(tasks: int = 4, plugin: str = FAKE_SOURCE) -> dict[str, str | None]:
 
 
 def create_cluster(seed: int, *, tasks: int = 4, max_delay_s: float = 0.0) -> EmbeddedCluster:
-    """Return three settled workers with one connector."""
+    """Return a settled cluster of three workers with one connector."""
     cluster = EmbeddedCluster(3, seed=seed, max_delay_s=max_delay_s)
     cluster.settle()
     cluster.create(NAME, config(tasks))
@@ -110,7 +110,7 @@ def test_leader_survives_the_death_of_its_actors(seed: int, actor: str) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_rejected_request_contains_the_owner_url(seed: int) -> None:
+def test_rejection_contains_the_url_of_the_leader_or_owner(seed: int) -> None:
     cluster = create_cluster(seed)
     for worker in followers(cluster):
         with pytest.raises(NotLeader) as not_leader:
@@ -149,8 +149,8 @@ def test_restart_request_is_executed_by_all_owners(seed: int, only_failed: bool)
     cluster.settle()
     restarted_tasks = {
         task
-        for task, n in opened_counts.items()
-        if sum(w.engine.opened.count(task) for w in cluster.alive) > n
+        for task, count in opened_counts.items()
+        if sum(w.engine.opened.count(task) for w in cluster.alive) > count
     }
     assert restarted_tasks == (set(failed_tasks) if only_failed else set(opened_counts))
 
@@ -196,7 +196,7 @@ def test_frozen_leader_does_not_overwrite_its_successors_config(seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_reassigned_task_stops_first_without_duplicates(seed: int) -> None:
+def test_reassignments_duplicate_no_records(seed: int) -> None:
     cluster = create_cluster(seed)
     for step in range(6):
         for number in range(4):
@@ -237,14 +237,14 @@ def test_restarted_herder_stops_instances_changed_meanwhile(seed: int, target: T
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("messages", [0, 1, 2, 4])
-def test_worker_becomes_ready_although_its_herder_dies_during_startup(seed: int, messages: int) -> None:
+@pytest.mark.parametrize("message_count", [0, 1, 2, 4])
+def test_worker_becomes_ready_although_its_herder_dies_during_startup(seed: int, message_count: int) -> None:
     """Regression test: `/health` reported "starting" forever."""
     cluster = EmbeddedCluster(0, seed=seed)
     worker = cluster.add()
     while "herder" not in worker.actors:
         assert cluster.scheduler.step()
-    for _ in range(messages):
+    for _ in range(message_count):
         cluster.scheduler.step()
     cluster.crash(worker, "herder")
     cluster.settle()

@@ -28,7 +28,12 @@ from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 
 NAMES = [ConnectorName(name) for name in "abc"]
-STATIC: list[list[Instance]] = [[], [], [NAMES[0], TaskId(NAMES[0], 0)], [TaskId(NAMES[0], 0), NAMES[1]]]
+STATIC_ASSIGNMENTS: list[list[Instance]] = [
+    [],
+    [],
+    [NAMES[0], TaskId(NAMES[0], 0)],
+    [TaskId(NAMES[0], 0), NAMES[1]],
+]
 """Static assignments of added workers (KIP-987). A worker with an empty list is a wildcard worker."""
 ACTORS = [
     "herder",
@@ -104,7 +109,7 @@ class History:
         if len(cluster.awake) > 1 and self.choice([True, False]):
             self.choice([cluster.close, cluster.kill])(self.choice(cluster.awake))
         elif len(cluster.alive) < 4:
-            cluster.add(static=self.choice(STATIC))
+            cluster.add(static=self.choice(STATIC_ASSIGNMENTS))
 
     def start_or_end_outage(self) -> None:
         cluster = self.cluster

@@ -2,9 +2,9 @@
 
 Steps are requests, deaths of actors, replays of logs, and workers that join or leave.
 
-After each step, no instance runs twice with a lease, and no offset decreases. At rest, every wanted instance runs
-exactly once, the status log matches the running instances, every request has completed, and no incarnation has taken
-effect after its successor started. Hypothesis prints the shortest failing list of steps.
+After each step, no instance runs twice with a lease, and no offset decreases. In a settled cluster, every wanted
+instance runs exactly once, the status log matches the running instances, every request has completed, and no
+incarnation has taken effect after its successor started. Hypothesis prints the shortest failing list of steps.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ACTORS = [
 ]
 MAX_WORKERS = 4
 MIN_DEATH_INTERVAL_S = 13.0
-"""Time without a death after which a supervisor's budget (5 in 60 s) allows the next one."""
+"""Minimum time between deaths of an actor that stays within the restart budget of its supervisor (5 in 60 s)."""
 
 names = st.sampled_from(NAMES)
 states = st.sampled_from(list(TargetState))
@@ -71,7 +71,7 @@ worker_indexes = st.integers(0, MAX_WORKERS - 1)
 
 
 class MonotonicOffsets(MemoryOffsets):
-    """Source offsets that detect a decrease, that is, an owner that stored offsets after its successor did."""
+    """Source offsets that report a decrease as a bug, because only a former owner can store lower offsets."""
 
     def __init__(self, bugs: list[str]) -> None:
         super().__init__()
@@ -80,22 +80,23 @@ class MonotonicOffsets(MemoryOffsets):
     @override
     def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
         for connector, partitions in changes.items():
-            stored = self.load(connector)
+            stored_offsets = self.load(connector)
             for partition, offset in partitions.items():
-                previous = stored.get(partition)
+                previous = stored_offsets.get(partition)
                 if (
                     previous is not None
                     and offset is not None
                     and position_of_offset(offset) < position_of_offset(previous)
                 ):
                     self._bugs.append(
-                        f"{partition} goes back from {position_of_offset(previous)} to {position_of_offset(offset)}"
+                        f"offset of {partition} decreased from {position_of_offset(previous)} "
+                        f"to {position_of_offset(offset)}"
                     )
         super().store(changes)
 
 
 class MonotonicPositions(dict[TaskId, int]):
-    """Committed offsets of sinks that detect a decrease."""
+    """Committed offsets of sink tasks that report a decrease as a bug."""
 
     def __init__(self, bugs: list[str]) -> None:
         super().__init__()
@@ -104,7 +105,7 @@ class MonotonicPositions(dict[TaskId, int]):
     @override
     def __setitem__(self, task: TaskId, position: int) -> None:
         if position < self.get(task, 0):
-            self._bugs.append(f"{task} goes back from {self[task]} to {position}")
+            self._bugs.append(f"offset of {task} decreased from {self[task]} to {position}")
         super().__setitem__(task, position)
 
 
@@ -179,7 +180,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(messages=st.integers(0, 30))
     def run_messages(self, messages: int) -> None:
-        """Handle only some messages, so that the next step interrupts an exchange."""
+        """Deliver a limited number of messages, so that the next step may interrupt an exchange."""
         for _ in range(messages):
             self.cluster.scheduler.step()
 
@@ -189,9 +190,9 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(actor=st.sampled_from(ACTORS), index=worker_indexes)
     def end_actor(self, actor: str, index: int) -> None:
-        worker = self.pick(index)
-        last_s = self.deaths.get((worker.name, actor), -MIN_DEATH_INTERVAL_S)
-        if self.cluster.clock.now() - last_s >= MIN_DEATH_INTERVAL_S:
+        worker = self.pick_worker(index)
+        last_death_s = self.deaths.get((worker.name, actor), -MIN_DEATH_INTERVAL_S)
+        if self.cluster.clock.now() - last_death_s >= MIN_DEATH_INTERVAL_S:
             with suppress(KeyError):
                 worker.crash(actor)
                 self.deaths[worker.name, actor] = self.cluster.clock.now()
@@ -214,17 +215,17 @@ class ClusterMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.cluster.awake) > 1)
     @rule(index=worker_indexes)
     def kill(self, index: int) -> None:
-        self.cluster.kill(self.pick(index))
+        self.cluster.kill(self.pick_worker(index))
 
     @precondition(lambda self: len(self.cluster.awake) > 1)
     @rule(index=worker_indexes)
     def freeze(self, index: int) -> None:
-        self.cluster.freeze(self.pick(index))
+        self.cluster.freeze(self.pick_worker(index))
 
     @precondition(lambda self: len(self.cluster.awake) > 1)
     @rule(task=st.sampled_from(TASKS), records=st.integers(1, 30), seconds=st.sampled_from([4.0, 7.0, 12.0]))
     def cause_lease_expiry(self, task: TaskId, records: int, seconds: float) -> None:
-        """Freeze a task's owner between records, and thaw it after its work may have been reassigned."""
+        """Freeze the owner of a task between records, and thaw this worker after the task may have been reassigned."""
         if self.cluster.broker.down:
             self.cluster.broker.start()
         for owner in self.cluster.owners(task):
@@ -305,12 +306,12 @@ class ClusterMachine(RuleBasedStateMachine):
 
     # -- internals -----------------------------------------------------------------------------------------
 
-    def pick(self, index: int) -> ClusterWorker:
+    def pick_worker(self, index: int) -> ClusterWorker:
         return self.cluster.awake[index % len(self.cluster.awake)]
 
     def ask(self, message: Ask[Any], index: int) -> None:
         """Send a request without waiting, so that the next step runs concurrently."""
-        worker = self.pick(index)
+        worker = self.pick_worker(index)
         self.requests.append((worker, message, worker.assembly.herder.question(message)))
 
 

@@ -51,16 +51,18 @@ def test_new_leader_has_no_reasons_of_earlier_rebalances(seed: int) -> None:
     cluster = create_cluster(2, seed)
     old_leader = cluster.leader
     [new_leader] = [worker for worker in cluster.alive if worker is not old_leader]
-    earlier = stored_rebalances(new_leader)
+    earlier_rebalances = stored_rebalances(new_leader)
     cluster.kill(old_leader)
     cluster.settle()
     assert cluster.leader is new_leader
-    later = stored_rebalances(new_leader)[: len(stored_rebalances(new_leader)) - len(earlier)]
-    assert stored_rebalances(new_leader)[len(later) :] == earlier
-    assert later
-    assert all(rebalance.reason is not None for rebalance in later)
-    assert {rebalance.leader_url for rebalance in later} == {new_leader.snapshot.leader_url}
-    assert {rebalance.leader_url for rebalance in earlier} == {old_leader.snapshot.leader_url}
+    later_rebalances = stored_rebalances(new_leader)[
+        : len(stored_rebalances(new_leader)) - len(earlier_rebalances)
+    ]
+    assert stored_rebalances(new_leader)[len(later_rebalances) :] == earlier_rebalances
+    assert later_rebalances
+    assert all(rebalance.reason is not None for rebalance in later_rebalances)
+    assert {rebalance.leader_url for rebalance in later_rebalances} == {new_leader.snapshot.leader_url}
+    assert {rebalance.leader_url for rebalance in earlier_rebalances} == {old_leader.snapshot.leader_url}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

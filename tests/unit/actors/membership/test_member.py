@@ -13,9 +13,9 @@ EAGER, COMPATIBLE, SESSIONED = ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE
 PROTOCOLS = list(ConnectProtocol)
 
 
-def create_cluster(count: int, seed: int, protocol: ConnectProtocol = SESSIONED, **more: float) -> Cluster:
+def create_cluster(count: int, seed: int, protocol: ConnectProtocol = SESSIONED, **options: float) -> Cluster:
     """Return a settled group with two connectors of four tasks each."""
-    cluster = Cluster(seed, **more)
+    cluster = Cluster(seed, **options)
     for _ in range(count):
         cluster.add(protocol)
     cluster.configure(c1=4, c2=4)

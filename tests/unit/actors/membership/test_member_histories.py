@@ -1,4 +1,4 @@
-"""Tests that in random histories of a cluster, no instance runs twice at a time, and all run within a bounded time."""
+"""Tests that in random histories, no instance runs twice at a time, and all instances run after a bounded time."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_random_history_reaches_the_target_state(
     cluster.configure(c0=3, c1=2)
     for _ in range(STEPS):
         trigger_event(cluster, rng, protocol)
-    advance_time(cluster, 12)  # killed members have been removed
+    advance_time(cluster, 12)  # until the group has removed killed members
     generation = cluster.broker.generation
     cluster.settle(40)
     advance_time(cluster, 2 * max_delay_s + 5)

@@ -17,7 +17,7 @@ from kraal.testing._simulation.plugins import FAKE_SOURCE
 SEEDS = range(4)
 C1, C2 = ConnectorName("c1"), ConnectorName("c2")
 EAGER, COMPATIBLE, SESSIONED = ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE, ConnectProtocol.SESSIONED
-ALL: list[Instance] = [C1, TaskId(C1, 0), TaskId(C1, 1), C2, TaskId(C2, 0), TaskId(C2, 1)]
+ALL_INSTANCES: list[Instance] = [C1, TaskId(C1, 0), TaskId(C1, 1), C2, TaskId(C2, 0), TaskId(C2, 1)]
 
 
 def create_cluster(
@@ -26,7 +26,7 @@ def create_cluster(
     protocol: ConnectProtocol = ConnectProtocol.STATIC,
     max_delay_s: float = 0.0,
 ) -> EmbeddedCluster:
-    """Return a settled group that runs c1 and c2 with two tasks each; `workers` are the static lists of its workers."""
+    """Return a settled group that runs c1 and c2 with two tasks each; `workers` has the static list of each worker."""
     cluster = EmbeddedCluster(0, seed=seed, protocol=protocol, max_delay_s=max_delay_s)
     for static in workers:
         cluster.add(static=static)
@@ -43,7 +43,7 @@ def owner_names(cluster: EmbeddedCluster, instance: Instance) -> list[str]:
 
 def feed(cluster: EmbeddedCluster, count: int) -> None:
     """Make every task write `count` more records, and check that no record is lost."""
-    for instance in ALL:
+    for instance in ALL_INSTANCES:
         if isinstance(instance, TaskId):
             cluster.feed(instance, count)
     cluster.settle()
@@ -67,59 +67,61 @@ def test_kip_987_test_plan_passes(seed: int, protocol: ConnectProtocol) -> None:
         feed(cluster, 10)
     assert elected_protocols(cluster) == {GroupProtocol.STATIC}
     cluster.protocol = ConnectProtocol.STATIC
-    wildcards = list(cluster.alive)
+    wildcard_workers = list(cluster.alive)
 
-    with_connector = cluster.add(static=[C1])
+    connector_worker = cluster.add(static=[C1])
     feed(cluster, 10)
-    assert with_connector.running == {C1}
-    with_task = cluster.add(static=[TaskId(C1, 0)])
+    assert connector_worker.running == {C1}
+    task_worker = cluster.add(static=[TaskId(C1, 0)])
     feed(cluster, 10)
-    assert with_task.running == {TaskId(C1, 0)}
-    duplicate = cluster.add(static=[C1, TaskId(C1, 0)])
+    assert task_worker.running == {TaskId(C1, 0)}
+    duplicate_worker = cluster.add(static=[C1, TaskId(C1, 0)])
     feed(cluster, 10)
-    assert duplicate.running == set(), "both listed instances already run on other workers that list them"
+    assert duplicate_worker.running == set(), (
+        "both listed instances already run on other workers that list them"
+    )
 
-    cluster.close(wildcards[0])
+    cluster.close(wildcard_workers[0])
     feed(cluster, 10)
     static_workers = [
         cluster.add(static=[listed_instance])
-        for listed_instance in ALL
+        for listed_instance in ALL_INSTANCES
         if listed_instance not in {C1, TaskId(C1, 0)}
     ]
     feed(cluster, 10)
-    assert wildcards[1].running == set()
-    cluster.close(wildcards[1])
+    assert wildcard_workers[1].running == set()
+    cluster.close(wildcard_workers[1])
     feed(cluster, 10)
     for worker, instance in zip(
         static_workers,
-        [listed_instance for listed_instance in ALL if listed_instance not in {C1, TaskId(C1, 0)}],
+        [listed_instance for listed_instance in ALL_INSTANCES if listed_instance not in {C1, TaskId(C1, 0)}],
         strict=True,
     ):
         assert worker.running == {instance}
-    cluster.kill(with_connector)
+    cluster.kill(connector_worker)
     feed(cluster, 10)
-    assert duplicate.running == {C1}
+    assert duplicate_worker.running == {C1}
 
 
-@pytest.mark.parametrize("older", [COMPATIBLE, SESSIONED])
+@pytest.mark.parametrize("older_protocol", [COMPATIBLE, SESSIONED])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_lists_are_ignored_until_an_older_worker_leaves(seed: int, older: ConnectProtocol) -> None:
+def test_lists_are_ignored_until_an_older_worker_leaves(seed: int, older_protocol: ConnectProtocol) -> None:
     cluster = create_cluster((C1,), (TaskId(C1, 0),), (), seed=seed)
     first, second, wildcard = cluster.alive
     assert (first.running, second.running) == ({C1}, {TaskId(C1, 0)})
-    older_worker = cluster.add(protocol=older)
+    older_worker = cluster.add(protocol=older_protocol)
     cluster.advance(5)
     cluster.settle()
-    assert elected_protocols(cluster) == {older.offered[0]}
-    sizes = sorted(len(worker.running) for worker in cluster.alive)
-    assert sum(sizes) == len(ALL)
-    assert sizes[0] >= 1, "every worker receives a share"
+    assert elected_protocols(cluster) == {older_protocol.offered[0]}
+    job_counts = sorted(len(worker.running) for worker in cluster.alive)
+    assert sum(job_counts) == len(ALL_INSTANCES)
+    assert job_counts[0] >= 1, "every worker receives a share"
     cluster.close(older_worker)
     cluster.advance(5)
     cluster.settle()
     assert elected_protocols(cluster) == {GroupProtocol.STATIC}
     assert (first.running, second.running) == ({C1}, {TaskId(C1, 0)})
-    assert wildcard.running == {*ALL} - {C1, TaskId(C1, 0)}
+    assert wildcard.running == {*ALL_INSTANCES} - {C1, TaskId(C1, 0)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -145,7 +147,7 @@ def test_wildcard_workers_take_over_from_a_static_worker(seed: int) -> None:
     cluster.settle()
     assert static_worker.running == {C1, TaskId(C1, 0)}
     assert cluster.leader is not static_worker, (
-        "a new leader does not know which jobs were lost, and does not delay, as in Java"
+        "as in Java, a new leader does not know the lost jobs, and would reassign them without a delay"
     )
     cluster.kill(static_worker)
     cluster.advance(30)
@@ -158,7 +160,7 @@ def test_wildcard_workers_take_over_from_a_static_worker(seed: int) -> None:
 
 
 def states(worker: ClusterWorker, name: ConnectorName) -> dict[str, tuple[object, object]]:
-    """Return state and trace of a connector and its tasks in `GET /connectors/{c}/status`."""
+    """Return the state and the trace of a connector and of its tasks, as in `GET /connectors/{c}/status`."""
     status: dict[str, Any] = view.connector_status(worker.snapshot, name)
     statuses = {"connector": status["connector"], **{str(task["id"]): task for task in status["tasks"]}}
     return {key: (entry["state"], entry.get("trace")) for key, entry in statuses.items()}
@@ -167,20 +169,20 @@ def states(worker: ClusterWorker, name: ConnectorName) -> dict[str, tuple[object
 @pytest.mark.parametrize("seed", SEEDS)
 def test_unassignable_job_is_unassigned_with_a_reason(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     cluster = create_cluster((C1, TaskId(C1, 0)), (), seed=seed)
-    static, wildcard = cluster.alive
+    static_worker, wildcard_worker = cluster.alive
     with caplog.at_level(logging.WARNING):
-        cluster.close(wildcard)
+        cluster.close(wildcard_worker)
         cluster.advance(10)
     reason = (
         "No worker may run it: every worker of the group has static assignments, and none lists {}. List it in {} "
         "of a worker, or start a worker without static assignments."
     )
-    assert states(static, C1) == {
+    assert states(static_worker, C1) == {
         "connector": ("RUNNING", None),
         "0": ("RUNNING", None),
         "1": ("UNASSIGNED", reason.format("task c1-1", "static.tasks")),
     }
-    assert states(static, C2)["connector"] == (
+    assert states(static_worker, C2)["connector"] == (
         "UNASSIGNED",
         reason.format("connector c2", "static.connectors"),
     )
@@ -192,9 +194,9 @@ def test_unassignable_job_is_unassigned_with_a_reason(seed: int, caplog: pytest.
 
     cluster.create("c3", {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
     cluster.advance(10)
-    assert states(static, ConnectorName("c3")) == {
+    assert states(static_worker, ConnectorName("c3")) == {
         "connector": ("UNASSIGNED", reason.format("connector c3", "static.connectors"))
     }
     cluster.add()
     cluster.settle()
-    assert set(states(static, C2).values()) == {("RUNNING", None)}
+    assert set(states(static_worker, C2).values()) == {("RUNNING", None)}

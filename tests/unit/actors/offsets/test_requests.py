@@ -18,7 +18,7 @@ from kraal.testing._simulation.group_offsets import FAKE_TOPIC
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE, FakeSourceConnector
 from kraal.testing._simulation.worker import EmbeddedWorker
 from tests.fakes.cluster.offset_requests import (
-    BOTH,
+    BOTH_PLUGINS,
     GET,
     RESET,
     T0,
@@ -79,7 +79,7 @@ def test_unknown_end_offsets_fail_only_lag_requests() -> None:
     assert get_offsets(worker) == [pair(FAKE_SINK, 0, 25)]
 
 
-@BOTH
+@BOTH_PLUGINS
 @pytest.mark.parametrize("seed", SEEDS)
 def test_offsets_are_returned_in_any_state(plugin: str, seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
@@ -102,7 +102,7 @@ def test_unknown_connector_returns_404(message: Message) -> None:
         EmbeddedWorker().ask(message)
 
 
-@BOTH
+@BOTH_PLUGINS
 @pytest.mark.parametrize("target", [TargetState.STARTED, TargetState.PAUSED])
 def test_modification_requires_the_stopped_state(plugin: str, target: TargetState) -> None:
     worker = EmbeddedWorker()
@@ -114,7 +114,7 @@ def test_modification_requires_the_stopped_state(plugin: str, target: TargetStat
             worker.ask(message)
 
 
-@BOTH
+@BOTH_PLUGINS
 @pytest.mark.parametrize("seed", SEEDS)
 def test_connector_continues_at_its_altered_offsets(plugin: str, seed: int) -> None:
     worker = create_stopped(plugin, seed=seed)
@@ -124,7 +124,7 @@ def test_connector_continues_at_its_altered_offsets(plugin: str, seed: int) -> N
     assert worker.fake.written[T0] == [*range(25), *range(20, 25)]
 
 
-@BOTH
+@BOTH_PLUGINS
 def test_null_offset_deletes_only_one_partition(plugin: str) -> None:
     worker = create_stopped(plugin)
     worker.ask(alter(pair(plugin, 1, 3)))
@@ -132,7 +132,7 @@ def test_null_offset_deletes_only_one_partition(plugin: str) -> None:
     assert get_offsets(worker) == [pair(plugin, 1, 3)]
 
 
-@BOTH
+@BOTH_PLUGINS
 @pytest.mark.parametrize("seed", SEEDS)
 def test_repeated_reset_succeeds_and_resume_starts_from_the_beginning(plugin: str, seed: int) -> None:
     worker = create_stopped(plugin, seed=seed)
@@ -143,7 +143,7 @@ def test_repeated_reset_succeeds_and_resume_starts_from_the_beginning(plugin: st
     assert worker.fake.written[T0] == [*range(25), *range(25)]
 
 
-@BOTH
+@BOTH_PLUGINS
 @pytest.mark.parametrize("seed", SEEDS)
 def test_offsets_of_a_connector_created_stopped_can_be_altered(plugin: str, seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
@@ -155,7 +155,7 @@ def test_offsets_of_a_connector_created_stopped_can_be_altered(plugin: str, seed
     assert worker.fake.written[T0] == [5, 6, 7, 8, 9]
 
 
-@BOTH
+@BOTH_PLUGINS
 def test_externally_managed_offsets_are_not_stored(plugin: str) -> None:
     worker = create_stopped(plugin, more={"fake.offsets": "managed"})
     success_text = "The offsets for this connector have been {} successfully"
@@ -163,7 +163,7 @@ def test_externally_managed_offsets_are_not_stored(plugin: str) -> None:
     assert worker.ask(RESET) == success_text.format("reset")
 
 
-@BOTH
+@BOTH_PLUGINS
 @pytest.mark.parametrize(
     ("more", "code", "text"),
     [
@@ -200,7 +200,7 @@ def test_invalid_bodies_return_400() -> None:
     )
 
 
-# -- slowly stopping tasks ---------------------------------------------------------------------------------
+# -- Slowly stopping tasks ---------------------------------------------------------------------------------
 
 
 class _ZombieEngine(FakeEngine):
@@ -231,7 +231,7 @@ class _ZombieRun(FakeRun):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_group_with_members_returns_500(seed: int) -> None:
+def test_modification_with_zombie_sink_tasks_returns_500(seed: int) -> None:
     engine = _ZombieEngine()
     worker = EmbeddedWorker(seed=seed, engine=engine)
     worker.create(X, config(FAKE_SINK))
@@ -261,7 +261,7 @@ def test_standalone_modification_waits_for_stopping_tasks(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_waiting_requests_are_rechecked(seed: int) -> None:
+def test_waiting_request_fails_if_the_connector_is_resumed(seed: int) -> None:
     engine = _ZombieEngine()
     worker = EmbeddedWorker(seed=seed, engine=engine)
     worker.create(X, config(FAKE_SOURCE))

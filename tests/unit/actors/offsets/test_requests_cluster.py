@@ -26,8 +26,8 @@ GET = ShowOffsets(name=X)
 RESET = ResetOffsets(name=X)
 STOP = SetTargetState(name=X, target=TargetState.STOPPED)
 RESUME = SetTargetState(name=X, target=TargetState.STARTED)
-TO_7 = AlterOffsets(name=X, offsets=[({"task": "x-0"}, {"position": 7})])
-SINK_TO_7 = AlterOffsets(
+ALTER_TO_7 = AlterOffsets(name=X, offsets=[({"task": "x-0"}, {"position": 7})])
+ALTER_SINK_TO_7 = AlterOffsets(
     name=X, offsets=[({"kafka_topic": "fake", "kafka_partition": 0}, {"kafka_offset": 7})]
 )
 
@@ -44,7 +44,7 @@ def current_offsets(cluster: EmbeddedCluster, worker: ClusterWorker) -> list[tup
 def cluster_with_connector(
     seed: int, config: dict[str, str | None], *, transactional: bool = False
 ) -> EmbeddedCluster:
-    """Return three workers whose connector has read 25 records."""
+    """Return a cluster of three workers whose connector has read 25 records."""
     cluster = EmbeddedCluster(3, seed=seed, transactional=transactional)
     cluster.settle()
     cluster.create(X, config)
@@ -61,22 +61,24 @@ def test_offsets_are_readable_on_any_worker_and_modified_by_the_leader(seed: int
     assert [current_offsets(cluster, w) for w in cluster.awake] == [pairs] * 3
     cluster.request(STOP)
     cluster.settle()
-    for message in (TO_7, RESET):
+    for message in (ALTER_TO_7, RESET):
         with pytest.raises(NotLeader) as caught:
             cluster.ask(follower(cluster), message)
         assert caught.value.leader_url == cluster.leader.url
-    cluster.request(TO_7, follower(cluster))
+    cluster.request(ALTER_TO_7, follower(cluster))
     assert current_offsets(cluster, follower(cluster)) == [({"task": "x-0"}, {"position": 7})]
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize(("config", "to_7"), [(SOURCE, TO_7), (SINK, SINK_TO_7)], ids=["source", "sink"])
+@pytest.mark.parametrize(
+    ("config", "alter_to_7"), [(SOURCE, ALTER_TO_7), (SINK, ALTER_SINK_TO_7)], ids=["source", "sink"]
+)
 def test_modification_directly_after_a_stop_waits(
-    seed: int, config: dict[str, str | None], to_7: AlterOffsets
+    seed: int, config: dict[str, str | None], alter_to_7: AlterOffsets
 ) -> None:
     cluster = cluster_with_connector(seed, config)
     cluster.request(STOP)
-    cluster.request(to_7)
+    cluster.request(alter_to_7)
     cluster.settle()
     cluster.request(RESUME)
     cluster.settle()
@@ -85,7 +87,7 @@ def test_modification_directly_after_a_stop_waits(
 
 
 def cluster_with_idle_leader(seed: int) -> EmbeddedCluster:
-    """Return four workers with an idle leader and a slowly stopping task of x."""
+    """Return a cluster of four workers whose leader is idle, with a task of x that stops slowly."""
     cluster = EmbeddedCluster(4, seed=seed, stop_s=4.0)
     cluster.settle()
     names = [X, *(ConnectorName(f"other-{number}") for number in range(3))]
@@ -100,7 +102,7 @@ def cluster_with_idle_leader(seed: int) -> EmbeddedCluster:
 
 
 def record_running_tasks(cluster: EmbeddedCluster) -> list[list[str]]:
-    """Return a list of the workers that run the task of x; an entry is added whenever offsets are stored or read."""
+    """Return a list to which each read or write of offsets appends the names of the workers that run the task of x."""
     owners: list[list[str]] = []
 
     def record_owners(_: str) -> None:
@@ -111,7 +113,7 @@ def record_running_tasks(cluster: EmbeddedCluster) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("message", [TO_7, RESET])
+@pytest.mark.parametrize("message", [ALTER_TO_7, RESET])
 def test_modification_waits_for_stopping_tasks_of_other_workers(
     seed: int, message: AlterOffsets | ResetOffsets
 ) -> None:
@@ -128,7 +130,7 @@ def test_creation_with_offsets_waits_for_stopping_previous_tasks(seed: int) -> N
     cluster = cluster_with_idle_leader(seed)
     cluster.request(DeleteConnector(name=X))
     owners = record_running_tasks(cluster)
-    cluster.request(CreateConnector(name=X, config=SOURCE, initial_offsets=TO_7.offsets))
+    cluster.request(CreateConnector(name=X, config=SOURCE, initial_offsets=ALTER_TO_7.offsets))
     assert owners
     assert [names for names in owners if names] == []
 
@@ -138,7 +140,7 @@ def test_modification_returns_409_while_a_rebalance_is_pending(seed: int) -> Non
     cluster = cluster_with_connector(seed, SOURCE)
     cluster.ask(cluster.leader, STOP)
     assert cluster.leader.engine.running, "the tasks of x stop slowly"
-    for message in (TO_7, RESET):
+    for message in (ALTER_TO_7, RESET):
         with pytest.raises(RetryableConflict) as caught:
             cluster.ask(cluster.leader, message)
         assert str(caught.value) == (
@@ -148,7 +150,7 @@ def test_modification_returns_409_while_a_rebalance_is_pending(seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("message", [TO_7, RESET])
+@pytest.mark.parametrize("message", [ALTER_TO_7, RESET])
 def test_config_is_read_to_its_end_before_the_checks(seed: int, message: AlterOffsets | ResetOffsets) -> None:
     cluster = cluster_with_connector(seed, SOURCE)
     cluster.request(STOP)
@@ -156,7 +158,7 @@ def test_config_is_read_to_its_end_before_the_checks(seed: int, message: AlterOf
     leader = cluster.leader
     read_offset = leader.snapshot.config.offset
     cluster.config_log.append([Entry(*encode(TargetStateRecord(X, TargetState.STARTED)))])
-    assert leader.snapshot.config.offset == read_offset, "the leader has not read that status"
+    assert leader.snapshot.config.offset == read_offset, "the leader has not read that record"
     with pytest.raises(BadRequest, match="Connectors must be in the STOPPED state"):
         cluster.ask(leader, message)
 
@@ -174,7 +176,7 @@ def test_unreadable_config_returns_500(seed: int) -> None:
     cluster.config_log.fault = fault
     text = "^Failed to read to end of config topic before modifying connector offsets$"
     with pytest.raises(KraalError, match=text):
-        cluster.ask(cluster.leader, TO_7)
+        cluster.ask(cluster.leader, ALTER_TO_7)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -185,13 +187,13 @@ def test_frozen_sink_tasks_are_zombies_until_thawed(seed: int) -> None:
     cluster.advance(10)
     cluster.request(STOP)
     cluster.advance(10)
-    for message in (SINK_TO_7, RESET):
+    for message in (ALTER_SINK_TO_7, RESET):
         with pytest.raises(KraalError, match="get rid of the zombie sink tasks") as caught:
             cluster.request(message)
         assert caught.value.status == 500
     cluster.thaw(owner)
     cluster.settle()
-    cluster.request(SINK_TO_7)
+    cluster.request(ALTER_SINK_TO_7)
     assert [pair[1] for pair in current_offsets(cluster, cluster.leader)] == [{"kafka_offset": 7}]
 
 
@@ -199,7 +201,7 @@ def test_frozen_sink_tasks_are_zombies_until_thawed(seed: int) -> None:
 
 
 def cluster_with_older_tasks(seed: int, config: dict[str, str | None]) -> EmbeddedCluster:
-    """Return a cluster with a transactional leader that had two exactly-once tasks of x."""
+    """Return a cluster with a transactional leader and a record of two earlier exactly-once tasks of x."""
     cluster = cluster_with_connector(seed, config, transactional=True)
     cluster.config_log.append([Entry(*encode(TaskCountRecord(X, 2)))])
     cluster.request(STOP)
@@ -208,19 +210,19 @@ def cluster_with_older_tasks(seed: int, config: dict[str, str | None]) -> Embedd
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("message", [TO_7, RESET])
+@pytest.mark.parametrize("message", [ALTER_TO_7, RESET])
 def test_exactly_once_source_is_fenced_before_a_modification(
     seed: int, message: AlterOffsets | ResetOffsets
 ) -> None:
     cluster = cluster_with_older_tasks(seed, SOURCE)
-    stored_when_fenced: list[object] = []
-    cluster.on_fence = lambda ids: stored_when_fenced.append((list(ids), dict(cluster.offsets.load(X))))
+    fencing_calls: list[object] = []
+    cluster.on_fence = lambda ids: fencing_calls.append((list(ids), dict(cluster.offsets.load(X))))
     offsets_before = dict(cluster.offsets.load(X))
     cluster.request(message)
-    assert stored_when_fenced == [(["cluster-x-0", "cluster-x-1"], offsets_before)]
+    assert fencing_calls == [(["cluster-x-0", "cluster-x-1"], offsets_before)]
     assert dict(cluster.offsets.load(X)) != offsets_before
     cluster.request(message)
-    assert len(stored_when_fenced) == 1, "the producers are already fenced"
+    assert len(fencing_calls) == 1, "the producers are already fenced"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -234,13 +236,13 @@ def test_failed_fencing_prevents_a_modification(seed: int) -> None:
     cluster.on_fence = refuse
     text = "^Failed to perform zombie fencing for source connector prior to modifying offsets$"
     with pytest.raises(KraalError, match=text) as caught:
-        cluster.request(TO_7)
+        cluster.request(ALTER_TO_7)
     assert caught.value.status == 500
     assert dict(cluster.offsets.load(X)) == offsets_before
 
 
 CREATE = CreateConnector(
-    name=X, config=SOURCE, initial_state=TargetState.STOPPED, initial_offsets=TO_7.offsets
+    name=X, config=SOURCE, initial_state=TargetState.STOPPED, initial_offsets=ALTER_TO_7.offsets
 )
 
 
@@ -256,14 +258,14 @@ def cluster_with_previous_tasks(seed: int, *, transactional: bool = True) -> Emb
 @pytest.mark.parametrize("seed", SEEDS)
 def test_creation_with_offsets_fences_previous_tasks_first(seed: int) -> None:
     cluster = cluster_with_previous_tasks(seed)
-    stored_when_fenced: list[object] = []
-    cluster.on_fence = lambda ids: stored_when_fenced.append((list(ids), dict(cluster.offsets.load(X))))
+    fencing_calls: list[object] = []
+    cluster.on_fence = lambda ids: fencing_calls.append((list(ids), dict(cluster.offsets.load(X))))
     offsets_before = dict(cluster.offsets.load(X))
     assert offsets_before
     cluster.request(CREATE)
     cluster.settle()
-    assert stored_when_fenced == [(["cluster-x-0", "cluster-x-1"], offsets_before)]
-    assert current_offsets(cluster, cluster.leader) == list(TO_7.offsets)
+    assert fencing_calls == [(["cluster-x-0", "cluster-x-1"], offsets_before)]
+    assert current_offsets(cluster, cluster.leader) == list(ALTER_TO_7.offsets)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -285,7 +287,7 @@ def test_failed_fencing_of_previous_tasks_prevents_creation(seed: int) -> None:
     cluster.on_fence = lambda _: None
     cluster.request(CREATE)
     cluster.settle()
-    assert current_offsets(cluster, cluster.leader) == list(TO_7.offsets)
+    assert current_offsets(cluster, cluster.leader) == list(ALTER_TO_7.offsets)
 
 
 @pytest.mark.parametrize("actor", ["fencer", "herder"])
@@ -308,7 +310,7 @@ def test_creation_completes_if_an_actor_dies_during_fencing(seed: int, actor: st
     assert creation.exception() is not None
     cluster.request(CREATE)
     cluster.settle()
-    assert current_offsets(cluster, cluster.leader) == list(TO_7.offsets)
+    assert current_offsets(cluster, cluster.leader) == list(ALTER_TO_7.offsets)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -331,30 +333,30 @@ def test_connector_created_during_fencing_keeps_its_offsets(seed: int) -> None:
 
 def test_creation_fences_no_tasks_without_exactly_once_support() -> None:
     cluster = cluster_with_previous_tasks(1, transactional=False)
-    fenced: list[object] = []
-    cluster.on_fence = fenced.append
+    fenced_ids: list[object] = []
+    cluster.on_fence = fenced_ids.append
     cluster.request(CREATE)
-    assert fenced == []
+    assert fenced_ids == []
 
 
 def test_creation_of_a_sink_fences_no_previous_source() -> None:
     cluster = cluster_with_previous_tasks(1)
-    fenced: list[object] = []
-    cluster.on_fence = fenced.append
+    fenced_ids: list[object] = []
+    cluster.on_fence = fenced_ids.append
     cluster.request(
         CreateConnector(
-            name=X, config=SINK, initial_state=TargetState.STOPPED, initial_offsets=SINK_TO_7.offsets
+            name=X, config=SINK, initial_state=TargetState.STOPPED, initial_offsets=ALTER_SINK_TO_7.offsets
         )
     )
-    assert fenced == []
+    assert fenced_ids == []
 
 
 def test_sinks_are_not_fenced() -> None:
     cluster = cluster_with_older_tasks(1, SINK)
-    fenced: list[object] = []
-    cluster.on_fence = fenced.append
-    cluster.request(SINK_TO_7)
-    assert fenced == []
+    fenced_ids: list[object] = []
+    cluster.on_fence = fenced_ids.append
+    cluster.request(ALTER_SINK_TO_7)
+    assert fenced_ids == []
 
 
 @pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
@@ -364,7 +366,7 @@ def test_initial_offsets_are_stored_only_if_the_creation_succeeds(
 ) -> None:
     cluster = EmbeddedCluster(3, seed=seed, transactional=True)
     cluster.settle()
-    alter = TO_7 if config is SOURCE else SINK_TO_7
+    alter = ALTER_TO_7 if config is SOURCE else ALTER_SINK_TO_7
     create = CreateConnector(
         name=X, config=config, initial_state=TargetState.STOPPED, initial_offsets=alter.offsets
     )

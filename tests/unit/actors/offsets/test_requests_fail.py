@@ -14,7 +14,7 @@ from kraal.stores.memory import MemoryLog, MemoryOffsets
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE, FakeSourceConnector
 from kraal.testing._simulation.worker import CONVERTERS, EmbeddedWorker
 from tests.fakes.cluster.offset_requests import (
-    BOTH,
+    BOTH_PLUGINS,
     GET,
     RESET,
     Message,
@@ -33,8 +33,8 @@ SEEDS = range(6)
 
 
 def fail_on(operation: str) -> Callable[[str], None]:
-    def fault(current: str) -> None:
-        if current == operation:
+    def fault(current_operation: str) -> None:
+        if current_operation == operation:
             raise StoreError("no broker is available")
 
     return fault
@@ -101,7 +101,7 @@ READ_TIMEOUT = (
 @pytest.mark.parametrize(
     ("message", "text"), [(GET, "Failed to retrieve offsets for source connector x"), (RESET, READ_TIMEOUT)]
 )
-def test_hanging_keeper_fails_a_request_after_90_s(message: Message, text: str) -> None:
+def test_hanging_offset_keeper_fails_a_request_after_90_s(message: Message, text: str) -> None:
     worker = create_stopped(FAKE_SOURCE)
     freeze(worker, "offsets")
     future = worker.assembly.herder.question(message)
@@ -124,7 +124,7 @@ def test_slow_offset_write_times_out() -> None:
     assert str(future.exception(0)) == "Timed out while attempting to modify offsets for source connector x"
 
 
-@BOTH
+@BOTH_PLUGINS
 def test_slow_plugin_validation_times_out(plugin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = create_stopped(plugin)
 
@@ -155,8 +155,8 @@ def test_hanging_requests_are_limited_and_all_complete() -> None:
 def test_missing_connector_class_is_reported_with_available_classes() -> None:
     log = MemoryLog("config")
     EmbeddedWorker(config_log=log).create(X, config(FAKE_SOURCE), TargetState.STOPPED)
-    installed = Registry.load()
-    registry = Registry.of({name: installed.converter_class(name) for name in CONVERTERS})
+    installed_plugins = Registry.load()
+    registry = Registry.of({name: installed_plugins.converter_class(name) for name in CONVERTERS})
     worker = EmbeddedWorker(config_log=log, registry=registry)
     for message in (GET, RESET, alter(pair(FAKE_SOURCE, 0, 1))):
         code, text = request_error(worker, message)

@@ -1,4 +1,4 @@
-"""Tests for the leases and the batching of the offset keeper."""
+"""Tests that the offset keeper checks leases and batches writes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kraal.stores.memory import MemoryOffsets
 from kraal.testing._simulation.scheduler import Scheduler
 
 NAME = ConnectorName("numbers")
-ONE, TWO = SourcePartition.of({"task": 1}), SourcePartition.of({"task": 2})
+PARTITION_1, PARTITION_2 = SourcePartition.of({"task": 1}), SourcePartition.of({"task": 2})
 
 
 def test_offsets_whose_lease_expired_are_rejected_and_others_stored() -> None:
-    """A suspended worker with a pending store must not overwrite the next owner's offsets."""
+    """A suspended worker with a pending write must not overwrite the next owner's offsets."""
     store = MemoryOffsets()
     replies: list[object] = []
     requester = Address("requester")
@@ -33,13 +33,19 @@ def test_offsets_whose_lease_expired_are_rejected_and_others_stored() -> None:
     lease = [True]
     keeper.receive(
         StoreOffsets(
-            connector=NAME, offsets={ONE: {"at": 4}}, reply_to=requester, token=1, lease=lambda: lease[0]
+            connector=NAME,
+            offsets={PARTITION_1: {"at": 4}},
+            reply_to=requester,
+            token=1,
+            lease=lambda: lease[0],
         )
     )
-    keeper.receive(StoreOffsets(connector=NAME, offsets={TWO: {"at": 5}}, reply_to=requester, token=2))
+    keeper.receive(
+        StoreOffsets(connector=NAME, offsets={PARTITION_2: {"at": 5}}, reply_to=requester, token=2)
+    )
     lease[0] = False
     keeper.receive(FlushOffsets())
-    assert store.load(NAME) == {TWO: {"at": 5}}
+    assert store.load(NAME) == {PARTITION_2: {"at": 5}}
     failure, success = replies
     assert isinstance(failure, OffsetsFailed)
     assert (failure.token, str(failure.error)) == (1, "this worker's lease has expired")

@@ -1,4 +1,4 @@
-"""Tests for a creation with initial offsets if the broker does not acknowledge the written config."""
+"""Tests for the creation of a connector with initial offsets if the broker does not acknowledge the config record."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kraal.testing._simulation.plugins import FAKE_SOURCE
 
 X = ConnectorName("x")
 SOURCE: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "4", "topics": "lines"}
-AT_7: dict[str, Json] = {"position": 7}
+POSITION_7: dict[str, Json] = {"position": 7}
 CREATE = CreateConnector(
     name=X,
     config=SOURCE,
     initial_state=TargetState.STOPPED,
-    initial_offsets=[({"task": "x-0"}, AT_7)],
+    initial_offsets=[({"task": "x-0"}, POSITION_7)],
 )
 
 
@@ -55,4 +55,4 @@ def test_created_connector_keeps_initial_offsets_despite_a_write_error(
     monkeypatch.undo()
     cluster.settle()
     assert X in cluster.leader.snapshot.config.connectors
-    assert list(cluster.offsets.load(X).values()) == [AT_7]
+    assert list(cluster.offsets.load(X).values()) == [POSITION_7]

@@ -1,4 +1,4 @@
-"""Tests that a source task with unreadable offsets waits after a retriable error and fails after a permanent one."""
+"""Tests that a source task with unreadable offsets waits after a retriable error and fails after a permanent error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIG: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "1
 
 
 def worker_with_failing_store(error: StoreError, seed: int) -> tuple[EmbeddedWorker, list[StoreError]]:
-    """Return a worker whose offset store fails, and a list with the error; the store fails until the list is empty."""
+    """Return a worker whose offset store raises `error` until the returned list of errors is empty."""
     errors = [error]
 
     def fault(_: str) -> None:

@@ -49,7 +49,7 @@ class NumberRecorder:
 
     numbers: list[int] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    blocked: threading.Event = field(default_factory=threading.Event)
+    is_blocked: threading.Event = field(default_factory=threading.Event)
 
     def receive(self, message: object) -> object:
         assert self.lock.acquire(blocking=False), "two threads handle messages of one actor"
@@ -68,7 +68,7 @@ class NumberRecorder:
                 return log_subject.get()
             case Block(until):
                 with blocking():
-                    self.blocked.set()
+                    self.is_blocked.set()
                     assert until.wait(10)
             case Begin():
                 pass
@@ -92,15 +92,15 @@ def create_shared_actor(system: ThreadSystem, name: str) -> tuple[Address, Numbe
     return address, recorder
 
 
-def threads() -> list[threading.Thread]:
+def list_shared_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "kraal-actors"]
 
 
 def wait_for_thread_count(count: int) -> None:
     """Wait until at most `count` shared threads are running."""
     deadline = time.monotonic() + 10
-    while len(threads()) > count:
-        assert time.monotonic() < deadline, threads()
+    while len(list_shared_threads()) > count:
+        assert time.monotonic() < deadline, list_shared_threads()
         threading.Event().wait(0.01)
 
 
@@ -118,7 +118,7 @@ def test_shared_threads_handle_messages_of_many_actors_in_order(system: ThreadSy
     for sender in senders:
         sender.join()
     assert all(ask(address, Numbers(), timeout_s=10) == list(range(50)) for address in actors)
-    assert len(threads()) <= SIZE
+    assert len(list_shared_threads()) <= SIZE
 
 
 def test_busy_actor_yields_to_other_actors() -> None:
@@ -137,20 +137,20 @@ def test_busy_actor_yields_to_other_actors() -> None:
 
     pool = SharedThreads(1)
     system = ThreadSystem(pool)
-    busy, quiet, start = Address("busy"), Address("quiet"), threading.Event()
+    busy_actor, quiet_actor, start = Address("busy"), Address("quiet"), threading.Event()
 
     def wait() -> None:
         start.wait(10)
 
-    for address in (busy, quiet):
+    for address in (busy_actor, quiet_actor):
         system.spawn(address, partial(Recorder, address.name), lambda _: None, shares_thread=True)
         assert handled_messages.acquire(timeout=10)
     wait_for_thread_count(1)
     order.clear()
     pool.submit(wait)
     for value in range(10 * MAX_MESSAGES_PER_TURN):
-        busy.tell(Number(value))
-    quiet.tell(Number(0))
+        busy_actor.tell(Number(value))
+    quiet_actor.tell(Number(0))
     start.set()
     assert done.wait(10)
     assert order.index("quiet") == MAX_MESSAGES_PER_TURN
@@ -165,7 +165,7 @@ def test_blocking_plugin_code_does_not_delay_other_actors(system: ThreadSystem) 
         for number in range(SIZE + 3):
             address, recorder = create_shared_actor(system, f"connector {number}")
             address.tell(Block(release))
-            assert recorder.blocked.wait(10)
+            assert recorder.is_blocked.wait(10)
         other_actors = [create_shared_actor(system, f"task {number}")[0] for number in range(10)]
         for address in other_actors:
             address.tell(Number(1))
@@ -183,7 +183,7 @@ def test_death_is_reported_and_pending_messages_are_dropped(system: ThreadSystem
     system.spawn(address, lambda: recorder, lambda _: died.set(), shares_thread=True)
     release = threading.Event()
     address.tell(Block(release))
-    assert recorder.blocked.wait(10)
+    assert recorder.is_blocked.wait(10)
     address.tell(Crash("lightning"))
     address.tell(Number(1))
     assert system.mailboxes() == {"task t-0": 2}

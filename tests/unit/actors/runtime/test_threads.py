@@ -103,9 +103,9 @@ def test_reply_is_immediate_deferred_or_an_error(scribe: tuple[Address, Scribe])
     assert ask(address, Echo("a"), timeout_s=5) == "a"
     with pytest.raises(BadRequest):
         ask(address, Echo("refuse"), timeout_s=5)
-    later = address.question(Later())
+    future = address.question(Later())
     address.tell(Note("now"))
-    assert later.result(5) == "now"
+    assert future.result(5) == "now"
     assert address.open_questions == 0
 
 
@@ -121,23 +121,23 @@ def test_request_times_out_and_late_reply_is_dropped(
 
 async def test_awaiting_a_reply_does_not_block_a_thread(scribe: tuple[Address, Scribe]) -> None:
     address, _ = scribe
-    waiting = asyncio.create_task(ask_async(address, Later(), timeout_s=5))
+    reply_task = asyncio.create_task(ask_async(address, Later(), timeout_s=5))
     await asyncio.sleep(0)
     assert await ask_async(address, Echo("meanwhile"), timeout_s=5) == "meanwhile"
     address.tell(Note("done"))
-    assert await waiting == "done"
+    assert await reply_task == "done"
 
 
 def test_death_fails_pending_requests_and_restarted_actor_receives_messages(
     system: ThreadSystem, clock: ThreadClock
 ) -> None:
     supervisor, address = Address("supervisor"), Address("scribe")
-    lives: list[Scribe] = []
+    scribes: list[Scribe] = []
     restarted = threading.Event()
 
     def create_scribe() -> Scribe:
-        lives.append(Scribe())
-        return lives[-1]
+        scribes.append(Scribe())
+        return scribes[-1]
 
     budget = ActorRestartBudget()
     system.spawn(
@@ -159,7 +159,7 @@ def test_death_fails_pending_requests_and_restarted_actor_receives_messages(
         request.result(5)
     assert restarted.wait(5)
     assert ask(address, Echo("back"), timeout_s=5) == "back"
-    assert len(lives) == 2
+    assert len(scribes) == 2
     assert ask(supervisor, ListActors(), timeout_s=5) == {"scribe": 1}
     supervisor.tell(Release(address))
     assert ask(supervisor, ListActors(), timeout_s=5) == {}
@@ -171,7 +171,7 @@ def test_restart_budget_backs_off_until_exhausted() -> None:
     assert budget.delay_s((1, 2, 3, 100), 100) == 0.0, "deaths outside the time window are ignored"
 
 
-def test_clock_sends_messages_in_time_order_except_cancelled_ones(
+def test_clock_sends_messages_in_time_order_and_drops_cancelled_messages(
     system: ThreadSystem, clock: ThreadClock
 ) -> None:
     address, actor = Address("scribe"), Scribe()

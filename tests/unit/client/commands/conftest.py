@@ -20,7 +20,7 @@ TRACE = "java.io.IOException: disk full\n\tat a.b(C.java:1)\n"
 MUTATING_METHODS = ("POST", "PUT", "PATCH", "DELETE")
 
 
-def flat(name: str, **extra_config: str) -> str:
+def flat_json(name: str, **extra_config: str) -> str:
     return json.dumps({"name": name, "connector.class": FAKE_SOURCE, **extra_config})
 
 
@@ -44,8 +44,8 @@ def worker_with_orders(worker: Connect) -> Connect:
 
 
 @pytest.fixture
-def folder(write: Files, tmp_path: Path) -> str:
-    write("connectors/b.json", flat("b"))
+def connector_folder(write: Files, tmp_path: Path) -> str:
+    write("connectors/b.json", flat_json("b"))
     write("connectors/a.yaml", f"name: a\nconnector.class: {FAKE_SOURCE}\ntasks.max: 2\n")
     write("connectors/c.properties", f"name=c\nconnector.class={FAKE_SOURCE}\n")
     return str(tmp_path / "connectors")

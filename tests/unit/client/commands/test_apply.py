@@ -7,20 +7,20 @@ from pathlib import Path
 
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import Connect
-from tests.unit.client.commands.conftest import MUTATING_METHODS, create_request, flat
+from tests.unit.client.commands.conftest import MUTATING_METHODS, create_request, flat_json
 from tests.unit.client.conftest import Files, Kraal
 
 
 def test_apply_creates_and_reconfigures_only_changed_connectors(
-    kraal: Kraal, worker: Connect, folder: str, write: Files
+    kraal: Kraal, worker: Connect, connector_folder: str, write: Files
 ) -> None:
-    assert kraal.out("apply", "-f", folder) == "a created\nb created\nc created\n"
+    assert kraal.out("apply", "-f", connector_folder) == "a created\nb created\nc created\n"
     assert worker.config("a") == {"name": "a", "connector.class": FAKE_SOURCE, "tasks.max": "2"}
     worker.seen.clear()
-    assert kraal.out("apply", "-f", folder) == "a unchanged\nb unchanged\nc unchanged\n"
+    assert kraal.out("apply", "-f", connector_folder) == "a unchanged\nb unchanged\nc unchanged\n"
     assert worker.requests(*MUTATING_METHODS) == []
-    write("connectors/b.json", flat("b", **{"tasks.max": "3"}))
-    assert kraal.out("apply", "-f", folder) == "a unchanged\nb configured\nc unchanged\n"
+    write("connectors/b.json", flat_json("b", **{"tasks.max": "3"}))
+    assert kraal.out("apply", "-f", connector_folder) == "a unchanged\nb configured\nc unchanged\n"
     assert worker.requests(*MUTATING_METHODS) == ["PUT /connectors/b/config"]
     assert worker.states("b") == ["RUNNING"] * 4
 
@@ -52,11 +52,11 @@ def test_apply_reconfigures_a_concurrently_created_connector(
 
 
 def test_rejected_connector_does_not_stop_other_connectors(
-    kraal: Kraal, worker: Connect, folder: str, write: Files
+    kraal: Kraal, worker: Connect, connector_folder: str, write: Files
 ) -> None:
     rejected_file = write("connectors/a.yaml", "name: a\nconnector.class: Unknown\n")
     malformed_file = write("connectors/b.json", "{")
-    result = kraal("apply", "-f", folder)
+    result = kraal("apply", "-f", connector_folder)
     assert (result.exit_code, result.stdout, worker.names) == (1, "c created\n", ["c"])
     lines = result.stderr.splitlines()
     assert [line.split("'")[1] for line in lines[:1]] == [malformed_file]
@@ -69,7 +69,8 @@ def test_rejected_connector_does_not_stop_other_connectors(
 
 def test_config_errors_are_on_one_line_without_secrets(kraal: Kraal, worker: Connect, write: Files) -> None:
     path = write(
-        "a.json", flat("a", **{"tasks.max": "0", "my.password": "hunter2", "tasks.max.enforce": "hunter2"})
+        "a.json",
+        flat_json("a", **{"tasks.max": "0", "my.password": "hunter2", "tasks.max.enforce": "hunter2"}),
     )
     line = kraal.error("apply", "-f", path)
     assert line == (
@@ -81,12 +82,12 @@ def test_config_errors_are_on_one_line_without_secrets(kraal: Kraal, worker: Con
 
 
 def test_dry_run_validates_on_the_worker_without_changes(
-    kraal: Kraal, worker: Connect, folder: str, write: Files
+    kraal: Kraal, worker: Connect, connector_folder: str, write: Files
 ) -> None:
     worker.create("b", {"connector.class": FAKE_SOURCE, "name": "b"})
     worker.create("old", {"connector.class": FAKE_SOURCE})
     path = write("connectors/c.properties", f"name=c\nconnector.class={FAKE_SOURCE}\ntasks.max=0\n")
-    result = kraal("apply", "-f", folder, "--dry-run", "--prune")
+    result = kraal("apply", "-f", connector_folder, "--dry-run", "--prune")
     assert (result.exit_code, result.stdout) == (
         1,
         "a created (dry run)\nb unchanged (dry run)\nold deleted (dry run)\n",
@@ -107,18 +108,19 @@ def test_config_without_a_class_is_rejected_before_sending(
 
 
 def test_apply_deletes_connectors_only_with_prune(
-    kraal: Kraal, worker: Connect, folder: str, write: Files
+    kraal: Kraal, worker: Connect, connector_folder: str, write: Files
 ) -> None:
     worker.create("old", {"connector.class": FAKE_SOURCE})
-    kraal.out("apply", "-f", folder)
+    kraal.out("apply", "-f", connector_folder)
     assert worker.names == ["a", "b", "c", "old"]
     malformed_file = write("connectors/d.json", "{")
-    result = kraal("apply", "-f", folder, "--prune")
+    result = kraal("apply", "-f", connector_folder, "--prune")
     assert (result.exit_code, worker.names) == (1, ["a", "b", "c", "old"])
     assert "skipping --prune" in result.stderr
     Path(malformed_file).unlink()
     assert (
-        kraal.out("apply", "-f", folder, "--prune") == "a unchanged\nb unchanged\nc unchanged\nold deleted\n"
+        kraal.out("apply", "-f", connector_folder, "--prune")
+        == "a unchanged\nb unchanged\nc unchanged\nold deleted\n"
     )
     assert worker.names == ["a", "b", "c"]
 
@@ -130,9 +132,9 @@ def test_pruning_without_manifests_is_rejected(kraal: Kraal, worker: Connect, tm
     assert "--prune would delete every connector" in result.stderr
 
 
-def test_results_are_printed_as_data(kraal: Kraal, folder: str, write: Files) -> None:
-    write("connectors/b.json", flat("b", **{"tasks.max": "0"}))
-    result = kraal("apply", "-f", folder, "-o", "json")
+def test_json_output_contains_actions_and_errors(kraal: Kraal, connector_folder: str, write: Files) -> None:
+    write("connectors/b.json", flat_json("b", **{"tasks.max": "0"}))
+    result = kraal("apply", "-f", connector_folder, "-o", "json")
     results = json.loads(result.stdout)
     assert [(row["name"], row["action"]) for row in results] == [
         ("a", "created"),
@@ -140,14 +142,14 @@ def test_results_are_printed_as_data(kraal: Kraal, folder: str, write: Files) ->
         ("c", "created"),
     ]
     assert "tasks.max" in results[1]["error"]
-    assert (results[0]["file"], results[0]["dry_run"]) == (f"{folder}/a.yaml", False)
+    assert (results[0]["file"], results[0]["dry_run"]) == (f"{connector_folder}/a.yaml", False)
 
 
 def test_wait_prints_running_and_failed_connectors(
-    kraal: Kraal, worker: Connect, folder: str, write: Files
+    kraal: Kraal, worker: Connect, connector_folder: str, write: Files
 ) -> None:
-    write("connectors/b.json", flat("b", **{"fail.in": "start"}))
-    result = kraal("apply", "-f", folder, "--wait")
+    write("connectors/b.json", flat_json("b", **{"fail.in": "start"}))
+    result = kraal("apply", "-f", connector_folder, "--wait")
     assert result.exit_code == 1
     assert result.stdout.splitlines()[3:] == ["a is RUNNING", "c is RUNNING"]
     assert result.stderr.startswith(
@@ -156,17 +158,17 @@ def test_wait_prints_running_and_failed_connectors(
     assert worker.states("b") == ["FAILED"]
 
 
-def test_unsupported_endpoint_is_an_error(kraal: Kraal, worker: Connect, folder: str) -> None:
+def test_unsupported_endpoint_is_an_error(kraal: Kraal, worker: Connect, connector_folder: str) -> None:
     kraal.env = {"KRAAL_URL": f"{worker.url}/wrong"}
-    assert kraal.error("apply", "-f", folder).endswith("returned 404: HTTP 404 Not Found")
+    assert kraal.error("apply", "-f", connector_folder).endswith("returned 404: HTTP 404 Not Found")
 
 
 def test_connector_is_read_from_standard_input(kraal: Kraal, worker: Connect) -> None:
-    assert kraal.out("apply", "-f", "-", stdin=flat("a")) == "a created\n"
+    assert kraal.out("apply", "-f", "-", stdin=flat_json("a")) == "a created\n"
     assert worker.names == ["a"]
 
 
-def test_malformed_file_is_one_error(kraal: Kraal, write: Files) -> None:
+def test_malformed_file_is_a_one_line_error(kraal: Kraal, write: Files) -> None:
     path = write("a.json", '{"name": ')
     error = kraal.error("apply", "-f", path)
     assert f"at '{path}'" in error

@@ -9,29 +9,31 @@ from kraal.cluster.views.rebalances import describe_rebalance
 from kraal.core.ids import Generation
 from kraal.protocol.group import GroupProtocol
 from tests.fakes.cluster.static_plans import Leader
-from tests.fakes.workers.connect import Connect, Said
+from tests.fakes.workers.connect import Connect, ScriptedResponse
 from tests.unit.client.conftest import Kraal
 
 
 def script_response(worker: Connect, leader: Leader) -> object:
     """Script the response of this leader on the worker, and return the response."""
     assignments = group_assignments(leader.snapshot())
-    worker.script("GET", "/admin/assignments", Said(body=assignments))
+    worker.script("GET", "/admin/assignments", ScriptedResponse(body=assignments))
     return assignments
 
 
-def test_assignments_shows_workers_lists_instances_and_last_rebalance(kraal: Kraal, worker: Connect) -> None:
+def test_assignments_shows_static_and_current_assignments_and_the_last_rebalance(
+    kraal: Kraal, worker: Connect
+) -> None:
     leader = Leader(c1=1, c2=0)
     leader.join("w1", "c1")
     leader.join("w2", "c1-0 c1-7")
     leader.rebalance()
     script_response(worker, leader)
     assert kraal.out("assignments") == (
-        "WORKER            KIND     LISTS        RUNS\n"
+        "WORKER            KIND     STATIC       RUNNING\n"
         "http://w1:8083/   static   c1           c1\n"
         "http://w2:8083/   static   c1-0, c1-7   c1-0\n"
         "\n"
-        "WAITING   WHY\n"
+        "WAITING   REASON\n"
         "c2        No worker may run it: every worker of the group has static assignments, and none lists connector "
         "c2. List it in static.connectors of a worker, or start a worker without static assignments.\n"
         "\n"
@@ -40,7 +42,9 @@ def test_assignments_shows_workers_lists_instances_and_last_rebalance(kraal: Kra
     )
 
 
-def test_assignments_shows_ignored_lists_and_delayed_lost_work(kraal: Kraal, worker: Connect) -> None:
+def test_assignments_shows_why_static_assignments_are_ignored_and_lost_work_waits(
+    kraal: Kraal, worker: Connect
+) -> None:
     leader = Leader(GroupProtocol.SESSIONED, c1=0, c2=0)
     leader.join("w1")
     leader.join("w2")
@@ -51,7 +55,7 @@ def test_assignments_shows_ignored_lists_and_delayed_lost_work(kraal: Kraal, wor
     lines = kraal.out("assignments").splitlines()
     assert lines[1] == "http://w1:8083/   wildcard   -       c1"
     assert lines[4].startswith("c2        Its worker has left the group.")
-    assert lines[6].startswith("Static assignments are ignored: not every worker of the group has")
+    assert lines[6].startswith("Static assignments are ignored, because not every worker of the group has")
     assert lines[9] == (
         "left: http://w2:8083/; the next rebalance follows within 300 s to reassign lost work"
     )
@@ -68,7 +72,7 @@ def test_assignments_shows_earlier_rebalances_with_reasons_and_leaders(kraal: Kr
         leader.rebalance()
     script_response(worker, leader)
     lines = kraal.out("assignments").splitlines()
-    assert lines[-3].split() == ["EARLIER", "GENERATION", "LEADER", "WHY"]
+    assert lines[-3].split() == ["EARLIER", "GENERATION", "LEADER", "REASON"]
     assert lines[-2].startswith(
         "2023-11-14 22:13:20+00:00   1            http://w1:8083/   unknown: this is the"
     )
@@ -84,7 +88,7 @@ def test_older_worker_reports_only_the_last_rebalance(kraal: Kraal, worker: Conn
     leader.rebalance()
     assignments = group_assignments(leader.snapshot())
     del assignments["rebalances"]
-    worker.script("GET", "/admin/assignments", Said(body=assignments))
+    worker.script("GET", "/admin/assignments", ScriptedResponse(body=assignments))
     assert (
         kraal.out("assignments").splitlines()[-1].startswith("unknown: this is the leader's first rebalance")
     )
@@ -105,7 +109,7 @@ def test_standalone_worker_runs_all_instances(kraal: Kraal, worker: Connect) -> 
 
 def test_missing_assignments_endpoint_is_reported(kraal: Kraal, worker: Connect) -> None:
     not_found = {"error_code": 404, "message": "HTTP 404 Not Found"}
-    worker.script("GET", "/admin/assignments", Said(404, not_found))
+    worker.script("GET", "/admin/assignments", ScriptedResponse(404, not_found))
     assert "this worker does not serve /admin/assignments on this listener: it is not a Kraal worker" in (
         kraal.error("assignments")
     )

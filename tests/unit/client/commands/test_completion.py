@@ -1,4 +1,4 @@
-"""Tests for `kraal completion` and for the completion of words."""
+"""Tests for `kraal completion` and for command-line completion."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from click.testing import CliRunner
 from kraal.cli.main import main
 from kraal.client.commands.completion import SHELLS
 from kraal.testing._simulation.plugins import FAKE_SOURCE
-from tests.fakes.workers.connect import Connect, Said
+from tests.fakes.workers.connect import Connect, ScriptedResponse
 from tests.unit.client.conftest import Kraal
 
 ROOT = Path(__file__).parents[4]
 
 
 def complete(*words: str, url: str) -> list[str]:
-    """Complete the last word as bash does."""
+    """Return the completions that bash would show for the last word."""
     env = {"KRAAL_URL": url, "_KRAAL_COMPLETE": "bash_complete"}
     env |= {"COMP_WORDS": " ".join(["kraal", *words]), "COMP_CWORD": str(len(words))}
     result = CliRunner().invoke(main, prog_name="kraal", env=env)
@@ -56,7 +56,7 @@ def populated_worker(worker: Connect) -> Connect:
 def test_words_are_completed_from_the_worker(
     populated_worker: Connect, words: list[str], completion: list[str]
 ) -> None:
-    populated_worker.script("GET", "/admin/loggers", Said(200, {"root": {}, "org": {}}))
+    populated_worker.script("GET", "/admin/loggers", ScriptedResponse(200, {"root": {}, "org": {}}))
     assert complete(*words, url=populated_worker.url) == completion
 
 
@@ -66,9 +66,14 @@ def test_completion_uses_the_url_on_the_command_line(populated_worker: Connect) 
 
 @pytest.mark.parametrize(
     "response",
-    [Said(500, {"error_code": 500, "message": "no"}), Said(200, "<html>"), Said(200, {"a": 1}), Said(200, 7)],
+    [
+        ScriptedResponse(500, {"error_code": 500, "message": "no"}),
+        ScriptedResponse(200, "<html>"),
+        ScriptedResponse(200, {"a": 1}),
+        ScriptedResponse(200, 7),
+    ],
 )
-def test_completion_errors_print_nothing(worker: Connect, response: Said) -> None:
+def test_completion_errors_print_nothing(worker: Connect, response: ScriptedResponse) -> None:
     worker.script("GET", "/connectors", response)
     assert complete("status", "x", url=worker.url) == []
     assert complete("status", "x", url="ftp://nonsense") == []

@@ -6,7 +6,7 @@ import json
 
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.testing._simulation.plugins import FAKE_SOURCE
-from tests.fakes.workers.connect import Connect, Said
+from tests.fakes.workers.connect import Connect, ScriptedResponse
 from tests.unit.client.commands.conftest import HOST
 from tests.unit.client.conftest import Files, Kraal
 
@@ -35,7 +35,7 @@ def test_describe_shows_all_but_secrets(kraal: Kraal, populated_worker: Connect)
 def test_describe_hides_password_keys_of_the_plugin(kraal: Kraal, worker: Connect) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE, "pin": "1234"})
     key = {"name": "pin", "type": "PASSWORD"}
-    worker.script("GET", f"/connector-plugins/{FAKE_SOURCE}/config", Said(200, [key]))
+    worker.script("GET", f"/connector-plugins/{FAKE_SOURCE}/config", ScriptedResponse(200, [key]))
     description = json.loads(kraal.out("describe", "a", "-o", "json"))
     assert description["config"]["pin"] == "[hidden]"
     assert list(description) == ["name", "type", "config", "topics", "status"]
@@ -63,13 +63,13 @@ def test_describe_shows_restarts_and_stalls(kraal: Kraal, worker: Connect) -> No
         worker.worker.scheduler.clock.advance_to(301)
     text = kraal.out("describe", "a")
     [index] = [n for n, line in enumerate(text.splitlines()) if line.startswith("Supervision")]
-    head, columns, *rows = text.splitlines()[index : index + 5]
-    assert head == "Supervision: failed tasks are restarted, at most 10 times within 3600 s."
-    assert columns.split() == ["TASK", "WORKER", "RESTARTS", "NEXT", "RESTART", "LAST", "BATCH", "NOTE"]
+    title, header, *rows = text.splitlines()[index : index + 5]
+    assert title == "Supervision: failed tasks are restarted, at most 10 times within 3600 s."
+    assert header.split() == ["TASK", "WORKER", "RESTARTS", "NEXT", "RESTART", "LAST", "BATCH", "NOTE"]
     assert rows[0].split()[:4] == ["0", HOST, "0", "2023-11-14"]
     assert rows[1].split()[:5] == ["1", HOST, "0", "-", "-"]
     assert "A restart cannot fix this failure" in rows[1]
-    assert rows[2].endswith("stalled: Its batch does not end")
+    assert rows[2].endswith("stalled: The batch does not complete")
     description = json.loads(kraal.out("describe", "a", "-o", "json"))
     assert description["status"]["supervision"]["policy"]["restart"] == "task"
 
@@ -95,7 +95,9 @@ def test_describe_shows_java_plugins(kraal: Kraal, worker: Connect) -> None:
         "transforms": "unwrap",
         "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
     }
-    worker.script("GET", "/connectors/a", Said(200, {"name": "a", "type": "source", "config": config}))
+    worker.script(
+        "GET", "/connectors/a", ScriptedResponse(200, {"name": "a", "type": "source", "config": config})
+    )
     worker.create("a", {"connector.class": FAKE_SOURCE})
     parts = [
         {"part": "connector", "class": FAKE_SOURCE, "version": "3.6.1.Final", "runtime": "java"},
@@ -107,7 +109,7 @@ def test_describe_shows_java_plugins(kraal: Kraal, worker: Connect) -> None:
             "runtime": "java",
         },
     ]
-    worker.script("GET", "/connectors/a/plugins", Said(200, parts))
+    worker.script("GET", "/connectors/a/plugins", ScriptedResponse(200, parts))
     lines = kraal.out("describe", "a").splitlines()
     index = lines.index("Java plugins, run by Kafka's Worker in a separate JVM:")
     assert [line.split() for line in lines[index + 1 : index + 5]] == [
@@ -123,14 +125,18 @@ def test_describe_shows_java_plugins(kraal: Kraal, worker: Connect) -> None:
         "version": "3.6.1.Final",
     }
     worker.script(
-        "GET", "/connectors/a/plugins", Said(404, {"error_code": 404, "message": "HTTP 404 Not Found"})
+        "GET",
+        "/connectors/a/plugins",
+        ScriptedResponse(404, {"error_code": 404, "message": "HTTP 404 Not Found"}),
     )
     assert "Java plugins" not in kraal.out("describe", "a")
 
 
 def test_describe_accepts_java_responses(kraal: Kraal, populated_worker: Connect) -> None:
     java_status = populated_worker.worker.status("orders")
-    populated_worker.script("GET", "/connectors/orders/status?expand=supervision", Said(200, java_status))
+    populated_worker.script(
+        "GET", "/connectors/orders/status?expand=supervision", ScriptedResponse(200, java_status)
+    )
     assert "Supervision" not in kraal.out("describe", "orders")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.fakes.workers.connect import Connect, Said
+from tests.fakes.workers.connect import Connect, ScriptedResponse
 from tests.unit.client.commands.conftest import HOST
 from tests.unit.client.conftest import Kraal
 
 
-def instance(**parts: Any) -> dict[str, Any]:
+def make_instance(**fields: Any) -> dict[str, Any]:
     return {
         "state": "RUNNING",
         "worker_id": "w1:8083",
@@ -18,7 +18,7 @@ def instance(**parts: Any) -> dict[str, Any]:
         "placement": None,
         "reasons": [],
         "events": [],
-        **parts,
+        **fields,
     }
 
 
@@ -56,7 +56,7 @@ def test_explain_shows_a_task_with_its_events(kraal: Kraal, worker: Connect) -> 
     }
     reasons = [{"kind": "target", "text": "one"}, {"kind": "waiting", "text": "two"}]
     event = {"ms": 1_700_000_000_000, "worker_id": "w1:8083", "kind": "restart", "text": "restart requested"}
-    task = instance(
+    task = make_instance(
         id=0,
         placement=placement,
         reasons=reasons,
@@ -66,12 +66,12 @@ def test_explain_shows_a_task_with_its_events(kraal: Kraal, worker: Connect) -> 
         "name": "c",
         "type": "sink",
         "target": "PAUSED",
-        "connector": instance(),
+        "connector": make_instance(),
         "tasks": [task],
         "silent": ["w9"],
     }
     worker.refuse("GET", "/connectors/c-0/explain", 404, "Connector c-0 not found")
-    worker.script("GET", "/connectors/c/explain", Said(body=response))
+    worker.script("GET", "/connectors/c/explain", ScriptedResponse(body=response))
     assert kraal.out("explain", "c-0") == (
         "Task c-0\n"
         "  State:   RUNNING on w1:8083\n"

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 
-from tests.fakes.workers.connect import Connect, Said
+from tests.fakes.workers.connect import Connect, ScriptedResponse
 from tests.unit.client.conftest import Kraal
 
 
 def test_loggers_can_be_shown_and_set(kraal: Kraal, worker: Connect) -> None:
     level = {"level": "INFO", "last_modified": None}
     worker.script(
-        "GET", "/admin/loggers", Said(200, {"a.b": {"level": "DEBUG", "last_modified": 0}, "root": level})
+        "GET",
+        "/admin/loggers",
+        ScriptedResponse(200, {"a.b": {"level": "DEBUG", "last_modified": 0}, "root": level}),
     )
-    worker.script("GET", "/admin/loggers/root", Said(200, level))
-    worker.script("PUT", "/admin/loggers/a?scope=worker", Said(200, ["a", "a.b"]))
-    worker.script("PUT", "/admin/loggers/a?scope=cluster", Said(204))
+    worker.script("GET", "/admin/loggers/root", ScriptedResponse(200, level))
+    worker.script("PUT", "/admin/loggers/a?scope=worker", ScriptedResponse(200, ["a", "a.b"]))
+    worker.script("PUT", "/admin/loggers/a?scope=cluster", ScriptedResponse(204))
     assert kraal.out("loggers") == (
         "LOGGER   LEVEL   LAST MODIFIED\na.b      DEBUG   1970-01-01 00:00:00+00:00\nroot     INFO    -\n"
     )

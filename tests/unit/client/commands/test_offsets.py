@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from tests.fakes.workers.connect import Connect, Said
+from tests.fakes.workers.connect import Connect, ScriptedResponse
 from tests.unit.client.conftest import Files, Kraal
 
-OFFSETS = {"offsets": [{"partition": {"filename": "ä"}, "offset": {"position": 42}}]}
+SOURCE_OFFSETS = {"offsets": [{"partition": {"filename": "ä"}, "offset": {"position": 42}}]}
 
 
-SINK = {
+SINK_OFFSETS = {
     "offsets": [
         {"partition": {"kafka_topic": "t", "kafka_partition": n}, "offset": {"kafka_offset": n * 10}}
         for n in (10, 2)
@@ -21,9 +21,9 @@ SINK = {
 
 
 def test_get_shows_offsets_of_sources_and_sinks(kraal: Kraal, worker: Connect) -> None:
-    worker.script("GET", "/connectors/a/offsets?expand=lag", Said(200, OFFSETS))
-    worker.script("GET", "/connectors/b/offsets?expand=lag", Said(200, SINK))
-    worker.script("GET", "/connectors/c/offsets?expand=lag", Said(200, {"offsets": []}))
+    worker.script("GET", "/connectors/a/offsets?expand=lag", ScriptedResponse(200, SOURCE_OFFSETS))
+    worker.script("GET", "/connectors/b/offsets?expand=lag", ScriptedResponse(200, SINK_OFFSETS))
+    worker.script("GET", "/connectors/c/offsets?expand=lag", ScriptedResponse(200, {"offsets": []}))
     assert (
         kraal.out("offsets", "get", "a")
         == 'PARTITION           OFFSET\n{"filename": "ä"}   {"position": 42}\n'
@@ -36,8 +36,8 @@ def test_get_shows_offsets_of_sources_and_sinks(kraal: Kraal, worker: Connect) -
 
 def test_get_shows_the_lag_of_a_sink(kraal: Kraal, worker: Connect) -> None:
     lags = [7, None]
-    offsets = [{**entry, "lag": lag} for entry, lag in zip(SINK["offsets"], lags, strict=True)]
-    worker.script("GET", "/connectors/b/offsets?expand=lag", Said(200, {"offsets": offsets}))
+    offsets = [{**entry, "lag": lag} for entry, lag in zip(SINK_OFFSETS["offsets"], lags, strict=True)]
+    worker.script("GET", "/connectors/b/offsets?expand=lag", ScriptedResponse(200, {"offsets": offsets}))
     assert kraal.out("offsets", "get", "b") == (
         "TOPIC   PARTITION   OFFSET   LAG\nt       2           20       -\nt       10          100      7\n"
     )
@@ -49,16 +49,16 @@ def test_get_shows_the_lag_of_a_sink(kraal: Kraal, worker: Connect) -> None:
 def test_output_of_get_is_accepted_by_alter(
     kraal: Kraal, worker: Connect, write: Files, style: str, extra_fields: dict[str, int]
 ) -> None:
-    response = {"offsets": [{**OFFSETS["offsets"][0], **extra_fields}]}
-    worker.script("GET", "/connectors/a/offsets?expand=lag", Said(200, response))
-    worker.script("PATCH", "/connectors/a/offsets", Said(200, {"message": "done"}))
+    response = {"offsets": [{**SOURCE_OFFSETS["offsets"][0], **extra_fields}]}
+    worker.script("GET", "/connectors/a/offsets?expand=lag", ScriptedResponse(200, response))
+    worker.script("PATCH", "/connectors/a/offsets", ScriptedResponse(200, {"message": "done"}))
     path = write(f"offsets.{style}", kraal.out("offsets", "get", "a", "-o", style))
     assert kraal.out("offsets", "alter", "a", "-f", path) == "a: done\n"
-    assert json.loads(worker.seen[-1].body) == OFFSETS
+    assert json.loads(worker.seen[-1].body) == SOURCE_OFFSETS
 
 
 def test_alter_accepts_offsets_on_the_command_line(kraal: Kraal, worker: Connect) -> None:
-    worker.script("PATCH", "/connectors/a/offsets", Said(200, {"message": "done"}))
+    worker.script("PATCH", "/connectors/a/offsets", ScriptedResponse(200, {"message": "done"}))
     kraal.out("offsets", "alter", "a", "--set", '{"f": 1}', '{"position": 0}', "--set", '{"f": 2}', "null")
     assert json.loads(worker.seen[-1].body) == {
         "offsets": [
@@ -69,7 +69,7 @@ def test_alter_accepts_offsets_on_the_command_line(kraal: Kraal, worker: Connect
 
 
 def test_reset_deletes_offsets(kraal: Kraal, worker: Connect) -> None:
-    worker.script("DELETE", "/connectors/a/offsets", Said(200, {"message": "gone"}))
+    worker.script("DELETE", "/connectors/a/offsets", ScriptedResponse(200, {"message": "gone"}))
     assert kraal.out("offsets", "reset", "a") == "a: gone\n"
 
 

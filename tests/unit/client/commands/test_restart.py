@@ -35,7 +35,7 @@ def test_restart_options_match_kip_745(
     assert worker_with_orders.requests() == [f"POST /connectors/orders/{target}"]
 
 
-def test_restart_of_failed_instances_waits_for_them(kraal: Kraal, worker_with_orders: Connect) -> None:
+def test_restart_with_wait_returns_when_the_instances_run(kraal: Kraal, worker_with_orders: Connect) -> None:
     worker_with_orders.fail("other", 0, "no")
     assert kraal.out("restart", "--all", "--tasks", "--only-failed", "--wait") == (
         "orders: nothing to restart\nother restarting: task 0\norders is RUNNING\nother is RUNNING\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kraal.config.yaml_text import convert_scalar, read_yaml
-from tests.fakes.workers.connect import Connect, Said
+from tests.fakes.workers.connect import Connect, ScriptedResponse
 from tests.unit.client.commands.conftest import HOST
 from tests.unit.client.conftest import Kraal
 
@@ -45,8 +45,8 @@ def test_unknown_connector_does_not_hide_other_statuses(kraal: Kraal, populated_
 
 
 def test_connector_without_a_status_is_shown(kraal: Kraal, worker: Connect) -> None:
-    worker.script("GET", "/connectors", Said(200, ["new"]))
-    worker.script("GET", "/connectors?expand=status", Said(200, {}))
+    worker.script("GET", "/connectors", ScriptedResponse(200, ["new"]))
+    worker.script("GET", "/connectors?expand=status", ScriptedResponse(200, {}))
     assert kraal.out("ls").splitlines()[1] == "new    -      -       -       -"
     assert kraal.out("status").splitlines()[1] == "new    -      -       -        no status yet"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fakes.workers.connect import Connect, Said
+from tests.fakes.workers.connect import Connect, ScriptedResponse
 from tests.unit.client.conftest import Kraal
 
 
@@ -37,7 +37,7 @@ def test_unknown_connector_does_not_stop_other_connectors(kraal: Kraal, worker_w
 
 def test_wait_times_out(kraal: Kraal, worker_with_orders: Connect) -> None:
     status = worker_with_orders.worker.status("orders")
-    worker_with_orders.script("GET", "/connectors/orders/status", Said(200, status))
+    worker_with_orders.script("GET", "/connectors/orders/status", ScriptedResponse(200, status))
     result = kraal("pause", "orders", "--wait", "--timeout", "5")
     assert result.exit_code == 1
     assert kraal.clock.time == pytest.approx(5.0, abs=0.5)

@@ -14,7 +14,7 @@ from kraal.client.rest import Unreachable
 from kraal.client.terminal.screen import Screen
 from kraal.client.terminal.top_view import SORTS, Cluster, as_data, frame, parse_cluster, worker_sums
 from kraal.testing._simulation.plugins import FAKE_SOURCE
-from tests.fakes.workers.connect import Connect, QuickClock, Said
+from tests.fakes.workers.connect import Connect, QuickClock, ScriptedResponse
 from tests.unit.client.conftest import Kraal
 
 REQUEST = "/connectors?expand=status&expand=progress"
@@ -83,7 +83,7 @@ paused      -   PAUSED    {W1}         -         -         -          -         
 
 
 def test_metrics_are_printed_once_to_a_pipe(kraal: Kraal) -> None:
-    kraal.connect.script("GET", REQUEST, Said(200, RESPONSE))
+    kraal.connect.script("GET", REQUEST, ScriptedResponse(200, RESPONSE))
     assert kraal.out("top") == LINES
     assert kraal.connect.requests() == [f"GET {REQUEST}"]
 
@@ -96,7 +96,7 @@ def test_kraal_worker_shows_metrics(kraal: Kraal, worker: Connect) -> None:
 
 
 def test_json_output_has_the_unrounded_metrics(kraal: Kraal) -> None:
-    kraal.connect.script("GET", REQUEST, Said(200, RESPONSE))
+    kraal.connect.script("GET", REQUEST, ScriptedResponse(200, RESPONSE))
     metrics = json.loads(kraal.out("top", "behind", "--once", "-o", "json", "--sort", "errors"))
     assert metrics["silent"] == []
     assert [(row["connector"], row["task"], row["worker_id"], row["trace"]) for row in metrics["tasks"]] == [
@@ -111,7 +111,9 @@ def test_json_output_has_the_unrounded_metrics(kraal: Kraal) -> None:
 
 
 def test_java_workers_show_only_states(kraal: Kraal) -> None:
-    kraal.connect.script("GET", REQUEST, Said(200, {"orders": connector(task(0), task_metrics=None)}))
+    kraal.connect.script(
+        "GET", REQUEST, ScriptedResponse(200, {"orders": connector(task(0), task_metrics=None)})
+    )
     assert kraal.out("top").splitlines()[-1].split() == ["orders", "0", "RUNNING", W1, *"-------"]
 
 
@@ -186,8 +188,8 @@ def test_small_screen_shows_counts_of_omitted_rows() -> None:
 
 
 def test_frame_shows_unknown_metrics() -> None:
-    silent = {"a": connector(task(0, W2), silent=[W2]), "b": connector(task(0, W2), silent=[W2])}
-    lines = draw_frame(parse_cluster(silent), problem="w1 returned 503")
+    connectors = {"a": connector(task(0, W2), silent=[W2]), "b": connector(task(0, W2), silent=[W2])}
+    lines = draw_frame(parse_cluster(connectors), problem="w1 returned 503")
     assert lines[2:4] == [
         "w1 returned 503; showing the last known metrics",
         f"no metrics from {W2}: stopped, or Java workers",
@@ -201,12 +203,15 @@ def test_control_characters_in_names_are_escaped() -> None:
 
 
 def test_tasks_without_a_worker_have_separate_totals() -> None:
-    waiting = parse_cluster({"a": connector({"id": 0, "state": "UNASSIGNED"})})
-    assert [(totals["worker_id"], totals["tasks"], totals["running"]) for totals in worker_sums(waiting)] == [
+    cluster_without_workers = parse_cluster({"a": connector({"id": 0, "state": "UNASSIGNED"})})
+    assert [
+        (totals["worker_id"], totals["tasks"], totals["running"])
+        for totals in worker_sums(cluster_without_workers)
+    ] == [
         ("-", 1, 0),
         (W1, 0, 0),
     ]
-    assert as_data(waiting, SORTS["name"])["tasks"][0]["progress"] is None
+    assert as_data(cluster_without_workers, SORTS["name"])["tasks"][0]["progress"] is None
 
 
 class Terminal:

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
-from tests.fakes.workers.connect import Connect, Said
+from tests.fakes.workers.connect import Connect, ScriptedResponse
 from tests.unit.client.commands.conftest import TRACE
 from tests.unit.client.conftest import Kraal
 
@@ -52,11 +52,11 @@ def test_timeout_reports_the_state_of_the_connector(kraal: Kraal) -> None:
 
 
 def test_wait_returns_when_config_and_status_are_deleted(kraal: Kraal, worker_with_orders: Connect) -> None:
-    no_status = Said(404, {"error_code": 404, "message": "No status found for connector orders"})
-    status = Said(200, worker_with_orders.worker.status("orders"))
+    no_status = ScriptedResponse(404, {"error_code": 404, "message": "No status found for connector orders"})
+    status = ScriptedResponse(200, worker_with_orders.worker.status("orders"))
     worker_with_orders.script("GET", "/connectors/orders/status", status, status, no_status)
-    config = Said(200, {"name": "orders"})
-    not_found = Said(404, {"error_code": 404, "message": "Connector orders not found"})
+    config = ScriptedResponse(200, {"name": "orders"})
+    not_found = ScriptedResponse(404, {"error_code": 404, "message": "Connector orders not found"})
     worker_with_orders.script("GET", "/connectors/orders", config, not_found)
     assert kraal.out("wait", "orders", "--for", "DELETED") == "orders is DELETED\n"
     assert kraal.clock.time == pytest.approx(1.5)  # three polls after the first
@@ -69,12 +69,12 @@ def test_timeout_reports_an_undeleted_connector(kraal: Kraal) -> None:
     assert line == "Error: other is not DELETED after 1 s: it is RUNNING, task 0 is RUNNING"
 
 
-def sink_offsets(*lags: int | None) -> Said:
+def sink_offsets(*lags: int | None) -> ScriptedResponse:
     entries = [
         {"partition": {"kafka_topic": "t", "kafka_partition": n}, "offset": {"kafka_offset": 5}, "lag": lag}
         for n, lag in enumerate(lags)
     ]
-    return Said(200, {"offsets": entries})
+    return ScriptedResponse(200, {"offsets": entries})
 
 
 @pytest.fixture
@@ -83,12 +83,12 @@ def worker_with_archive(worker: Connect) -> Connect:
     return worker
 
 
-LAGS = "/connectors/archive/offsets?expand=lag"
+LAG_PATH = "/connectors/archive/offsets?expand=lag"
 
 
 def test_wait_returns_when_a_sink_has_no_lag(kraal: Kraal, worker_with_archive: Connect) -> None:
     worker_with_archive.script(
-        "GET", LAGS, sink_offsets(), sink_offsets(3, 0), sink_offsets(0, None), sink_offsets(0, 0)
+        "GET", LAG_PATH, sink_offsets(), sink_offsets(3, 0), sink_offsets(0, None), sink_offsets(0, 0)
     )
     assert kraal.out("wait", "archive", "--for", "no-lag") == "archive is without lag\n"
     assert kraal.clock.time == pytest.approx(1.5)
@@ -105,7 +105,7 @@ def test_wait_returns_when_a_sink_has_no_lag(kraal: Kraal, worker_with_archive: 
 def test_timeout_reports_a_lagging_sink(
     kraal: Kraal, worker_with_archive: Connect, lags: tuple[int | None, ...], text: str
 ) -> None:
-    worker_with_archive.script("GET", LAGS, sink_offsets(*lags))
+    worker_with_archive.script("GET", LAG_PATH, sink_offsets(*lags))
     assert kraal.error("wait", "archive", "--for", "no-lag", "--timeout", "1") == (
         f"Error: archive is not without lag after 1 s: {text}"
     )
@@ -124,7 +124,7 @@ def test_wait_fails_if_the_lag_is_not_reported(kraal: Kraal, worker_with_archive
         "partition": {"kafka_topic": "t", "kafka_partition": 0},
         "offset": {"kafka_offset": 5},
     }
-    worker_with_archive.script("GET", LAGS, Said(200, {"offsets": [entry_without_lag]}))
+    worker_with_archive.script("GET", LAG_PATH, ScriptedResponse(200, {"offsets": [entry_without_lag]}))
     result = kraal("wait", "orders", "archive", "--for", "no-lag")
     assert (result.exit_code, kraal.clock.time) == (1, 0.0)
     assert result.stderr == (
@@ -134,13 +134,13 @@ def test_wait_fails_if_the_lag_is_not_reported(kraal: Kraal, worker_with_archive
 
 
 def test_wait_tolerates_a_worker_restart(kraal: Kraal, worker_with_orders: Connect) -> None:
-    unavailable = Said(500, {"error_code": 500, "message": "not ready"})
+    unavailable = ScriptedResponse(500, {"error_code": 500, "message": "not ready"})
     worker_with_orders.script(
         "GET",
         "/connectors/orders/status",
         unavailable,
         unavailable,
-        Said(200, worker_with_orders.worker.status("orders")),
+        ScriptedResponse(200, worker_with_orders.worker.status("orders")),
     )
     assert kraal.out("wait", "orders") == "orders is RUNNING\n"
 

@@ -13,7 +13,7 @@ from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import Connect
 from tests.unit.client.conftest import Files, Kraal
 
-RED, GREEN, END = "\x1b[31m", "\x1b[32m", "\x1b[0m"
+RED, GREEN, RESET = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def test_no_color_overrides_force_color(
     environment: dict[str, str], *, is_forced: bool | None, is_plain: bool
 ) -> None:
     assert context_color(environment) is is_forced
-    assert colorize("x", "red", environment) == ("x" if is_plain else f"{RED}x{END}")
+    assert colorize("x", "red", environment) == ("x" if is_plain else f"{RED}x{RESET}")
 
 
 def test_cells_are_colored_by_column_and_state() -> None:
@@ -56,10 +56,10 @@ def test_every_state_of_connect_has_a_color() -> None:
 def test_colors_preserve_column_widths_and_truncation() -> None:
     head, rows = ("NAME", "STATE", "NOTE"), [("FAILED", "FAILED", "FAILED"), ("日本", "RUNNING", "x")]
     for width in (None, 18, 12, 8):
-        colored = table(head, rows, width, colored=True)
-        assert list(map(click.unstyle, colored)) == table(head, rows, width)
-    assert table(head, rows, colored=True)[1] == f"FAILED   {RED}FAILED{END}    FAILED"
-    assert table(head, rows, 12, colored=True)[1] == f"FAILED   {RED}FA…{END}"
+        colored_lines = table(head, rows, width, colored=True)
+        assert list(map(click.unstyle, colored_lines)) == table(head, rows, width)
+    assert table(head, rows, colored=True)[1] == f"FAILED   {RED}FAILED{RESET}    FAILED"
+    assert table(head, rows, 12, colored=True)[1] == f"FAILED   {RED}FA…{RESET}"
 
 
 def test_escape_sequences_in_cells_are_removed() -> None:
@@ -77,7 +77,7 @@ def test_file_output_is_colored_only_if_forced(kraal: Kraal, worker: Connect, co
     worker.create("orders", {"connector.class": FAKE_SOURCE})
     arguments = (command, "orders") if command != "ls" else (command,)
     forced_output = raw_output(kraal, *arguments, FORCE_COLOR="1")
-    assert f"{GREEN}RUNNING{END}" in forced_output
+    assert f"{GREEN}RUNNING{RESET}" in forced_output
     plain_output = raw_output(kraal, *arguments)
     assert "\x1b" not in plain_output
     assert "\x1b" not in raw_output(kraal, *arguments, FORCE_COLOR="1", NO_COLOR="1")
@@ -87,5 +87,5 @@ def test_file_output_is_colored_only_if_forced(kraal: Kraal, worker: Connect, co
 
 def test_diff_output_is_colored_like_tables(kraal: Kraal, write: Files) -> None:
     file = write("a.yaml", f"name: a\nconnector.class: {FAKE_SOURCE}\n")
-    assert f"{GREEN}+name: a{END}" in raw_output(kraal, "diff", "-f", file, FORCE_COLOR="1")
+    assert f"{GREEN}+name: a{RESET}" in raw_output(kraal, "diff", "-f", file, FORCE_COLOR="1")
     assert "\x1b" not in raw_output(kraal, "diff", "-f", file, FORCE_COLOR="1", NO_COLOR="1")

@@ -21,16 +21,16 @@ HALF_DELAY_MS = MAX_DELAY_MS // 2
 START_MS = 7_000
 
 
-def load(first: int, connectors: int, first_task: int, tasks: int) -> tuple[Job, ...]:
+def make_load(first: int, connectors: int, first_task: int, tasks: int) -> tuple[Job, ...]:
     return (
         *(Job(ConnectorName(f"c{n}")) for n in range(first, first + connectors)),
         *(Job(ConnectorName("t"), n) for n in range(first_task, first_task + tasks)),
     )
 
 
-LOADS = {"w0": load(0, 2, 0, 4), "w1": load(2, 2, 4, 4), "w2": load(4, 2, 8, 4)}
-LOST = frozenset(LOADS["w1"])
-WITHOUT_W1 = {"w0": LOADS["w0"], "w2": LOADS["w2"]}
+LOADS = {"w0": make_load(0, 2, 0, 4), "w1": make_load(2, 2, 4, 4), "w2": make_load(4, 2, 8, 4)}
+LOST_JOBS = frozenset(LOADS["w1"])
+LOADS_WITHOUT_W1 = {"w0": LOADS["w0"], "w2": LOADS["w2"]}
 
 
 class LostJobsScenario:
@@ -41,10 +41,10 @@ class LostJobsScenario:
         self.now_ms = START_MS
         self.state = AssignorState(members=frozenset(LOADS))
 
-    def settle(self, current: dict[str, tuple[Job, ...]], *, later_ms: int = 0) -> LostAssignmentsPlan:
+    def plan_round(self, current: dict[str, tuple[Job, ...]], *, later_ms: int = 0) -> LostAssignmentsPlan:
         self.now_ms += later_ms
         plan = handle_lost_assignments(
-            LOST, current, self.state, now_ms=self.now_ms, max_delay_ms=self.max_delay_ms
+            LOST_JOBS, current, self.state, now_ms=self.now_ms, max_delay_ms=self.max_delay_ms
         )
         self.state = replace(plan.state, members=frozenset(current))
         return plan
@@ -60,14 +60,14 @@ def is_delayed_plan(plan: LostAssignmentsPlan, *candidates: str, delay_ms: int) 
 )
 def test_new_jobs_are_spread_over_balanced_workers(name_format: str) -> None:
     jobs = [name_format.format(n) for n in range(6, 11)]
-    assigned = spread({"w0": 2, "w1": 2, "w2": 2}, jobs)
-    assert assigned == {"w0": [jobs[0], jobs[3]], "w1": [jobs[1], jobs[4]], "w2": [jobs[2]]}
+    jobs_by_worker = spread({"w0": 2, "w1": 2, "w2": 2}, jobs)
+    assert jobs_by_worker == {"w0": [jobs[0], jobs[3]], "w1": [jobs[1], jobs[4]], "w2": [jobs[2]]}
 
 
 def test_new_jobs_fill_up_less_loaded_workers() -> None:
     sizes = {"w0": 2, "w1": 3, "w2": 4, "w3": 0}
-    assigned = spread(sizes, range(9, 24))
-    assert {name: sizes[name] + len(jobs) for name, jobs in assigned.items()} == dict.fromkeys(sizes, 6)
+    jobs_by_worker = spread(sizes, range(9, 24))
+    assert {name: sizes[name] + len(jobs) for name, jobs in jobs_by_worker.items()} == dict.fromkeys(sizes, 6)
 
 
 def test_equally_loaded_workers_are_ordered_by_id() -> None:
@@ -80,66 +80,72 @@ def test_workers_on_a_higher_level_follow_workers_from_lower_levels() -> None:
 
 def test_bouncing_worker_receives_all_lost_work() -> None:
     scenario = LostJobsScenario()
-    assert is_delayed_plan(scenario.settle(WITHOUT_W1), delay_ms=MAX_DELAY_MS)
+    assert is_delayed_plan(scenario.plan_round(LOADS_WITHOUT_W1), delay_ms=MAX_DELAY_MS)
     assert is_delayed_plan(
-        scenario.settle({**WITHOUT_W1, "w1": ()}, later_ms=HALF_DELAY_MS), "w1", delay_ms=HALF_DELAY_MS
+        scenario.plan_round({**LOADS_WITHOUT_W1, "w1": ()}, later_ms=HALF_DELAY_MS),
+        "w1",
+        delay_ms=HALF_DELAY_MS,
     )
-    plan = scenario.settle({**WITHOUT_W1, "w1": ()}, later_ms=HALF_DELAY_MS)
-    assert {name: set(jobs) for name, jobs in plan.to_candidates.items()} == {"w1": set(LOST)}
+    plan = scenario.plan_round({**LOADS_WITHOUT_W1, "w1": ()}, later_ms=HALF_DELAY_MS)
+    assert {name: set(jobs) for name, jobs in plan.to_candidates.items()} == {"w1": set(LOST_JOBS)}
     assert not plan.reassign
     assert plan.state.pause == Pause()
 
 
 def test_work_of_a_departed_worker_is_reassigned_as_new() -> None:
     scenario = LostJobsScenario()
-    assert is_delayed_plan(scenario.settle(WITHOUT_W1), delay_ms=MAX_DELAY_MS)
-    assert is_delayed_plan(scenario.settle(WITHOUT_W1, later_ms=HALF_DELAY_MS), delay_ms=HALF_DELAY_MS)
-    plan = scenario.settle(WITHOUT_W1, later_ms=HALF_DELAY_MS)
-    assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST, {}, Pause())
+    assert is_delayed_plan(scenario.plan_round(LOADS_WITHOUT_W1), delay_ms=MAX_DELAY_MS)
+    assert is_delayed_plan(
+        scenario.plan_round(LOADS_WITHOUT_W1, later_ms=HALF_DELAY_MS), delay_ms=HALF_DELAY_MS
+    )
+    plan = scenario.plan_round(LOADS_WITHOUT_W1, later_ms=HALF_DELAY_MS)
+    assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST_JOBS, {}, Pause())
 
 
 def test_candidates_share_lost_work_regardless_of_load() -> None:
     scenario = LostJobsScenario()
-    assert is_delayed_plan(scenario.settle({**WITHOUT_W1, "w3": ()}), "w3", delay_ms=MAX_DELAY_MS)
-    with_candidates = {**WITHOUT_W1, "w3": (), "w1": ()}
+    assert is_delayed_plan(scenario.plan_round({**LOADS_WITHOUT_W1, "w3": ()}), "w3", delay_ms=MAX_DELAY_MS)
+    with_candidates = {**LOADS_WITHOUT_W1, "w3": (), "w1": ()}
     assert is_delayed_plan(
-        scenario.settle(with_candidates, later_ms=HALF_DELAY_MS), "w3", "w1", delay_ms=HALF_DELAY_MS
+        scenario.plan_round(with_candidates, later_ms=HALF_DELAY_MS), "w3", "w1", delay_ms=HALF_DELAY_MS
     )
-    with_busy_candidates = {**WITHOUT_W1, "w3": load(8, 2, 12, 4), "w1": load(6, 2, 8, 4)}
-    plan = scenario.settle(with_busy_candidates, later_ms=HALF_DELAY_MS)
-    assert {job for jobs in plan.to_candidates.values() for job in jobs} == LOST
+    with_busy_candidates = {**LOADS_WITHOUT_W1, "w3": make_load(8, 2, 12, 4), "w1": make_load(6, 2, 8, 4)}
+    plan = scenario.plan_round(with_busy_candidates, later_ms=HALF_DELAY_MS)
+    assert {job for jobs in plan.to_candidates.values() for job in jobs} == LOST_JOBS
     assert {name: len(jobs) for name, jobs in plan.to_candidates.items()} == {"w3": 3, "w1": 3}
     assert plan.state.pause == Pause()
 
 
 def test_candidate_that_left_receives_no_work() -> None:
     scenario = LostJobsScenario()
-    assert is_delayed_plan(scenario.settle(WITHOUT_W1), delay_ms=MAX_DELAY_MS)
+    assert is_delayed_plan(scenario.plan_round(LOADS_WITHOUT_W1), delay_ms=MAX_DELAY_MS)
     assert is_delayed_plan(
-        scenario.settle({**WITHOUT_W1, "w1": ()}, later_ms=HALF_DELAY_MS), "w1", delay_ms=HALF_DELAY_MS
+        scenario.plan_round({**LOADS_WITHOUT_W1, "w1": ()}, later_ms=HALF_DELAY_MS),
+        "w1",
+        delay_ms=HALF_DELAY_MS,
     )
-    plan = scenario.settle(WITHOUT_W1, later_ms=HALF_DELAY_MS)
-    assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST, {}, Pause())
+    plan = scenario.plan_round(LOADS_WITHOUT_W1, later_ms=HALF_DELAY_MS)
+    assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST_JOBS, {}, Pause())
 
 
 def test_zero_max_delay_reassigns_lost_work_as_new() -> None:
-    plan = LostJobsScenario(max_delay_ms=0).settle(WITHOUT_W1)
-    assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST, {}, Pause())
+    plan = LostJobsScenario(max_delay_ms=0).plan_round(LOADS_WITHOUT_W1)
+    assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST_JOBS, {}, Pause())
 
 
 def test_lost_work_is_not_delayed_if_no_member_left() -> None:
-    plan = LostJobsScenario().settle({**WITHOUT_W1, "w1": ()})
-    assert (plan.reassign, plan.state.pause) == (LOST, Pause())
+    plan = LostJobsScenario().plan_round({**LOADS_WITHOUT_W1, "w1": ()})
+    assert (plan.reassign, plan.state.pause) == (LOST_JOBS, Pause())
 
 
 def test_delay_ends_without_lost_work() -> None:
     state = AssignorState(pause=Pause(candidates=("w1",), until_ms=9, delay_ms=9))
-    plan = handle_lost_assignments(frozenset(), WITHOUT_W1, state, now_ms=1, max_delay_ms=9)
+    plan = handle_lost_assignments(frozenset(), LOADS_WITHOUT_W1, state, now_ms=1, max_delay_ms=9)
     assert plan == LostAssignmentsPlan(state=AssignorState())
 
 
 @pytest.mark.parametrize(
-    ("max_delay_ms", "waits"),
+    ("max_delay_ms", "delays_ms"),
     [
         pytest.param(300_000, [40, 1_600, 64_000, 300_000, 300_000], id="five minutes"),
         pytest.param(1, [1, 1, 1, 1, 1], id="a millisecond"),
@@ -148,8 +154,8 @@ def test_delay_ends_without_lost_work() -> None:
         pytest.param(2**31 - 1, [40, 1_600, 64_000, 2_560_000, 102_400_000], id="largest int"),
     ],
 )
-def test_successive_revocations_back_off(max_delay_ms: int, waits: list[int]) -> None:
-    assert [backoff_ms(count, max_delay_ms) for count in range(1, 6)] == waits
+def test_successive_revocations_back_off(max_delay_ms: int, delays_ms: list[int]) -> None:
+    assert [backoff_ms(count, max_delay_ms) for count in range(1, 6)] == delays_ms
     assert backoff_ms(10**9, max_delay_ms) == max_delay_ms
 
 

@@ -1,4 +1,4 @@
-"""Tests for the leader's assignment for the group, and its application by members (KIP-415, EagerAssignor)."""
+"""Tests for the assignments that the leader plans and that members apply (KIP-415, EagerAssignor)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def member(
     )
 
 
-def joined(protocol: GroupProtocol, *members: str, offset: int = OFFSET) -> JoinResult:
+def join_result(protocol: GroupProtocol, *members: str, offset: int = OFFSET) -> JoinResult:
     return JoinResult(
         protocol=protocol,
         leader="leader",
@@ -62,7 +62,7 @@ LEADER, MEMBER = "leader", "member"
 
 
 @pytest.mark.parametrize(
-    ("tasks", "leaders", "members"),
+    ("tasks", "leader_jobs", "member_jobs"),
     [
         pytest.param({"c1": 1}, [Job(C1)], [Job(C1, 0)], id="a connector with one task"),
         pytest.param(
@@ -80,14 +80,14 @@ LEADER, MEMBER = "leader", "member"
     ],
 )
 def test_eager_round_reassigns_all_jobs(
-    tasks: dict[str, int], leaders: list[Job], members: list[Job]
+    tasks: dict[str, int], leader_jobs: list[Job], member_jobs: list[Job]
 ) -> None:
-    group = joined(GroupProtocol.DEFAULT, MEMBER, LEADER)
+    group = join_result(GroupProtocol.DEFAULT, MEMBER, LEADER)
     group_plan = plan(group, cluster(**tasks))
     expected = GroupAssignment(version=0, leader=LEADER, leader_url="leaderUrl", config_offset=OFFSET)
     assert group_plan.assignments == {
-        LEADER: replace(expected, assigned=tuple(leaders)),
-        MEMBER: replace(expected, assigned=tuple(members)),
+        LEADER: replace(expected, assigned=tuple(leader_jobs)),
+        MEMBER: replace(expected, assigned=tuple(member_jobs)),
     }
     assert group_plan.state == AssignorState()
     assert group_plan.owner_url(C1) == "leaderUrl"
@@ -95,18 +95,20 @@ def test_eager_round_reassigns_all_jobs(
 
 @pytest.mark.parametrize("protocol", list(GroupProtocol))
 def test_assignments_have_the_version_of_the_elected_protocol(protocol: GroupProtocol) -> None:
-    group_plan = plan(joined(protocol, LEADER), cluster(c1=1))
+    group_plan = plan(join_result(protocol, LEADER), cluster(c1=1))
     assert group_plan.assignments[LEADER].version == protocol.version
     assert set(group_plan.assignments[LEADER].assigned) == {Job(C1), Job(C1, 0)}
 
 
 @pytest.mark.parametrize("protocol", list(GroupProtocol))
 def test_lagging_leader_assigns_no_work(protocol: GroupProtocol) -> None:
-    group = joined(protocol, LEADER, MEMBER)
-    ahead = replace(group, members={**group.members, MEMBER: member(MEMBER, protocol.version, offset=9)})
+    group = join_result(protocol, LEADER, MEMBER)
+    newer_group = replace(
+        group, members={**group.members, MEMBER: member(MEMBER, protocol.version, offset=9)}
+    )
     memory = AssignorState(generation=6)
-    group_plan = plan(ahead, cluster(c1=1), memory)
-    assert latest_offset(ahead.members) == 9
+    group_plan = plan(newer_group, cluster(c1=1), memory)
+    assert latest_offset(newer_group.members) == 9
     for assignment in group_plan.assignments.values():
         assert (assignment.failed, assignment.error, assignment.config_offset) == (
             True,
@@ -124,15 +126,15 @@ def test_lagging_leader_assigns_no_work(protocol: GroupProtocol) -> None:
 
 
 def test_leader_ahead_of_members_assigns_its_own_configs() -> None:
-    group_plan = plan(joined(GroupProtocol.SESSIONED, LEADER, MEMBER, offset=2), cluster(c1=1))
+    group_plan = plan(join_result(GroupProtocol.SESSIONED, LEADER, MEMBER, offset=2), cluster(c1=1))
     assert {assignment.config_offset for assignment in group_plan.assignments.values()} == {OFFSET}
     assert not any(assignment.failed for assignment in group_plan.assignments.values())
 
 
 def test_cooperative_members_keep_their_work() -> None:
-    group = joined(GroupProtocol.SESSIONED, LEADER)
-    running = member(MEMBER, running=(Job(C1), Job(C1, 0)))
-    group_plan = plan(replace(group, members={**group.members, MEMBER: running}), cluster(c1=1, c2=1))
+    group = join_result(GroupProtocol.SESSIONED, LEADER)
+    running_member = member(MEMBER, running=(Job(C1), Job(C1, 0)))
+    group_plan = plan(replace(group, members={**group.members, MEMBER: running_member}), cluster(c1=1, c2=1))
     assert group_plan.assignments[LEADER].assigned == (Job(C2), Job(C2, 0))
     assert group_plan.assignments[MEMBER].assigned == ()
     assert group_plan.owner_url(TaskId(C1, 0)) == "memberUrl"
@@ -144,7 +146,7 @@ def test_every_member_receives_the_same_delay() -> None:
     memory = AssignorState(
         assigned=frozenset({Job(C1)}), generation=6, members=frozenset({LEADER, MEMBER, "gone"})
     )
-    group_plan = plan(joined(GroupProtocol.SESSIONED, LEADER, MEMBER), cluster(c1=0), memory)
+    group_plan = plan(join_result(GroupProtocol.SESSIONED, LEADER, MEMBER), cluster(c1=0), memory)
     assert {assignment.delay_ms for assignment in group_plan.assignments.values()} == {300_000}
     assert group_plan.owners == {}
 
@@ -154,10 +156,10 @@ def test_connector_with_inconsistent_task_configs_has_no_tasks() -> None:
     assert list_jobs(ClusterState(connectors={C1: entry})) == {Job(C1)}
 
 
-OLD = GroupAssignment(
+PREVIOUS_ASSIGNMENT = GroupAssignment(
     version=2, leader="m0", leader_url="u0", config_offset=3, assigned=(Job(C1), Job(C1, 0), Job(C1, 1))
 )
-NEW = GroupAssignment(
+NEW_ASSIGNMENT = GroupAssignment(
     version=2,
     leader="m1",
     leader_url="u1",
@@ -172,17 +174,19 @@ NEW = GroupAssignment(
     "error", [pytest.param(0, id="successful"), pytest.param(AssignmentError.CONFIG_MISMATCH, id="failed")]
 )
 def test_cooperative_member_keeps_unrevoked_jobs(error: int) -> None:
-    assignment = replace(NEW, error=error)
-    assert apply_assignment(OLD, assignment) == replace(assignment, assigned=(Job(C2), Job(C1), Job(C1, 1)))
+    assignment = replace(NEW_ASSIGNMENT, error=error)
+    assert apply_assignment(PREVIOUS_ASSIGNMENT, assignment) == replace(
+        assignment, assigned=(Job(C2), Job(C1), Job(C1, 1))
+    )
     assert apply_assignment(None, assignment) == assignment
 
 
 def test_eager_member_keeps_no_jobs() -> None:
-    assignment = replace(NEW, version=0, revoked=(), delay_ms=0)
-    assert apply_assignment(OLD, assignment) == assignment
+    assignment = replace(NEW_ASSIGNMENT, version=0, revoked=(), delay_ms=0)
+    assert apply_assignment(PREVIOUS_ASSIGNMENT, assignment) == assignment
 
 
 def test_assignment_is_converted_for_the_herder() -> None:
-    assert to_assignment(OLD) == Assignment(
+    assert to_assignment(PREVIOUS_ASSIGNMENT) == Assignment(
         connectors=frozenset({C1}), tasks=frozenset({TaskId(C1, 0), TaskId(C1, 1)})
     )

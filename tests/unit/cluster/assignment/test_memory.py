@@ -14,7 +14,7 @@ from kraal.core.ids import ConnectorName
 from kraal.protocol.group import Job
 
 A, B, C, D = (Job(ConnectorName(name)) for name in "abcd")
-NONE: frozenset[Job] = frozenset()
+NO_JOBS: frozenset[Job] = frozenset()
 MEMORY = AssignorState(assigned=frozenset({A, B}), generation=6, members=frozenset({"w1", "w2"}))
 
 
@@ -33,7 +33,7 @@ def diff(round_: Round, memory: AssignorState = MEMORY) -> DerivedSets:
     return diff_assignments(round_.members, round_, memory)
 
 
-def test_derived_sets_of_lost_new_deleted_and_duplicated_work() -> None:
+def test_lost_new_deleted_and_duplicated_jobs_are_derived() -> None:
     memory = AssignorState(assigned=frozenset({A, B, C}), generation=6)
     difference = diff(create_round(A, B, D, w1=(A, C), w2=(A,)), memory)
     assert difference == DerivedSets(
@@ -47,18 +47,18 @@ def test_derived_sets_of_lost_new_deleted_and_duplicated_work() -> None:
 
 
 def test_assignment_of_another_generation_is_ignored() -> None:
-    received, missed = create_round(A, B, w1=(A,)), create_round(A, B, last_generation=5, w1=(A,))
-    assert (diff(received).lost, diff(received).new_submissions) == (frozenset({B}), NONE)
-    assert (diff(missed).lost, diff(missed).new_submissions) == (NONE, frozenset({B}))
-    assert assign_incrementally(missed, MEMORY).assigned == {"w1": (B,)}
-    assert assign_incrementally(received, MEMORY).delay_ms == 300_000
+    received_round, missed_round = create_round(A, B, w1=(A,)), create_round(A, B, last_generation=5, w1=(A,))
+    assert (diff(received_round).lost, diff(received_round).new_submissions) == (frozenset({B}), NO_JOBS)
+    assert (diff(missed_round).lost, diff(missed_round).new_submissions) == (NO_JOBS, frozenset({B}))
+    assert assign_incrementally(missed_round, MEMORY).assigned == {"w1": (B,)}
+    assert assign_incrementally(received_round, MEMORY).delay_ms == 300_000
 
 
 def test_missed_revocation_of_deleted_work_is_repeated() -> None:
-    first = assign_incrementally(create_round(A, w1=(A, B)), MEMORY)
-    assert first.revoked == {"w1": (B,)}
+    first_outcome = assign_incrementally(create_round(A, w1=(A, B)), MEMORY)
+    assert first_outcome.revoked == {"w1": (B,)}
     next_round = create_round(A, last_generation=7, w1=(A, B))
-    assert assign_incrementally(next_round, first.state).revoked == {"w1": (B,)}
+    assert assign_incrementally(next_round, first_outcome.state).revoked == {"w1": (B,)}
 
 
 def test_delayed_lost_work_stays_in_the_state() -> None:
@@ -80,30 +80,32 @@ def test_excess_work_of_a_candidate_is_revoked_and_lost_again() -> None:
     assert assign_incrementally(next_round, outcome.state).assigned == {"w1": (B,), "w2": ()}
 
 
-UNEVEN = {"w1": (A, B), "w2": ()}
-EVEN = {"w1": (A,), "w2": (B,)}
+UNEVEN_LOADS = {"w1": (A, B), "w2": ()}
+EVEN_LOADS = {"w1": (A,), "w2": (B,)}
 
 
 @pytest.mark.parametrize(
     ("current", "before", "after", "revokes"),
     [
-        pytest.param(UNEVEN, AssignorState(), AssignorState(rebalancing=True), True, id="first revocation"),
         pytest.param(
-            UNEVEN,
+            UNEVEN_LOADS, AssignorState(), AssignorState(rebalancing=True), True, id="first revocation"
+        ),
+        pytest.param(
+            UNEVEN_LOADS,
             AssignorState(rebalancing=True, revocations=1),
             AssignorState(rebalancing=True, revocations=2, pause=Pause(until_ms=2_600, delay_ms=1_600)),
             False,
             id="successive revocation backs off",
         ),
         pytest.param(
-            EVEN,
+            EVEN_LOADS,
             AssignorState(rebalancing=True, revocations=2),
             AssignorState(),
             False,
             id="balanced",
         ),
         pytest.param(
-            UNEVEN,
+            UNEVEN_LOADS,
             AssignorState(rebalancing=True, revocations=2, pause=Pause(until_ms=9, delay_ms=9)),
             AssignorState(revocations=2, pause=Pause(until_ms=9, delay_ms=9)),
             False,

@@ -1,4 +1,4 @@
-"""Tests for the decisions that assigned jobs to members, and for the sets from which they were derived."""
+"""Tests that a plan contains the reason for each placement, and the sets from which the plan was derived."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_DELAY_MS = 300_000
 
 
 class Leader:
-    """A leader over several rounds; members report their last assignments."""
+    """A leader that plans several rounds, in which the members report their last assignments."""
 
     def __init__(self, protocol: GroupProtocol = GroupProtocol.STATIC) -> None:
         self.protocol = protocol
@@ -28,8 +28,8 @@ class Leader:
         self, *members: str, static: dict[str, tuple[Job, ...]] | None = None, **tasks: int
     ) -> GroupPlan:
         self.generation += 1
-        previous = self.plan
-        owners = {} if previous is None else previous.owners
+        previous_plan = self.plan
+        owners = {} if previous_plan is None else previous_plan.owners
         metadata = {
             member: WorkerMetadata(
                 version=self.protocol.version,
@@ -59,10 +59,10 @@ class Leader:
                 last_generation=self.generation - 1,
             ),
             ClusterState(offset=1, connectors=connectors),
-            AssignorState(generation=0) if previous is None else previous.state,
+            AssignorState(generation=0) if previous_plan is None else previous_plan.state,
             now_ms=self.now_ms,
             max_delay_ms=MAX_DELAY_MS,
-            previous=previous,
+            previous=previous_plan,
         )
         return self.plan
 
@@ -82,10 +82,10 @@ def test_new_submission_keeps_its_placement() -> None:
 def test_job_of_a_returning_worker_is_placed_as_candidate() -> None:
     leader = Leader()
     leader.round("w1", "w2", c=0, d=0)
-    delayed = leader.round("w1", c=0, d=0)
-    assert delayed.derived.lost_handling is LostHandling.DELAYED
-    [lost_job] = delayed.derived.lost
-    assert lost_job not in delayed.placements
+    delayed_plan = leader.round("w1", c=0, d=0)
+    assert delayed_plan.derived.lost_handling is LostHandling.DELAYED
+    [lost_job] = delayed_plan.derived.lost
+    assert lost_job not in delayed_plan.placements
     leader.now_ms += MAX_DELAY_MS // 2
     leader.round("w1", "w3", c=0, d=0)
     leader.now_ms += MAX_DELAY_MS
@@ -109,11 +109,11 @@ def test_job_of_a_lost_worker_is_placed_as_lost_after_the_delay() -> None:
 def test_revoked_job_is_placed_as_revoked() -> None:
     leader = Leader()
     leader.round("w1", c=3)
-    first = leader.round("w1", "w2", c=3)
-    assert first.derived.surplus == frozenset(first.assignments["w1"].revoked)
-    assert first.derived.surplus
-    second = leader.round("w1", "w2", c=3)
-    assert {second.placements[job].by for job in first.derived.surplus} == {PlacedBy.REVOKED}
+    first_plan = leader.round("w1", "w2", c=3)
+    assert first_plan.derived.surplus == frozenset(first_plan.assignments["w1"].revoked)
+    assert first_plan.derived.surplus
+    second_plan = leader.round("w1", "w2", c=3)
+    assert {second_plan.placements[job].by for job in first_plan.derived.surplus} == {PlacedBy.REVOKED}
 
 
 def test_listed_job_is_placed_as_static() -> None:

@@ -61,7 +61,7 @@ class Group:
         self.workers[f"w{self.join_count:02}"] = list(running)
 
     def leave(self, number: int) -> list[Job]:
-        """Remove a worker, unless it is the last one. A new leader starts without state."""
+        """Remove a worker unless it is the only worker. A new leader starts without state."""
         if len(self.workers) == 1:
             return []
         name = sorted(self.workers)[number % len(self.workers)]
@@ -187,7 +187,7 @@ def test_random_history_ends_balanced_without_duplicates(
 def test_worker_returning_with_old_work_converges(
     max_delay_ms: int, history: list[tuple[list[tuple[str, int]], frozenset[int]]], number: int
 ) -> None:
-    """The worker does not know that its work was reassigned, so that jobs run twice for one round."""
+    """The worker does not know that its jobs were reassigned, so these jobs run twice for one round."""
     group = Group(max_delay_ms=max_delay_ms, connectors={ConnectorName("c0"): 5, ConnectorName("c1"): 3})
     group.join()
     group.converge()

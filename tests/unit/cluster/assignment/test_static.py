@@ -1,6 +1,6 @@
-"""Tests for static assignments (KIP-987): the steps and the example of the KIP, and docs/static-assignments.md.
+"""Tests for static assignments, according to KIP-987 (steps and example) and docs/static-assignments.md.
 
-test_static_group.py tests the leader's input, and tests/unit/config/worker/test_static.py the lists of a worker.
+The leader's input is tested in test_static_group.py, and a worker's lists in tests/unit/config/worker/test_static.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kraal.protocol.group import Job
 from tests.fakes.cluster.static_scenario import FIVE_MINUTES_MS, StaticScenario, count_jobs, jobs
 
 
-def example() -> StaticScenario:
+def create_example() -> StaticScenario:
     """Return the example of KIP-987: w1 is static, w2 and w3 are balanced wildcard workers."""
     scenario = StaticScenario()
     scenario.join("w1", "c1 c1-0")
@@ -22,21 +22,21 @@ def example() -> StaticScenario:
     return scenario
 
 
-def spread(scenario: StaticScenario, *names: str) -> tuple[list[int], list[int]]:
-    """Return the sorted numbers of connectors and tasks that these workers run."""
+def sorted_job_counts(scenario: StaticScenario, *names: str) -> tuple[list[int], list[int]]:
+    """Return the sorted connector counts and the sorted task counts of these workers."""
     loads = [count_jobs(scenario.workers[name]) for name in names]
     return sorted(load[0] for load in loads), sorted(load[1] for load in loads)
 
 
-def test_kip_987_example() -> None:
-    scenario = example()
+def test_kip_987_example_is_assigned_as_specified() -> None:
+    scenario = create_example()
     assert scenario.list_jobs("w1") == {"c1", "c1-0"}
-    assert spread(scenario, "w2", "w3") == ([0, 1], [1, 2])
+    assert sorted_job_counts(scenario, "w2", "w3") == ([0, 1], [1, 2])
     jobs_of_w1 = scenario.leave("w1")
     scenario.rebalance()
     assert (scenario.last.delay_ms, scenario.assigned(), scenario.revoked()) == (FIVE_MINUTES_MS, {}, {})
     scenario.rebalance(after_ms=FIVE_MINUTES_MS)
-    assert spread(scenario, "w2", "w3") == ([1, 1], [2, 2])
+    assert sorted_job_counts(scenario, "w2", "w3") == ([1, 1], [2, 2])
     scenario.join("w1", "c1 c1-0")
     scenario.rebalance()
     assert set().union(*scenario.revoked().values()) == {"c1", "c1-0"}
@@ -107,7 +107,7 @@ def test_connector_named_like_a_task_is_not_that_task() -> None:
 
 
 def test_misplaced_jobs_move_in_two_rounds_during_a_delay() -> None:
-    scenario = example()
+    scenario = create_example()
     scenario.leave("w2")
     scenario.rebalance()
     assert scenario.last.delay_ms == FIVE_MINUTES_MS
@@ -125,20 +125,20 @@ def test_revocations_of_misplaced_jobs_do_not_back_off() -> None:
     scenario = StaticScenario(connectors={"c1": 4, "c2": 4})
     scenario.join("w1")
     scenario.settle()
-    for number, listed in enumerate(("c1", "c1-0", "c1-1")):
-        scenario.join(f"s{number}", listed)
+    for number, listed_job in enumerate(("c1", "c1-0", "c1-1")):
+        scenario.join(f"s{number}", listed_job)
         scenario.rebalance()
-        assert scenario.revoked() == {"w1": {listed}}
+        assert scenario.revoked() == {"w1": {listed_job}}
         assert (scenario.last.delay_ms, scenario.state.rebalancing, scenario.state.revocations) == (
             0,
             False,
             0,
         )
         scenario.rebalance()
-        assert scenario.find_workers(listed) == [f"s{number}"]
+        assert scenario.find_workers(listed_job) == [f"s{number}"]
 
 
-def test_new_listed_job_goes_to_the_least_loaded_lister() -> None:
+def test_new_listed_job_is_assigned_to_the_least_loaded_listing_worker() -> None:
     scenario = StaticScenario(connectors={"c1": 0})
     scenario.join("w2", "c1 c2 c2-0")
     scenario.settle()
@@ -156,7 +156,7 @@ def test_new_listed_job_goes_to_the_least_loaded_lister() -> None:
     assert scenario.assigned() == {"w2": {"c3"}}, "w2 runs one job, and w1 runs two"
 
 
-def test_another_lister_takes_over_immediately() -> None:
+def test_another_listing_worker_takes_over_immediately() -> None:
     scenario = StaticScenario(connectors={"c1": 1})
     scenario.join("w1", "c1 c1-0")
     scenario.settle()
@@ -173,7 +173,7 @@ def test_another_lister_takes_over_immediately() -> None:
 
 
 def test_returning_static_worker_receives_its_jobs_immediately() -> None:
-    scenario = example()
+    scenario = create_example()
     scenario.leave("w1")
     scenario.rebalance()
     scenario.join("w1 again", "c1 c1-0")
@@ -184,7 +184,7 @@ def test_returning_static_worker_receives_its_jobs_immediately() -> None:
 
 
 def test_static_worker_returning_unnoticed_receives_its_jobs_immediately() -> None:
-    scenario = example()
+    scenario = create_example()
     scenario.leave("w1")
     scenario.join("w1 again", "c1 c1-0")
     scenario.rebalance()
@@ -203,7 +203,7 @@ def test_first_wildcard_worker_receives_unlisted_jobs_without_delay() -> None:
     assert (scenario.assigned(), scenario.last.delay_ms) == ({"w3": {"c1-1"}}, 0)
 
 
-def test_new_wildcard_worker_replaces_the_last_one() -> None:
+def test_new_wildcard_worker_replaces_the_last_wildcard_worker() -> None:
     scenario = StaticScenario(connectors={"c1": 2})
     scenario.join("w1", "c1")
     scenario.join("w2")
@@ -308,7 +308,7 @@ def test_worker_that_became_static_is_not_expected_as_wildcard_worker() -> None:
     assert (scenario.assigned(), scenario.last.delay_ms) == ({"w2": {"c2"}}, 0)
 
 
-def test_duplicate_work_is_revoked_also_from_listers() -> None:
+def test_duplicate_work_is_revoked_also_from_listing_workers() -> None:
     scenario = StaticScenario(connectors={"c1": 1})
     scenario.join("w1", "c1", running=jobs("c1"))
     scenario.join("w2", "c1", running=jobs("c1"))
@@ -321,13 +321,13 @@ def test_duplicate_work_is_revoked_also_from_listers() -> None:
 
 
 def test_deleted_work_is_revoked_from_every_worker() -> None:
-    scenario = example()
+    scenario = create_example()
     scenario.connectors = {"c2": 2}
     owner = scenario.find_workers("c1-1")[0]
     scenario.rebalance()
-    revoked = scenario.revoked()
-    assert revoked["w1"] == {"c1", "c1-0"}
-    assert "c1-1" in revoked[owner]
+    revoked_jobs = scenario.revoked()
+    assert revoked_jobs["w1"] == {"c1", "c1-0"}
+    assert "c1-1" in revoked_jobs[owner]
 
 
 def test_lists_are_ignored_after_a_downgrade_until_the_upgrade() -> None:
@@ -339,7 +339,7 @@ def test_lists_are_ignored_after_a_downgrade_until_the_upgrade() -> None:
     scenario.assign = assign_incrementally
     scenario.settle()
     assert scenario.running() == dict.fromkeys(scenario.configured, 1)
-    assert spread(scenario, "w1", "w2") == ([0, 1], [1, 2])
+    assert sorted_job_counts(scenario, "w1", "w2") == ([0, 1], [1, 2])
     scenario.assign = assign_statically
     scenario.settle()
     assert (scenario.list_jobs("w1"), scenario.list_jobs("w2")) == ({"c1"}, {"c1-0"})

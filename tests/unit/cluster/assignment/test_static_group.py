@@ -19,14 +19,14 @@ def test_worker_with_empty_lists_is_a_wildcard_worker() -> None:
     c1 = ConnectorName("c1")
     state = ClusterState(offset=1, connectors={c1: ConnectorEntry(name=c1, config={})})
     for static in (None, ()):
-        joined = JoinResult(
+        join_result = JoinResult(
             protocol=GroupProtocol.STATIC,
             leader="w1",
             members={"w1": member(static)},
             generation=1,
             last_generation=-1,
         )
-        plan = plan_group(joined, state, AssignorState(), now_ms=0, max_delay_ms=0)
+        plan = plan_group(join_result, state, AssignorState(), now_ms=0, max_delay_ms=0)
         assert plan.assignments["w1"].assigned == (Job(c1),)
         assert plan.state.lists == {}
 
@@ -34,7 +34,7 @@ def test_worker_with_empty_lists_is_a_wildcard_worker() -> None:
 def create_group(protocol: GroupProtocol, lists: dict[str, tuple[Job, ...]]) -> JoinResult:
     """Return a group whose leader runs the connector c1 and both of its tasks."""
     c1 = ConnectorName("c1")
-    running = GroupAssignment(
+    leader_assignment = GroupAssignment(
         version=protocol.version,
         leader="w1",
         leader_url="",
@@ -46,7 +46,7 @@ def create_group(protocol: GroupProtocol, lists: dict[str, tuple[Job, ...]]) -> 
             version=protocol.version,
             url=name,
             config_offset=1,
-            allocation=running if name == "w1" else None,
+            allocation=leader_assignment if name == "w1" else None,
             static=listed,
         )
         for name, listed in lists.items()

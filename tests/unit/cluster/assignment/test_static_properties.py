@@ -18,15 +18,15 @@ from tests.fakes.cluster.rounds import check_round
 from tests.fakes.cluster.static_scenario import StaticScenario, count_jobs
 
 MAX_ROUNDS = 7
-"""Maximum number of rounds with changes: a lost assignment, the end of a delay, and moves in two rounds."""
+"""Maximum number of rounds with changes, including a lost assignment, the end of a delay, and two-round moves."""
 
-universe = [Job(ConnectorName(f"c{n}"), task) for n in range(4) for task in range(CONNECTOR, 4)]
-lists = st.frozensets(st.sampled_from(universe), max_size=8)
-some_lists = lists | st.just(frozenset[Job]())
+possible_jobs = [Job(ConnectorName(f"c{n}"), task) for n in range(4) for task in range(CONNECTOR, 4)]
+lists = st.frozensets(st.sampled_from(possible_jobs), max_size=8)
+possibly_empty_lists = lists | st.just(frozenset[Job]())
 events = st.one_of(
-    st.tuples(st.just("join"), some_lists),
+    st.tuples(st.just("join"), possibly_empty_lists),
     st.tuples(st.just("leave"), st.integers(0, 9)),
-    st.tuples(st.just("return"), st.tuples(st.integers(0, 9), some_lists)),
+    st.tuples(st.just("return"), st.tuples(st.integers(0, 9), possibly_empty_lists)),
     st.tuples(st.just("configure"), st.tuples(st.integers(0, 3), st.integers(0, 4))),
     st.tuples(st.just("delete"), st.integers(0, 3)),
     st.tuples(st.just("wait"), st.integers(0, 400_000)),
@@ -34,13 +34,13 @@ events = st.one_of(
     st.tuples(st.just("downgrade"), st.just(0)),
     st.tuples(st.just("upgrade"), st.just(0)),
 )
-unreached = st.frozensets(st.integers(0, 4), max_size=3)
-histories = st.lists(st.tuples(st.lists(events, max_size=3), unreached), max_size=12)
+unreached_workers = st.frozensets(st.integers(0, 4), max_size=3)
+histories = st.lists(st.tuples(st.lists(events, max_size=3), unreached_workers), max_size=12)
 max_delays = st.sampled_from([0, 1, 1_000, 300_000])
 
 
 class Group(StaticScenario):
-    """A scenario that checks each round. Its leader is the first member by ID, and may be replaced."""
+    """A scenario that checks each round. The leader is the first member by ID and may be replaced."""
 
     join_count = 0
     leader_received_last = True
@@ -92,14 +92,14 @@ class Group(StaticScenario):
             generation=self.generation + 1,
             last_generation=self.generation if self.leader_received_last else self.generation - 1,
         )
-        static = self.assign is assign_statically
+        is_static = self.assign is assign_statically
         numbers = unreached if isinstance(unreached, frozenset) else frozenset()
         names = [name for number, name in enumerate(sorted(self.workers)) if number in numbers]
         self.now_ms += after_ms
         self.generation += 1
         self.outcome = self.assign(round_, self.state)
         check_round(round_, self.state, self.outcome)
-        if static:
+        if is_static:
             check_placements(round_, self.outcome)
         self.state = self.outcome.state
         self.leader_received_last = min(self.workers) not in names
@@ -114,28 +114,30 @@ def check_placements(round_: Round, outcome: Outcome) -> None:
     """Check that workers are assigned only jobs that they may run, and that no job moves needlessly."""
     static = static_jobs(round_)
     report_counts = Counter(job for jobs in round_.members.values() for job in jobs)
-    wildcard = round_.members.keys() - round_.lists.keys()
+    wildcard_workers = round_.members.keys() - round_.lists.keys()
     for member in round_.members:
         listed = round_.lists.get(member)
-        assigned, revoked = set(outcome.assigned[member]), set(outcome.revoked[member])
-        misplaced = {
+        assigned_jobs, revoked_jobs = set(outcome.assigned[member]), set(outcome.revoked[member])
+        misplaced_jobs = {
             job for job in round_.members[member] if (job in static if listed is None else job not in listed)
         }
-        assert assigned <= (round_.configured - static if listed is None else listed), (
+        assert assigned_jobs <= (round_.configured - static if listed is None else listed), (
             "a job is assigned to a worker that must not run it"
         )
-        assert misplaced <= revoked, "a job remains on a worker that must not run it"
-        required_revocations = misplaced | {
-            job for job in revoked if job not in round_.configured or report_counts[job] > 1
+        assert misplaced_jobs <= revoked_jobs, "a job remains on a worker that must not run it"
+        required_revocations = misplaced_jobs | {
+            job for job in revoked_jobs if job not in round_.configured or report_counts[job] > 1
         }
-        moved_jobs = revoked - required_revocations
+        moved_jobs = revoked_jobs - required_revocations
         if listed is not None:
             assert not moved_jobs, "revoked a listed job from a worker that lists it"
         elif moved_jobs:
             assert not outcome.delay_ms, "revoked jobs to balance load during a delay"
-            check_fair_share(round_.configured - static, moved_jobs, outcome.owned[member], len(wildcard))
-    unassigned = static - report_counts.keys()
-    assert unassigned <= {job for jobs in outcome.assigned.values() for job in jobs}, (
+            check_fair_share(
+                round_.configured - static, moved_jobs, outcome.owned[member], len(wildcard_workers)
+            )
+    unassigned_jobs = static - report_counts.keys()
+    assert unassigned_jobs <= {job for jobs in outcome.assigned.values() for job in jobs}, (
         "a static job waits although a worker lists it"
     )
 
@@ -176,7 +178,7 @@ History = list[tuple[list[tuple[str, object]], frozenset[int]]]
 
 
 @settings(max_examples=150)
-@given(max_delays, histories, some_lists)
+@given(max_delays, histories, possibly_empty_lists)
 def test_random_history_ends_with_every_job_placed_correctly(
     max_delay_ms: int, history: History, listed: frozenset[Job]
 ) -> None:
@@ -193,11 +195,11 @@ def test_random_history_ends_with_every_job_placed_correctly(
 
 
 @settings(max_examples=60)
-@given(max_delays, histories, st.integers(0, 9), some_lists)
+@given(max_delays, histories, st.integers(0, 9), possibly_empty_lists)
 def test_worker_returning_with_old_work_converges(
     max_delay_ms: int, history: History, number: int, listed: frozenset[Job]
 ) -> None:
-    """The worker does not know that its work was reassigned, so that jobs run twice for one round."""
+    """The worker does not know that its jobs were reassigned, so these jobs run twice for one round."""
     group = create_group(max_delay_ms)
     group.connectors = {"c0": 3, "c1": 2}
     group.join_worker(listed)
@@ -219,19 +221,19 @@ def test_worker_returning_with_old_work_converges(
 
 @settings(max_examples=150)
 @given(max_delays, histories)
-def test_group_without_static_workers_equals_the_sessioned_protocol(
+def test_group_without_static_workers_assigns_like_the_sessioned_protocol(
     max_delay_ms: int, history: History
 ) -> None:
-    static, sessioned = create_group(max_delay_ms), create_group(max_delay_ms)
-    sessioned.assign = assign_incrementally
+    static_group, sessioned_group = create_group(max_delay_ms), create_group(max_delay_ms)
+    sessioned_group.assign = assign_incrementally
     for round_events, unreached in history:
         for kind, argument in round_events:
             if kind in {"downgrade", "upgrade", "settle"}:
                 continue
-            for group in (static, sessioned):
+            for group in (static_group, sessioned_group):
                 group.apply_event(kind, without_lists(argument))
-        assert static.rebalance(unreached=unreached) == sessioned.rebalance(unreached=unreached)
-        assert static.workers == sessioned.workers
+        assert static_group.rebalance(unreached=unreached) == sessioned_group.rebalance(unreached=unreached)
+        assert static_group.workers == sessioned_group.workers
 
 
 STATIC_WORKER_MISSES_A_REVOCATION: History = [
@@ -244,19 +246,17 @@ STATIC_WORKER_MISSES_A_REVOCATION: History = [
 @settings(max_examples=100)
 @given(max_delays, histories)
 @example(1, STATIC_WORKER_MISSES_A_REVOCATION)
-def test_wildcard_work_equals_a_sessioned_group_of_wildcard_workers(
-    max_delay_ms: int, history: History
-) -> None:
-    """Steps 7 and 8 are the incremental algorithm. Static workers that run static jobs do not affect the result."""
-    mixed, wildcard_only = create_group(max_delay_ms), create_group(max_delay_ms)
-    wildcard_only.assign = assign_incrementally
+def test_wildcard_work_is_assigned_as_in_a_sessioned_group(max_delay_ms: int, history: History) -> None:
+    """Steps 7 and 8 of the KIP are the incremental algorithm, whose result does not depend on static jobs."""
+    mixed_group, wildcard_group = create_group(max_delay_ms), create_group(max_delay_ms)
+    wildcard_group.assign = assign_incrementally
     static_connector = ConnectorName("apart")
     for name, listed in (
         ("z0", {Job(static_connector), Job(static_connector, 0)}),
         ("z1", {Job(static_connector, 0), Job(static_connector, 1), Job(static_connector, 2)}),
     ):
-        mixed.workers[name] = []
-        mixed.lists[name] = frozenset(listed)
+        mixed_group.workers[name] = []
+        mixed_group.lists[name] = frozenset(listed)
     for round_events, unreached in history:
         for kind, argument in round_events:
             if kind in {"leave", "return"}:
@@ -267,23 +267,23 @@ def test_wildcard_work_equals_a_sessioned_group_of_wildcard_workers(
                     if isinstance(argument, tuple)
                     else 0
                 )
-                name = sorted(wildcard_only.workers)[number % len(wildcard_only.workers)]
-                assert wildcard_only.lose_worker(number) == (name not in wildcard_only.workers)
-                if name not in wildcard_only.workers:
-                    mixed.lose_worker(sorted(mixed.workers).index(name))
+                name = sorted(wildcard_group.workers)[number % len(wildcard_group.workers)]
+                assert wildcard_group.lose_worker(number) == (name not in wildcard_group.workers)
+                if name not in wildcard_group.workers:
+                    mixed_group.lose_worker(sorted(mixed_group.workers).index(name))
             if kind in {"join", "return"}:
-                for group in (mixed, wildcard_only):
+                for group in (mixed_group, wildcard_group):
                     group.join_worker(frozenset())
             if kind in {"configure", "delete", "wait"}:
-                for group in (mixed, wildcard_only):
+                for group in (mixed_group, wildcard_group):
                     group.apply_event(kind, argument)
-        mixed.connectors["apart"] = len(mixed.connectors) % 4
+        mixed_group.connectors["apart"] = len(mixed_group.connectors) % 4
         mixed_outcome, wildcard_outcome = (
-            mixed.rebalance(unreached=unreached),
-            wildcard_only.rebalance(unreached=unreached),
+            mixed_group.rebalance(unreached=unreached),
+            wildcard_group.rebalance(unreached=unreached),
         )
         assert mixed_outcome.delay_ms == wildcard_outcome.delay_ms
-        for name in wildcard_only.workers:
+        for name in wildcard_group.workers:
             assert (mixed_outcome.assigned[name], mixed_outcome.revoked[name]) == (
                 wildcard_outcome.assigned[name],
                 wildcard_outcome.revoked[name],

@@ -1,6 +1,6 @@
-"""Tests for incremental assignment in the scenarios of IncrementalCooperativeAssignorTest and in additional ones.
+"""Tests for incremental assignment in the scenarios of IncrementalCooperativeAssignorTest and in additional scenarios.
 
-Scenarios check the number of jobs of each worker, the revocations and the delay, but not the owner of each job.
+The scenarios check the number of jobs of each worker, the revocations and the delay, but not the owner of each job.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Scenario:
         tasks: list[int] | None = None,
         delay_ms: int | None = None,
     ) -> None:
-        """Check the sorted numbers of connectors and tasks of the workers, and the delay; None is not checked."""
+        """Check the sorted connector counts and task counts of the workers, and the delay. None skips a check."""
         loads = [count_jobs(jobs) for jobs in self.workers.values()]
         assert connectors in (None, sorted(load[0] for load in loads))
         assert tasks in (None, sorted(load[1] for load in loads))
@@ -93,11 +93,11 @@ class Scenario:
         self.assert_loads(delay_ms=ms)
 
     def assert_revoked(self, **expected: tuple[int, int]) -> None:
-        """Check the numbers of connectors and tasks that each worker must stop; unlisted workers stop none."""
+        """Check the numbers of connectors and tasks that each worker must stop. Unlisted workers must stop none."""
         assert {name: count_jobs(jobs) for name, jobs in self.last.revoked.items() if jobs} == expected
 
     def assert_assigned(self, **expected: tuple[int, int]) -> None:
-        """Check the numbers of connectors and tasks that each worker must start; unlisted workers start none."""
+        """Check the numbers of connectors and tasks that each worker must start. Unlisted workers must start none."""
         assert {name: count_jobs(jobs) for name, jobs in self.last.assigned.items() if jobs} == expected
 
     def assert_no_changes(self) -> None:
@@ -108,7 +108,7 @@ class Scenario:
 
 
 def settled_group(*workers: str, **options: int) -> Scenario:
-    """Return a balanced group of these workers with `connectors` connectors of four tasks."""
+    """Return a balanced group of these workers, with `connectors` connectors (default: 2) of four tasks each."""
     names = [f"c{n + 1}" for n in range(options.pop("connectors", 2))]
     scenario = Scenario(connectors=dict.fromkeys(names, 4), workers={name: [] for name in workers}, **options)  # type: ignore[arg-type]
     scenario.rebalance()
@@ -178,7 +178,7 @@ def test_successive_revocations_back_off_up_to_the_max_delay() -> None:
     scenario.assert_loads(connectors=[0, 1, 2], tasks=[3, 3, 6], delay_ms=1)
 
 
-def test_worker_joins_during_a_delayed_rebalance() -> None:
+def test_join_during_a_delay_revokes_work_only_after_the_delay() -> None:
     scenario = settled_group("w1", connectors=3)
     scenario.add_worker("w2")
     scenario.rebalance()
@@ -268,8 +268,8 @@ def test_lost_first_assignment_is_repeated() -> None:
 @pytest.mark.parametrize(
     "leader_received_last",
     [
-        pytest.param(True, id="lost on the way to the workers"),
-        pytest.param(False, id="also lost on the way to the leader"),
+        pytest.param(True, id="not received by the workers"),
+        pytest.param(False, id="not received by the leader either"),
     ],
 )
 def test_lost_later_assignment_is_repeated(*, leader_received_last: bool) -> None:
@@ -340,8 +340,8 @@ def test_joining_third_worker_causes_no_duplicates() -> None:
 
 def test_work_of_a_leaving_worker_is_spread_after_the_delay() -> None:
     scenario = settled_group("w1", "w2", "w3")
-    leaver = next(name for name, jobs in scenario.workers.items() if count_jobs(jobs) == (0, 2))
-    scenario.remove_worker(leaver)
+    leaving_worker = next(name for name, jobs in scenario.workers.items() if count_jobs(jobs) == (0, 2))
+    scenario.remove_worker(leaving_worker)
     scenario.rebalance()
     scenario.assert_delay(300_000)
     scenario.assert_assigned()
@@ -355,16 +355,16 @@ def test_work_of_a_leaving_worker_is_spread_after_the_delay() -> None:
 
 def test_bouncing_worker_receives_all_of_its_work() -> None:
     scenario = settled_group("w1", "w2", "w3")
-    leaver = next(name for name, jobs in scenario.workers.items() if count_jobs(jobs) == (0, 2))
-    jobs_of_leaver = set(scenario.workers[leaver])
-    scenario.remove_worker(leaver)
+    leaving_worker = next(name for name, jobs in scenario.workers.items() if count_jobs(jobs) == (0, 2))
+    jobs_of_leaving_worker = set(scenario.workers[leaving_worker])
+    scenario.remove_worker(leaving_worker)
     scenario.rebalance()
     scenario.add_worker("w3-again")
     scenario.rebalance(after_ms=150_000)
     scenario.assert_delay(150_000)
     scenario.assert_assigned()
     scenario.rebalance(after_ms=150_000)
-    assert set(scenario.workers["w3-again"]) == jobs_of_leaver
+    assert set(scenario.workers["w3-again"]) == jobs_of_leaving_worker
 
 
 def test_idle_member_leaving_after_a_revocation_starts_a_full_delay() -> None:

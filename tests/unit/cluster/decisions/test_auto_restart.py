@@ -30,13 +30,21 @@ from kraal.core.ids import ConnectorName, TaskId
 
 NAME = ConnectorName("c")
 TASK = TaskId(NAME, 0)
-LIFE = Incarnation(7)
+INCARNATION = Incarnation(7)
 POLICY = AutoRestart(scope=RestartScope.TASK, max_restarts=3, window_s=60, backoff_s=2)
-NOW = InstanceSituation(
-    policy=POLICY, life=LIFE, config_version=5, started=True, now_s=1000.0, now_ms=5_000_000, chance=0.0
+SITUATION = InstanceSituation(
+    policy=POLICY,
+    life=INCARNATION,
+    config_version=5,
+    started=True,
+    now_s=1000.0,
+    now_ms=5_000_000,
+    chance=0.0,
 )
 TRACE = "OSError: [Errno 5] Input/output error\n  in task c-0, batch 7"
-UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to Kafka Connect data failed"
+UNREADABLE_TRACE = (
+    "The value of orders-0@41 cannot be converted: Converting byte[] to Kafka Connect data failed"
+)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +74,7 @@ UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to
         pytest.param("java.nio.file.AccessDeniedException: /in", Failure.PERMANENT, id="Java's file permission"),
         pytest.param(
             "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [x]",
-            Failure.PERMANENT, id="Java's authorisation",
+            Failure.PERMANENT, id="Java's authorization",
         ),
         pytest.param("org.apache.kafka.common.errors.SaslAuthenticationException: x", Failure.PERMANENT, id="SASL"),
         pytest.param("GroupAuthorizationFailedError: [Error 30]", Failure.PERMANENT, id="kafka-python"),
@@ -79,8 +87,8 @@ UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to
         pytest.param("DataException: x", Failure.RECORD, id="data"),
         pytest.param("org.apache.kafka.connect.errors.DataException: x", Failure.RECORD, id="Java's data"),
         pytest.param("LineTooLongError: the line at byte 7", Failure.RECORD, id="line"),
-        pytest.param(f"org.apache.spark.SparkRuntimeException: {UNREADABLE}", Failure.RECORD, id="converter"),
-        pytest.param(UNREADABLE, Failure.RECORD, id="converter message without a class"),
+        pytest.param(f"org.apache.spark.SparkRuntimeException: {UNREADABLE_TRACE}", Failure.RECORD, id="converter"),
+        pytest.param(UNREADABLE_TRACE, Failure.RECORD, id="converter message without a class"),
         pytest.param(
             "builtins.ValueError: record t.x-0@17 failed at VALUE_CONVERTER: odd", Failure.RECORD,
             id="converter's own error",
@@ -112,18 +120,18 @@ def test_failures_are_classified(trace: str, expected: Failure) -> None:
             (940.0, 980.0, 990.0), TRACE, None, RestartAfter(8.0), id="restarts are not counted after 60 s"
         ),
         pytest.param((), "PermissionError: x", None, NoRestartReason.PERMANENT, id="permanent failure"),
-        pytest.param((), UNREADABLE, None, RestartAfter(2.0), id="first failure of a record"),
+        pytest.param((), UNREADABLE_TRACE, None, RestartAfter(2.0), id="first failure of a record"),
         pytest.param(
             (900.0,),
-            UNREADABLE,
-            UNREADABLE,
+            UNREADABLE_TRACE,
+            UNREADABLE_TRACE,
             NoRestartReason.SAME_RECORD,
             id="second failure of the same record",
         ),
         pytest.param(
             (990.0,),
-            UNREADABLE.replace("@41", "@42"),
-            UNREADABLE,
+            UNREADABLE_TRACE.replace("@41", "@42"),
+            UNREADABLE_TRACE,
             RestartAfter(4.0),
             id="failure of the next record",
         ),
@@ -132,11 +140,11 @@ def test_failures_are_classified(trace: str, expected: Failure) -> None:
         ),
     ],
 )
-def test_restart_decision_and_delay(
+def test_restart_delay_depends_on_the_failure_and_its_history(
     restarts: tuple[float, ...], trace: str, cured: str | None, expected: RestartAfter | NoRestartReason
 ) -> None:
-    watched = FailureHistory(life=LIFE, config_version=5, trace=trace, restarts=restarts, cured=cured)
-    assert decide_restart(POLICY, watched, trace, now_s=1000.0, chance=0.0) == expected
+    history = FailureHistory(life=INCARNATION, config_version=5, trace=trace, restarts=restarts, cured=cured)
+    assert decide_restart(POLICY, history, trace, now_s=1000.0, chance=0.0) == expected
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.floats(0.001, 3_600))
@@ -161,38 +169,40 @@ def test_supervised_instances_depend_on_the_scope(
 
 def history_with_planned_restart() -> FailureHistory:
     """Return the history of a failed task that will be restarted in 2 s."""
-    watched = next_history(TASK, record_failure(None, LIFE, TRACE, NOW), NOW)
-    assert (watched.due_s, watched.due_ms) == (1002.0, 5_002_000)
-    return watched
+    history = next_history(TASK, record_failure(None, INCARNATION, TRACE, SITUATION), SITUATION)
+    assert (history.due_s, history.due_ms) == (1002.0, 5_002_000)
+    return history
 
 
 def test_planned_restart_is_not_rescheduled() -> None:
-    watched = history_with_planned_restart()
-    later = replace(NOW, now_s=1001.0, now_ms=5_001_000, chance=0.7)
-    assert next_history(TASK, watched, later) == watched
-    assert record_failure(watched, LIFE, "another text", later) == watched, (
+    history = history_with_planned_restart()
+    later_situation = replace(SITUATION, now_s=1001.0, now_ms=5_001_000, chance=0.7)
+    assert next_history(TASK, history, later_situation) == history
+    assert record_failure(history, INCARNATION, "another text", later_situation) == history, (
         "the failure has already been recorded"
     )
-    assert not is_due(watched, later)
-    assert is_due(watched, replace(NOW, now_s=1002.0))
+    assert not is_due(history, later_situation)
+    assert is_due(history, replace(SITUATION, now_s=1002.0))
 
 
 def test_restart_is_counted_and_backoff_grows() -> None:
-    due = replace(NOW, now_s=1002.0, now_ms=5_002_000)
-    new_life = Incarnation(7, 1)
-    history = record_restart(history_with_planned_restart(), new_life, due)
+    due_situation = replace(SITUATION, now_s=1002.0, now_ms=5_002_000)
+    new_incarnation = Incarnation(7, 1)
+    history = record_restart(history_with_planned_restart(), new_incarnation, due_situation)
     assert history == FailureHistory(
-        life=new_life,
+        life=new_incarnation,
         config_version=5,
         restarts=(1002.0,),
         total=1,
         restarted_ms=5_002_000,
         cured=TRACE.partition("\n")[0],
     )
-    next_situation = replace(due, life=new_life)
+    next_situation = replace(due_situation, life=new_incarnation)
     assert not is_due(history, next_situation)
-    watched = next_history(TASK, record_failure(history, new_life, TRACE, next_situation), next_situation)
-    assert watched.due_s == 1006.0
+    updated_history = next_history(
+        TASK, record_failure(history, new_incarnation, TRACE, next_situation), next_situation
+    )
+    assert updated_history.due_s == 1006.0
 
 
 @pytest.mark.parametrize(
@@ -206,17 +216,17 @@ def test_restart_is_counted_and_backoff_grows() -> None:
     ],
 )
 def test_change_cancels_a_planned_restart(change: dict[str, object]) -> None:
-    now = replace(NOW, now_s=1002.0, **change)  # type: ignore[arg-type]
-    assert next_history(TASK, history_with_planned_restart(), now).due_s is None
-    assert not is_due(next_history(TASK, history_with_planned_restart(), now), now)
+    new_situation = replace(SITUATION, now_s=1002.0, **change)  # type: ignore[arg-type]
+    assert next_history(TASK, history_with_planned_restart(), new_situation).due_s is None
+    assert not is_due(next_history(TASK, history_with_planned_restart(), new_situation), new_situation)
 
 
 def test_manual_restart_resets_the_count() -> None:
-    exhausted = replace(
-        history_with_planned_restart(), restarts=(997.0, 998.0, 999.0), total=3, cured=UNREADABLE
+    exhausted_history = replace(
+        history_with_planned_restart(), restarts=(997.0, 998.0, 999.0), total=3, cured=UNREADABLE_TRACE
     )
-    situation = replace(NOW, life=Incarnation(7, 1))
-    after_restart = next_history(TASK, exhausted, situation)
+    situation = replace(SITUATION, life=Incarnation(7, 1))
+    after_restart = next_history(TASK, exhausted_history, situation)
     assert (after_restart.restarts, after_restart.cured, after_restart.total) == ((), None, 3)
     assert (
         next_history(
@@ -227,34 +237,40 @@ def test_manual_restart_resets_the_count() -> None:
 
 
 def test_new_config_of_a_failing_connector_resets_the_count() -> None:
-    exhausted = next_history(
-        TASK, replace(history_with_planned_restart(), due_s=None, restarts=(997.0, 998.0, 999.0)), NOW
+    exhausted_history = next_history(
+        TASK, replace(history_with_planned_restart(), due_s=None, restarts=(997.0, 998.0, 999.0)), SITUATION
     )
-    assert exhausted.given_up is NoRestartReason.TOO_OFTEN
-    now = replace(NOW, config_version=6, policy=replace(POLICY, backoff_s=20))
-    assert next_history(TASK, exhausted, now).due_s == 1020.0
+    assert exhausted_history.given_up is NoRestartReason.TOO_OFTEN
+    new_situation = replace(SITUATION, config_version=6, policy=replace(POLICY, backoff_s=20))
+    assert next_history(TASK, exhausted_history, new_situation).due_s == 1020.0
 
 
 def test_resumed_instance_is_restarted_after_a_new_backoff() -> None:
-    paused = next_history(TASK, history_with_planned_restart(), replace(NOW, started=False))
-    assert next_history(TASK, paused, replace(NOW, now_s=2000.0)).due_s == 2002.0
+    paused_history = next_history(TASK, history_with_planned_restart(), replace(SITUATION, started=False))
+    assert next_history(TASK, paused_history, replace(SITUATION, now_s=2000.0)).due_s == 2002.0
 
 
 def test_instance_with_exhausted_restarts_is_not_restarted_later() -> None:
-    watched = next_history(TASK, record_failure(None, LIFE, "PermissionError: x", NOW), NOW)
-    assert watched.given_up is NoRestartReason.PERMANENT
-    assert next_history(TASK, watched, replace(NOW, now_s=1e9)) == watched
-    assert not is_due(watched, replace(NOW, now_s=1e9))
+    updated_history = next_history(
+        TASK, record_failure(None, INCARNATION, "PermissionError: x", SITUATION), SITUATION
+    )
+    assert updated_history.given_up is NoRestartReason.PERMANENT
+    assert next_history(TASK, updated_history, replace(SITUATION, now_s=1e9)) == updated_history
+    assert not is_due(updated_history, replace(SITUATION, now_s=1e9))
 
 
 def test_recovering_instance_is_not_restarted() -> None:
-    assert not is_due(record_success(history_with_planned_restart()), replace(NOW, now_s=2000.0))
+    assert not is_due(record_success(history_with_planned_restart()), replace(SITUATION, now_s=2000.0))
 
 
 def test_reassigned_instance_keeps_its_restart_count() -> None:
-    exhausted = replace(history_with_planned_restart(), restarts=(997.0, 998.0, 999.0))
-    returned = next_history(TASK, next_history(TASK, exhausted, replace(NOW, life=None)), NOW)
+    exhausted_history = replace(history_with_planned_restart(), restarts=(997.0, 998.0, 999.0))
+    returned_history = next_history(
+        TASK, next_history(TASK, exhausted_history, replace(SITUATION, life=None)), SITUATION
+    )
     assert (
-        next_history(TASK, record_failure(returned, LIFE, TRACE, NOW), NOW).given_up
+        next_history(
+            TASK, record_failure(returned_history, INCARNATION, TRACE, SITUATION), SITUATION
+        ).given_up
         is NoRestartReason.TOO_OFTEN
     )

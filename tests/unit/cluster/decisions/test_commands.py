@@ -1,4 +1,4 @@
-"""Tests for records of REST commands, and for rejections with Java's messages (`distributed-rest.txt`)."""
+"""Tests for the records that REST commands write, and for rejections, which have Connect's messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kraal.core.records import Entry
 from tests.golden_files import current
 
 RESPONSES = current("records", "distributed-rest.txt").read_text()
-BAD, NOPE = ConnectorName("bad"), ConnectorName("nope")
+BAD, MISSING = ConnectorName("bad"), ConnectorName("nope")
 STATE = ClusterState(
     connectors={
         BAD: ConnectorEntry(name=BAD, config={"name": "bad", "a": "1", "b": "2"}, tasks=({},), task_count=1)
@@ -36,13 +36,13 @@ STATE = ClusterState(
             id="create with another name",
         ),
         pytest.param(lambda: commands.put(BAD, {"name": "x"}), BadRequest, id="put with another name"),
-        pytest.param(lambda: commands.apply_patch(STATE, NOPE, {"a": "b"}), NotFound, id="patch"),
-        pytest.param(lambda: commands.delete(STATE, NOPE), NotFound, id="delete"),
-        pytest.param(lambda: commands.set_target(STATE, NOPE, TargetState.PAUSED), NotFound, id="pause"),
-        pytest.param(lambda: commands.set_target(STATE, NOPE, TargetState.STOPPED), NotFound, id="stop"),
-        pytest.param(lambda: commands.check_restart(STATE, NOPE), NotFound, id="restart"),
+        pytest.param(lambda: commands.apply_patch(STATE, MISSING, {"a": "b"}), NotFound, id="patch"),
+        pytest.param(lambda: commands.delete(STATE, MISSING), NotFound, id="delete"),
+        pytest.param(lambda: commands.set_target(STATE, MISSING, TargetState.PAUSED), NotFound, id="pause"),
+        pytest.param(lambda: commands.set_target(STATE, MISSING, TargetState.STOPPED), NotFound, id="stop"),
+        pytest.param(lambda: commands.check_restart(STATE, MISSING), NotFound, id="restart"),
         pytest.param(
-            lambda: commands.check_restart_task(STATE, TaskId(NOPE, 0)), NotFound, id="restart a task"
+            lambda: commands.check_restart_task(STATE, TaskId(MISSING, 0)), NotFound, id="restart a task"
         ),
         pytest.param(lambda: commands.check_restart_task(STATE, TaskId(BAD, 7)), NotFound, id="unknown task"),
     ],
@@ -55,8 +55,8 @@ def test_rejections_have_connects_messages(command: Callable[[], object], error:
 
 
 def test_create_writes_the_initial_state_first_and_the_name_last() -> None:
-    """The order of the records is that of KIP-980."""
-    entries = commands.create(STATE, NOPE, {"k": "v"}, TargetState.STOPPED)
+    """KIP-980 defines the order of the records."""
+    entries = commands.create(STATE, MISSING, {"k": "v"}, TargetState.STOPPED)
     assert entries == [
         Entry("target-state-nope", b'{"state":"PAUSED","state.v2":"STOPPED"}'),
         Entry("connector-nope", b'{"properties":{"k":"v","name":"nope"}}'),
@@ -64,7 +64,7 @@ def test_create_writes_the_initial_state_first_and_the_name_last() -> None:
 
 
 def test_create_without_an_initial_state_writes_no_target_state() -> None:
-    assert [e.key for e in commands.create(STATE, NOPE, {"name": "nope"})] == ["connector-nope"]
+    assert [e.key for e in commands.create(STATE, MISSING, {"name": "nope"})] == ["connector-nope"]
 
 
 def test_null_name_is_replaced_by_the_connector_name() -> None:
@@ -92,16 +92,16 @@ def test_patch_cannot_change_or_remove_the_name() -> None:
 
 
 def test_too_large_records_are_rejected() -> None:
-    large = {f"k{number}": "ü" * 1_000 for number in range(400)}
-    [entry] = commands.put(ConnectorName("x"), large)
+    large_config = {f"k{number}": "ü" * 1_000 for number in range(400)}
+    [entry] = commands.put(ConnectorName("x"), large_config)
     assert entry.value is not None
     assert len(entry.value) < commands.MAX_RECORD_BYTES
-    too_large = {**large, **{f"l{number}": "x" * 1_000 for number in range(200)}}
-    text = r"too large: its record has 10\d{5} bytes, the maximum is 990000"
+    too_large_config = {**large_config, **{f"l{number}": "x" * 1_000 for number in range(200)}}
+    text = r"too large: its record has 10\d{5} bytes; the maximum is 990000"
     with pytest.raises(BadRequest, match=text):
-        commands.put(ConnectorName("x"), too_large)
+        commands.put(ConnectorName("x"), too_large_config)
     with pytest.raises(BadRequest, match=text):
-        commands.create(ClusterState(), ConnectorName("x"), too_large)
+        commands.create(ClusterState(), ConnectorName("x"), too_large_config)
     with pytest.raises(BadRequest, match="too large"):
         commands.put(ConnectorName("n" * 500_000), {})
 
@@ -125,8 +125,8 @@ def test_pause_and_resume_write_only_the_target_state(target: TargetState) -> No
 
 def test_topics_of_a_deleted_connector_can_be_reset() -> None:
     """KIP-558: "Success of resetting ... is independent of whether a connector is still running"."""
-    status = StatusState(topics={NOPE: frozenset({TopicName("t")})})
-    assert commands.reset_topics(status, NOPE) == [Entry("status-topic-t:connector-nope", None)]
+    status = StatusState(topics={MISSING: frozenset({TopicName("t")})})
+    assert commands.reset_topics(status, MISSING) == [Entry("status-topic-t:connector-nope", None)]
     assert commands.reset_topics(status, BAD) == []
 
 

@@ -13,7 +13,7 @@ from kraal.core.records import Entry, Record
 from kraal.protocol.records import ConnectorConfigRecord, TaskCountRecord, encode
 
 X = ConnectorName("x")
-CREATED = [Entry(*encode(ConnectorConfigRecord(X, {"name": "x"})))]
+CREATION = [Entry(*encode(ConnectorConfigRecord(X, {"name": "x"})))]
 
 
 def commit_entries(tasks: int) -> list[Entry]:
@@ -24,18 +24,18 @@ def task_count_entries(tasks: int) -> list[Entry]:
     return [Entry(*encode(TaskCountRecord(X, tasks)))]
 
 
-def replay_state(*parts: list[Entry]) -> ClusterState:
-    entries = [entry for part in parts for entry in part]
+def replay_state(*entry_lists: list[Entry]) -> ClusterState:
+    entries = [entry for part in entry_lists for entry in part]
     records = [Record(n, entry.key, entry.value, 0) for n, entry in enumerate(entries)]
     return apply_config(ClusterState(), records).state
 
 
-def create_plan(*parts: list[Entry]) -> FencingPlan:
-    return plan_fencing(replay_state(*parts), X, "g")
+def create_plan(*entry_lists: list[Entry]) -> FencingPlan:
+    return plan_fencing(replay_state(*entry_lists), X, "g")
 
 
 def test_tasks_with_a_recorded_count_need_no_fencing() -> None:
-    plan = create_plan(CREATED, commit_entries(2), task_count_entries(2))
+    plan = create_plan(CREATION, commit_entries(2), task_count_entries(2))
     assert (plan.transactional_ids, plan.record) == ((), None)
 
 
@@ -52,15 +52,15 @@ def test_tasks_with_a_recorded_count_need_no_fencing() -> None:
 def test_new_task_configs_fence_older_tasks(
     earlier_entries: list[Entry], tasks: int, ids: tuple[str, ...]
 ) -> None:
-    plan = create_plan(CREATED, earlier_entries, commit_entries(tasks))
+    plan = create_plan(CREATION, earlier_entries, commit_entries(tasks))
     assert plan.transactional_ids == ids
     assert [plan.record] == task_count_entries(tasks)
 
 
 def test_fencing_round_is_outdated_by_newer_task_configs() -> None:
     planned_state, newer_state = (
-        replay_state(CREATED, commit_entries(2)),
-        replay_state(CREATED, commit_entries(2), commit_entries(2)),
+        replay_state(CREATION, commit_entries(2)),
+        replay_state(CREATION, commit_entries(2), commit_entries(2)),
     )
     plan = plan_fencing(planned_state, X, "g")
     assert not is_outdated(plan, planned_state)
@@ -68,26 +68,26 @@ def test_fencing_round_is_outdated_by_newer_task_configs() -> None:
     assert is_outdated(plan, ClusterState())
 
 
-DELETED = [Entry(*encode(ConnectorConfigRecord(X, None)))]
+DELETION = [Entry(*encode(ConnectorConfigRecord(X, None)))]
 
 
 @pytest.mark.parametrize(
     ("earlier_entries", "ids"),
     [
         pytest.param([], (), id="unused name"),
-        pytest.param([*CREATED, *commit_entries(2), *DELETED], (), id="tasks without exactly-once support"),
+        pytest.param([*CREATION, *commit_entries(2), *DELETION], (), id="tasks without exactly-once support"),
         pytest.param(
-            [*CREATED, *commit_entries(2), *task_count_entries(2), *DELETED],
+            [*CREATION, *commit_entries(2), *task_count_entries(2), *DELETION],
             ("g-x-0", "g-x-1"),
             id="two tasks",
         ),
         pytest.param(
-            [*CREATED, *commit_entries(1), *task_count_entries(1), *DELETED],
+            [*CREATION, *commit_entries(1), *task_count_entries(1), *DELETION],
             ("g-x-0",),
             id="one task",
         ),
         pytest.param(
-            [*CREATED, *commit_entries(1), *task_count_entries(1), *commit_entries(3), *DELETED],
+            [*CREATION, *commit_entries(1), *task_count_entries(1), *commit_entries(3), *DELETION],
             ("g-x-0",),
             id="later tasks that never started",
         ),

@@ -17,8 +17,8 @@ from kraal.core.ids import ConnectorName, Json, TargetState
 from kraal.core.offsets import Fields, Pair, SourcePartition, TopicPartition
 
 X = ConnectorName("x")
-T0: Fields = {"kafka_topic": "t", "kafka_partition": 0}
-TEN: Fields = {"kafka_offset": 10}
+PARTITION_0: Fields = {"kafka_topic": "t", "kafka_partition": 0}
+OFFSET_10: Fields = {"kafka_offset": 10}
 
 
 def state(target: TargetState, tasks: int = 0) -> ClusterState:
@@ -47,9 +47,9 @@ def test_modification_requires_a_stopped_connector_without_tasks(target: TargetS
 @pytest.mark.parametrize(
     ("pair", "text"),
     [
-        ((None, TEN), "The partition for a sink connector offset cannot be null or missing"),
+        ((None, OFFSET_10), "The partition for a sink connector offset cannot be null or missing"),
         (
-            ({"kafka_topic": "t"}, TEN),
+            ({"kafka_topic": "t"}, OFFSET_10),
             "The partition for a sink connector offset must contain the keys 'kafka_topic' and 'kafka_partition'",
         ),
         (
@@ -57,22 +57,25 @@ def test_modification_requires_a_stopped_connector_without_tasks(target: TargetS
             "The partition for a sink connector offset must contain the keys 'kafka_topic' and 'kafka_partition'",
         ),
         (
-            ({"kafka_topic": None, "kafka_partition": 0}, TEN),
+            ({"kafka_topic": None, "kafka_partition": 0}, OFFSET_10),
             "Kafka topic names must be valid strings and may not be null",
         ),
         (
-            ({"kafka_topic": {}, "kafka_partition": 0}, TEN),
+            ({"kafka_topic": {}, "kafka_partition": 0}, OFFSET_10),
             "Kafka topic names must be valid strings and may not be null",
         ),
         (
-            ({"kafka_topic": "t", "kafka_partition": None}, TEN),
+            ({"kafka_topic": "t", "kafka_partition": None}, OFFSET_10),
             "Kafka partitions must be valid numbers and may not be null",
         ),
         (
-            (T0, {"offset": 10}),
+            (PARTITION_0, {"offset": 10}),
             "The offset for a sink connector should either be null or contain the key 'kafka_offset'",
         ),
-        ((T0, {"kafka_offset": -1}), "Offset values for sink connectors may not be negative, but one is -1."),
+        (
+            (PARTITION_0, {"kafka_offset": -1}),
+            "Offset values for sink connectors may not be negative, but one is -1.",
+        ),
     ],
 )
 def test_invalid_sink_bodies_return_400(pair: Pair, text: str) -> None:
@@ -97,7 +100,7 @@ def test_invalid_sink_bodies_return_400(pair: Pair, text: str) -> None:
 )
 def test_sink_partitions_must_be_integers(value: Json, text: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        sink_changes([({"kafka_topic": "t", "kafka_partition": value}, TEN)])
+        sink_changes([({"kafka_topic": "t", "kafka_partition": value}, OFFSET_10)])
     assert str(caught.value) == (
         f"Failed to parse the following Kafka partition value in the provided offsets: '{text}'. Partition values "
         "for sink connectors need to be integers."
@@ -107,7 +110,7 @@ def test_sink_partitions_must_be_integers(value: Json, text: str) -> None:
 @pytest.mark.parametrize(("value", "text"), [(None, "null"), ("x", "x"), (2**63, "9223372036854775808")])
 def test_sink_offsets_must_be_integers(value: Json, text: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        sink_changes([(T0, {"kafka_offset": value})])
+        sink_changes([(PARTITION_0, {"kafka_offset": value})])
     assert str(caught.value) == (
         f"Failed to parse the following Kafka offset value in the provided offsets: '{text}'. Offset values for "
         "sink connectors need to be integers."
@@ -119,7 +122,7 @@ def test_sink_integers_may_be_strings_and_null_deletes_an_offset() -> None:
         [
             ({"kafka_topic": "t", "kafka_partition": "10"}, {"kafka_offset": "1000"}),
             ({"kafka_topic": 5, "kafka_partition": 2**31 - 1, "more": [1]}, {"kafka_offset": 2**63 - 1}),
-            (T0, None),
+            (PARTITION_0, None),
         ]
     ) == {
         TopicPartition("t", 10): 1000,
@@ -129,11 +132,11 @@ def test_sink_integers_may_be_strings_and_null_deletes_an_offset() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "kind"),
+    ("value", "type_name"),
     [([1], "ARRAY"), ({"a": 1}, "MAP"), (2**63, "class java.math.BigInteger")],
 )
-def test_source_offsets_must_contain_primitive_values(value: Json, kind: str) -> None:
-    text = f"Offsets may only contain primitive types as values, but field k contains {kind}"
+def test_source_offsets_must_contain_primitive_values(value: Json, type_name: str) -> None:
+    text = f"Offsets may only contain primitive types as values, but field k contains {type_name}"
     for pair in (({"k": value}, None), ({"file": "f"}, {"k": value})):
         with pytest.raises(KraalError) as caught:
             source_changes([pair])

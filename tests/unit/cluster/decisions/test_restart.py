@@ -28,10 +28,10 @@ def status(state: State, worker: str, trace: str | None = None) -> Status:
 
 
 def statuses(connector: State, *tasks: State) -> StatusState:
-    """Return statuses with tasks in reverse order, which must not affect a plan."""
-    stored = {n: status(s, f"fakehost{n}:8083") for n, s in reversed(list(enumerate(tasks)))}
+    """Return statuses whose tasks are in reverse order, because a plan must not depend on their order."""
+    task_statuses = {n: status(s, f"fakehost{n}:8083") for n, s in reversed(list(enumerate(tasks)))}
     return StatusState(
-        statuses={X: ConnectorStatuses(connector=status(connector, "fakehost1:8083"), tasks=stored)}
+        statuses={X: ConnectorStatuses(connector=status(connector, "fakehost1:8083"), tasks=task_statuses)}
     )
 
 
@@ -80,7 +80,7 @@ def test_restart_plan_matches_kip_745(
     assert (int(plan.connector), [t.task for t in plan.tasks]) == starts
 
 
-def test_without_only_failed_every_state_is_restarted() -> None:
+def test_instances_in_every_state_are_restarted_without_only_failed() -> None:
     """KIP-745: "... or all instances (“onlyFailed=false”)": PAUSED, STOPPED and UNASSIGNED as well."""
     for state in State:
         plan = make_plan(ANY_ALL, statuses(state, state))
@@ -107,8 +107,8 @@ def test_response_shows_restarting_for_planned_instances_only() -> None:
 
 
 def test_response_keeps_an_old_trace_as_in_java() -> None:
-    stored = ConnectorStatuses(connector=status(FAILED, "w:1", trace="boom"))
-    body = plan_response(make_plan(FAILED_ONE, StatusState(statuses={X: stored})), "sink")
+    connector_statuses = ConnectorStatuses(connector=status(FAILED, "w:1", trace="boom"))
+    body = plan_response(make_plan(FAILED_ONE, StatusState(statuses={X: connector_statuses})), "sink")
     assert list(body) == ["name", "connector", "tasks", "type"]
     assert body["connector"] == {
         "state": "RESTARTING",
@@ -120,8 +120,8 @@ def test_response_keeps_an_old_trace_as_in_java() -> None:
 
 def test_impact_grows_with_the_scope() -> None:
     """RestartRequest.impactRank: (onlyFailed,noTasks) < (onlyFailed,tasks) < (all,noTasks) < (all,tasks)."""
-    ordered = [FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL]
-    assert [r.impact for r in ordered] == [0, 1, 2, 3]
+    requests_by_impact = [FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL]
+    assert [r.impact for r in requests_by_impact] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,12 @@ def test_only_a_higher_impact_replaces_the_pending_request(
     pending: RestartRequest, new: RestartRequest
 ) -> None:
     """Source: DistributedHerder.requestRestart, RestartRequest.compareTo."""
-    chosen = higher_impact(pending, new)
-    assert chosen is (new if new.impact > pending.impact else pending)
+    request_to_keep = higher_impact(pending, new)
+    assert request_to_keep is (new if new.impact > pending.impact else pending)
 
 
 def test_only_a_request_without_flags_is_plain() -> None:
-    assert [r.plain for r in (FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL)] == [False, False, True, False]
+    assert [r.is_plain for r in (FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL)] == [False, False, True, False]
 
 
 def test_restart_record_matches_kip_745() -> None:

@@ -28,7 +28,7 @@ def entry(*tasks: Config, applied: Config | None = CONFIG, inconsistent: bool = 
 
 
 @pytest.mark.parametrize(
-    ("stored", "new", "publish"),
+    ("stored", "new", "is_published"),
     [
         pytest.param(entry({"a": "1"}), [{"a": "1"}], False, id="unchanged"),
         pytest.param(entry(), [], False, id="no tasks, none generated"),
@@ -44,9 +44,9 @@ def entry(*tasks: Config, applied: Config | None = CONFIG, inconsistent: bool = 
     ],
 )
 def test_changed_task_configs_are_published(
-    stored: ConnectorEntry, new: list[Config], *, publish: bool
+    stored: ConnectorEntry, new: list[Config], *, is_published: bool
 ) -> None:
-    assert should_publish(stored, new) is publish
+    assert should_publish(stored, new) is is_published
 
 
 def test_task_configs_contain_class_and_topics() -> None:

@@ -61,13 +61,13 @@ def test_cooperative_member_keeps_running_while_joining() -> None:
 
 def test_revoked_jobs_stop_before_they_are_reassigned() -> None:
     scenario = create_working_member(*ALL)
-    keep = Assignment(connectors=frozenset({C1}), tasks=tasks(0))
+    kept_work = Assignment(connectors=frozenset({C1}), tasks=tasks(0))
     assert scenario.handle(PrepareJoin()) == [AllowJoin()]
-    assert scenario.receive_assignment(revoked=(Job(C1, 1),)) == [Revoke(1, keep)]
+    assert scenario.receive_assignment(revoked=(Job(C1, 1),)) == [Revoke(1, kept_work)]
     assert scenario.handle(RevocationDone(1)) == [Deliver(), Rejoin("all revoked work has stopped")]
     assert scenario.state.assignment is not None
     assert scenario.state.assignment.revoked == ()
-    assert scenario.owned == keep
+    assert scenario.owned == kept_work
 
 
 def test_new_work_starts_after_revoked_work_has_stopped() -> None:

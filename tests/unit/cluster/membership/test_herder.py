@@ -1,4 +1,4 @@
-"""Tests for the member's flow after an absence, with a dead or hung herder, and after a death of membership."""
+"""Tests for a member after an absence, with a dead or hung herder, and after the death of the membership actor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kraal.cluster.membership.flow import HUNG, SLOW_READ, step
+from kraal.cluster.membership.flow import HERDER_HUNG, SLOW_READ, step
 from kraal.cluster.membership.member_state import (
     AllowJoin,
     ConfigRead,
@@ -45,7 +45,7 @@ from tests.fakes.cluster.member_scenario import (
 
 
 @pytest.mark.parametrize(
-    ("expelled", "away_s", "stops", "claims"),
+    ("expelled", "away_s", "revokes_work", "keeps_assignment"),
     [
         pytest.param(False, 9.9, False, True, id="short absence: still a member"),
         pytest.param(False, 10.0, True, True, id="absent for a session timeout: possibly expelled"),
@@ -57,17 +57,17 @@ from tests.fakes.cluster.member_scenario import (
 def test_absent_member_revokes_its_work_before_joining(
     expelled: bool,  # noqa: FBT001 - parametrized
     away_s: float,
-    stops: bool,  # noqa: FBT001 - as above
-    claims: bool,  # noqa: FBT001 - as above
+    revokes_work: bool,  # noqa: FBT001 - as above
+    keeps_assignment: bool,  # noqa: FBT001 - as above
 ) -> None:
     scenario = create_working_member(*ALL)
     decisions = scenario.handle(PrepareJoin(expelled=expelled, away_s=away_s))
-    assert decisions == ([Revoke(1, NO_WORK)] if stops else [AllowJoin()])
-    assert (scenario.state.assignment is not None) == claims
-    if stops:
+    assert decisions == ([Revoke(1, NO_WORK)] if revokes_work else [AllowJoin()])
+    assert (scenario.state.assignment is not None) == keeps_assignment
+    if revokes_work:
         assert scenario.handle(RevocationDone(1)) == [AllowJoin()]
     assert scenario.receive_assignment() == [Deliver()]
-    assert scenario.owned.tasks == (tasks(0, 1) if claims else tasks())
+    assert scenario.owned.tasks == (tasks(0, 1) if keeps_assignment else tasks())
     assert scenario.state.running == scenario.owned
 
 
@@ -98,12 +98,12 @@ def test_member_leaves_while_its_herder_hangs_and_rejoins_afterwards() -> None:
     scenario = create_working_member(*ALL)
     scenario.handle(WorkChanged())
     decisions: list[Decision] = []
-    began_s = scenario.now_s
-    while not decisions and scenario.now_s < began_s + 100:
+    start_s = scenario.now_s
+    while not decisions and scenario.now_s < start_s + 100:
         scenario.now_s += 5
         decisions = scenario.handle(Tick())
-    assert decisions == [Leave(HUNG), NotifyLost(HUNG)]
-    assert 60 <= scenario.now_s - began_s <= 75
+    assert decisions == [Leave(HERDER_HUNG), NotifyLost(HERDER_HUNG)]
+    assert 60 <= scenario.now_s - start_s <= 75
     assert scenario.handle(WorkChanged()) == []
     assert scenario.handle(HerderAlive()) == [Join()]
     assert scenario.handle(PrepareJoin(away_s=70.0)) == [Revoke(1, NO_WORK)]
@@ -120,7 +120,7 @@ def test_responding_herder_keeps_its_membership() -> None:
         ping_count += decisions.count(PingHerder())
         scenario.handle(HerderAlive())
     assert ping_count == 40
-    assert not scenario.state.herder_hung
+    assert not scenario.state.is_herder_hung
 
 
 def test_frozen_process_does_not_consider_its_herder_dead() -> None:
@@ -129,7 +129,7 @@ def test_frozen_process_does_not_consider_its_herder_dead() -> None:
     scenario.handle(Tick())
     scenario.now_s += 500
     assert scenario.handle(Tick()) == []
-    assert not scenario.state.herder_hung
+    assert not scenario.state.is_herder_hung
 
 
 # -- death of membership -----------------------------------------------------------------------------------
@@ -150,9 +150,9 @@ def test_restarted_membership_rejoins_and_keeps_its_work() -> None:
 def test_restarted_membership_repeats_a_revocation() -> None:
     scenario = create_working_member(*ALL)
     scenario.receive_assignment(revoked=(Job(C1, 1),))
-    keep = scenario.state.running
+    kept_work = scenario.state.running
     assert scenario.handle(MembershipRestarted()) == [
-        Revoke(2, keep),
+        Revoke(2, kept_work),
         Join(),
         Rejoin("the membership actor was restarted"),
     ]

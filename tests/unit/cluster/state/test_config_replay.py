@@ -51,18 +51,18 @@ def records(*pairs: Pair, start: int = 0) -> list[Record]:
 
 
 def replay_records(*pairs: Pair) -> ClusterState:
-    reduced = apply_config(ClusterState(), records(*pairs))
-    assert reduced.skipped == ()
-    return reduced.state
+    result = apply_config(ClusterState(), records(*pairs))
+    assert result.skipped == ()
+    return result.state
 
 
 def test_replaying_java_records_matches_java_responses() -> None:
     rows = (GOLDEN / "distributed-configs.jsonl").read_text(encoding="utf-8").strip().split("\n")
-    decoded = [json.loads(row) for row in rows]
-    log = [Record(r["offset"], r["key"], r["value"] and r["value"].encode()) for r in decoded]
-    reduced = apply_config(ClusterState(), log)
-    state = reduced.state
-    assert reduced.skipped == ()
+    decoded_rows = [json.loads(row) for row in rows]
+    log = [Record(r["offset"], r["key"], r["value"] and r["value"].encode()) for r in decoded_rows]
+    result = apply_config(ClusterState(), log)
+    state = result.state
+    assert result.skipped == ()
     assert state.offset == 36
     assert {name: (e.target, e.task_count, e.inconsistent) for name, e in state.connectors.items()} == {
         "my-sink-2": (TargetState.STOPPED, 0, False),
@@ -72,20 +72,20 @@ def test_replaying_java_records_matches_java_responses() -> None:
         "odd é-1": (TargetState.STARTED, 1, False),
     }
     assert state.session_key is not None
-    assert LoggerChanged("org.apache.kafka.connect.file", "debug", 19) in reduced.events
-    assert RestartRequested(ConnectorName("my-source"), True, False, 14) in reduced.events  # noqa: FBT003
-    assert ConnectorRemoved(ConnectorName("my-source")) in reduced.events
+    assert LoggerChanged("org.apache.kafka.connect.file", "debug", 19) in result.events
+    assert RestartRequested(ConnectorName("my-source"), True, False, 14) in result.events  # noqa: FBT003
+    assert ConnectorRemoved(ConnectorName("my-source")) in result.events
 
 
 def test_task_configs_wait_for_their_commit() -> None:
     state = replay_records(CONFIG, task(0), task(1))
     assert state.task_ids(X) == ()
     assert state.deferred[X].keys() == {0, 1}
-    committed = apply_config(state, records(commit(2), start=3))
-    assert committed.state.task_ids(X) == (TaskId(X, 0), TaskId(X, 1))
-    assert committed.state.deferred == {}
-    assert committed.events == (TasksChanged(X),)
-    entry = committed.state.connectors[X]
+    commit_result = apply_config(state, records(commit(2), start=3))
+    assert commit_result.state.task_ids(X) == (TaskId(X, 0), TaskId(X, 1))
+    assert commit_result.state.deferred == {}
+    assert commit_result.events == (TasksChanged(X),)
+    entry = commit_result.state.connectors[X]
     assert (entry.version, entry.tasks_version, entry.applied) == (0, 3, entry.config)
 
 
@@ -95,10 +95,10 @@ def test_incomplete_task_configs_run_no_tasks_until_rewritten() -> None:
     entry = state.connectors[X]
     assert (entry.inconsistent, entry.tasks, entry.task_count, entry.applied) == (True, (), 2, None)
     assert state.deferred[X].keys() == {0}
-    rewritten = apply_config(state, records(task(0, "2"), task(1, "2"), commit(2), start=4)).state.connectors[
-        X
-    ]
-    assert (rewritten.inconsistent, rewritten.tasks) == (False, ({"v": "2"}, {"v": "2"}))
+    rewritten_entry = apply_config(
+        state, records(task(0, "2"), task(1, "2"), commit(2), start=4)
+    ).state.connectors[X]
+    assert (rewritten_entry.inconsistent, rewritten_entry.tasks) == (False, ({"v": "2"}, {"v": "2"}))
 
 
 def test_empty_task_set_is_complete_and_extra_configs_are_ignored() -> None:
@@ -115,9 +115,9 @@ def test_commit_of_an_unknown_connector_is_ignored() -> None:
 
 def test_tombstone_removes_all_state_of_a_connector() -> None:
     log = records(CONFIG, task(0), commit(1), task(0), ("connector-x", None), ("target-state-x", None))
-    reduced = apply_config(ClusterState(), log)
-    assert reduced.state == ClusterState(offset=6)
-    assert reduced.events == (ConnectorChanged(X), TasksChanged(X), ConnectorRemoved(X))
+    result = apply_config(ClusterState(), log)
+    assert result.state == ClusterState(offset=6)
+    assert result.events == (ConnectorChanged(X), TasksChanged(X), ConnectorRemoved(X))
 
 
 def test_deleting_a_missing_connector_causes_no_event() -> None:
@@ -126,13 +126,13 @@ def test_deleting_a_missing_connector_causes_no_event() -> None:
 
 def test_early_target_state_applies_to_its_connector() -> None:
     """KIP-980 writes the initial target state before the config."""
-    first = apply_config(ClusterState(), records(PAUSED))
-    assert first.events == ()
-    assert first.state.early_targets == {X: TargetState.PAUSED}
-    second = apply_config(first.state, records(CONFIG, start=1))
-    assert second.events == (ConnectorChanged(X),)
-    assert second.state.connectors[X].target is TargetState.PAUSED
-    assert second.state.early_targets == {}
+    first_result = apply_config(ClusterState(), records(PAUSED))
+    assert first_result.events == ()
+    assert first_result.state.early_targets == {X: TargetState.PAUSED}
+    second_result = apply_config(first_result.state, records(CONFIG, start=1))
+    assert second_result.events == (ConnectorChanged(X),)
+    assert second_result.state.connectors[X].target is TargetState.PAUSED
+    assert second_result.state.early_targets == {}
 
 
 def test_target_state_survives_its_connector_until_its_tombstone() -> None:
@@ -143,11 +143,11 @@ def test_target_state_survives_its_connector_until_its_tombstone() -> None:
 
 def test_target_state_tombstone_means_started() -> None:
     state = replay_records(CONFIG, PAUSED)
-    repeated = apply_config(state, records(PAUSED, start=2))
-    assert repeated.events == ()
-    removed = apply_config(repeated.state, records(("target-state-x", None), start=3))
-    assert removed.events == (TargetChanged(X),)
-    assert removed.state.connectors[X].target is TargetState.STARTED
+    repeated_result = apply_config(state, records(PAUSED, start=2))
+    assert repeated_result.events == ()
+    removal_result = apply_config(repeated_result.state, records(("target-state-x", None), start=3))
+    assert removal_result.events == (TargetChanged(X),)
+    assert removal_result.state.connectors[X].target is TargetState.STARTED
 
 
 def test_rewritten_config_is_a_new_version_and_keeps_the_tasks() -> None:
@@ -164,29 +164,29 @@ def test_applied_config_is_the_config_at_the_commit() -> None:
 
 
 def test_only_decodable_records_advance_the_offset() -> None:
-    """The offset is one greater than that of the last record that could be parsed."""
+    """The offset is one greater than the offset of the last record that could be parsed."""
     log = [Record(0, "connector-x", b"{}"), Record(1, "connector-x", b"{"), Record(2, "elsewhere", b"1")]
     assert apply_config(ClusterState(), log[:2]).state.offset == 1
-    reduced = apply_config(ClusterState(), log)
-    assert reduced.state.offset == 3
-    assert [s.offset for s in reduced.skipped] == [0, 1, 2]
-    assert str(reduced.skipped[0]) == "0: connector-x: properties must be an object, but is null"
+    result = apply_config(ClusterState(), log)
+    assert result.state.offset == 3
+    assert [s.offset for s in result.skipped] == [0, 1, 2]
+    assert str(result.skipped[0]) == "0: connector-x: properties must be an object, but is null"
 
 
 def test_fencing_is_pending_from_a_commit_to_the_next_task_count() -> None:
     state = replay_records(CONFIG, task(0), commit(1))
     assert state.connectors[X].pending_fencing
-    fenced = apply_config(state, records(("tasks-fencing-x", {"task-count": 1}), start=3)).state
-    assert not fenced.connectors[X].pending_fencing
-    assert fenced.fenced_counts == {X: 1}
+    fenced_state = apply_config(state, records(("tasks-fencing-x", {"task-count": 1}), start=3)).state
+    assert not fenced_state.connectors[X].pending_fencing
+    assert fenced_state.fenced_counts == {X: 1}
 
 
 def test_session_key_is_stored() -> None:
     key = {"key": "AAE=", "algorithm": "HmacSHA256", "creation-timestamp": 5}
-    reduced = apply_config(ClusterState(), records(("session-key", key)))
-    assert reduced.events == (SessionKeyChanged(),)
-    assert reduced.state.session_key is not None
-    assert reduced.state.session_key.key == b"\x00\x01"
+    result = apply_config(ClusterState(), records(("session-key", key)))
+    assert result.events == (SessionKeyChanged(),)
+    assert result.state.session_key is not None
+    assert result.state.session_key.key == b"\x00\x01"
 
 
 def test_earlier_states_are_immutable() -> None:
@@ -222,9 +222,9 @@ def test_replay_is_independent_of_batch_boundaries(log: list[Record], cut: int) 
     state = ClusterState()
     events: list[Event] = []
     for start in range(0, len(log), cut):
-        part = apply_config(state, log[start : start + cut])
-        state = part.state
-        events += part.events
+        partial_result = apply_config(state, log[start : start + cut])
+        state = partial_result.state
+        events += partial_result.events
     assert state == expected.state
     assert tuple(events) == expected.events
 
@@ -233,13 +233,13 @@ def test_replay_is_independent_of_batch_boundaries(log: list[Record], cut: int) 
 @given(log=histories)
 def test_compacted_file_replays_to_the_same_state(log: list[Record]) -> None:
     expected = apply_config(ClusterState(), log).state
-    compacted = apply_config(ClusterState(), needed_config(log)).state
+    compacted_state = apply_config(ClusterState(), needed_config(log)).state
 
     def comparable(state: ClusterState) -> object:
         entries = {n: replace(e, applied=None) if e.inconsistent else e for n, e in state.connectors.items()}
         return entries, state.early_targets, state.deferred, state.fenced_counts
 
-    assert comparable(compacted) == comparable(expected)
+    assert comparable(compacted_state) == comparable(expected)
 
 
 def test_tasks_of_a_paused_connector_survive_compaction() -> None:
@@ -257,10 +257,10 @@ def test_large_replay_takes_less_than_ten_seconds(connectors: int) -> None:
         pairs = [(f"connector-{name}", body), *((f"task-{name}-{t}", body) for t in range(3))]
         pairs.append((f"commit-{name}", b'{"tasks": 3}'))
         log += [Record(len(log) + index, key, value) for index, (key, value) in enumerate(pairs)]
-    began_s = time.thread_time()
-    reduced = apply_config(ClusterState(), log)
-    assert time.thread_time() - began_s < 10
-    assert all(len(entry.tasks) == 3 for entry in reduced.state.connectors.values())
+    start_s = time.thread_time()
+    result = apply_config(ClusterState(), log)
+    assert time.thread_time() - start_s < 10
+    assert all(len(entry.tasks) == 3 for entry in result.state.connectors.values())
 
 
 def test_task_config_entries_replay_to_the_tasks() -> None:

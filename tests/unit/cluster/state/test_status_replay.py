@@ -49,13 +49,13 @@ def replay_entries(*entries: Entry) -> StatusState:
 
 def test_replaying_java_records_matches_java_responses() -> None:
     rows = [json.loads(r) for r in (GOLDEN / "distributed-status.jsonl").read_text().strip().split("\n")]
-    reduced = apply_status(
+    result = apply_status(
         StatusState(), [Record(i, r["key"], r["value"] and r["value"].encode()) for i, r in enumerate(rows)]
     )
-    assert reduced.skipped == ()
+    assert result.skipped == ()
     states = {
         name: (s.connector and s.connector.state.value, {n: t.state.value for n, t in s.tasks.items()})
-        for name, s in reduced.state.statuses.items()
+        for name, s in result.state.statuses.items()
     }
     assert states == {
         "my-sink-2": ("STOPPED", {}),
@@ -64,8 +64,8 @@ def test_replaying_java_records_matches_java_responses() -> None:
         "bad": ("RUNNING", {0: "RUNNING"}),
         "odd é-1": ("RUNNING", {0: "RUNNING"}),
     }
-    assert reduced.state.topics[ConnectorName("my-sink-2")] == {"lines"}
-    assert ConnectorName("my-source") not in reduced.state.topics
+    assert result.state.topics[ConnectorName("my-sink-2")] == {"lines"}
+    assert ConnectorName("my-source") not in result.state.topics
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,13 @@ def test_late_unassigned_status_does_not_replace_running(
         put_entry(T0, status(stored[0], OTHER, stored[1])),
         put_entry(T0, status(State.UNASSIGNED, ME, late_generation)),
     )
-    replayed = find_status(state, T0)
-    assert replayed is not None
-    assert replayed.state is expected
+    replayed_status = find_status(state, T0)
+    assert replayed_status is not None
+    assert replayed_status.state is expected
 
 
 @pytest.mark.parametrize(
-    ("stored", "worker", "generation", "safe"),
+    ("stored", "worker", "generation", "is_safe"),
     [
         pytest.param(None, ME, 1, True, id="no stored status"),
         pytest.param(status(State.RUNNING, ME, 9), ME, 1, True, id="own status"),
@@ -100,13 +100,13 @@ def test_late_unassigned_status_does_not_replace_running(
 )
 @pytest.mark.parametrize("instance", [X, T0], ids=["connector", "task"])
 def test_safe_put_does_not_replace_a_newer_owners_status(
-    instance: Instance, stored: Status | None, worker: WorkerId, generation: int, *, safe: bool
+    instance: Instance, stored: Status | None, worker: WorkerId, generation: int, *, is_safe: bool
 ) -> None:
     state = StatusState() if stored is None else replay_entries(put_entry(instance, stored))
-    assert safe_to_put(state, instance, worker, Generation(generation)) is safe
-    for put, always in ((State.FAILED, False), (State.UNASSIGNED, False), (State.RUNNING, True)):
-        entries = status_entries(state, instance, status(put, worker, generation))
-        assert bool(entries) is (safe or always)
+    assert safe_to_put(state, instance, worker, Generation(generation)) is is_safe
+    for new_state, is_always_put in ((State.FAILED, False), (State.UNASSIGNED, False), (State.RUNNING, True)):
+        entries = status_entries(state, instance, status(new_state, worker, generation))
+        assert bool(entries) is (is_safe or is_always_put)
 
 
 def test_connector_tombstone_removes_task_statuses() -> None:
@@ -119,9 +119,9 @@ def test_connector_tombstone_removes_task_statuses() -> None:
 
 
 def test_invalid_record_advances_the_offset() -> None:
-    reduced = apply_status(StatusState(), [Record(4, "status-connector-x", b"{}"), Record(7, "?", b"{")])
-    assert reduced.state.offset == 7
-    assert [str(s).split(":")[0] for s in reduced.skipped] == ["4", "7"]
+    result = apply_status(StatusState(), [Record(4, "status-connector-x", b"{}"), Record(7, "?", b"{")])
+    assert result.state.offset == 7
+    assert [str(s).split(":")[0] for s in result.skipped] == ["4", "7"]
 
 
 def test_applied_records_are_reported_by_instance() -> None:
@@ -135,13 +135,14 @@ def test_applied_records_are_reported_by_instance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("since_ms", "newer"), [(4, {T0, T1}), (5, {T0, T1}), (6, {T1}), (7, {T1}), (8, set()), (-1, set())]
+    ("since_ms", "newer_instances"),
+    [(4, {T0, T1}), (5, {T0, T1}), (6, {T1}), (7, {T1}), (8, set()), (-1, set())],
 )
-def test_newer_statuses_are_selected_by_record_time(since_ms: int, newer: set[Instance]) -> None:
+def test_newer_statuses_are_selected_by_record_time(since_ms: int, newer_instances: set[Instance]) -> None:
     entries = [put_entry(T0, status(State.RUNNING)), put_entry(T1, status(State.RUNNING))]
     records = [Record(n, e.key, e.value, 5 + 2 * n) for n, e in enumerate(entries)]
     state = apply_status(StatusState(), records).state
-    assert newer_statuses(state, [X, T0, T1], since_ms) == newer
+    assert newer_statuses(state, [X, T0, T1], since_ms) == newer_instances
 
 
 def test_statuses_of_unconfigured_instances_are_stale() -> None:
@@ -151,12 +152,12 @@ def test_statuses_of_unconfigured_instances_are_stale() -> None:
         put_entry(TaskId(ConnectorName("gone"), 0), status(State.RUNNING)),
     )
     config = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({},), task_count=1)})
-    empty = (ClusterState(), StatusState())
-    stale = stale_statuses(config, state, clean=empty)
-    assert stale == ["status-task-x-1", "status-connector-gone", "status-task-gone-0"]
-    clean = apply_status(state, log(*tombstones(stale), start=9)).state
-    assert stale_statuses(config, clean, clean=empty) == []
-    assert find_status(clean, T0) is not None
+    empty_states = (ClusterState(), StatusState())
+    stale_keys = stale_statuses(config, state, clean=empty_states)
+    assert stale_keys == ["status-task-x-1", "status-connector-gone", "status-task-gone-0"]
+    clean_state = apply_status(state, log(*tombstones(stale_keys), start=9)).state
+    assert stale_statuses(config, clean_state, clean=empty_states) == []
+    assert find_status(clean_state, T0) is not None
 
 
 def test_only_changed_connectors_are_checked_for_stale_statuses() -> None:
@@ -218,9 +219,9 @@ def test_replay_is_independent_of_batch_boundaries(entries: list[Entry], cut: in
     records = log(*entries)
     expected = apply_status(StatusState(), records)
     state = StatusState()
-    changed: list[Instance] = []
+    changed_instances: list[Instance] = []
     for start in range(0, len(records), cut):
-        part = apply_status(state, records[start : start + cut])
-        state = part.state
-        changed += part.changed
-    assert (state, tuple(changed)) == (expected.state, expected.changed)
+        partial_result = apply_status(state, records[start : start + cut])
+        state = partial_result.state
+        changed_instances += partial_result.changed
+    assert (state, tuple(changed_instances)) == (expected.state, expected.changed)

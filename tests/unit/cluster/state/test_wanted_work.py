@@ -1,4 +1,4 @@
-"""Tests that the work of a standalone worker is derived from the latest cluster state only."""
+"""Tests that the work of a standalone worker depends only on the latest cluster state."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from kraal.protocol.group import GroupProtocol, WorkerMetadata
 from tests.fakes.cluster.static_plans import Leader, make_url
 
 W1, W2, W3 = (make_url(name) for name in ("w1", "w2", "w3"))
-UNKNOWN = "unknown: this is the leader's first rebalance, or the previous one failed"
+UNKNOWN_REASON = "unknown: this is the leader's first rebalance, or the previous one failed"
 
 
-def test_assignments_of_static_and_wildcard_workers() -> None:
+def test_response_lists_static_and_wildcard_workers() -> None:
     leader = Leader(c1=2)
     leader.join("w2", "c1 c1-0 elsewhere elsewhere-3")
     leader.join("w1")
@@ -28,13 +28,13 @@ def test_assignments_of_static_and_wildcard_workers() -> None:
         "generation": 1,
         "leader": W1,
         "note": None,
-        "rebalance": {"completed_ms": 1_700_000_000_000, "reason": UNKNOWN, "delay_ms": 0},
+        "rebalance": {"completed_ms": 1_700_000_000_000, "reason": UNKNOWN_REASON, "delay_ms": 0},
         "rebalances": [
             {
                 "generation": 1,
                 "completed_ms": 1_700_000_000_000,
                 "leader": W1,
-                "reason": UNKNOWN,
+                "reason": UNKNOWN_REASON,
                 "delay_ms": 0,
             }
         ],
@@ -69,11 +69,11 @@ def test_earlier_rebalances_follow_the_last_one() -> None:
     assert isinstance(rows := assignments["rebalances"], list)
     assert [isinstance(row, dict) and (row["generation"], row["reason"]) for row in rows] == [
         (2, f"joined: {W2}"),
-        (1, UNKNOWN),
+        (1, UNKNOWN_REASON),
     ]
 
 
-def waiting(leader: Leader) -> dict[tuple[object, object], tuple[object, object]]:
+def waiting_jobs(leader: Leader) -> dict[tuple[object, object], tuple[object, object]]:
     rows = group_assignments(leader.snapshot())["waiting"]
     assert isinstance(rows, list)
     reasons: dict[tuple[object, object], tuple[object, object]] = {}
@@ -91,7 +91,7 @@ def test_waiting_jobs_report_the_reason_and_the_remedy() -> None:
         "No worker may run it: every worker of the group has static assignments, and none lists {}. List it in {} "
         "of a worker, or start a worker without static assignments."
     )
-    assert waiting(leader) == {
+    assert waiting_jobs(leader) == {
         ("c1", None): ("unlisted", reason.format("connector c1", "static.connectors")),
         ("c1", 0): ("unlisted", reason.format("task c1-0", "static.tasks")),
     }
@@ -106,19 +106,19 @@ def test_lost_jobs_wait_for_their_worker_and_moving_jobs_for_the_next_rebalance(
     del leader.workers["w2"]
     plan = leader.rebalance()
     assert plan.delay_ms > 0
-    assert waiting(leader).keys() == {(lost_job.connector, None)}
-    assert waiting(leader)[lost_job.connector, None][0] == "lost"
+    assert waiting_jobs(leader).keys() == {(lost_job.connector, None)}
+    assert waiting_jobs(leader)[lost_job.connector, None][0] == "lost"
     moving_job = next(job for job in plan.owners)
     leader.join("w4", moving_job.connector)
     leader.rebalance()
-    assert waiting(leader)[moving_job.connector, None][0] == "moving"
+    assert waiting_jobs(leader)[moving_job.connector, None][0] == "moving"
     assert leader.rebalance().owners[moving_job] == "w4"
 
 
 def test_rebalance_reasons_describe_all_changes() -> None:
     leader = Leader(c1=2)
     leader.join("w1")
-    assert leader.rebalance().why == UNKNOWN
+    assert leader.rebalance().why == UNKNOWN_REASON
     leader.join("w2")
     assert leader.rebalance().why == f"joined: {W2}"
     assert leader.rebalance().why == "assigning work that has stopped elsewhere: c1-0"
@@ -154,15 +154,15 @@ def test_note_reports_lists_ignored_because_of_an_older_worker(protocol: GroupPr
     assignments = group_assignments(leader.snapshot())
     assert assignments["protocol"] == protocol
     assert assignments["note"] == (
-        "Static assignments are ignored: not every worker of the group has connect.protocol=static, which a worker "
-        "of Apache Kafka cannot have."
+        "Static assignments are ignored, because not every worker of the group has connect.protocol=static. "
+        "Workers of Apache Kafka do not support this protocol."
     )
     assert isinstance(workers := assignments["workers"], list)
     assert isinstance(worker := workers[0], dict)
     assert (worker["kind"], worker["static_connectors"], worker["connectors"]) == ("wildcard", None, ["c1"])
 
 
-def test_assignments_of_a_standalone_worker() -> None:
+def test_standalone_worker_is_assigned_all_jobs() -> None:
     leader = Leader(c1=1)
     snapshot = Snapshot(
         worker_id=WorkerId("w1:8083"), is_leader=True, leader_url=W1, config=leader.cluster, live=True
@@ -182,14 +182,14 @@ def test_assignments_of_a_standalone_worker() -> None:
 
 def test_lagging_leader_is_reported() -> None:
     leader = Leader(c1=0)
-    joined = JoinResult(
+    join_result = JoinResult(
         protocol=GroupProtocol.STATIC,
         leader="w1",
         members={"w1": WorkerMetadata(version=3, url=W1, config_offset=9)},
         generation=1,
         last_generation=-1,
     )
-    plan = plan_group(joined, leader.cluster, AssignorState(), now_ms=0, max_delay_ms=0)
+    plan = plan_group(join_result, leader.cluster, AssignorState(), now_ms=0, max_delay_ms=0)
     assert plan.why == "the leader has read the config up to offset 1, another worker up to 9"
     snapshot = replace(leader.snapshot(), plan=plan)
     assert group_assignments(snapshot)["waiting"] == []

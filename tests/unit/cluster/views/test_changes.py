@@ -50,8 +50,8 @@ SNAPSHOT = Snapshot(
 )
 
 
-def changes_with(**parts: Any) -> dict[str, Any]:
-    return dict(changes(SNAPSHOT, replace(SNAPSHOT, number=1, **parts)))
+def changes_with(**changed_fields: Any) -> dict[str, Any]:
+    return dict(changes(SNAPSHOT, replace(SNAPSHOT, number=1, **changed_fields)))
 
 
 def test_snapshots_differing_only_in_offset_have_no_changes() -> None:
@@ -65,10 +65,12 @@ def test_status_record_changes_the_states_of_its_connector(instance: Instance) -
 
 
 def test_config_changes_are_detected() -> None:
-    created = ClusterState(connectors={**SNAPSHOT.config.connectors, ConnectorName("c"): entry(A)})
-    assert changes_with(config=created) == {"configs": {"c"}}
-    changed = ClusterState(connectors={A: entry(A), B: SNAPSHOT.config.connectors[B]})
-    assert changes_with(config=changed) == {"configs": {A}}
+    config_with_new_connector = ClusterState(
+        connectors={**SNAPSHOT.config.connectors, ConnectorName("c"): entry(A)}
+    )
+    assert changes_with(config=config_with_new_connector) == {"configs": {"c"}}
+    config_with_new_entry = ClusterState(connectors={A: entry(A), B: SNAPSHOT.config.connectors[B]})
+    assert changes_with(config=config_with_new_entry) == {"configs": {A}}
     assert changes_with(config=ClusterState(connectors={A: SNAPSHOT.config.connectors[A]})) == {
         "configs": {B}
     }
@@ -87,7 +89,7 @@ def test_topic_changes_are_detected() -> None:
 
 
 @pytest.mark.parametrize(
-    "parts",
+    "changed_fields",
     [
         {"generation": Generation(2)},
         {"leader_url": "http://w:2/"},
@@ -96,19 +98,19 @@ def test_topic_changes_are_detected() -> None:
         {"kafka_cluster_id": "k"},
         {"plan": GroupPlan.__new__(GroupPlan)},
     ],
-    ids=lambda parts: next(iter(parts)),
+    ids=lambda changed_fields: next(iter(changed_fields)),
 )
-def test_group_changes_affect_no_connector(parts: dict[str, Any]) -> None:
-    assert changes_with(**parts) == {"cluster": frozenset()}
+def test_group_changes_affect_no_connector(changed_fields: dict[str, Any]) -> None:
+    assert changes_with(**changed_fields) == {"cluster": frozenset()}
 
 
 def test_changes_of_several_kinds_are_separate() -> None:
-    changed = changes_with(
+    changes = changes_with(
         status=with_status(SNAPSHOT.status, A, State.PAUSED),
         config=ClusterState(connectors={A: SNAPSHOT.config.connectors[A], B: entry(B)}),
         generation=Generation(5),
     )
-    assert changed == {"states": {A}, "configs": {B}, "cluster": frozenset()}
+    assert changes == {"states": {A}, "configs": {B}, "cluster": frozenset()}
 
 
 def test_too_many_names_become_none() -> None:

@@ -1,4 +1,4 @@
-"""Tests for the placement of one connector or task, from the leader's plans."""
+"""Tests for `describe_placement`, which derives the placement of a connector or task from the leader's plan."""
 
 from __future__ import annotations
 

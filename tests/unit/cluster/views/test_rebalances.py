@@ -1,4 +1,4 @@
-"""Tests for descriptions of rebalances."""
+"""Tests for the descriptions of rebalances that a worker stores."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from kraal.core.errors import NotFound
 from kraal.core.ids import ConnectorName, Generation, State, TaskId, TopicName, WorkerId
 from kraal.protocol.status_records import Status
 
-X, NEW, NOPE = ConnectorName("x"), ConnectorName("new"), ConnectorName("nope")
+X, NEW, MISSING = ConnectorName("x"), ConnectorName("new"), ConnectorName("nope")
 
 
 def status(state: State, trace: str | None = None) -> Status:
@@ -77,12 +77,13 @@ def test_status_has_connects_fields_in_order() -> None:
 
 def test_restarting_instance_is_shown_without_version_and_trace() -> None:
     """KIP-745: every worker shows RESTARTING after the 202 response until it reads a later status record."""
-    restarting = replace(SNAPSHOT, restarting=frozenset({TaskId(X, 0)}))
-    assert to_json(view.task_status(restarting, TaskId(X, 0))) == (
+    restarting_snapshot = replace(SNAPSHOT, restarting=frozenset({TaskId(X, 0)}))
+    assert to_json(view.task_status(restarting_snapshot, TaskId(X, 0))) == (
         '{"id":0,"state":"RESTARTING","worker_id":"w:1","version":null}'
     )
     assert (
-        view.connector_status(restarting, X)["connector"] == view.connector_status(SNAPSHOT, X)["connector"]
+        view.connector_status(restarting_snapshot, X)["connector"]
+        == view.connector_status(SNAPSHOT, X)["connector"]
     )
 
 
@@ -115,20 +116,24 @@ def test_inconsistent_tasks_are_listed_with_null_configs() -> None:
 def test_connectors_are_listed_with_requested_expansions(
     expand: list[str], names: list[str], keys: list[str]
 ) -> None:
-    expanded = view.connectors_expanded(SNAPSHOT, expand)
-    assert list(expanded) == names
-    assert all(isinstance(parts, dict) and list(parts) == keys for parts in expanded.values())
+    expanded_connectors = view.connectors_expanded(SNAPSHOT, expand)
+    assert list(expanded_connectors) == names
+    assert all(isinstance(parts, dict) and list(parts) == keys for parts in expanded_connectors.values())
     assert view.connector_names(SNAPSHOT) == ["x", "new"]
 
 
 @pytest.mark.parametrize(
     ("get", "message"),
     [
-        pytest.param(lambda: view.connector_info(SNAPSHOT, NOPE), "Connector nope not found", id="info"),
-        pytest.param(lambda: view.connector_config(SNAPSHOT, NOPE), "Connector nope not found", id="config"),
-        pytest.param(lambda: view.task_infos(SNAPSHOT, NOPE), "Connector nope not found", id="tasks"),
+        pytest.param(lambda: view.connector_info(SNAPSHOT, MISSING), "Connector nope not found", id="info"),
         pytest.param(
-            lambda: view.connector_status(SNAPSHOT, NOPE), "No status found for connector nope", id="status"
+            lambda: view.connector_config(SNAPSHOT, MISSING), "Connector nope not found", id="config"
+        ),
+        pytest.param(lambda: view.task_infos(SNAPSHOT, MISSING), "Connector nope not found", id="tasks"),
+        pytest.param(
+            lambda: view.connector_status(SNAPSHOT, MISSING),
+            "No status found for connector nope",
+            id="status",
         ),
         pytest.param(
             lambda: view.task_status(SNAPSHOT, TaskId(X, 7)), "No status found for task x-7", id="task status"
@@ -145,7 +150,7 @@ def test_missing_resources_are_reported_with_connects_messages(
 def test_active_topics_are_sorted_and_empty_for_an_unknown_connector() -> None:
     """The response has the format of KIP-558."""
     assert view.active_topics(SNAPSHOT, X) == {"x": {"topics": ["a", "b"]}}
-    assert view.active_topics(SNAPSHOT, NOPE) == {"nope": {"topics": []}}
+    assert view.active_topics(SNAPSHOT, MISSING) == {"nope": {"topics": []}}
 
 
 def test_config_is_returned_unchanged() -> None:

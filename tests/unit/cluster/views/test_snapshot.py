@@ -18,7 +18,7 @@ def test_missing_plugins_are_listed_with_required_versions() -> None:
     entries = {name: ConnectorEntry(name=name, config=config) for name, config in configs.items()}
     config, worker = ClusterState(connectors=entries), WorkerId("w:1")
     types = {A: "unknown", B: "unknown", C: "sink"}
-    missing = missing_plugins(Snapshot(worker_id=worker, config=config, types=types))
-    assert missing is not None
-    assert "are not installed: a (x.A, version [1,2)), b (x.B). Install them" in missing
+    message = missing_plugins(Snapshot(worker_id=worker, config=config, types=types))
+    assert message is not None
+    assert "are not installed: a (x.A, version [1,2)), b (x.B). Install them" in message
     assert missing_plugins(Snapshot(worker_id=worker, config=config, types={C: "sink"})) is None

@@ -1,4 +1,4 @@
-"""Tests that each client setting either has an effect or is documented as having none."""
+"""Tests that each client setting has an effect or is documented as having no effect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BuildOptions = Callable[[Mapping[str, str], Path], object]
 
 
 def sample_values(key: Key) -> tuple[str, ...]:
-    """Return values of the key's type, at least one of them different from the default."""
+    """Return values of the key's type. At least one value differs from the default."""
     if key.type is ConfigType.BOOLEAN:
         return "true", "false"
     if key.type in {ConfigType.INT, ConfigType.SHORT, ConfigType.LONG}:
@@ -42,11 +42,11 @@ def create_producer_options(settings: Mapping[str, str], _scratch: Path) -> obje
 
 
 def create_admin_options(settings: Mapping[str, str], scratch: Path) -> object:
-    def tokens(login: object) -> Any:
+    def return_login(login: object) -> Any:
         return login
 
     worker = {**WORKER, **settings}
-    return librdkafka_options(worker), kafka_python_options(worker, scratch=scratch, tokens=tokens)
+    return librdkafka_options(worker), kafka_python_options(worker, scratch=scratch, tokens=return_login)
 
 
 CASES = [
@@ -81,6 +81,6 @@ def test_setting_has_effect_or_is_documented_without_effect(
 
 
 def test_settings_that_cause_warnings_are_documented_without_effect() -> None:
-    unsupported = find_unsupported({key.name: "" for key in client_def("admin")})
-    assert unsupported
-    assert [name for name in unsupported if not client_def("admin")[name].no_effect] == []
+    unsupported_keys = find_unsupported({key.name: "" for key in client_def("admin")})
+    assert unsupported_keys
+    assert [name for name in unsupported_keys if not client_def("admin")[name].no_effect] == []

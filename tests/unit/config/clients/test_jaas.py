@@ -27,7 +27,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
         ),
         pytest.param(f'{SCRAM} required password="a\\"b\\\\c\\101";', {"password": 'a"b\\cA'}, id="escapes"),
         pytest.param(f"{SCRAM} required username=alice;", {"username": "alice"}, id="bare word"),
-        pytest.param(f'{SCRAM}\n required\n username = "u"  ; ', {"username": "u"}, id="blanks"),
+        pytest.param(f'{SCRAM}\n required\n username = "u"  ; ', {"username": "u"}, id="whitespace"),
         pytest.param(
             f'{SCRAM} required /* who */ username="//u"; // end', {"username": "//u"}, id="comments"
         ),
@@ -70,9 +70,9 @@ def test_repr_omits_options() -> None:
     assert "hush" not in repr(parse_jaas(f'{SCRAM} required password="hush";'))
 
 
-def test_jaas_file_has_modules_of_several_entries() -> None:
+def test_jaas_file_can_contain_several_entries() -> None:
     text = f"""
-        // who may come in
+        // users of the REST API
         KafkaConnect {{
             {SCRAM} required file="/a b" debug=true;
             a.Other sufficient;

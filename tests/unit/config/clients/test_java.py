@@ -37,11 +37,11 @@ def test_empty_store_setting_is_dropped() -> None:
     assert java_options({**remaining, "ssl.truststore.location": "", "ssl.key.password": ""}) == remaining
 
 
-@pytest.mark.parametrize("how", ["inline", "file"])
-def test_encrypted_key_is_decrypted(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("key_location", ["inline", "file"])
+def test_encrypted_key_is_decrypted(tmp_path: Path, key_location: str) -> None:
     client = make_authority().issue_certificate("client")
     settings = {"security.protocol": "SSL", "ssl.keystore.type": "PEM", "ssl.key.password": "hush"}
-    if how == "file":
+    if key_location == "file":
         (tmp_path / "me.pem").write_text(client.key_pem("hush") + client.chain_pem)
         settings["ssl.keystore.location"] = str(tmp_path / "me.pem")
     else:

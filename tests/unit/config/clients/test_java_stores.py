@@ -21,7 +21,7 @@ from tests.fakes.kafka.certificates import PASSWORD, make_authority
 ROOT = make_authority("root")
 JKS = b"\xfe\xed\xfe\xed\0\0\0\2"
 
-KEYTOOL = """#!/bin/sh
+KEYTOOL_SCRIPT = """#!/bin/sh
 for argument in "$@"; do
     [ "$last" = -destkeystore ] && target=$argument
     last=$argument
@@ -44,7 +44,7 @@ class FakeKeytool:
     def __init__(self, home: Path) -> None:
         self.bin_dir = home / "bin"
         self.bin_dir.mkdir()
-        (self.bin_dir / "keytool").write_text(KEYTOOL)
+        (self.bin_dir / "keytool").write_text(KEYTOOL_SCRIPT)
         (self.bin_dir / "keytool").chmod(0o755)
         (self.bin_dir / "result").write_bytes(b"PKCS12")
 
@@ -71,15 +71,15 @@ def convert(path: Path, password: str | None = "store pw", key_password: str | N
 def test_passwords_are_not_on_command_line_and_files_are_removed(
     keytool: FakeKeytool, tmp_path: Path
 ) -> None:
-    converted = convert(tmp_path / "me.jks", "store pw", "key pw")
-    assert converted.data == b"PKCS12"
+    converted_store = convert(tmp_path / "me.jks", "store pw", "key pw")
+    assert converted_store.data == b"PKCS12"
     assert "pw" not in keytool.read_record("arguments")
-    assert converted.password not in keytool.read_record("arguments")
+    assert converted_store.password not in keytool.read_record("arguments")
     assert keytool.read_record("password") == "store pw\n"
     assert keytool.read_record("stdin").startswith("key pw\n")
     assert keytool.read_record("mode") == "700\n"
     assert not Path(keytool.read_record("target").strip()).parent.exists()
-    assert converted.password not in repr(converted)
+    assert converted_store.password not in repr(converted_store)
 
 
 def test_store_is_converted_again_only_after_change(keytool: FakeKeytool, tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ def test_settings_are_converted_to_kafka_python_names() -> None:
         ],
         "security_protocol": "PLAINTEXT",
     }
-    supported = KafkaConnectionManager.DEFAULT_CONFIG.keys() | BaseCoordinator.DEFAULT_CONFIG.keys()
-    assert options.keys() <= supported
+    supported_options = KafkaConnectionManager.DEFAULT_CONFIG.keys() | BaseCoordinator.DEFAULT_CONFIG.keys()
+    assert options.keys() <= supported_options
 
 
 def test_scram_user_is_escaped() -> None:

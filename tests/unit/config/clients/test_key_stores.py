@@ -9,9 +9,9 @@ from kraal.config.clients.key_stores import UnusableKeyStore, read_identity, rea
 from tests.fakes.kafka.certificates import PASSWORD, Certified, make_authority
 
 ROOT = make_authority("root")
-OTHER = make_authority("other")
-MIDDLE = ROOT.issue_certificate("middle", authority=True)
-CLIENT = MIDDLE.issue_certificate("client")
+OTHER_ROOT = make_authority("other")
+INTERMEDIATE = ROOT.issue_certificate("middle", authority=True)
+CLIENT = INTERMEDIATE.issue_certificate("client")
 KEY = CLIENT.key_pem()
 
 
@@ -34,7 +34,9 @@ def test_missing_trust_store_means_system_certificates() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [ROOT.pem, join_lines(ROOT.pem), f"a comment\n{ROOT.pem}"], ids=["lines", "one", "text"]
+    "text",
+    [ROOT.pem, join_lines(ROOT.pem), f"a comment\n{ROOT.pem}"],
+    ids=["several lines", "one line", "preceding comment"],
 )
 def test_inline_certificates_are_read(text: str) -> None:
     assert read_trust_store(type="PEM", certificates=text) == ROOT.pem
@@ -42,14 +44,14 @@ def test_inline_certificates_are_read(text: str) -> None:
 
 def test_pem_file_can_contain_several_certificates(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
-    file.write_text(OTHER.pem + ROOT.pem)
-    assert read_trust_store(type="PEM", location=file) == OTHER.pem + ROOT.pem
+    file.write_text(OTHER_ROOT.pem + ROOT.pem)
+    assert read_trust_store(type="PEM", location=file) == OTHER_ROOT.pem + ROOT.pem
 
 
-@pytest.mark.parametrize("kind", ["PKCS12", "JKS", ""], ids=["named", "under Java's default", "unnamed"])
-def test_pkcs12_trust_store_is_detected_by_content(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("store_type", ["PKCS12", "JKS", ""], ids=["PKCS12", "JKS", "unset"])
+def test_pkcs12_trust_store_is_detected_by_content(tmp_path: Path, store_type: str) -> None:
     file = ROOT.trust_store(tmp_path / "trust.p12")
-    assert read_trust_store(type=kind, location=file, password=PASSWORD) == ROOT.pem
+    assert read_trust_store(type=store_type, location=file, password=PASSWORD) == ROOT.pem
 
 
 def test_java_store_without_keytool_is_rejected_with_conversion_command(
@@ -62,8 +64,9 @@ def test_java_store_without_keytool_is_rejected_with_conversion_command(
         read_trust_store(location=file, password=PASSWORD)
     assert raised.value.key == "ssl.truststore.location"
     assert str(raised.value) == (
-        f"it is a JKS store, which only Java reads, and JAVA_HOME is {tmp_path}, which does not contain bin/keytool. "
-        f"Or convert it elsewhere with: keytool -importkeystore -srckeystore '{file}' -srcstoretype JKS "
+        f"only Java reads JKS stores, and JAVA_HOME is {tmp_path}, which does not contain bin/keytool. "
+        f"Alternatively, convert the store on another machine with: keytool "
+        f"-importkeystore -srckeystore '{file}' -srcstoretype JKS "
         f"-destkeystore '{tmp_path}/my trust.p12' -deststoretype PKCS12 "
         f"and set ssl.truststore.location={tmp_path}/my trust.p12"
     )
@@ -73,15 +76,15 @@ def test_java_store_without_keytool_is_rejected_with_conversion_command(
     ("settings", "content", "reason"),
     [
         pytest.param({"type": "BCFKS"}, b"", "must be PEM, PKCS12, JKS or JCEKS", id="unknown type"),
-        pytest.param({"certificates": "x"}, b"", "only with ssl.truststore.type=PEM, but that is JKS", id="JKS"),
-        pytest.param({"type": "PEM", "certificates": ROOT.pem}, b"x", "not both", id="inline and file"),
+        pytest.param({"certificates": "x"}, b"", "requires ssl.truststore.type=PEM, but the type is JKS", id="JKS"),
+        pytest.param({"type": "PEM", "certificates": ROOT.pem}, b"x", "mutually exclusive", id="inline and file"),
         pytest.param({"type": "PEM", "certificates": "nonsense"}, b"", "got none", id="no PEM inline"),
         pytest.param({"type": "PEM", "password": "p"}, ROOT.pem.encode(), "PEM has no store password", id="password"),
         pytest.param({"password": "p"}, b"", "ssl.truststore.location is not set", id="only a password"),
-        pytest.param({}, ROOT.pem.encode(), "it is PEM; set ssl.truststore.type=PEM", id="PEM without its type"),
-        pytest.param({"type": "PEM"}, b"\x30\x03", "it is not PEM", id="PEM type without PEM content"),
+        pytest.param({}, ROOT.pem.encode(), "the file is PEM; set ssl.truststore.type=PEM", id="PEM without its type"),
+        pytest.param({"type": "PEM"}, b"\x30\x03", "the file is not PEM", id="PEM type without PEM content"),
         pytest.param({"type": "PKCS12"}, b"hello", "neither PKCS12 nor JKS nor PEM", id="unknown format"),
-        pytest.param({"type": "PKCS12"}, b"\x30\x03\0", "password is not set, or it is damaged", id="damaged"),
+        pytest.param({"type": "PKCS12"}, b"\x30\x03\0", "password is not set, or the file is damaged", id="damaged"),
     ],
 )  # fmt: skip
 def test_unusable_trust_store_is_rejected(
@@ -102,23 +105,21 @@ def test_missing_store_is_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize("password", ["wrong hush", None])
 def test_wrong_store_password_is_rejected(tmp_path: Path, password: str | None) -> None:
     file = ROOT.trust_store(tmp_path / "trust.p12")
-    with pytest.raises(
-        UnusableKeyStore, match=r"ssl\.truststore\.password (does not open it|is not set)"
-    ) as raised:
+    with pytest.raises(UnusableKeyStore, match=r"ssl\.truststore\.password (is wrong|is not set)") as raised:
         read_trust_store(location=file, **({"password": password} if password else {}))
     assert "hush" not in str(raised.value)
 
 
-def make_settings(how: str, client: Certified, directory: Path) -> dict[str, str]:
-    if how == "PKCS12":
+def make_settings(store_format: str, client: Certified, directory: Path) -> dict[str, str]:
+    if store_format == "PKCS12":
         file = client.key_store(directory / "me.p12")
         return ssl_settings(
             {"keystore.location": file, "keystore.password": PASSWORD, "key.password": "unused"}
         )
-    if how == "PEM file":
+    if store_format == "PEM file":
         (directory / "me.pem").write_text(client.key_pem() + client.chain_pem)
         return ssl_settings({"keystore.location": directory / "me.pem", "keystore.type": "PEM"})
-    password = PASSWORD if how == "encrypted" else None
+    password = PASSWORD if store_format == "encrypted" else None
     return ssl_settings(
         {
             "keystore.type": "PEM",
@@ -129,9 +130,9 @@ def make_settings(how: str, client: Certified, directory: Path) -> dict[str, str
     )
 
 
-@pytest.mark.parametrize("how", ["PKCS12", "PEM file", "inline", "encrypted"])
-def test_identity_is_equal_for_all_store_formats(how: str, tmp_path: Path) -> None:
-    identity = read_identity(make_settings(how, CLIENT, tmp_path))
+@pytest.mark.parametrize("store_format", ["PKCS12", "PEM file", "inline", "encrypted"])
+def test_identity_is_equal_for_all_store_formats(store_format: str, tmp_path: Path) -> None:
+    identity = read_identity(make_settings(store_format, CLIENT, tmp_path))
     assert identity is not None
     assert identity.chain == CLIENT.chain_pem
     assert identity.key == KEY
@@ -139,7 +140,7 @@ def test_identity_is_equal_for_all_store_formats(how: str, tmp_path: Path) -> No
 
 
 def test_certificate_chain_is_sorted(tmp_path: Path) -> None:
-    client = MIDDLE.issue_certificate("lower", authority=True).issue_certificate("deep")
+    client = INTERMEDIATE.issue_certificate("lower", authority=True).issue_certificate("deep")
     identity = read_identity(make_settings("PKCS12", client, tmp_path))
     assert identity is not None
     assert identity.chain == client.chain_pem
@@ -152,17 +153,17 @@ def test_missing_key_store_means_no_identity() -> None:
 @pytest.mark.parametrize(
     ("settings", "key", "reason"),
     [
-        pytest.param({"key": KEY}, "key", "needed together", id="no chain"),
-        pytest.param({"certificate.chain": CLIENT.chain_pem}, "certificate.chain", "needed together", id="no key"),
+        pytest.param({"key": KEY}, "key", "must be set together", id="no chain"),
+        pytest.param({"certificate.chain": CLIENT.chain_pem}, "certificate.chain", "must be set together", id="no key"),
         pytest.param(
             {"key": KEY, "certificate.chain": ROOT.pem}, "certificate.chain", "belongs to another", id="wrong chain"
         ),
         pytest.param(
             {"key": CLIENT.key_pem("hush"), "certificate.chain": CLIENT.chain_pem},
-            "key", "encrypted, but ssl.key.password is not set", id="encrypted",
+            "key", "encrypted and ssl.key.password is not set", id="encrypted",
         ),
         pytest.param({"key": "hush", "certificate.chain": CLIENT.chain_pem}, "key", "got 0", id="not PEM"),
-        pytest.param({"type": "JKS", "key": KEY}, "key", "only with ssl.keystore.type=PEM", id="JKS"),
+        pytest.param({"type": "JKS", "key": KEY}, "key", "requires ssl.keystore.type=PEM", id="JKS"),
         pytest.param({"password": "hush"}, "password", "ssl.keystore.location is not set", id="only a password"),
     ],
 )  # fmt: skip
@@ -178,5 +179,5 @@ def test_key_store_without_key_is_rejected(tmp_path: Path) -> None:
     file = ROOT.trust_store(tmp_path / "trust.p12")
     with pytest.raises(UnusableKeyStore, match="no private key"):
         read_identity(ssl_settings({"keystore.location": file, "keystore.password": PASSWORD}))
-    with pytest.raises(UnusableKeyStore, match=r"needs ssl\.keystore\.password"):
+    with pytest.raises(UnusableKeyStore, match=r"requires ssl\.keystore\.password"):
         read_identity(ssl_settings({"keystore.location": file}))

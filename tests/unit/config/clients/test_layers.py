@@ -29,10 +29,10 @@ def test_admin_listeners_are_not_admin_client_settings() -> None:
     assert merge_layers(WORKER, {}, "admin") == {**SECURITY, "retries": "2"}
 
 
-@pytest.mark.parametrize("where", ["worker", "connector"])
-def test_client_with_own_protocol_does_not_inherit_security(where: str) -> None:
-    worker = WORKER | ({"consumer.security.protocol": "PLAINTEXT"} if where == "worker" else {})
-    connector = {"consumer.override.security.protocol": "PLAINTEXT"} if where == "connector" else {}
+@pytest.mark.parametrize("configured_in", ["worker", "connector"])
+def test_client_with_own_protocol_does_not_inherit_security(configured_in: str) -> None:
+    worker = WORKER | ({"consumer.security.protocol": "PLAINTEXT"} if configured_in == "worker" else {})
+    connector = {"consumer.override.security.protocol": "PLAINTEXT"} if configured_in == "connector" else {}
     assert merge_layers(worker, connector, "consumer") == {"security.protocol": "PLAINTEXT"}
 
 

@@ -178,7 +178,7 @@ def test_find_unsupported_returns_settings_without_equivalent() -> None:
 
 
 def test_only_listed_client_keys_are_unsupported() -> None:
-    """Only the keys of this list are reported to the user as unsupported."""
+    """No client keys other than the listed keys are reported to users as unsupported."""
     keys = {key.name: "1" for client in ("producer", "consumer", "admin") for key in client_def(client)}
     assert find_unsupported(keys) == [
         "bootstrap.controllers",

@@ -1,4 +1,4 @@
-"""Tests for the auto-restart keys of workers and connectors, and for their validation responses."""
+"""Tests for the auto-restart keys in worker configs, connector configs and validation responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that batch settings of a connector take precedence, and that unsafe Spark settings are rejected."""
+"""Tests that a connector's batch settings override the worker's, and that unsafe Spark settings are rejected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kraal.connectors.file.config import FILE_SOURCE
 
 CODEC = "spark.sql.parquet.compression.codec"
 COMMITTER = "spark.sql.parquet.output.committer.class"
-ALLOWED = (
+SPARK_SETTING_ERROR = (
     "A connector may set spark.sql.avro.*, spark.sql.files.*, spark.sql.orc.*, spark.sql.parquet.*, but not classes; "
     "set other Spark settings in the worker's config"
 )
@@ -70,12 +70,12 @@ def test_plugin_key_replaces_batch_key() -> None:
         (
             "spark.sql.session.timeZone",
             "CET",
-            f"Invalid value CET for configuration spark.sql.session.timeZone: {ALLOWED}",
+            f"Invalid value CET for configuration spark.sql.session.timeZone: {SPARK_SETTING_ERROR}",
         ),
         (
             COMMITTER,
             "evil.Code",
-            f"Invalid value evil.Code for configuration {COMMITTER}: {ALLOWED}",
+            f"Invalid value evil.Code for configuration {COMMITTER}: {SPARK_SETTING_ERROR}",
         ),
         (
             "max.records.per.batch",
@@ -91,7 +91,7 @@ def test_plugin_key_replaces_batch_key() -> None:
 )
 def test_batch_values_are_validated(name: str, value: str, error: str | None) -> None:
     config: dict[str, str | None] = {name: value}
-    (checked,) = ConfigDef(batch_keys(config, FILE_SOURCE)).validate(config)
-    assert list(checked.errors) == ([] if error is None else [error])
+    (config_value,) = ConfigDef(batch_keys(config, FILE_SOURCE)).validate(config)
+    assert list(config_value.errors) == ([] if error is None else [error])
     if name.startswith("spark."):
         assert sql_settings({name: value}) == ({} if error else {name: value})

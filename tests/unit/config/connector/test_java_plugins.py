@@ -13,5 +13,5 @@ def test_response_contains_key_only_if_configured() -> None:
 
 def test_invalid_value_is_rejected() -> None:
     for value, error_count in {"own": 0, "shared": 0, None: 0, "OWN": 1, "": 1}.items():
-        (checked,) = ConfigDef(java_keys({"plugins.jvm": value})).validate({"plugins.jvm": value})
-        assert len(checked.errors) == error_count, checked
+        (config_value,) = ConfigDef(java_keys({"plugins.jvm": value})).validate({"plugins.jvm": value})
+        assert len(config_value.errors) == error_count, config_value

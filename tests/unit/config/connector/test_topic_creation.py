@@ -12,11 +12,11 @@ from kraal.core.errors import ConfigInvalid
 
 BASE = {"topic.creation.default.replication.factor": "1", "topic.creation.default.partitions": "5"}
 
-BAD_FACTOR = (
+FACTOR_ERROR = (
     "Replication factor must be positive and not larger than the number of brokers in the Kafka cluster, "
     "or -1 to use the broker's default"
 )
-BAD_NUMBER = "Number of partitions must be positive, or -1 to use the broker's default"
+PARTITIONS_ERROR = "Number of partitions must be positive, or -1 to use the broker's default"
 
 
 def group_settings(name: str, **keys: str) -> dict[str, str]:
@@ -115,7 +115,7 @@ def test_all_errors_are_reported_like_connect() -> None:
         }
     )
     assert messages[:2] == (
-        f"Invalid value 0 for configuration topic.creation.default.replication.factor: {BAD_FACTOR}",
+        f"Invalid value 0 for configuration topic.creation.default.replication.factor: {FACTOR_ERROR}",
         'Missing required configuration "topic.creation.default.partitions" which has no default value.',
     )
     assert messages[2].startswith(
@@ -123,7 +123,7 @@ def test_all_errors_are_reported_like_connect() -> None:
     )
     assert messages[3:] == (
         "Invalid value 70000 for configuration topic.creation.g.replication.factor: Not a number of type SHORT",
-        f"Invalid value -2 for configuration topic.creation.g.partitions: {BAD_NUMBER}",
+        f"Invalid value -2 for configuration topic.creation.g.partitions: {PARTITIONS_ERROR}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Tests that values of Connect's own keys are trimmed, except names, and values of plugin keys are not."""
+"""Tests that values of Connect's own keys, except names, are trimmed, and that values of plugin keys are not."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ def test_values_of_connects_keys_are_trimmed() -> None:
 def test_converter_class_is_trimmed_but_not_its_settings() -> None:
     connector = {"key.converter": "K\t", "key.converter.a": "b "}
     assert converter_settings({}, connector, "key.converter") == ("K", {"a": "b "})
-    assert converter_settings({"key.converter": " W "}, {}, "key.converter").name == "W"
+    assert converter_settings({"key.converter": " W "}, {}, "key.converter").class_name == "W"

@@ -17,7 +17,7 @@ from kraal.config.worker.keys import STANDALONE
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core.errors import ConfigInvalid
 from kraal.protocol.group import ConnectProtocol
-from tests.fakes.workers.worker_config import MINIMAL_CONFIG, STRING
+from tests.fakes.workers.worker_config import MINIMAL_CONFIG, STRING_CONVERTER
 
 
 def parse(**extra: str) -> DistributedConfig:
@@ -66,7 +66,7 @@ def test_distributed_config_contains_common_worker_settings() -> None:
     raw = {**MINIMAL_CONFIG, "spark.master": "local[2]", "producer.acks": "1"}
     config = parse_distributed(raw)
     assert config.bootstrap_servers == "a:1,b:2"
-    assert config.key_converter == STRING
+    assert config.key_converter == STRING_CONVERTER
     assert config.spark == {"spark.master": "local[2]"}
     assert config.raw["producer.acks"] == "1"
     assert parse(listeners="http://127.0.0.1:0").with_ports(4711).worker_id == "127.0.0.1:4711"
@@ -159,11 +159,15 @@ def test_distributed_keys_in_standalone_config_cause_warnings() -> None:
     assert len(warnings) == 5
 
 
-SUPPORTED = "HmacSHA256, HmacSHA384, HmacSHA512, HmacSHA224, HmacSHA1, HmacMD5"
-NO_ALGORITHM = f"the algorithm is not supported by this worker; the supported algorithms are: {SUPPORTED}"
-PROTOCOLS = "Invalid Connect protocol compatibility: it must be one of eager, compatible, sessioned, static"
+SUPPORTED_ALGORITHMS = "HmacSHA256, HmacSHA384, HmacSHA512, HmacSHA224, HmacSHA1, HmacMD5"
+UNSUPPORTED_ALGORITHM_ERROR = (
+    f"the algorithm is not supported by this worker; the supported algorithms are: {SUPPORTED_ALGORITHMS}"
+)
+PROTOCOL_ERROR = (
+    "Invalid Connect protocol compatibility: it must be one of eager, compatible, sessioned, static"
+)
 INVALID_VALUES = [
-    ("connect.protocol", "lazy", PROTOCOLS),
+    ("connect.protocol", "lazy", PROTOCOL_ERROR),
     (
         "exactly.once.source.support",
         "maybe",
@@ -192,7 +196,7 @@ INVALID_VALUES = [
         "HmacSHA512",
         "Signature algorithm must be present in inter.worker.verification.algorithms list",
     ),
-    ("inter.worker.key.generation.algorithm", "AES", NO_ALGORITHM),
+    ("inter.worker.key.generation.algorithm", "AES", UNSUPPORTED_ALGORITHM_ERROR),
     (
         "inter.worker.key.size",
         "8",
@@ -220,7 +224,10 @@ def test_each_verification_algorithm_is_checked() -> None:
     key = "inter.worker.verification.algorithms"
     reason = "At least one signature verification algorithm must be provided"
     assert find_error(key, "") == f"Invalid value [] for configuration {key}: {reason}"
-    assert find_error(key, "HmacSHA256,MD2") == f"Invalid value MD2 for configuration {key}: {NO_ALGORITHM}"
+    assert (
+        find_error(key, "HmacSHA256,MD2")
+        == f"Invalid value MD2 for configuration {key}: {UNSUPPORTED_ALGORITHM_ERROR}"
+    )
 
 
 def test_session_key_algorithm_and_size_are_configurable() -> None:
@@ -232,7 +239,7 @@ def test_session_key_algorithm_and_size_are_configurable() -> None:
 def test_all_errors_are_reported_together() -> None:
     errors = find_errors(
         {
-            "value.converter": STRING,
+            "value.converter": STRING_CONVERTER,
             "listeners": "https://:1",
             "connect.protocol": "x",
             "inter.worker.verification.algorithms": "HmacSHA512",
@@ -297,18 +304,18 @@ def test_repr_omits_secrets() -> None:
         "key.converter.basic.auth": "hush",
     }
     assert "hush" not in repr(parse_distributed(raw))
-    standalone = parse_standalone({**raw, "offset.storage.file.filename": "/o"})
-    assert "hush" not in repr(standalone)
+    standalone_config = parse_standalone({**raw, "offset.storage.file.filename": "/o"})
+    assert "hush" not in repr(standalone_config)
     (error,) = find_errors({**raw, "sasl.jaas.config": line.rstrip(";")})
     assert "hush" not in error
 
 
 def test_standalone_and_distributed_share_worker_keys() -> None:
-    shared = {key.name for key in STANDALONE} - {
+    shared_keys = {key.name for key in STANDALONE} - {
         "offset.storage.file.filename",
         "kraal.standalone.remember.configs",
     }
-    assert shared <= {key.name for key in DISTRIBUTED}
+    assert shared_keys <= {key.name for key in DISTRIBUTED}
     assert all(key.doc and key.source for key in DISTRIBUTED)
 
 
@@ -359,11 +366,13 @@ def test_values_are_trimmed_except_plugin_settings() -> None:
         "config.providers.file.param.own": " own ",
         "value.converter.own": "own ",
     }
-    trimmed = {**MINIMAL_CONFIG, **plugins, "key.converter": STRING, "producer.acks": "all"}
-    padded = {key: text if key.endswith(".own") else f" \t{text} \t" for key, text in trimmed.items()}
-    assert parse_distributed(padded) == parse_distributed(trimmed)
-    file = {"offset.storage.file.filename": "/o"}
-    assert parse_standalone({**padded, **file}).raw == {**trimmed, **file}
+    trimmed_config = {**MINIMAL_CONFIG, **plugins, "key.converter": STRING_CONVERTER, "producer.acks": "all"}
+    padded_config = {
+        key: text if key.endswith(".own") else f" \t{text} \t" for key, text in trimmed_config.items()
+    }
+    assert parse_distributed(padded_config) == parse_distributed(trimmed_config)
+    offset_file = {"offset.storage.file.filename": "/o"}
+    assert parse_standalone({**padded_config, **offset_file}).raw == {**trimmed_config, **offset_file}
 
 
 def test_bootstrap_resolve_timeout_is_ignored_with_warning() -> None:

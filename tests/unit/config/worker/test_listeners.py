@@ -29,24 +29,26 @@ ADVERTISED = "rest.advertised."
 def test_advertised_url_has_scheme_host_and_port(
     listeners: str, advertised: dict[str, object], url: str
 ) -> None:
-    parsed, errors = parse_listeners("listeners", listeners.split(","))
+    parsed_listeners, errors = parse_listeners("listeners", listeners.split(","))
     assert errors == []
-    assert advertise(parsed, {ADVERTISED + name: value for name, value in advertised.items()}) == url
+    assert (
+        advertise(parsed_listeners, {ADVERTISED + name: value for name, value in advertised.items()}) == url
+    )
 
 
 @pytest.mark.parametrize(("listener", "url"), [(None, "http://b:12/"), ("https", "https://a:11/")])
 def test_advertised_port_is_bound_port_of_listener(listener: str | None, url: str) -> None:
-    parsed, _ = parse_listeners("listeners", ["https://a:0", "http://b:0", "http://c:3"])
-    assert advertise(parsed, {f"{ADVERTISED}listener": listener}, bound_ports=[11, 12, 3]) == url
+    parsed_listeners, _ = parse_listeners("listeners", ["https://a:0", "http://b:0", "http://c:3"])
+    assert advertise(parsed_listeners, {f"{ADVERTISED}listener": listener}, bound_ports=[11, 12, 3]) == url
 
 
 def test_default_host_is_address_of_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed, _ = parse_listeners("listeners", ["http://:8083"])
+    parsed_listeners, _ = parse_listeners("listeners", ["http://:8083"])
     monkeypatch.setattr(socket, "gethostbyname", lambda _name: "10.1.2.3")
-    assert advertise(parsed, {}) == "http://10.1.2.3:8083/"
+    assert advertise(parsed_listeners, {}) == "http://10.1.2.3:8083/"
 
     def fail_lookup(_name: str) -> str:
         raise socket.gaierror
 
     monkeypatch.setattr(socket, "gethostbyname", fail_lookup)
-    assert advertise(parsed, {}) == "http://127.0.0.1:8083/"
+    assert advertise(parsed_listeners, {}) == "http://127.0.0.1:8083/"

@@ -28,7 +28,9 @@ KEY = "response.http.headers.config"
             ],
             id="quoted for its comma",
         ),
-        pytest.param('"set X-C: a\\"b\\\\c', [HeaderRule("X-C", 'a"b\\c', add=False)], id="escapes, no end"),
+        pytest.param(
+            '"set X-C: a\\"b\\\\c', [HeaderRule("X-C", 'a"b\\c', add=False)], id="escapes, no closing quote"
+        ),
         pytest.param(
             "setDate Expires: 31540000000,ADDDATE Last-Modified: -1",
             [
@@ -46,26 +48,31 @@ def test_rules_are_parsed_like_jetty(text: str, rules: list[HeaderRule]) -> None
     assert check_header_rules(KEY, text) is None
 
 
-FORMAT = "Invalid format of header config '{}'. Expected: '[action] [header name]:[header value]'"
-PAIR = "Invalid format of header name and header value pair '{}'. Expected: '[header name]:[header value]'"
-ACTION = "Invalid header config action: '{}'. Expected one of [set, add, setDate, addDate]"
-BLANK = "Invalid header name '{}'. The '[header name]' cannot contain whitespace"
+FORMAT_ERROR = "Invalid format of header config '{}'. Expected: '[action] [header name]:[header value]'"
+PAIR_ERROR = (
+    "Invalid format of header name and header value pair '{}'. Expected: '[header name]:[header value]'"
+)
+ACTION_ERROR = "Invalid header config action: '{}'. Expected one of [set, add, setDate, addDate]"
+BLANK_IN_NAME_ERROR = "Invalid header name '{}'. The '[header name]' cannot contain whitespace"
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("set add X-XSS-Protection: 1", BLANK.format("add X-XSS-Protection")),
-        ("addX-XSS-Protection", FORMAT.format("addX-XSS-Protection")),
-        ("X-XSS-Protection:", FORMAT.format("X-XSS-Protection:")),
-        ("add set X-XSS-Protection: 1", BLANK.format("set X-XSS-Protection")),
-        ("add X-XSS-Protection:1 X-XSS-Protection:1 ", PAIR.format("X-XSS-Protection:1 X-XSS-Protection:1")),
-        ("add X-XSS-Protection", PAIR.format("X-XSS-Protection")),
-        ("set X-XSS-Protection:", PAIR.format("X-XSS-Protection:")),
-        ("set X-Url: http://a", PAIR.format("X-Url: http://a")),
-        ("adds X-XSS-Protection: 1", ACTION.format("adds")),
-        ("set  : v", BLANK.format("")),
-        ("set a:b,,set c:d", FORMAT.format("")),
+        ("set add X-XSS-Protection: 1", BLANK_IN_NAME_ERROR.format("add X-XSS-Protection")),
+        ("addX-XSS-Protection", FORMAT_ERROR.format("addX-XSS-Protection")),
+        ("X-XSS-Protection:", FORMAT_ERROR.format("X-XSS-Protection:")),
+        ("add set X-XSS-Protection: 1", BLANK_IN_NAME_ERROR.format("set X-XSS-Protection")),
+        (
+            "add X-XSS-Protection:1 X-XSS-Protection:1 ",
+            PAIR_ERROR.format("X-XSS-Protection:1 X-XSS-Protection:1"),
+        ),
+        ("add X-XSS-Protection", PAIR_ERROR.format("X-XSS-Protection")),
+        ("set X-XSS-Protection:", PAIR_ERROR.format("X-XSS-Protection:")),
+        ("set X-Url: http://a", PAIR_ERROR.format("X-Url: http://a")),
+        ("adds X-XSS-Protection: 1", ACTION_ERROR.format("adds")),
+        ("set  : v", BLANK_IN_NAME_ERROR.format("")),
+        ("set a:b,,set c:d", FORMAT_ERROR.format("")),
         (
             "setDate Expires: soon",
             "Invalid value 'soon' of header Expires. A date is a whole number of milliseconds from now",

@@ -21,12 +21,12 @@ from kraal.core.errors import ConfigInvalid
 from tests.fakes.kafka.certificates import PASSWORD, make_authority
 
 ROOT = make_authority("root")
-ME = ROOT.issue_certificate("me", address="127.0.0.1")
-OTHER = ROOT.issue_certificate("other", address="127.0.0.1")
+WORKER = ROOT.issue_certificate("me", address="127.0.0.1")
+OTHER_WORKER = ROOT.issue_certificate("other", address="127.0.0.1")
 
 
-def key_store_settings(directory: Path, certified: object = ME, prefix: str = "") -> dict[str, str]:
-    path = (ME if certified is ME else OTHER).key_store(directory / "me.p12")
+def key_store_settings(directory: Path, certificate: object = WORKER, prefix: str = "") -> dict[str, str]:
+    path = (WORKER if certificate is WORKER else OTHER_WORKER).key_store(directory / "me.p12")
     return {
         f"{prefix}ssl.keystore.location": str(path),
         f"{prefix}ssl.keystore.password": PASSWORD,
@@ -44,17 +44,17 @@ def find_errors(raw: dict[str, str], prefix: str = LISTENERS) -> tuple[str, ...]
     return raised.value.errors
 
 
-def test_unprefixed_settings_apply_without_prefixed_ones(tmp_path: Path) -> None:
+def test_unprefixed_settings_apply_without_prefixed_settings(tmp_path: Path) -> None:
     tls = read_listener_tls(
         {**key_store_settings(tmp_path), **trust_settings(), "ssl.client.auth": "requested"}
     )
     assert tls.tls.identity is not None
-    assert tls.tls.identity.chain == ME.pem
+    assert tls.tls.identity.chain == WORKER.pem
     assert (tls.tls.trusted, tls.client_auth) == (ROOT.pem, ssl.CERT_OPTIONAL)
 
 
 @pytest.mark.parametrize("prefix", [LISTENERS, ADMIN_LISTENERS])
-def test_prefixed_settings_replace_unprefixed_ones(tmp_path: Path, prefix: str) -> None:
+def test_prefixed_settings_replace_unprefixed_settings(tmp_path: Path, prefix: str) -> None:
     raw = {"ssl.client.auth": "required", **trust_settings(), **key_store_settings(tmp_path, prefix=prefix)}
     tls = read_listener_tls(raw, prefix)
     assert (tls.tls.trusted, tls.client_auth) == (None, ssl.CERT_NONE)
@@ -63,17 +63,17 @@ def test_prefixed_settings_replace_unprefixed_ones(tmp_path: Path, prefix: str) 
     )
     assert error == (
         f"Invalid value null for configuration {prefix}ssl.keystore.location: HTTPS listeners need a key store; "
-        f"ssl.* has no effect next to keys that start with {prefix}"
+        f"ssl.* has no effect if any key starts with {prefix}"
     )
 
 
 def test_errors_contain_configured_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    java = tmp_path / "me.jks"
-    java.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    java_store = tmp_path / "me.jks"
+    java_store.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     errors = find_errors(
         {
-            f"{LISTENERS}ssl.keystore.location": str(java),
+            f"{LISTENERS}ssl.keystore.location": str(java_store),
             f"{LISTENERS}ssl.keystore.password": "secret",
             f"{LISTENERS}ssl.enabled.protocols": "SSLv3",
             f"{LISTENERS}ssl.client.auth": "perhaps",
@@ -82,12 +82,12 @@ def test_errors_contain_configured_keys(tmp_path: Path, monkeypatch: pytest.Monk
     assert errors == (
         (
             f"Invalid value SSLv3 for configuration {LISTENERS}ssl.enabled.protocols: "
-            "it must name one of: TLSv1.2, TLSv1.3"
+            "it must contain at least one of: TLSv1.2, TLSv1.3"
         ),
         (
-            f"Invalid value {java} for configuration {LISTENERS}ssl.keystore.location: it is a JKS store, which only "
-            f"Java reads, and JAVA_HOME is {tmp_path}, which does not contain bin/keytool. Or convert it elsewhere "
-            f"with: keytool -importkeystore -srckeystore {java} -srcstoretype JKS "
+            f"Invalid value {java_store} for configuration {LISTENERS}ssl.keystore.location: only Java reads JKS "
+            f"stores, and JAVA_HOME is {tmp_path}, which does not contain bin/keytool. Alternatively, convert the "
+            f"store on another machine with: keytool -importkeystore -srckeystore {java_store} -srcstoretype JKS "
             f"-destkeystore {tmp_path}/me.p12 -deststoretype PKCS12 and set "
             f"{LISTENERS}ssl.keystore.location={tmp_path}/me.p12"
         ),
@@ -102,7 +102,7 @@ def test_errors_contain_configured_keys(tmp_path: Path, monkeypatch: pytest.Monk
 def test_client_authentication_requires_a_truststore(tmp_path: Path, client_auth: str) -> None:
     (error,) = find_errors({**key_store_settings(tmp_path), "ssl.client.auth": client_auth})
     assert error == (
-        f"Invalid value null for configuration ssl.truststore.location: ssl.client.auth={client_auth} needs the "
+        f"Invalid value null for configuration ssl.truststore.location: ssl.client.auth={client_auth} requires the "
         "CA certificates of clients"
     )
 
@@ -131,7 +131,7 @@ def test_listener_keys_without_effect_cause_warnings() -> None:
         "ssl.cipher.suites": "z",
     }
     assert https_warnings(raw) == [
-        f"{LISTENERS}ssl.cipher.suites is ignored: HTTPS listeners are not Java.",
+        f"{LISTENERS}ssl.cipher.suites is ignored: HTTPS listeners do not use Java.",
         f"{ADMIN_LISTENERS}ssl.keystore.locatoin is ignored: unknown configuration.",
         f"{ADMIN_LISTENERS}ssl.cilent.auth is ignored: unknown configuration.",
     ]
@@ -158,29 +158,31 @@ def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     client_side = client.wrap_bio(down, up, server_hostname="127.0.0.1")
     server_side = server.wrap_bio(up, down, server_side=True)
-    ended: set[ssl.SSLObject] = set()
+    completed_sides: set[ssl.SSLObject] = set()
     for _ in range(8):
         for side in (client_side, server_side):
             try:
                 side.do_handshake()
-                ended.add(side)
+                completed_sides.add(side)
             except ssl.SSLWantReadError:
                 pass
-    assert ended == {client_side, server_side}
+    assert completed_sides == {client_side, server_side}
 
 
 def test_workers_with_shared_certificate_trust_each_other(tmp_path: Path) -> None:
-    first, second = tmp_path / "mine", tmp_path / "others"
-    first.mkdir()
-    second.mkdir()
-    server = listener_context(key_store_settings(first), LISTENERS, tmp_path)
-    handshake(peer_context(key_store_settings(first), tmp_path), server)
+    directory, other_directory = tmp_path / "worker", tmp_path / "other"
+    directory.mkdir()
+    other_directory.mkdir()
+    server = listener_context(key_store_settings(directory), LISTENERS, tmp_path)
+    handshake(peer_context(key_store_settings(directory), tmp_path), server)
     with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(peer_context(key_store_settings(second, OTHER), tmp_path), server)
+        handshake(peer_context(key_store_settings(other_directory, OTHER_WORKER), tmp_path), server)
 
 
 @pytest.mark.parametrize("has_certificate", [True, False])
-def test_worker_presents_its_certificate(tmp_path: Path, *, has_certificate: bool) -> None:
+def test_worker_certificate_satisfies_required_client_authentication(
+    tmp_path: Path, *, has_certificate: bool
+) -> None:
     raw = {**key_store_settings(tmp_path), **trust_settings()}
     server = listener_context({**raw, "ssl.client.auth": "required"}, LISTENERS, tmp_path)
     client = peer_context(raw if has_certificate else trust_settings(), tmp_path)

@@ -39,14 +39,14 @@ def test_static_assignments_are_parsed_to_jobs(
 
 def test_empty_static_lists_cause_warning() -> None:
     assert (parse_static(None, None).static, parse_static(None, None).warnings) == (None, ())
-    empty = parse_static("", " ")
-    assert empty.static is None
-    assert empty.warnings == (
-        "static.connectors and static.tasks without an entry: the leader assigns this worker's connectors and tasks.",
+    config = parse_static("", " ")
+    assert config.static is None
+    assert config.warnings == (
+        "No entries in static.connectors and static.tasks: the leader assigns this worker's connectors and tasks.",
     )
 
 
-TASK = (
+TASK_ERROR = (
     "is not the id of a task; each entry must be a connector's name, a hyphen and the task's number, as in "
 )
 
@@ -55,11 +55,11 @@ TASK = (
     ("name", "value", "formatted_value", "reason"),
     [
         ("static.connectors", "a,,b", "[a, , b]", "an entry is blank; each must be the name of a connector"),
-        ("static.tasks", "c1-0,c1", "[c1-0, c1]", f"'c1' {TASK}my-connector-0"),
-        ("static.tasks", "-0", "[-0]", f"'-0' {TASK}my-connector-0"),
-        ("static.tasks", "c1-0,", "[c1-0, ]", f"'' {TASK}my-connector-0"),
-        ("static.tasks", "c1-2147483648", "[c1-2147483648]", f"'c1-2147483648' {TASK}my-connector-0"),
-        ("static.tasks", "c1-\u0663", "[c1-\u0663]", f"'c1-\u0663' {TASK}my-connector-0"),
+        ("static.tasks", "c1-0,c1", "[c1-0, c1]", f"'c1' {TASK_ERROR}my-connector-0"),
+        ("static.tasks", "-0", "[-0]", f"'-0' {TASK_ERROR}my-connector-0"),
+        ("static.tasks", "c1-0,", "[c1-0, ]", f"'' {TASK_ERROR}my-connector-0"),
+        ("static.tasks", "c1-2147483648", "[c1-2147483648]", f"'c1-2147483648' {TASK_ERROR}my-connector-0"),
+        ("static.tasks", "c1-\u0663", "[c1-\u0663]", f"'c1-\u0663' {TASK_ERROR}my-connector-0"),
     ],
 )
 @pytest.mark.parametrize("protocol", ["static", "eager"])

@@ -12,11 +12,11 @@ from kraal.config.worker.standalone import StandaloneConfig, load_standalone, pa
 from kraal.core.errors import BadRequest, ConfigInvalid
 from kraal.core.secrets import secrets
 
-STRING = "org.apache.kafka.connect.storage.StringConverter"
+STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 MINIMAL_CONFIG = {
     "bootstrap.servers": "a:1, b:2",
-    "key.converter": STRING,
-    "value.converter": STRING,
+    "key.converter": STRING_CONVERTER,
+    "value.converter": STRING_CONVERTER,
     "offset.storage.file.filename": "/var/lib/connect.offsets",
 }
 
@@ -148,7 +148,7 @@ def test_all_errors_are_reported_together() -> None:
     errors = find_errors(
         {
             "bootstrap.servers": "",
-            "value.converter": STRING,
+            "value.converter": STRING_CONVERTER,
             "offset.flush.interval.ms": "soon",
             "listeners": "https://:1,nonsense,ftp://h:2,http://h:70000",
             "response.http.headers.config": "say X: y",
@@ -236,7 +236,7 @@ def test_rest_settings_are_read_from_file(tmp_path: Path) -> None:
 
 
 def test_unknown_converter_is_an_error() -> None:
-    with pytest.raises(ConfigInvalid, match=f"key.converter: Class {STRING} could not be found"):
+    with pytest.raises(ConfigInvalid, match=f"key.converter: Class {STRING_CONVERTER} could not be found"):
         parse_standalone(MINIMAL_CONFIG, resolve=lambda _name: None)
 
 
@@ -270,7 +270,7 @@ def test_plugin_policy_requires_plugin_path(tmp_path: Path) -> None:
     ):
         parse(connector__client__config__override__policy=name)
     config = parse(connector__client__config__override__policy=name, plugin__path=str(tmp_path))
-    assert config.override_policy is OverridePolicy.NONE, "nothing is allowed before the class is loaded"
+    assert config.override_policy is OverridePolicy.NONE, "no override is allowed before the class is loaded"
 
 
 def test_load_standalone_reads_properties_file(tmp_path: Path) -> None:
@@ -282,20 +282,20 @@ def test_load_standalone_reads_properties_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "text"),
+    ("content", "reason"),
     [
         pytest.param(None, "there is no such file", id="missing"),
         pytest.param("", "it is not a file", id="a directory"),
         pytest.param("a=\\uZZZZ\n", "is not a properties file", id="malformed"),
     ],
 )
-def test_unreadable_file_error_contains_path(tmp_path: Path, content: str | None, text: str) -> None:
+def test_unreadable_file_error_contains_path(tmp_path: Path, content: str | None, reason: str) -> None:
     path = tmp_path / "worker.properties"
     if content == "":
         path.mkdir()
     elif content is not None:
         path.write_text(content)
-    with pytest.raises(BadRequest, match=text) as raised:
+    with pytest.raises(BadRequest, match=reason) as raised:
         load_standalone(path)
     assert str(path) in str(raised.value)
 

@@ -69,8 +69,8 @@ def test_unlocked_appends_of_other_programs_are_preserved(path: Path, tmp_path: 
 
     def lines() -> Iterator[memoryview]:
         for number in range(parts):
-            with path.open("ab") as other:
-                other.write(b"theirs\n")
+            with path.open("ab") as other_file:
+                other_file.write(b"theirs\n")
             yield memoryview(f"ours {number}\n".encode())
 
     target.append_bytes(lines(), 7 * parts)
@@ -92,8 +92,8 @@ def test_append_files_preserves_lines_of_other_programs(path: Path, tmp_path: Pa
 def test_interrupted_append_to_shared_file_is_kept_and_terminated(path: Path, tmp_path: Path) -> None:
     target = AppendTarget(str(path), str(tmp_path))
     put(target, b"one\n")
-    with path.open("ab") as other:
-        other.write(b"theirs\n")
+    with path.open("ab") as other_file:
+        other_file.write(b"theirs\n")
     put(target, b"two\n")
     target.close()
     content = path.read_bytes()
@@ -112,8 +112,8 @@ def test_failed_append_to_shared_file_keeps_other_lines(path: Path, tmp_path: Pa
 
     def lines() -> Iterator[memoryview]:
         yield memoryview(b"ours\n")
-        with path.open("ab") as other:
-            other.write(b"theirs\n")
+        with path.open("ab") as other_file:
+            other_file.write(b"theirs\n")
         raise PartitionsLost("t-0 belongs to another task")
 
     with pytest.raises(PartitionsLost):
@@ -191,20 +191,20 @@ def test_device_is_written_without_journal(tmp_path: Path) -> None:
 
 
 def test_concurrent_appends_do_not_interleave(path: Path, tmp_path: Path) -> None:
-    def work(char: bytes) -> None:
+    def append_repeatedly(char: bytes) -> None:
         target = AppendTarget(str(path), str(tmp_path))
         for _ in range(50):
             target.append_bytes((memoryview(char * 10) for _ in range(10)), 100)
         target.close()
 
-    threads = [threading.Thread(target=work, args=(char,)) for char in (b"a", b"b", b"c")]
+    threads = [threading.Thread(target=append_repeatedly, args=(char,)) for char in (b"a", b"b", b"c")]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
     data = path.read_bytes()
     assert len(data) == 15_000
-    assert all(len(set(data[at : at + 100])) == 1 for at in range(0, len(data), 100))
+    assert all(len(set(data[start : start + 100])) == 1 for start in range(0, len(data), 100))
 
 
 @pytest.fixture
@@ -223,35 +223,35 @@ def unwritable_directory(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def create_target(path: Path, tmp_path: Path, unwritable_directory: None) -> Callable[[str], AppendTarget]:  # noqa: ARG001 - patches
-    """Return a factory of targets for workers with separate scratch directories and no write access to the target's."""
+    """Return a factory of targets for workers that cannot create files in the target's directory."""
 
-    def worker(name: str) -> AppendTarget:
+    def create(name: str) -> AppendTarget:
         (tmp_path.parent / name).mkdir(exist_ok=True)
         return AppendTarget(str(path), str(tmp_path.parent / name))
 
-    return worker
+    return create
 
 
 def test_workers_without_write_access_to_the_directory_exclude_each_other(
     create_target: Callable[[str], AppendTarget], path: Path
 ) -> None:
     """While one worker appends, the other waits for the lock."""
-    first, second = create_target("a"), create_target("b")
-    appended = threading.Event()
+    first_target, second_target = create_target("a"), create_target("b")
+    append_done = threading.Event()
 
     def append_slowly() -> Iterator[memoryview]:
         yield memoryview(b"one\n")
         other_thread.start()
-        assert not appended.wait(0.2)
+        assert not append_done.wait(0.2)
         assert path.read_bytes() == b"one\n"
         yield memoryview(b"two\n")
 
     def append_without_waiting() -> None:
-        put(second, b"three\n")
-        appended.set()
+        put(second_target, b"three\n")
+        append_done.set()
 
     other_thread = threading.Thread(target=append_without_waiting)
-    first.append_bytes(append_slowly(), 8)
+    first_target.append_bytes(append_slowly(), 8)
     other_thread.join(30)
     assert path.read_bytes() == b"one\ntwo\nthree\n"
 
@@ -259,17 +259,17 @@ def test_workers_without_write_access_to_the_directory_exclude_each_other(
 def test_interrupted_append_of_another_worker_is_truncated_without_loss(
     create_target: Callable[[str], AppendTarget], path: Path, tmp_path: Path
 ) -> None:
-    first = create_target("a")
-    put(first, b"good\n")
+    first_target = create_target("a")
+    put(first_target, b"good\n")
     script = "import os, sys; from kraal.connectors.file.append import AppendTarget; os.chdir('/')\n"
     script += "def torn():\n    yield memoryview(b'half'); os.kill(os.getpid(), 9)\n"
-    # Root can write to every directory, so patch the journal to be an attribute.
+    # Root can write to every directory, so force the journal to be an extended attribute.
     script += "from kraal.connectors.file.journal import Journal; Journal._open = lambda self, target: None\n"
     script += "AppendTarget(sys.argv[1], sys.argv[2]).append_bytes(torn(), 1000)\n"
     completed = subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path.parent)], check=False)
     assert completed.returncode == -signal.SIGKILL
     assert path.read_bytes() == b"good\nhalf"
-    put(first, b"next\n")
+    put(first_target, b"next\n")
     create_target("b").close()  # the killed worker restarts
     assert path.read_bytes() == b"good\nnext\n"
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
@@ -326,17 +326,17 @@ def test_lock_wait_times_out(path: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_task_that_lost_its_partition_appends_nothing(path: Path, tmp_path: Path) -> None:
     target = AppendTarget(str(path), str(tmp_path))
-    locked: list[bool] = []
+    lock_checks: list[bool] = []
 
     def raise_partitions_lost() -> None:
-        with path.open("ab") as other, pytest.raises(BlockingIOError):
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        locked.append(True)
+        with path.open("ab") as other_file, pytest.raises(BlockingIOError):
+            fcntl.flock(other_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_checks.append(True)
         raise PartitionsLost("t-0 belongs to another task")
 
     with pytest.raises(PartitionsLost):
         target.append_bytes(iter([memoryview(b"x\n")]), 2, raise_partitions_lost)
-    assert (path.read_bytes(), locked) == (b"", [True])
+    assert (path.read_bytes(), lock_checks) == (b"", [True])
     put(target, b"y\n")
     assert path.read_bytes() == b"y\n"
 

@@ -15,7 +15,7 @@ TEXT = st.lists(
 
 
 def split_naively(data: bytes) -> tuple[list[bytes], int]:
-    """Split character by character, like Java."""
+    """Split `data` character by character, like Java; return the lines and the end of the last complete line."""
     parts, start, position = [], 0, 0
     while position < len(data):
         char = data[position : position + 1]
@@ -87,7 +87,7 @@ def test_find_line_end_returns_positions_after_line_ends(
 
 
 def is_line_end(data: bytes, size: int) -> bool:
-    """Return whether a line of the whole file ends just before `size`."""
+    """Return whether a line of the file ends at the offset `size`."""
     if data[size - 1 : size] == b"\n":
         return True
     return data[size - 1 : size] == b"\r" and size < len(data) and data[size : size + 1] != b"\n"

@@ -26,17 +26,17 @@ class View:
 class FakeTime:
     """A fake of the module `time` whose clock is set by the test."""
 
-    s = 1000.0
+    now_s = 1000.0
 
     def monotonic(self) -> float:
-        return self.s
+        return self.now_s
 
     def time(self) -> float:
-        return self.s
+        return self.now_s
 
 
 class Tail:
-    """A task that reads one file."""
+    """A harness for a task that reads one file."""
 
     def __init__(self, path: Path, position: object = None, **sizes: int) -> None:
         self.path = path
@@ -104,10 +104,10 @@ def test_poll_returns_only_terminated_lines(tail: Tail) -> None:
 def test_idle_poll_takes_microseconds(tail: Tail) -> None:
     tail.add(b"a\n")
     tail.poll()
-    begin = time.perf_counter()
+    start_s = time.perf_counter()
     for _ in range(1000):
         assert tail.poll() is None
-    assert (time.perf_counter() - begin) / 1000 < 100e-6
+    assert (time.perf_counter() - start_s) / 1000 < 100e-6
 
 
 def test_task_resumes_at_the_stored_position(path: Path) -> None:
@@ -132,24 +132,24 @@ def test_replacement_is_not_read_as_continuation_of_the_file(tail: Tail) -> None
     tail.add(b"one\n")
     tail.poll()
     tail.add(b"x" * lines.SMALL_BYTES + b"\n")
-    other = tail.path.with_suffix(".new")
-    other.write_bytes(b"y" * 2 * lines.SMALL_BYTES + b"\n")
-    other.rename(tail.path)
+    replacement = tail.path.with_suffix(".new")
+    replacement.write_bytes(b"y" * 2 * lines.SMALL_BYTES + b"\n")
+    replacement.rename(tail.path)
     with pytest.raises(ValueError, match="was replaced by another file after 4 bytes"):
         tail.poll()
 
 
 def test_replaced_idle_file_is_detected_within_a_second(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = FakeTime()
-    monkeypatch.setattr(source, "time", now)
+    fake_time = FakeTime()
+    monkeypatch.setattr(source, "time", fake_time)
     tail.add(b"one\n")
     tail.poll()
     assert [tail.poll(), tail.poll()] == [None, None]
     tail.path.with_suffix(".new").write_bytes(b"two\n")
     tail.path.with_suffix(".new").rename(tail.path)
-    now.s += source.CHECK_INTERVAL_S - 0.01
+    fake_time.now_s += source.CHECK_INTERVAL_S - 0.01
     assert tail.poll() is None
-    now.s += 0.02
+    fake_time.now_s += 0.02
     with pytest.raises(ValueError, match="was replaced by another file after 4 bytes"):
         tail.poll()
 
@@ -173,13 +173,13 @@ def test_next_poll_returns_new_lines_of_an_idle_file(tail: Tail) -> None:
 
 
 def test_file_replaced_before_reading_does_not_fail(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = FakeTime()
-    monkeypatch.setattr(source, "time", now)
+    fake_time = FakeTime()
+    monkeypatch.setattr(source, "time", fake_time)
     tail.add(b"no end")
     assert tail.poll() is None
     tail.path.unlink()
     tail.add(b"new\n")
-    now.s += source.CHECK_INTERVAL_S
+    fake_time.now_s += source.CHECK_INTERVAL_S
     assert tail.poll() == (["new"], 4)
 
 
@@ -249,16 +249,16 @@ def test_connector_always_has_one_task() -> None:
     assert connector.task_configs(5) == [config]
 
 
-NOT_A_LONG = "The value for the 'position' key in the offset is expected to be a Long value"
-NEGATIVE = "The value for the 'position' key in the offset should be a non-negative value"
+NOT_A_LONG_ERROR = "The value for the 'position' key in the offset is expected to be a Long value"
+NEGATIVE_ERROR = "The value for the 'position' key in the offset should be a non-negative value"
 ALTER_CASES = [
     pytest.param({"filename": "/f"}, {"position": 5}, None, id="valid"),
     pytest.param({"any": 1}, None, None, id="tombstone of any partition"),
     pytest.param({"filename": "/f"}, {"x": 1}, "Offset objects should either be null or contain the key 'position'"),
-    pytest.param({"filename": "/f"}, {"position": "5"}, NOT_A_LONG),
-    pytest.param({"filename": "/f"}, {"position": True}, NOT_A_LONG),
-    pytest.param({"filename": "/f"}, {"position": None}, NOT_A_LONG),
-    pytest.param({"filename": "/f"}, {"position": -1}, NEGATIVE),
+    pytest.param({"filename": "/f"}, {"position": "5"}, NOT_A_LONG_ERROR),
+    pytest.param({"filename": "/f"}, {"position": True}, NOT_A_LONG_ERROR),
+    pytest.param({"filename": "/f"}, {"position": None}, NOT_A_LONG_ERROR),
+    pytest.param({"filename": "/f"}, {"position": -1}, NEGATIVE_ERROR),
     pytest.param({"f": "/f"}, {"position": 1}, "Partition objects should contain the key 'filename'"),
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Tests of staging directories of overlapping runs, and of errors for incomplete files; without Spark."""
+"""Tests for the staging directories of overlapping runs and for the detection of incomplete files, without Spark."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kraal.connectors.file.staging import STALE_AFTER_S, Staging, WriteReport, c
 from kraal.plugins.api import RetriableError
 
 
-def make_directory(directory: Path, *sizes: int, success: bool = True) -> Path:
+def make_directory(directory: Path, *sizes: int, has_success_file: bool = True) -> Path:
     directory.mkdir(parents=True)
     for number, size in enumerate(sizes):
         (directory / f"part-{number}.txt").write_bytes(b"x" * size)
-    if success:
+    if has_success_file:
         (directory / "_SUCCESS").touch()
     return directory
 
@@ -29,35 +29,35 @@ def age(directory: Path, seconds: float) -> None:
 
 
 def test_overlapping_runs_keep_each_others_directories(tmp_path: Path) -> None:
-    old = Staging(tmp_path, ".out.kraal-")
-    with old.make_batch_directory() as old_directory:
+    old_run = Staging(tmp_path, ".out.kraal-")
+    with old_run.make_batch_directory() as old_directory:
         make_directory(old_directory, 3)
-        new = Staging(tmp_path, ".out.kraal-")
+        new_run = Staging(tmp_path, ".out.kraal-")
         assert old_directory.is_dir()
-        with new.make_batch_directory() as new_directory:
+        with new_run.make_batch_directory() as new_directory:
             make_directory(new_directory, 4)
-            old.close()
+            old_run.close()
             assert new_directory.is_dir()
-        new.close()
+        new_run.close()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_stale_directories_of_killed_runs_are_removed(tmp_path: Path) -> None:
-    stale, active, foreign = (
+    stale_directory, active_directory, foreign_directory = (
         make_directory(tmp_path / name / "batch", 1) for name in (".a.kraal-1", ".a.kraal-2", ".b.kraal-1")
     )
     (tmp_path / ".a.kraal-c.kraal").touch()  # the journal of another target
-    for file in (stale, active, foreign, tmp_path / ".a.kraal-c.kraal"):
+    for file in (stale_directory, active_directory, foreign_directory, tmp_path / ".a.kraal-c.kraal"):
         age(file.parent if file.is_dir() else file, STALE_AFTER_S + 60)
     os.utime(tmp_path / ".a.kraal-c.kraal", (0, 0))
-    (active / "part-0.txt").write_text("more")
+    (active_directory / "part-0.txt").write_text("more")
     Staging(tmp_path, ".a.kraal-")
     assert {path.name for path in tmp_path.iterdir()} == {".a.kraal-2", ".b.kraal-1", ".a.kraal-c.kraal"}
 
 
 @pytest.mark.parametrize("report", [WriteReport(2, 7), WriteReport(0, 0), None])
 def test_missing_success_file_raises(tmp_path: Path, report: WriteReport | None) -> None:
-    for directory in (tmp_path / "gone", make_directory(tmp_path / "emptied", success=False)):
+    for directory in (tmp_path / "gone", make_directory(tmp_path / "emptied", has_success_file=False)):
         with pytest.raises(
             RetriableError, match="has no _SUCCESS: another process removed the files that Spark wrote"
         ):

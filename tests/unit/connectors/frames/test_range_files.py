@@ -14,7 +14,7 @@ from kraal.connectors.frames.range_files import (
     RangeFile,
     RangeFolder,
     Span,
-    Staged,
+    StagedFile,
     find_missing_span,
     find_redundant,
     format_file_name,
@@ -25,11 +25,11 @@ from kraal.plugins.api import PartitionsLost, RetriableError, TopicPartition
 PARTITION = TopicPartition("a.b-c_d", 3)
 
 
-def file(start: int, end: int) -> RangeFile:
+def make_file(start: int, end: int) -> RangeFile:
     return RangeFile(f"{start}-{end}", PARTITION, (start, end))
 
 
-def test_file_name_round_trip() -> None:
+def test_file_name_round_trips() -> None:
     name = format_file_name(PARTITION, (0, 500), ".snappy.parquet")
     assert name == "a.b-c_d+3+00000000000000000000+00000000000000000499.snappy.parquet"
     assert parse_file_name(name) == RangeFile(name, PARTITION, (0, 500))
@@ -57,7 +57,7 @@ def test_file_name_round_trip() -> None:
 def test_publish_writes_missing_offsets_and_replaces_covered_files(
     tmp_path: Path, existing_spans: list[Span], missing_span: Span | None, remaining_spans: list[Span]
 ) -> None:
-    assert find_missing_span((10, 20), [file(*span) for span in existing_spans]) == missing_span
+    assert find_missing_span((10, 20), [make_file(*span) for span in existing_spans]) == missing_span
     for span in existing_spans:
         (tmp_path / format_file_name(PARTITION, span, ".txt")).write_text("")
     write(RangeFolder(LocalFiles(tmp_path)), tmp_path, (10, 20))
@@ -67,7 +67,7 @@ def test_publish_writes_missing_offsets_and_replaces_covered_files(
 
 
 def test_find_redundant_keeps_one_of_equal_files() -> None:
-    files = [file(0, 5), RangeFile("other", PARTITION, (0, 5)), file(0, 4), file(4, 9)]
+    files = [make_file(0, 5), RangeFile("other", PARTITION, (0, 5)), make_file(0, 4), make_file(4, 9)]
     assert find_redundant(files) == files[1:3]
 
 
@@ -76,7 +76,7 @@ class Killed(BaseException):
 
 
 class KillableFiles(LocalFiles):
-    """Files of a process that is killed before one of the steps."""
+    """Files of a process that is killed after `steps_left` steps."""
 
     steps_left = 1_000_000
 
@@ -96,7 +96,7 @@ class KillableFiles(LocalFiles):
         object.__setattr__(self, "steps_left", self.steps_left - 1)
 
 
-def stage(folder: RangeFolder, directory: Path, span: Span) -> tuple[dict[TopicPartition, Staged], Any]:
+def stage(folder: RangeFolder, directory: Path, span: Span) -> tuple[dict[TopicPartition, StagedFile], Any]:
     """Stage a batch; return the staged files and the conflicts."""
     conflicts = folder.find_conflicts({PARTITION: span})
     missing_span = find_missing_span(span, conflicts[PARTITION])
@@ -104,7 +104,7 @@ def stage(folder: RangeFolder, directory: Path, span: Span) -> tuple[dict[TopicP
         return {}, conflicts
     staged = directory / f"staged-{uuid.uuid4().hex}"
     staged.write_text(f"{missing_span[0]}-{missing_span[1]}")
-    return {PARTITION: Staged(staged, ".txt")}, conflicts
+    return {PARTITION: StagedFile(staged, ".txt")}, conflicts
 
 
 def write(folder: RangeFolder, directory: Path, span: Span) -> None:
@@ -118,7 +118,7 @@ def list_spans(directory: Path) -> list[Span]:
     )
 
 
-def offsets(directory: Path) -> list[int]:
+def list_offsets(directory: Path) -> list[int]:
     return sorted(offset for span in list_spans(directory) for offset in range(*span))
 
 
@@ -126,23 +126,23 @@ def offsets(directory: Path) -> list[int]:
 def test_killed_writes_leave_each_offset_in_exactly_one_file(tmp_path: Path, seed: int) -> None:
     """The process is killed before, between and after the steps of publishing batches of any size."""
     rng = random.Random(seed)  # noqa: S311 - a test
-    committed, total = 0, 60
+    committed_end, total = 0, 60
     folder = RangeFolder(files := KillableFiles(tmp_path))
-    while committed < total:
-        span = (committed, min(total, committed + rng.randint(1, 25)))
+    while committed_end < total:
+        span = (committed_end, min(total, committed_end + rng.randint(1, 25)))
         object.__setattr__(files, "steps_left", rng.randint(0, 5))
-        before = offsets(tmp_path)
+        offsets_before = list_offsets(tmp_path)
         try:
             write(folder, tmp_path, span)
         except Killed:
             folder = RangeFolder(files := KillableFiles(tmp_path))  # another process continues
         else:
-            assert set(range(span[1])) <= set(offsets(tmp_path))
-            committed = rng.choice([committed, span[1], span[1]])  # or killed before the commit
-            if committed < span[1]:
+            assert set(range(span[1])) <= set(list_offsets(tmp_path))
+            committed_end = rng.choice([committed_end, span[1], span[1]])  # or killed before the commit
+            if committed_end < span[1]:
                 folder = RangeFolder(files := KillableFiles(tmp_path))
-        assert set(before) <= set(offsets(tmp_path)), "no offset is lost"
-    assert offsets(tmp_path) == list(range(total))
+        assert set(offsets_before) <= set(list_offsets(tmp_path)), "no offset is lost"
+    assert list_offsets(tmp_path) == list(range(total))
 
 
 def test_reassigned_partition_is_listed_again(tmp_path: Path) -> None:
@@ -156,12 +156,12 @@ def test_reassigned_partition_is_listed_again(tmp_path: Path) -> None:
 
 
 def test_late_file_of_frozen_owner_is_detected(tmp_path: Path) -> None:
-    frozen, successor = RangeFolder(LocalFiles(tmp_path)), RangeFolder(LocalFiles(tmp_path))
-    write(frozen, tmp_path, (0, 10))
-    late_batch = stage(frozen, tmp_path, (10, 40))
+    frozen_owner, successor = RangeFolder(LocalFiles(tmp_path)), RangeFolder(LocalFiles(tmp_path))
+    write(frozen_owner, tmp_path, (0, 10))
+    late_batch = stage(frozen_owner, tmp_path, (10, 40))
     write(successor, tmp_path, (10, 20))
-    frozen.publish(late_batch[0], {PARTITION: (10, 40)}, late_batch[1])  # the frozen task continues
-    assert offsets(tmp_path) == list(range(40))
+    frozen_owner.publish(late_batch[0], {PARTITION: (10, 40)}, late_batch[1])  # the frozen task continues
+    assert list_offsets(tmp_path) == list(range(40))
     with pytest.raises(RetriableError, match=r"another task has written files in the meantime: .*10.*39.txt"):
         write(successor, tmp_path, (20, 30))
     write(successor, tmp_path, (20, 30))  # the retry succeeds

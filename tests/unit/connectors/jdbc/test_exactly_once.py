@@ -1,4 +1,4 @@
-"""Tests of rows and offsets in one transaction, on SQLite: redelivery, late writers, crashes."""
+"""Tests that rows and offsets are written in one transaction despite redelivery, late writers and crashes (SQLite)."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ def offsets(connect: Connect) -> dict[TopicPartition, int]:
     return {TopicPartition(str(topic), int(str(part))): int(str(offset)) for topic, part, offset in result}
 
 
-@pytest.mark.parametrize("redelivered", [(0, 10), (0, 20), (3, 7), (5, 15), (9, 10), (0, 30), (19, 25)])
-def test_redelivery_with_other_bounds_adds_no_duplicates(connect: Connect, redelivered: Span) -> None:
-    first = Owner(connect)
-    first.write({A: (0, 10)})
-    first.write({B: (5, 8), A: (10, 20)})  # killed before the offsets are committed in Kafka
-    second = Owner(connect)
-    second.write({A: redelivered, B: (5, 9)})
-    second.write({A: (redelivered[1], 40), B: (9, 10)})
+@pytest.mark.parametrize("redelivered_span", [(0, 10), (0, 20), (3, 7), (5, 15), (9, 10), (0, 30), (19, 25)])
+def test_redelivery_with_other_bounds_adds_no_duplicates(connect: Connect, redelivered_span: Span) -> None:
+    first_owner = Owner(connect)
+    first_owner.write({A: (0, 10)})
+    first_owner.write({B: (5, 8), A: (10, 20)})  # killed before the offsets are committed in Kafka
+    second_owner = Owner(connect)
+    second_owner.write({A: redelivered_span, B: (5, 9)})
+    second_owner.write({A: (redelivered_span[1], 40), B: (9, 10)})
     assert rows(connect) == list(range(40))
     assert rows(connect, B) == list(range(5, 10))
     assert offsets(connect) == {A: 40, B: 10}
@@ -133,7 +133,7 @@ def test_offset_gaps_are_accepted(connect: Connect) -> None:
 
 
 def test_batch_of_lost_partition_is_not_committed(connect: Connect) -> None:
-    owner, other = Owner(connect), Owner(connect)
+    owner, other_owner = Owner(connect), Owner(connect)
     owner.stage({A: (0, 10)})
 
     def raise_partitions_lost() -> None:
@@ -144,7 +144,7 @@ def test_batch_of_lost_partition_is_not_committed(connect: Connect) -> None:
         exactly_once.commit_batch(database, owner.tables, {A: (0, 10)}, ["n", "part"], raise_partitions_lost)
     database.rollback()  # like a closed connection
     assert (rows(connect), offsets(connect)) == ([], {})
-    other.write({A: (0, 5)})
+    other_owner.write({A: (0, 5)})
     assert (rows(connect), offsets(connect)) == ([0, 1, 2, 3, 4], {A: 5})
 
 
@@ -168,26 +168,26 @@ def test_kill_before_commit_leaves_neither_rows_nor_offsets(
 
 
 def test_slow_previous_owner_adds_no_duplicates(connect: Connect) -> None:
-    old, new = Owner(connect), Owner(connect)
-    old.stage({A: (0, 10)})
-    new.write({A: (0, 20)})
-    old.commit_batch({A: (0, 10)})
+    previous_owner, new_owner = Owner(connect), Owner(connect)
+    previous_owner.stage({A: (0, 10)})
+    new_owner.write({A: (0, 20)})
+    previous_owner.commit_batch({A: (0, 10)})
     assert rows(connect) == list(range(20))
-    old.write({A: (10, 30)})  # before it learns that it has lost its partition
-    new.write({A: (20, 40)})
+    previous_owner.write({A: (10, 30)})  # before this owner learns that it has lost the partition
+    new_owner.write({A: (20, 40)})
     assert (rows(connect), offsets(connect)) == (list(range(40)), {A: 40})
 
 
 def test_takeover_from_a_busy_owner_is_retriable(connect: Connect) -> None:
-    old, new = Owner(connect), Owner(connect)
-    old.write({A: (0, 5)})
-    new.stage({A: (5, 10)})
-    busy = connect()
-    busy.execute("UPDATE kraal_sink_offsets SET next_offset = 9")
+    previous_owner, new_owner = Owner(connect), Owner(connect)
+    previous_owner.write({A: (0, 5)})
+    new_owner.stage({A: (5, 10)})
+    busy_connection = connect()
+    busy_connection.execute("UPDATE kraal_sink_offsets SET next_offset = 9")
     with pytest.raises(RetriableError, match="is in use: database is locked"):
-        new.commit_batch({A: (5, 10)})
-    busy.commit()
-    new.commit_batch({A: (5, 10)})
+        new_owner.commit_batch({A: (5, 10)})
+    busy_connection.commit()
+    new_owner.commit_batch({A: (5, 10)})
     assert (rows(connect), offsets(connect)) == ([*range(5), 9], {A: 10})
 
 
@@ -245,14 +245,17 @@ def test_resetting_offsets_rewrites_records(connect: Connect) -> None:
 
 
 def test_orphaned_staging_tables_of_the_task_are_dropped(connect: Connect) -> None:
-    older, other = Owner(connect).tables.staging, Tables.of("sink", 1, "got", "kraal_sink_offsets").staging
+    older_table, other_table = (
+        Owner(connect).tables.staging,
+        Tables.of("sink", 1, "got", "kraal_sink_offsets").staging,
+    )
     database = connect()
-    database.execute(f"CREATE TABLE {other} (n INT)")
+    database.execute(f"CREATE TABLE {other_table} (n INT)")
     database.commit()
-    new = Tables.of("sink", 0, "got", "kraal_sink_offsets")
-    assert new.staging not in {older, other}
-    exactly_once.drop_orphaned_tables(database, new)
-    assert connect().list_tables("kraal_staging_") == [other]
+    new_tables = Tables.of("sink", 0, "got", "kraal_sink_offsets")
+    assert new_tables.staging not in {older_table, other_table}
+    exactly_once.drop_orphaned_tables(database, new_tables)
+    assert connect().list_tables("kraal_staging_") == [other_table]
 
 
 def test_ensure_table_tolerates_concurrent_creation(connect: Connect) -> None:

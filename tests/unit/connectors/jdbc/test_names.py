@@ -1,4 +1,4 @@
-"""Tests that quoted names cannot end their quotes, whatever quotes and escapes the database has."""
+"""Tests that a name cannot break out of its quotes, regardless of the quote and escape characters of the database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kraal.connectors.jdbc.names import get_database_kind, quote, to_sql
 from kraal.connectors.spark.checks import validate_identifiers
 
 INJECTED_NAME = '"a\\"." UNION SELECT password FROM users -- "'
-"""A schema and a table in a config; in MySQL, a string literal `a"."` followed by SQL."""
+"""A schema and a table name in a config. MySQL would parse the text as the string literal `a"."` followed by SQL."""
 
 
 def test_backslash_in_name_is_quoted_or_rejected() -> None:

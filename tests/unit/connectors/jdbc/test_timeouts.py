@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kraal.connectors.jdbc.source import JdbcReader
-from kraal.connectors.jdbc.timeouts import CONNECT, SOCKET, add_timeouts
+from kraal.connectors.jdbc.timeouts import CONNECT_TIMEOUT, SOCKET_TIMEOUT, add_timeouts
 from kraal.connectors.spark.sink import SparkSinkTask
 from kraal.connectors.spark.sink_config import SPARK_SINK
 from kraal.connectors.spark.source_config import SPARK_SOURCE
 from kraal.plugins.api import TaskContext
 
-LIMITS = {CONNECT: 30_000, SOCKET: 1_800_000}
+TIMEOUTS_MS = {CONNECT_TIMEOUT: 30_000, SOCKET_TIMEOUT: 1_800_000}
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ LIMITS = {CONNECT: 30_000, SOCKET: 1_800_000}
     ],
 )
 def test_timeouts_set_properties_of_each_driver(url: str, properties: dict[str, str]) -> None:
-    assert add_timeouts({"url": url}, LIMITS) == {"url": url, **properties}
+    assert add_timeouts({"url": url}, TIMEOUTS_MS) == {"url": url, **properties}
 
 
 @pytest.mark.parametrize(
-    ("options", "missing"),
+    ("options", "user_properties"),
     [
         ({"url": "jdbc:postgresql://h/shop?socketTimeout=5"}, {"socketTimeout"}),
         ({"url": "jdbc:postgresql://h/shop?ssl=true&SOCKETTIMEOUT=5"}, {"socketTimeout"}),
@@ -55,28 +55,33 @@ def test_timeouts_set_properties_of_each_driver(url: str, properties: dict[str, 
         ),
     ],
 )
-def test_timeouts_keep_user_settings(options: dict[str, str], missing: set[str]) -> None:
+def test_timeouts_keep_user_settings(options: dict[str, str], user_properties: set[str]) -> None:
     url = options.get("url") or options["URL"]
-    all_timeouts = set(add_timeouts({"url": url.split("?")[0].split(";")[0].split("(")[0]}, LIMITS)) - {"url"}
-    limited = add_timeouts(options, LIMITS)
-    assert limited.items() >= options.items()
-    assert set(limited) - set(options) == all_timeouts - missing
+    all_timeouts = set(add_timeouts({"url": url.split("?")[0].split(";")[0].split("(")[0]}, TIMEOUTS_MS)) - {
+        "url"
+    }
+    options_with_timeouts = add_timeouts(options, TIMEOUTS_MS)
+    assert options_with_timeouts.items() >= options.items()
+    assert set(options_with_timeouts) - set(options) == all_timeouts - user_properties
 
 
 def test_zero_disables_timeouts_and_fractions_round_up() -> None:
     url = "jdbc:postgresql://h/shop"
-    assert add_timeouts({"url": url}, {CONNECT: 0, SOCKET: 0}) == {"url": url}
-    assert add_timeouts({"url": url}, {CONNECT: 0, SOCKET: 1}) == {"url": url, "socketTimeout": "1"}
+    assert add_timeouts({"url": url}, {CONNECT_TIMEOUT: 0, SOCKET_TIMEOUT: 0}) == {"url": url}
+    assert add_timeouts({"url": url}, {CONNECT_TIMEOUT: 0, SOCKET_TIMEOUT: 1}) == {
+        "url": url,
+        "socketTimeout": "1",
+    }
 
 
 def test_sources_and_sinks_apply_timeouts() -> None:
-    config = {"spark.format": "jdbc", "spark.option.url": "jdbc:postgresql://h/shop", SOCKET: "5000"}
+    config = {"spark.format": "jdbc", "spark.option.url": "jdbc:postgresql://h/shop", SOCKET_TIMEOUT: "5000"}
     source_config = {**config, "jdbc.tables": "T", "jdbc.incrementing.column": "ID", "topic.prefix": "t-"}
     reader = JdbcReader(SPARK_SOURCE.parse(source_config), {"url": "jdbc:postgresql://h/shop"}, (0, 1), {})
     assert {"socketTimeout": "5", "connectTimeout": "30"}.items() <= reader._options.items()
     task = SparkSinkTask()
     sink_config = {**config, "jdbc.table": "T", "topics": "t"}
-    assert SPARK_SINK.parse(sink_config)[SOCKET] == 5000
+    assert SPARK_SINK.parse(sink_config)[SOCKET_TIMEOUT] == 5000
     context = TaskContext(connector="c", task=0, worker=None, connector_config={}, max_records=1)  # type: ignore[arg-type]
     task.start(sink_config, context)
     assert {"socketTimeout": "5", "connectTimeout": "30"}.items() <= task._options.items()

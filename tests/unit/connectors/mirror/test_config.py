@@ -1,4 +1,4 @@
-"""Tests of the mirror's config keys and client settings. Mirrors MirrorConnectorConfigTest."""
+"""Tests for the mirror's config keys and client settings, based on Kafka's MirrorConnectorConfigTest."""
 
 from __future__ import annotations
 
@@ -88,5 +88,5 @@ def test_client_settings_are_merged_from_prefixes() -> None:
         "retries": "9",
     }
     assert make_target_admin_settings(config) == {"bootstrap.servers": "east:1", "retries": "8"}
-    latest = make_source_consumer_settings(VALID_CONFIG | {"consumer.auto.offset.reset": "latest"})
-    assert latest["auto.offset.reset"] == "latest"
+    latest_settings = make_source_consumer_settings(VALID_CONFIG | {"consumer.auto.offset.reset": "latest"})
+    assert latest_settings["auto.offset.reset"] == "latest"

@@ -1,4 +1,4 @@
-"""Tests of the offset-syncs topic and its records. Mirrors OffsetSyncTest, OffsetSyncWriterTest."""
+"""Tests for the offset-syncs topic and its records, based on Kafka's OffsetSyncTest and OffsetSyncWriterTest."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ class Producer:
     def __init__(self, options: Mapping[str, Any], logger: object) -> None:
         del logger
         self.options = options
-        self.sent: list[tuple[str, bytes, bytes, int]] = []
-        self.flushed: list[float] = []
+        self.messages: list[tuple[str, bytes, bytes, int]] = []
+        self.flush_timeouts_s: list[float] = []
         Producer.producers.append(self)
 
     def produce(self, topic: str, value: bytes, key: bytes, partition: int) -> None:
         if self.error is not None:
             raise self.error("queue full")
-        self.sent.append((topic, value, key, partition))
+        self.messages.append((topic, value, key, partition))
 
     def poll(self, timeout_s: float) -> None:
         assert timeout_s == 0, "writing syncs does not block"
 
     def flush(self, timeout_s: float) -> None:
-        self.flushed.append(timeout_s)
+        self.flush_timeouts_s.append(timeout_s)
 
     def purge(self) -> None:
         pass
@@ -64,12 +64,14 @@ def fake_producers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ck, "Producer", Producer)
 
 
-def syncs(**changes: str) -> OffsetSyncs:
+def create_syncs(**changes: str) -> OffsetSyncs:
     config = CONFIG | {key.replace("_", "."): value for key, value in changes.items()}
-    parsed = MIRROR.parse(config)
-    sync = make_syncs(config, parsed, make_topic_filter(parsed).policy, [TopicPartition("t", 3)], "m-0")
-    assert sync is not None
-    return sync
+    parsed_config = MIRROR.parse(config)
+    syncs = make_syncs(
+        config, parsed_config, make_topic_filter(parsed_config).policy, [TopicPartition("t", 3)], "m-0"
+    )
+    assert syncs is not None
+    return syncs
 
 
 def test_sync_serialization_matches_kafka() -> None:
@@ -93,33 +95,33 @@ def test_sync_serialization_matches_kafka() -> None:
     ],
 )
 def test_topic_name_contains_the_other_cluster(changes: dict[str, str], name: str) -> None:
-    parsed = MIRROR.parse(CONFIG | changes)
-    assert get_topic_name(parsed, make_topic_filter(parsed).policy) == name
+    parsed_config = MIRROR.parse(CONFIG | changes)
+    assert get_topic_name(parsed_config, make_topic_filter(parsed_config).policy) == name
 
 
 def test_syncs_contain_source_topic_and_are_written_to_source_cluster() -> None:
-    sync = syncs(source_producer_linger_ms="7")
+    syncs = create_syncs(source_producer_linger_ms="7")
     assert Producer.producers == [], "an idle task has no producer"
-    sync.write({A: [OffsetPair(10, 4), OffsetPair(12, 5)]})
+    syncs.write({A: [OffsetPair(10, 4), OffsetPair(12, 5)]})
     (producer,) = Producer.producers
     key = serialize_key(TopicPartition("t", 3))
-    assert producer.sent == [
+    assert producer.messages == [
         ("mm2-offset-syncs.east.internal", serialize_value(pair), key, 0)
         for pair in (OffsetPair(10, 4), OffsetPair(12, 5))
     ]
     expected = {"bootstrap.servers": "west:1", "linger.ms": "7", "enable.idempotence": True}
     assert {key: producer.options[key] for key in expected} == expected
-    sync.close()
-    assert producer.flushed[0] > 0
-    sync.write({A: [OffsetPair(13, 6)]})
+    syncs.close()
+    assert producer.flush_timeouts_s[0] > 0
+    syncs.write({A: [OffsetPair(13, 6)]})
     assert len(Producer.producers) == 1, "a stopped task writes no syncs"
 
 
 def test_syncs_are_written_to_target_if_configured() -> None:
-    sync = syncs(**{"offset-syncs_topic_location": "target"})
-    sync.write({A: [OffsetPair(10, 4)]})
+    syncs = create_syncs(**{"offset-syncs_topic_location": "target"})
+    syncs.write({A: [OffsetPair(10, 4)]})
     assert Producer.producers[0].options["bootstrap.servers"] == "east:1"
-    assert Producer.producers[0].sent[0][0] == "mm2-offset-syncs.west.internal"
+    assert Producer.producers[0].messages[0][0] == "mm2-offset-syncs.west.internal"
 
 
 @pytest.mark.parametrize("error", [BufferError, ck.KafkaException])
@@ -127,37 +129,37 @@ def test_sync_failures_are_logged_at_intervals_without_failing_the_task(
     error: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
     Producer.error = error
-    sync = syncs()
+    syncs = create_syncs()
     for _ in range(3):
-        sync.write({A: [OffsetPair(10, 4)]})
+        syncs.write({A: [OffsetPair(10, 4)]})
     assert (
         caplog.text.count("Failed to write offset syncs to mm2-offset-syncs.east.internal: queue full") == 1
     )
     Producer.error = None
-    sync.write({A: [OffsetPair(11, 5)]})
-    assert len(Producer.producers[0].sent) == 1
+    syncs.write({A: [OffsetPair(11, 5)]})
+    assert len(Producer.producers[0].messages) == 1
 
 
 def test_invalid_producer_settings_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    sync = syncs(source_producer_security_protocol="NONE")
+    syncs = create_syncs(source_producer_security_protocol="NONE")
     for _ in range(2):
-        sync.write({A: [OffsetPair(10, 4)]})
+        syncs.write({A: [OffsetPair(10, 4)]})
     assert Producer.producers == []
     assert caplog.text.count("Not writing offset syncs: invalid settings: ") == 1
 
 
 def test_reason_for_missing_syncs_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    sync = syncs()
+    syncs = create_syncs()
     with caplog.at_level(logging.WARNING):
         for reason in ("transforms", "transforms", "no order"):
-            sync.report_unknown(reason)
+            syncs.report_unknown(reason)
     assert [record.message.rsplit(": ", 1)[1] for record in caplog.records] == ["transforms", "no order"]
 
 
 def test_offset_lag_max_sets_the_tracking_step() -> None:
-    sync = syncs()
+    syncs = create_syncs()
     for lag, step in (("0", 0), ("100", 100)):
-        tracking = make_tracking(sync, MIRROR.parse(CONFIG | {"offset.lag.max": lag}))
+        tracking = make_tracking(syncs, MIRROR.parse(CONFIG | {"offset.lag.max": lag}))
         assert tracking is not None
         assert tracking.step == step
     assert make_tracking(None, MIRROR.parse(CONFIG)) is None

@@ -1,4 +1,4 @@
-"""Tests of the mirror's connector and task with fake clusters. Mirrors MirrorSourceTaskTest."""
+"""Tests for the mirror's connector and task with fake clusters, based on Kafka's MirrorSourceTaskTest."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ CONFIG = {
 A, B = TopicPartition("t", 0), TopicPartition("u", 1)
 
 
-class Source:
+class FakeSourceClient:
     """A fake client of the source cluster."""
 
-    created: Source
+    latest: FakeSourceClient
 
     def __init__(self, settings: Mapping[str, str], client_id: str) -> None:
         self.settings, self.client_id = settings, client_id
         self.bounds_by_partition: dict[TopicPartition, Bounds] = {}
-        self.watched: list[Mapping[TopicPartition, int]] = []
+        self.watched_positions: list[Mapping[TopicPartition, int]] = []
         self.has_new: bool | None = False
-        self.closed = False
-        Source.created = self
+        self.is_closed = False
+        FakeSourceClient.latest = self
 
     def fetch_bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Bounds]:
         return {
@@ -53,13 +53,13 @@ class Source:
         return {A: 4}.get(partition)
 
     def watch(self, positions: Mapping[TopicPartition, int]) -> None:
-        self.watched.append(dict(positions))
+        self.watched_positions.append(dict(positions))
 
     def has_new_records(self) -> bool | None:
         return self.has_new
 
     def close(self) -> None:
-        self.closed = True
+        self.is_closed = True
 
 
 class View:
@@ -70,17 +70,21 @@ class View:
 
 @pytest.fixture(autouse=True)
 def fake_source_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirror, "SourceClient", Source)
+    monkeypatch.setattr(mirror, "SourceClient", FakeSourceClient)
 
 
-def start_task(partitions: str, stored: Mapping[TopicPartition, int], **overrides: str) -> MirrorSourceTask:
+def start_task(
+    partitions: str, stored_offsets: Mapping[TopicPartition, int], **overrides: str
+) -> MirrorSourceTask:
     config = (
         CONFIG
         | {"task.assigned.partitions": partitions}
         | {k.replace("_", "."): v for k, v in overrides.items()}
     )
     task = MirrorSourceTask()
-    offsets = {source_partition("west", partition): {"offset": last} for partition, last in stored.items()}
+    offsets = {
+        source_partition("west", partition): {"offset": last} for partition, last in stored_offsets.items()
+    }
     batches = parse_batches(config, {})
     context = TaskContext(
         connector="m", task=0, worker=View(), connector_config=config, max_records=batches.max_records
@@ -99,27 +103,27 @@ def discover(task: MirrorSourceTask) -> SourceBatch | None:
 
 def test_task_resumes_after_stored_offset_and_watches_for_records() -> None:
     task = start_task("t-0,u-1", {A: 4})
-    Source.created.bounds_by_partition = {A: Bounds(0, 7), B: Bounds(2, 2)}
+    FakeSourceClient.latest.bounds_by_partition = {A: Bounds(0, 7), B: Bounds(2, 2)}
     batch = discover(task)
     assert batch is not None
     assert batch.topic == "west.t"
     assert dict(batch.offsets) == {source_partition("west", A): {"offset": 6}}
     assert discover(task) is None, "all records are copied"
-    assert Source.created.watched == [{A: 7, B: 2}]
+    assert FakeSourceClient.latest.watched_positions == [{A: 7, B: 2}]
     assert task.poll() is None
-    Source.created.has_new = True
-    Source.created.bounds_by_partition = {A: Bounds(0, 8), B: Bounds(2, 3)}
+    FakeSourceClient.latest.has_new = True
+    FakeSourceClient.latest.bounds_by_partition = {A: Bounds(0, 8), B: Bounds(2, 3)}
     batch = discover(task)
     assert batch is not None
     assert batch.topic is None, "records of two topics"
     assert {p.as_dict()["topic"]: o["offset"] for p, o in batch.offsets.items()} == {"t": 7, "u": 2}
     task.stop()
-    assert Source.created.closed
+    assert FakeSourceClient.latest.is_closed
 
 
 def test_batch_size_is_limited_by_max_records() -> None:
     task = start_task("t-0,u-1", {}, max_records_per_batch="10")
-    Source.created.bounds_by_partition = {A: Bounds(0, 3), B: Bounds(0, 100)}
+    FakeSourceClient.latest.bounds_by_partition = {A: Bounds(0, 3), B: Bounds(0, 100)}
     ends = []
     for _ in range(2):
         batch = discover(task)
@@ -130,7 +134,7 @@ def test_batch_size_is_limited_by_max_records() -> None:
 
 def test_discovery_is_repeatable_until_offsets_are_stored() -> None:
     task = start_task("t-0", {})
-    Source.created.bounds_by_partition = {A: Bounds(3, 5)}
+    FakeSourceClient.latest.bounds_by_partition = {A: Bounds(3, 5)}
     batch = task.poll()
     assert batch is not None
     assert batch.discover is not None
@@ -142,43 +146,43 @@ def test_discovery_is_repeatable_until_offsets_are_stored() -> None:
 
 
 def test_consumer_error_delays_the_next_discovery(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1000.0
-    monkeypatch.setattr("kraal.connectors.mirror.source.time.monotonic", lambda: now)
+    now_s = 1000.0
+    monkeypatch.setattr("kraal.connectors.mirror.source.time.monotonic", lambda: now_s)
     task = start_task("t-0", {})
-    Source.created.bounds_by_partition = {A: Bounds(0, 0)}
+    FakeSourceClient.latest.bounds_by_partition = {A: Bounds(0, 0)}
     assert discover(task) is None
-    Source.created.has_new = None
+    FakeSourceClient.latest.has_new = None
     assert task.poll() is None
-    now += 0.5
+    now_s += 0.5
     assert task.poll() is None
-    now += 0.6
+    now_s += 0.6
     assert task.poll() is not None
 
 
 def test_offset_out_of_range_is_reset_or_fails(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         task = start_task("t-0", {A: 99}, source_consumer_auto_offset_reset="latest")
-        Source.created.bounds_by_partition = {A: Bounds(3, 5)}
+        FakeSourceClient.latest.bounds_by_partition = {A: Bounds(3, 5)}
         assert discover(task) is None
     assert "m-0: t-0: offset 100 is not in [3, 5]; continuing at 5" in caplog.text
     task = start_task("t-0", {A: 99}, consumer_auto_offset_reset="none")
-    Source.created.bounds_by_partition = {A: Bounds(3, 5)}
+    FakeSourceClient.latest.bounds_by_partition = {A: Bounds(3, 5)}
     with pytest.raises(OffsetOutOfRange):
         discover(task)
 
 
 def test_stream_resumes_after_stored_offset() -> None:
     task = start_task("t-0,u-1,missing-0", {A: 4}, source_consumer_auto_offset_reset="latest")
-    Source.created.bounds_by_partition = {A: Bounds(0, 7), B: Bounds(2, 9)}
+    FakeSourceClient.latest.bounds_by_partition = {A: Bounds(0, 7), B: Bounds(2, 9)}
     stream = task.stream({source_partition("west", A): {"offset": 4}})
     assert (stream.slots, stream.topic, set(stream.topics)) == (2, None, {"west.t", "west.u"})
     assert stream.batch_ms == 60000
     assert stream.stored(TopicPartition("west.u", 1), 11) == (source_partition("west", B), {"offset": 11})
     assert task._positions == {A: 5, B: 9}
-    Source.created.bounds_by_partition = {A: Bounds(0, 70), B: Bounds(2, 90)}
+    FakeSourceClient.latest.bounds_by_partition = {A: Bounds(0, 70), B: Bounds(2, 90)}
     task.stream({source_partition("west", A): {"offset": 50}})
     assert task._positions == {A: 51, B: 9}, "without a stored offset, the start position is kept"
-    Source.created.bounds_by_partition = {}
+    FakeSourceClient.latest.bounds_by_partition = {}
     with pytest.raises(RetriableError, match="none of the task's partitions"):
         start_task("t-0", {}).stream({})
 
@@ -186,7 +190,7 @@ def test_stream_resumes_after_stored_offset() -> None:
 def test_tracking_is_requested_only_if_syncs_are_enabled() -> None:
     for enabled in ("true", "false"):
         task = start_task("t-0", {A: 4}, **{"emit_offset-syncs_enabled": enabled, "offset_lag_max": "7"})
-        Source.created.bounds_by_partition = {A: Bounds(0, 7)}
+        FakeSourceClient.latest.bounds_by_partition = {A: Bounds(0, 7)}
         batch = discover(task)
         assert batch is not None
         for tracking in (batch.tracking, task.stream({}).tracking):
@@ -205,7 +209,7 @@ class Topics:
     def __init__(self, **counts: int) -> None:
         self.counts = dict(counts)
         self.errors: dict[str, str] = {}
-        self.created: list[tuple[dict[str, int], int, Mapping[str, Mapping[str, str]]]] = []
+        self.creations: list[tuple[dict[str, int], int, Mapping[str, Mapping[str, str]]]] = []
         self.requests = threading.Semaphore(0)
 
     def count_partitions(self) -> dict[str, int]:
@@ -218,7 +222,7 @@ class Topics:
     def create_topics(
         self, counts: Mapping[str, int], factor: int, settings: Mapping[str, Mapping[str, str]]
     ) -> dict[str, str]:
-        self.created.append((dict(counts), factor, settings))
+        self.creations.append((dict(counts), factor, settings))
         self.counts |= {name: count for name, count in counts.items() if name not in self.errors}
         return {name: error for name, error in self.errors.items() if name in counts}
 
@@ -242,8 +246,8 @@ class Context:
 @pytest.fixture
 def clusters(monkeypatch: pytest.MonkeyPatch) -> tuple[Topics, Topics]:
     cluster_topics = (Topics(), Topics())
-    waiting = list(cluster_topics)
-    monkeypatch.setattr(mirror_clusters, "ClusterTopics", lambda *_: waiting.pop(0))
+    remaining_topics = list(cluster_topics)
+    monkeypatch.setattr(mirror_clusters, "ClusterTopics", lambda *_: remaining_topics.pop(0))
     return cluster_topics
 
 
@@ -289,30 +293,30 @@ def test_offset_syncs_topic_is_created_once_and_is_optional(
     cluster = source if location == "source" else target
     source.counts, cluster.errors = {"t": 1}, {topic: "no"}
     config = {"target.cluster.alias": "east", "offset-syncs.topic.location": location}
-    parsed = MIRROR.parse(CONFIG | config | {"offset-syncs.topic.replication.factor": "2"})
-    mirrored_clusters = mirror_clusters.Clusters(CONFIG | config, parsed)
+    parsed_config = MIRROR.parse(CONFIG | config | {"offset-syncs.topic.replication.factor": "2"})
+    mirrored_clusters = mirror_clusters.Clusters(CONFIG | config, parsed_config)
     assert mirrored_clusters.refresh() == (A,)
     assert f"Topic {topic} could not be created with 1 partitions: no" in caplog.text
     cluster.errors = {}
     mirrored_clusters.refresh()
-    assert cluster.created[-1] == ({topic: 1}, 2, {topic: {"cleanup.policy": "compact"}})
-    count = len(cluster.created)
+    assert cluster.creations[-1] == ({topic: 1}, 2, {topic: {"cleanup.policy": "compact"}})
+    count = len(cluster.creations)
     mirrored_clusters.refresh()
-    assert len(cluster.created) == count
+    assert len(cluster.creations) == count
 
 
 def test_existing_or_disabled_offset_syncs_topic_is_not_created(clusters: tuple[Topics, Topics]) -> None:
     source, target = clusters
     source.counts = {"t": 1, "mm2-offset-syncs.target.internal": 1}
     mirror_clusters.Clusters(CONFIG, MIRROR.parse(CONFIG)).refresh()
-    assert source.created == []
+    assert source.creations == []
     disabled_config = CONFIG | {"emit.offset-syncs.enabled": "false", "offset-syncs.topic.location": "target"}
     clusters[0].counts = {"t": 1}
-    waiting = list(clusters)
+    remaining_topics = list(clusters)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mirror_clusters, "ClusterTopics", lambda *_: waiting.pop(0))
+        patch.setattr(mirror_clusters, "ClusterTopics", lambda *_: remaining_topics.pop(0))
         mirror_clusters.Clusters(disabled_config, MIRROR.parse(disabled_config)).refresh()
-    assert source.created == []
+    assert source.creations == []
     assert list(target.counts) == ["west.t"]
 
 
@@ -342,7 +346,7 @@ def test_exactly_once_requires_read_committed(level: str, *, is_supported: bool)
 
 def test_by_duration_reset_starts_at_recent_records() -> None:
     task = start_task("t-0,u-1", {}, source_consumer_auto_offset_reset="by_duration:PT1H")
-    Source.created.bounds_by_partition = {A: Bounds(0, 7), B: Bounds(2, 9)}
+    FakeSourceClient.latest.bounds_by_partition = {A: Bounds(0, 7), B: Bounds(2, 9)}
     batch = discover(task)
     assert batch is not None
     assert batch.offsets == {source_partition("west", A): {"offset": 6}}

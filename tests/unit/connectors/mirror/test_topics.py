@@ -1,4 +1,7 @@
-"""Tests of the mirror's topics, names and distribution. Mirrors MirrorSourceConnectorTest, ReplicationPolicyTest."""
+"""Tests for the selection, the names and the distribution of mirrored topics.
+
+The tests are based on Kafka's MirrorSourceConnectorTest and ReplicationPolicyTest.
+"""
 
 from __future__ import annotations
 

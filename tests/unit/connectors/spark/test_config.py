@@ -1,4 +1,4 @@
-"""Tests of the validation of SparkSource's and SparkSink's configs, which does not use Spark."""
+"""Tests for the validation of SparkSource and SparkSink configs, which does not use Spark."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kraal.plugins.validation.validate import validate_for_rest
 from tests.fakes.workers.examples import FOLDER, example
 from tests.fakes.workers.worker_config import Defaults
 
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
-WORKER = Defaults(key_converter=BYTES, value_converter=BYTES)
+BYTES_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
+WORKER = Defaults(key_converter=BYTES_CONVERTER, value_converter=BYTES_CONVERTER)
 
 
 def find_errors(definition: ConfigDef, config: Mapping[str, str]) -> dict[str, str]:
@@ -59,7 +59,7 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
             source(path="gs://bucket/x"),
             {
                 "path": "Invalid value gs://bucket/x for configuration path: the scheme gs: is not supported; "
-                "a path of a mounted file system, file: or s3a: is allowed"
+                "use a path of a mounted file system, or a file: or s3a: URL"
             },
         ),
         (
@@ -131,7 +131,7 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
             source(**{**STREAM, "checkpoint_location": "hdfs://h/x", "path": "/"}),
             {
                 "checkpoint.location": "Invalid value hdfs://h/x for configuration checkpoint.location: the scheme "
-                "hdfs: is not supported; a path of a mounted file system, or file:, is allowed",
+                "hdfs: is not supported; use a path of a mounted file system, or a file: URL",
                 "path": "Invalid value / for configuration path: it is only valid with spark.format json, csv, "
                 "parquet, orc, text, not with rate",
             },
@@ -140,7 +140,7 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
             source(**{**STREAM, "checkpoint_location": "s3a://bucket/x"}),
             {
                 "checkpoint.location": "Invalid value s3a://bucket/x for configuration checkpoint.location: the scheme "
-                "s3a: is not supported; a path of a mounted file system, or file:, is allowed"
+                "s3a: is not supported; use a path of a mounted file system, or a file: URL"
             },
         ),
         (
@@ -187,15 +187,18 @@ def test_sink_config_errors_are_reported(tmp_path: Path) -> None:
 
 
 def test_sink_delivery_guarantees_are_validated(tmp_path: Path) -> None:
-    once = {"delivery.guarantee": "exactly_once"}
-    table = {"spark.format": "jdbc", "jdbc.table": "got", **once}
-    assert find_errors(SPARK_SINK, table) == {}
-    assert find_errors(SPARK_SINK, {"spark.format": "orc", "path": str(tmp_path), **once}) == {}
-    assert set(find_errors(SPARK_SINK, {**table, "jdbc.offsets.table": "o; DROP TABLE o"})) == {
+    exactly_once = {"delivery.guarantee": "exactly_once"}
+    table_config = {"spark.format": "jdbc", "jdbc.table": "got", **exactly_once}
+    assert find_errors(SPARK_SINK, table_config) == {}
+    assert find_errors(SPARK_SINK, {"spark.format": "orc", "path": str(tmp_path), **exactly_once}) == {}
+    assert set(find_errors(SPARK_SINK, {**table_config, "jdbc.offsets.table": "o; DROP TABLE o"})) == {
         "jdbc.offsets.table"
     }
-    python = {"spark.format": "python", "spark.python.datasource": "tests.fakes.spark.data_sources:Folder"}
-    assert find_errors(SPARK_SINK, {**python, **once}) == {
+    python_config = {
+        "spark.format": "python",
+        "spark.python.datasource": "tests.fakes.spark.data_sources:Folder",
+    }
+    assert find_errors(SPARK_SINK, {**python_config, **exactly_once}) == {
         "delivery.guarantee": "Invalid value exactly_once for configuration delivery.guarantee: a Python Data Source "
         "commits on its own, before the offsets are committed"
     }
@@ -231,12 +234,12 @@ def test_example_configs_are_valid(path: Path, tmp_path: Path) -> None:
     }
 
 
-def test_rest_validation_reports_the_same_errors() -> None:
+def test_rest_validation_reports_connector_errors() -> None:
     config = {"connector.class": "SparkSource", "name": "x", "spark.format": "csv", "path": "/nowhere/x"}
     registry = Registry.of({"kraal.connectors.spark_source.SparkSourceConnector": SparkSourceConnector})
     response = validate_for_rest(registry, WORKER, "SparkSource", config)
-    by_key = {info.value.name: info.value.errors for info in response.configs if info.value.errors}
-    assert {"path", "spark.schema", "topic"} <= set(by_key)
+    errors_by_key = {info.value.name: info.value.errors for info in response.configs if info.value.errors}
+    assert {"path", "spark.schema", "topic"} <= set(errors_by_key)
 
 
 def test_validation_lists_configured_spark_and_batch_settings() -> None:
@@ -252,11 +255,13 @@ def test_validation_lists_configured_spark_and_batch_settings() -> None:
     }
     response = validate_for_rest(registry, WORKER, "SparkSource", {**config, **expected})
     assert {info.value.name for info in response.configs} - default_keys == expected.keys()
-    by_key = {info.value.name: info.value.errors for info in response.configs if info.value.name in expected}
-    assert [name for name, errors in by_key.items() if errors] == [
+    errors_by_key = {
+        info.value.name: info.value.errors for info in response.configs if info.value.name in expected
+    }
+    assert [name for name, errors in errors_by_key.items() if errors] == [
         "max.records.per.batch",
         "spark.sql.session.timeZone",
     ]
-    assert by_key["max.records.per.batch"] == (
+    assert errors_by_key["max.records.per.batch"] == (
         "Invalid value none for configuration max.records.per.batch: Not a number of type INT",
     )

@@ -7,7 +7,7 @@ import pytest
 
 from kraal.config.key import ConfigDef
 from kraal.connectors.spark import object_stores
-from kraal.connectors.spark.object_stores import HADOOP, normalize_object_url, register_jars
+from kraal.connectors.spark.object_stores import HADOOP_VERSION, normalize_object_url, register_jars
 from kraal.connectors.spark.sink_config import SPARK_SINK
 from kraal.connectors.spark.source_config import SPARK_SOURCE
 
@@ -22,7 +22,7 @@ def test_hadoop_version_matches_pyspark() -> None:
     assert spec is not None
     assert spec.submodule_search_locations is not None
     jars = Path(spec.submodule_search_locations[0]) / "jars"
-    assert (jars / f"hadoop-client-api-{HADOOP}.jar").exists()
+    assert (jars / f"hadoop-client-api-{HADOOP_VERSION}.jar").exists()
 
 
 @pytest.mark.parametrize("definition", [SPARK_SOURCE, SPARK_SINK])
@@ -31,7 +31,7 @@ def test_validation_without_jars_names_the_missing_jar(definition: ConfigDef) ->
         config = {"spark.format": "text", "path": "s3a://bucket/x", "topic": "t"}
         return "".join(next(value.errors for value in definition.validate(config) if value.name == "path"))
 
-    assert f"kraal plugins add org.apache.hadoop:hadoop-aws:{HADOOP}" in errors()
+    assert f"kraal plugins add org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}" in errors()
     register_jars(["/plugins/org.apache.hadoop__hadoop-aws__3.5.0.jar"])
     assert errors() == ""
 

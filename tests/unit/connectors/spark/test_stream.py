@@ -1,4 +1,4 @@
-"""Tests of stream-only formats without Spark: when the query continues, and which batches a restart skips."""
+"""Tests for stream-only formats without Spark: the continuation of queries, and batches skipped after a restart."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ TIMEOUT_S = 20.0
 
 
 class Spark:
-    """The Spark side of a query, which offers batches on a separate thread and records the written batches."""
+    """A fake of the Spark side of a query. Offers batches on a separate thread and records the written batches."""
 
     def __init__(self, checkpoint: Path, first: int, written: int, planned: Callable[[], int]) -> None:
         self.handover = Handover(written, planned)
         self.id = "q"
         self.error: Exception | None = None
-        self.written: queue.SimpleQueue[int | str] = queue.SimpleQueue()
+        self.written_batches: queue.SimpleQueue[int | str] = queue.SimpleQueue()
         (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
         (checkpoint / "metadata").write_text(json.dumps({"id": self.id}))
         self._checkpoint = checkpoint
@@ -52,9 +52,9 @@ class Spark:
                 (self._checkpoint / "offsets" / str(number)).write_text("")
                 frame: Any = f"rows of {number}"
                 self.handover.offer(frame, number)
-                self.written.put(number)
+                self.written_batches.put(number)
                 number += 1
-        self.written.put("aborted")
+        self.written_batches.put("aborted")
 
     @property
     def has_batch(self) -> bool:
@@ -79,12 +79,12 @@ class ReaderHarness:
     def __init__(self, checkpoint: Path) -> None:
         self.checkpoint = checkpoint
         self.queries: list[Spark] = []
-        self.next = 0
+        self.next_batch = 0
 
-    def reader(self, offsets: dict[SourcePartition, Offset] | None = None) -> StreamReader:
+    def make_reader(self, offsets: dict[SourcePartition, Offset] | None = None) -> StreamReader:
         config = {"spark.format": "rate", "checkpoint.location": str(self.checkpoint), "topic": "t"}
         reader = StreamReader(SPARK_SOURCE.parse(config), {}, (0, 1), offsets or {})
-        reader._layout = SimpleNamespace(  # type: ignore[assignment]  # columns are Spark's
+        reader._layout = SimpleNamespace(  # type: ignore[assignment]  # the real layout requires Spark
             make_batch=lambda frame, offsets: SourceBatch(offsets=offsets, topic=frame)
         )
         return reader
@@ -93,12 +93,12 @@ class ReaderHarness:
         self, _: object, *, checkpoint: str, interval_ms: int, written: int, planned: Callable[[], int]
     ) -> Spark:
         del interval_ms
-        query = Spark(Path(checkpoint.removeprefix("file://")), self.next, written, planned)
+        query = Spark(Path(checkpoint.removeprefix("file://")), self.next_batch, written, planned)
         self.queries.append(query)
         return query
 
     def take(self, reader: StreamReader) -> SourceBatch:
-        """Poll until there is a batch."""
+        """Poll until the reader has a batch; return the batch."""
         for _ in range(2000):
             if reader.may_have_more() and (batch := reader.discover(EMPTY_SESSION)) is not None:
                 return batch
@@ -144,76 +144,76 @@ def make_offsets(harness: ReaderHarness, batch: int) -> dict[SourcePartition, Of
 
 
 def test_query_continues_only_after_batch_is_stored(harness: ReaderHarness) -> None:
-    reader = harness.reader()
+    reader = harness.make_reader()
     batch = harness.take(reader)
     assert (batch.topic, batch.offsets) == ("rows of 0", make_offsets(harness, 0))
     retried_batch = reader.discover(EMPTY_SESSION)  # a retry of the job
     assert retried_batch == batch
-    (spark,) = harness.queries
-    assert spark.written.empty()
+    (query,) = harness.queries
+    assert query.written_batches.empty()
     reader.advance()
-    assert spark.written.get(timeout=TIMEOUT_S) == 0
+    assert query.written_batches.get(timeout=TIMEOUT_S) == 0
     assert harness.take(reader).offsets == make_offsets(harness, 1)
     reader.close()
-    assert spark.written.get(timeout=TIMEOUT_S) == "aborted"
+    assert query.written_batches.get(timeout=TIMEOUT_S) == "aborted"
 
 
 def test_rest_before_offset_is_stored_does_not_repeat_the_batch(harness: ReaderHarness) -> None:
-    reader = harness.reader()
+    reader = harness.make_reader()
     harness.take(reader)
     was_running = reader.runs_on
     reader.rest()
     assert (was_running, reader.runs_on) == (True, False)
-    assert harness.queries[0].written.get(timeout=TIMEOUT_S) == "aborted"
+    assert harness.queries[0].written_batches.get(timeout=TIMEOUT_S) == "aborted"
     reader.advance()  # the actor has stored the offset in the meantime and polls again
     assert harness.take(reader).offsets == make_offsets(harness, 1)  # the next query plans batch 0 again
-    assert harness.queries[1].written.get(timeout=TIMEOUT_S) == 0
+    assert harness.queries[1].written_batches.get(timeout=TIMEOUT_S) == 0
 
 
 def test_unstored_batch_is_repeated(harness: ReaderHarness) -> None:
-    first = harness.reader()
-    harness.take(first)
-    first.close()
-    assert harness.take(harness.reader()).offsets == make_offsets(harness, 0)
+    first_reader = harness.make_reader()
+    harness.take(first_reader)
+    first_reader.close()
+    assert harness.take(harness.make_reader()).offsets == make_offsets(harness, 0)
 
 
 def test_stored_batch_missing_in_checkpoint_is_skipped(harness: ReaderHarness) -> None:
-    first = harness.reader()
-    harness.take(first)
-    first.close()
-    assert harness.take(harness.reader(make_offsets(harness, 0))).offsets == make_offsets(harness, 1)
+    first_reader = harness.make_reader()
+    harness.take(first_reader)
+    first_reader.close()
+    assert harness.take(harness.make_reader(make_offsets(harness, 0))).offsets == make_offsets(harness, 1)
 
 
 def test_handover_rejects_unplanned_batches(harness: ReaderHarness) -> None:
-    reader = harness.reader()
+    reader = harness.make_reader()
     harness.take(reader)
-    (spark,) = harness.queries
-    forged: Any = "forged rows"
+    (query,) = harness.queries
+    forged_frame: Any = "forged rows"
     with pytest.raises(
         UnexpectedBatch, match="Batch 1 was offered, but the checkpoint's last planned batch is 0"
     ):
-        spark.handover.offer(forged, 1)
+        query.handover.offer(forged_frame, 1)
     with pytest.raises(
         UnexpectedBatch, match="Batch 0 was offered while batch 0 of the streaming query is running"
     ):
-        spark.handover.offer(forged, 0)
-    assert spark.handover.batch == Batch(0, "rows of 0")  # type: ignore[arg-type]  # no frame here
+        query.handover.offer(forged_frame, 0)
+    assert query.handover.batch == Batch(0, "rows of 0")  # type: ignore[arg-type]  # no frame here
     assert harness.take(reader).topic == "rows of 0"
 
 
 @pytest.mark.parametrize("number", [-1, 6, 8])
 def test_handover_rejects_batch_number_not_in_checkpoint(number: int) -> None:
     handover = Handover(6, lambda: 7)
-    forged: Any = "forged rows"
+    forged_frame: Any = "forged rows"
     with pytest.raises(
         UnexpectedBatch, match=f"Batch {number} was offered, but the checkpoint's last planned batch is 7"
     ):
-        handover.offer(forged, number)
+        handover.offer(forged_frame, number)
     assert handover.batch is None
 
 
 def test_discover_raises_the_error_of_the_query(harness: ReaderHarness) -> None:
-    reader = harness.reader()
+    reader = harness.make_reader()
     harness.take(reader)
     harness.queries[0].error = ValueError("no such stream")
     with pytest.raises(ValueError, match="no such stream"):
@@ -222,7 +222,7 @@ def test_discover_raises_the_error_of_the_query(harness: ReaderHarness) -> None:
 
 def test_checkpoint_without_the_stored_batch_is_rejected(harness: ReaderHarness) -> None:
     with pytest.raises(CheckpointLost, match="does not contain batch 3 of the query q"):
-        harness.reader(make_offsets(harness, 3)).discover(EMPTY_SESSION)
+        harness.make_reader(make_offsets(harness, 3)).discover(EMPTY_SESSION)
     assert harness.queries == []
     checkpoint = str(harness.checkpoint)
     (harness.checkpoint / "offsets").mkdir(parents=True)
@@ -245,7 +245,7 @@ def test_stream_position_rejects_other_offsets() -> None:
 
 
 def test_task_rest_stops_the_running_query(harness: ReaderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = harness.reader()
+    reader = harness.make_reader()
     monkeypatch.setattr("kraal.connectors.spark.source._get_reader_class", lambda _: lambda *_: reader)
     task = SparkSourceTask()
     config = {"spark.format": "rate", "checkpoint.location": str(harness.checkpoint), "topic": "t"}

@@ -1,4 +1,4 @@
-"""Tests of SparkSource without Spark: distribution of work, polling, and conditions for new rows."""
+"""Tests for SparkSource without Spark: the distribution of work, polling, and the conditions for new rows."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def list_shares(config: Mapping[str, str], max_tasks: int) -> list[str]:
 
 
 def test_task_configs_distribute_files_and_tables(tmp_path: Path) -> None:
-    files = {"spark.format": "text", "path": str(tmp_path), "topic": "t"}
-    assert list_shares(files, 3) == ["0/3", "1/3", "2/3"]
-    tables = {"spark.format": "jdbc", "jdbc.tables": "a,b", "jdbc.mode": "bulk", "topic": "t"}
-    assert list_shares(tables, 3) == ["0/2", "1/2"]
-    python = {
+    file_config = {"spark.format": "text", "path": str(tmp_path), "topic": "t"}
+    assert list_shares(file_config, 3) == ["0/3", "1/3", "2/3"]
+    table_config = {"spark.format": "jdbc", "jdbc.tables": "a,b", "jdbc.mode": "bulk", "topic": "t"}
+    assert list_shares(table_config, 3) == ["0/2", "1/2"]
+    python_config = {
         "spark.format": "python",
-        "spark.python.datasource": "tests.fakes.spark.data_sources:Few",
+        "spark.python.datasource": "tests.fakes.spark.data_sources:SixNumbers",
         "topic": "t",
     }
-    assert list_shares(python, 3) == ["0/1"]
-    stream = {"spark.format": "rate", "checkpoint.location": str(tmp_path), "topic": "t"}
-    assert list_shares(stream, 3) == ["0/1"]
+    assert list_shares(python_config, 3) == ["0/1"]
+    stream_config = {"spark.format": "rate", "checkpoint.location": str(tmp_path), "topic": "t"}
+    assert list_shares(stream_config, 3) == ["0/1"]
 
 
-def reader(folder: Path, share: tuple[int, int] = (0, 1), batch_bytes: int = 1_000_000) -> FileReader:
+def make_reader(folder: Path, share: tuple[int, int] = (0, 1), batch_bytes: int = 1_000_000) -> FileReader:
     config = {"spark.format": "text", "path": str(folder), "topic": "t", "file.batch.bytes": str(batch_bytes)}
     return FileReader(SPARK_SOURCE.parse(config), {}, share, {})
 
@@ -52,7 +52,7 @@ def reader(folder: Path, share: tuple[int, int] = (0, 1), batch_bytes: int = 1_0
 def test_each_file_belongs_to_one_task(tmp_path: Path) -> None:
     for number in range(40):
         (tmp_path / f"{number}.txt").write_text("x\n")
-    shares = [[path for path, _ in reader(tmp_path, (n, 3))._list_files()] for n in range(3)]
+    shares = [[path for path, _ in make_reader(tmp_path, (n, 3))._list_files()] for n in range(3)]
     assert all(shares)
     assert sorted(chain(*shares)) == sorted(str(path) for path in tmp_path.iterdir())
 
@@ -62,7 +62,7 @@ def test_batches_end_at_lines_and_at_unsplittable_files(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("1\n")
     (tmp_path / "c.txt.gz").write_bytes(b"packed")
     (tmp_path / "d.txt").write_text("")
-    files = reader(tmp_path, batch_bytes=13)
+    files = make_reader(tmp_path, batch_bytes=13)
     batches = []
     files._pending = files._list_files()
     while files._pending:
@@ -75,7 +75,7 @@ def test_batches_end_at_lines_and_at_unsplittable_files(tmp_path: Path) -> None:
 
 def test_shortened_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1\n2\n")
-    files = reader(tmp_path)
+    files = make_reader(tmp_path)
     files._offsets_by_path[str(tmp_path / "a.txt")] = (9, False)
     files._pending = files._list_files()
     with pytest.raises(
@@ -85,7 +85,7 @@ def test_shortened_file_is_reported(tmp_path: Path) -> None:
 
 
 def test_unchanged_directory_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = reader(tmp_path)
+    files = make_reader(tmp_path)
     assert files.may_have_more()
     files._list_files()
     assert files.may_have_more()  # a file may have been added within the resolution of the modification time
@@ -135,21 +135,26 @@ def test_read_ranges_skips_header_and_returns_unterminated_line(tmp_path: Path) 
     assert [first.to_pylist(), last.to_pylist()] == [[{"value": "1"}], [{"value": "2"}]]
 
 
-BOTH, TIME, NUMBER = Columns("ID", "AT"), Columns(None, "AT"), Columns("ID", None)
+TIME_AND_ID, TIME_ONLY, ID_ONLY = Columns("ID", "AT"), Columns(None, "AT"), Columns("ID", None)
 
 
 def test_columns_build_conditions_for_marks() -> None:
-    old, new = Mark(3, "2026-01-01 00:00:00"), Mark(9, "2026-01-02 00:00:00.5")
-    assert (NUMBER.after(Mark()), NUMBER.after(old), NUMBER.until(new)) == (None, "ID > 3", "ID <= 9")
-    assert TIME.after(old) == "AT > {ts '2026-01-01 00:00:00'}"
-    assert TIME.until(new) == "AT <= {ts '2026-01-02 00:00:00.5'}"
-    assert (
-        BOTH.after(old) == "(AT > {ts '2026-01-01 00:00:00'} OR (AT = {ts '2026-01-01 00:00:00'} AND ID > 3))"
+    old_mark, new_mark = Mark(3, "2026-01-01 00:00:00"), Mark(9, "2026-01-02 00:00:00.5")
+    assert (ID_ONLY.after(Mark()), ID_ONLY.after(old_mark), ID_ONLY.until(new_mark)) == (
+        None,
+        "ID > 3",
+        "ID <= 9",
     )
-    assert BOTH.until(new) == (
+    assert TIME_ONLY.after(old_mark) == "AT > {ts '2026-01-01 00:00:00'}"
+    assert TIME_ONLY.until(new_mark) == "AT <= {ts '2026-01-02 00:00:00.5'}"
+    assert (
+        TIME_AND_ID.after(old_mark)
+        == "(AT > {ts '2026-01-01 00:00:00'} OR (AT = {ts '2026-01-01 00:00:00'} AND ID > 3))"
+    )
+    assert TIME_AND_ID.until(new_mark) == (
         "(AT < {ts '2026-01-02 00:00:00.5'} OR (AT = {ts '2026-01-02 00:00:00.5'} AND ID <= 9))"
     )
-    assert BOTH.after(Mark()) is None
+    assert TIME_AND_ID.after(Mark()) is None
 
 
 @pytest.mark.parametrize(
@@ -164,7 +169,7 @@ def test_text_column_cannot_inject_sql() -> None:
     with pytest.raises(
         ValueError, match=r"the column of jdbc.timestamp.column contains \"2026' OR '1'='1\", not a time"
     ):
-        TIME.until(Mark(None, "2026' OR '1'='1"))
+        TIME_ONLY.until(Mark(None, "2026' OR '1'='1"))
 
 
 def test_columns_are_quoted_for_the_database() -> None:
@@ -181,8 +186,8 @@ def test_mariadb_requires_ansi_quotes() -> None:
         match=r'MariaDB reads "name" as a string literal. Add sessionVariables=sql_mode=ANSI_QUOTES',
     ):
         add_driver({"url": "jdbc:mariadb://h/d"})
-    ansi = {"url": "jdbc:mariadb://h/d?sessionVariables=sql_mode=ANSI_QUOTES"}
-    assert add_driver(ansi) == {**ansi, "driver": "org.mariadb.jdbc.Driver"}
+    ansi_options = {"url": "jdbc:mariadb://h/d?sessionVariables=sql_mode=ANSI_QUOTES"}
+    assert add_driver(ansi_options) == {**ansi_options, "driver": "org.mariadb.jdbc.Driver"}
 
 
 def test_add_driver_selects_driver_by_url() -> None:
@@ -199,7 +204,7 @@ def test_add_driver_selects_driver_by_url() -> None:
 
 
 def test_load_data_source_class_rejects_other_classes() -> None:
-    assert load_data_source_class("tests.fakes.spark.data_sources:Few").name() == "Few"
+    assert load_data_source_class("tests.fakes.spark.data_sources:SixNumbers").name() == "SixNumbers"
     with pytest.raises(ValueError, match="os:system is not a Python Data Source"):
         load_data_source_class("os:system")
     with pytest.raises(ValueError, match=r"no\.such:Thing cannot be imported"):

@@ -1,4 +1,4 @@
-"""Tests of the mapping between Avro and Connect schemas."""
+"""Tests for the mapping between Avro and Connect schemas."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Schema, Type
 from tests.fakes.values.connect_schemas import optional, struct
 from tests.fakes.values.converter_notation import format_schema
 
-PLAIN = AvroOptions()
-ENHANCED = AvroOptions(enhanced=True)
+DEFAULT_OPTIONS = AvroOptions()
+ENHANCED_OPTIONS = AvroOptions(enhanced=True)
 INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
-MONEY = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
-WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
+DECIMAL_SCHEMA = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
+TIMESTAMP_SCHEMA = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
 CONNECT = "org.apache.kafka.connect.data"
 
 
-# Java's results, from AvroDataTest and the documentation of Confluent's converters.
+# The expected schemas are taken from AvroDataTest and from the documentation of Confluent's converters.
 SCHEMAS: list[Any] = [
     pytest.param(INT, "int", id="int"),
     pytest.param(optional(STRING), ["null", "string"], id="optional"),
@@ -49,7 +49,7 @@ SCHEMAS: list[Any] = [
         id="Connect metadata",
     ),
     pytest.param(
-        MONEY,
+        DECIMAL_SCHEMA,
         {
             "type": "bytes",
             "scale": 2,
@@ -72,7 +72,7 @@ SCHEMAS: list[Any] = [
         id="time",
     ),
     pytest.param(
-        WHEN,
+        TIMESTAMP_SCHEMA,
         {"type": "long", "connect.version": 1, "connect.name": TIMESTAMP, "logicalType": "timestamp-millis"},
         id="timestamp",
     ),
@@ -155,15 +155,15 @@ SCHEMAS: list[Any] = [
 
 @pytest.mark.parametrize(("schema", "expected"), SCHEMAS)
 def test_avro_schema_matches_java_and_round_trips(schema: Schema, expected: Any) -> None:
-    text = make_avro_text(schema, PLAIN)
+    text = make_avro_text(schema, DEFAULT_OPTIONS)
     assert text == json.dumps(expected, separators=(",", ":"))
     fastavro.parse_schema(json.loads(text))
-    assert format_schema(connect_schema(parse_schema(text), PLAIN)) == format_schema(schema)
+    assert format_schema(connect_schema(parse_schema(text), DEFAULT_OPTIONS)) == format_schema(schema)
     assert schema_text(parse_schema(text)) == text
 
 
 def test_connect_metadata_can_be_omitted() -> None:
-    schema = struct("N", a=Schema(type=Type.INT8, doc="d", version=1), t=WHEN)
+    schema = struct("N", a=Schema(type=Type.INT8, doc="d", version=1), t=TIMESTAMP_SCHEMA)
     assert json.loads(make_avro_text(schema, AvroOptions(meta_data=False))) == {
         "type": "record",
         "name": "N",
@@ -178,7 +178,7 @@ ENUM = {"type": "enum", "name": "n.Suit", "symbols": ["CLUBS", "HEARTS"], "defau
 
 
 def test_enum_becomes_string_or_stays_enum_as_configured() -> None:
-    schema = connect_schema(parse_schema(json.dumps(ENUM)), ENHANCED)
+    schema = connect_schema(parse_schema(json.dumps(ENUM)), ENHANCED_OPTIONS)
     prefix = "io.confluent.connect.avro."
     assert schema == Schema(
         type=Type.STRING,
@@ -191,14 +191,14 @@ def test_enum_becomes_string_or_stays_enum_as_configured() -> None:
             f"{prefix}Enum.HEARTS": "HEARTS",
         },
     )
-    avro_enum = json.loads(make_avro_text(schema, ENHANCED))
+    avro_enum = json.loads(make_avro_text(schema, ENHANCED_OPTIONS))
     assert (avro_enum["type"], avro_enum["symbols"], avro_enum["default"], avro_enum["doc"]) == (
         "enum",
         ["CLUBS", "HEARTS"],
         "CLUBS",
         "d",
     )
-    assert json.loads(make_avro_text(schema, PLAIN))["type"] == "string"
+    assert json.loads(make_avro_text(schema, DEFAULT_OPTIONS))["type"] == "string"
 
 
 def test_defaults_docs_and_parameters_are_read() -> None:
@@ -214,7 +214,7 @@ def test_defaults_docs_and_parameters_are_read() -> None:
             {"name": "e", "type": "int", "default": "no number"},
         ],
     }
-    schema = connect_schema(parse_schema(json.dumps(definition)), PLAIN, 7)
+    schema = connect_schema(parse_schema(json.dumps(definition)), DEFAULT_OPTIONS, 7)
     prefix = "io.confluent.connect.avro."
     assert (schema.name, schema.version, schema.default) == ("R", 7, None)
     assert schema.parameters == {f"{prefix}record.doc": "all", f"{prefix}field.doc.a": "three"}
@@ -229,7 +229,7 @@ def test_defaults_docs_and_parameters_are_read() -> None:
 def test_recursive_record_is_rejected() -> None:
     definition = {"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}
     with pytest.raises(DataException, match="The Avro record L contains itself"):
-        connect_schema(parse_schema(json.dumps(definition)), PLAIN)
+        connect_schema(parse_schema(json.dumps(definition)), DEFAULT_OPTIONS)
 
 
 @pytest.mark.parametrize("text", ["{", "5", '{"type": "no.such"}', '{"type": "array"}', '{"x": 1}'])
@@ -241,4 +241,4 @@ def test_invalid_schema_text_is_rejected(text: str) -> None:
 def test_different_types_with_equal_names_are_rejected() -> None:
     schema = struct("R", a=struct("S", x=INT), b=struct("S", x=STRING))
     with pytest.raises(DataException, match="Two different Avro types have the name S"):
-        make_avro_text(schema, PLAIN)
+        make_avro_text(schema, DEFAULT_OPTIONS)

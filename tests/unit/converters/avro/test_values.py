@@ -1,4 +1,4 @@
-"""Tests of encoding and decoding Avro values, compared with fastavro."""
+"""Tests for encoding and decoding Avro values, compared with fastavro."""
 
 from __future__ import annotations
 
@@ -19,28 +19,30 @@ from kraal.plugins.model.schema import STRING, Schema, Type
 from tests.fakes.values.connect_schemas import optional, struct
 from tests.fakes.values.converter_notation import format_schema, format_value
 
-PLAIN = AvroOptions()
-ENHANCED = AvroOptions(enhanced=True)
+DEFAULT_OPTIONS = AvroOptions()
+ENHANCED_OPTIONS = AvroOptions(enhanced=True)
 INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
-MONEY = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
-WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
+DECIMAL_SCHEMA = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
+TIMESTAMP_SCHEMA = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
 CONNECT = "org.apache.kafka.connect.data"
 
 
 ENUM = {"type": "enum", "name": "n.Suit", "symbols": ["CLUBS", "HEARTS"], "default": "CLUBS", "doc": "d"}
 
 
-def make_format(options: AvroOptions = PLAIN) -> AvroFormat:
+def make_format(options: AvroOptions = DEFAULT_OPTIONS) -> AvroFormat:
     return AvroFormat(options)
 
 
-def encode(schema: Schema | None, value: Any, avro: Any = None, options: AvroOptions = PLAIN) -> bytes:
+def encode(
+    schema: Schema | None, value: Any, avro: Any = None, options: AvroOptions = DEFAULT_OPTIONS
+) -> bytes:
     fmt = make_format(options)
     text = fmt.describe(schema).schema if avro is None else SchemaText("AVRO", json.dumps(avro))
     return fmt.encoder(schema, text, {})(value)
 
 
-def read(avro: Any, data: bytes, options: AvroOptions = PLAIN) -> tuple[Schema | None, Any]:
+def read(avro: Any, data: bytes, options: AvroOptions = DEFAULT_OPTIONS) -> tuple[Schema | None, Any]:
     decode = make_format(options).decoder(SchemaText("AVRO", json.dumps(avro)), {}, lambda _: None)
     return decode(b"\0\0\0\0\1" + data)
 
@@ -51,14 +53,14 @@ def encode_with_fastavro(avro: Any, value: Any) -> bytes:
     return out.getvalue()
 
 
-WIDE = struct(
+WIDE_SCHEMA = struct(
     "Wide",
     i=optional(INT),
     f=Schema(type=Type.FLOAT32),
     d=Schema(type=Type.FLOAT64),
     b=Schema(type=Type.BOOLEAN),
-    m=MONEY,
-    w=optional(WHEN),
+    m=DECIMAL_SCHEMA,
+    w=optional(TIMESTAMP_SCHEMA),
     l=Schema(type=Type.ARRAY, value=optional(STRING)),
     o=Schema(type=Type.MAP, key=STRING, value=LONG),
     p=Schema(type=Type.MAP, key=INT, value=STRING),
@@ -74,21 +76,21 @@ VALUES = {
     "l": ["a", None, "\u00e9\U0001f600"],
     "o": {"k": 2**63 - 1},
     "p": {-64: "x", 64: ""},
-    "s": Struct(WIDE.fields[-1].schema, {"x": -5}),
+    "s": Struct(WIDE_SCHEMA.fields[-1].schema, {"x": -5}),
 }
 
 
 def test_encoding_matches_fastavro() -> None:
-    avro = json.loads(make_avro_text(WIDE, PLAIN))
-    data = encode(WIDE, Struct(WIDE, VALUES))
+    avro = json.loads(make_avro_text(WIDE_SCHEMA, DEFAULT_OPTIONS))
+    data = encode(WIDE_SCHEMA, Struct(WIDE_SCHEMA, VALUES))
     fastavro_value: Any = fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(avro))
     assert fastavro_value["m"] == Decimal("-1234.56")
     assert fastavro_value["w"].timestamp() == pytest.approx(1_700_000_000.123)
     assert fastavro_value["p"] == [{"key": -64, "value": "x"}, {"key": 64, "value": ""}]
     assert encode_with_fastavro(avro, fastavro_value) == data
     schema, value = read(avro, data)
-    assert format_schema(schema) == format_schema(WIDE)
-    assert format_value(value) == format_value(Struct(WIDE, VALUES))
+    assert format_schema(schema) == format_schema(WIDE_SCHEMA)
+    assert format_value(value) == format_value(Struct(WIDE_SCHEMA, VALUES))
 
 
 def test_null_is_encoded_as_schema_default_unless_disabled() -> None:
@@ -98,12 +100,12 @@ def test_null_is_encoded_as_schema_default_unless_disabled() -> None:
     assert encode(schema, value, options=AvroOptions(ignore_defaults=True)) == b"\x02"
 
 
-SCHEMALESS: list[Any] = [5, 2.5, Float32(0.5), True, "x", [1, None, ["y"]], {"a": {"b": None}, 2: []}]
+SCHEMALESS_VALUES: list[Any] = [5, 2.5, Float32(0.5), True, "x", [1, None, ["y"]], {"a": {"b": None}, 2: []}]
 
 
-@pytest.mark.parametrize("value", SCHEMALESS)
+@pytest.mark.parametrize("value", SCHEMALESS_VALUES)
 def test_schemaless_values_round_trip(value: Any) -> None:
-    avro = json.loads(make_avro_text(None, PLAIN))
+    avro = json.loads(make_avro_text(None, DEFAULT_OPTIONS))
     data = encode(None, value)
     assert read(avro, data) == (None, value)
     fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(avro))
@@ -118,7 +120,7 @@ UNION = [
 
 
 def test_union_is_decoded_to_a_struct() -> None:
-    for options, name in ((PLAIN, "R"), (ENHANCED, "a.R")):
+    for options, name in ((DEFAULT_OPTIONS, "R"), (ENHANCED_OPTIONS, "a.R")):
         schema, value = read(UNION, b"\x04\x0a", options)
         assert schema is not None
         assert schema.name == "io.confluent.connect.avro.Union"
@@ -169,11 +171,11 @@ def test_fixed_decimal_is_sign_extended() -> None:
 def test_invalid_avro_names_are_rejected_or_replaced() -> None:
     schema = struct("org.a-b", **{"1 x\u00e9": INT})
     with pytest.raises(DataException, match=r"Invalid Avro name 'a-b'.*scrub.invalid.names"):
-        make_avro_text(schema, PLAIN)
-    scrub = AvroOptions(scrub_names=True)
-    avro = json.loads(make_avro_text(schema, scrub))
+        make_avro_text(schema, DEFAULT_OPTIONS)
+    scrub_options = AvroOptions(scrub_names=True)
+    avro = json.loads(make_avro_text(schema, scrub_options))
     assert (avro["name"], avro["fields"][0]["name"]) == ("a_b", "x1_x_C3_A9")
-    assert encode(schema, Struct(schema, {"1 x\u00e9": 3}), options=scrub) == b"\x06"
+    assert encode(schema, Struct(schema, {"1 x\u00e9": 3}), options=scrub_options) == b"\x06"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_invalid_avro_names_are_rejected_or_replaced() -> None:
         (struct("R", a=INT), Struct(struct("R", a=LONG), {"a": 1}), "The struct's own schema differs"),
         (struct("R", a=INT), Struct(struct("R", a=INT), {}), "Null is not allowed"),
         (None, b"x", r"A value of class \[B requires a schema"),
-        (MONEY, Decimal("1.234"), "mismatching scale"),
+        (DECIMAL_SCHEMA, Decimal("1.234"), "mismatching scale"),
     ],
 )
 def test_value_incompatible_with_schema_is_rejected(schema: Schema, value: Any, message: str) -> None:
@@ -221,5 +223,5 @@ def test_union_value_is_encoded_with_its_matching_type() -> None:
     assert encode(Schema(type=Type.BYTES), b"x", avro) == b"\x02\x02x"
     branch = struct("B", x=INT)
     assert encode(branch, Struct(branch, {"x": 1}), avro) == b"\x0a\x02"
-    with pytest.raises(DataException, match="No type of the Avro union holds MAP"):
+    with pytest.raises(DataException, match="No type of the Avro union can hold MAP"):
         encode(Schema(type=Type.MAP, key=STRING, value=STRING), {}, avro)

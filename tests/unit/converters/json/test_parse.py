@@ -1,4 +1,4 @@
-"""Tests of JSON parse errors and their positions, and of leading zeros, which Jackson accepts."""
+"""Tests for the positions in JSON parse errors, and for leading zeros, which Jackson accepts."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from kraal.plugins.model.records import DataException
 )
 def test_parse_error_contains_position_in_original_text(text: str, reason: str) -> None:
     for decoder in (FAST_DECODER, EXACT_DECODER):
-        with pytest.raises(DataException) as raised:
+        with pytest.raises(DataException) as error:
             parse(text, decoder)
-        assert last_cause(format_stack(raised.value)) == f"json.decoder.JSONDecodeError: {reason}"
+        assert last_cause(format_stack(error.value)) == f"json.decoder.JSONDecodeError: {reason}"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tests of the rewriting of JSON that Jackson accepts for other parsers."""
+"""Tests for the conversion of JSON that only Jackson accepts into JSON that other parsers accept."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def replace_surrogates(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("data", "rewritten"),
+    ("data", "strict_data"),
     [
         (rb'{"a":"x\ud83d"}', b'{"a":"x?"}'),
         (rb'"\ude00\ud83d"', b'"??"'),
@@ -54,8 +54,8 @@ def replace_surrogates(value: Any) -> Any:
         (b"NaN", b"NaN"),
     ],
 )
-def test_to_strict_json_rewrites_json_accepted_by_jackson(data: bytes, rewritten: bytes) -> None:
-    assert to_strict_json(data) == rewritten
+def test_to_strict_json_rewrites_json_accepted_by_jackson(data: bytes, strict_data: bytes) -> None:
+    assert to_strict_json(data) == strict_data
 
 
 @settings(max_examples=200, database=None, derandomize=True)
@@ -63,9 +63,9 @@ def test_to_strict_json_rewrites_json_accepted_by_jackson(data: bytes, rewritten
 def test_to_strict_json_preserves_the_decoded_value(value: Any) -> None:
     data = json.dumps(value).encode()
     records = JsonRecords(schemas=False)
-    rewritten = to_strict_json(data)
-    assert json.loads(rewritten.decode()) == replace_surrogates(json.loads(json.dumps(value)))
-    assert records.decode(rewritten) == (None, replace_surrogates(records.decode(data)[1]))
+    strict_data = to_strict_json(data)
+    assert json.loads(strict_data.decode()) == replace_surrogates(json.loads(json.dumps(value)))
+    assert records.decode(strict_data) == (None, replace_surrogates(records.decode(data)[1]))
 
 
 @pytest.mark.parametrize(

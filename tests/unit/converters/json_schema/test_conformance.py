@@ -1,4 +1,4 @@
-"""Tests of json.fail.invalid.schema: values that do not match their JSON Schema are rejected in both directions."""
+"""Tests that json.fail.invalid.schema rejects values that do not match their JSON Schema, in both directions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from tests.fakes.values.connect_schemas import optional, struct
 from tests.fakes.values.json_schemas import decode_json, encode_json
 
 VALIDATING_OPTIONS = JsonSchemaOptions(fail_invalid=True, numeric_decimals=True)
-SHORT = {"type": "object", "properties": {"id": {"type": "string", "maxLength": 2}}, "required": ["id"]}
+SHORT_ID_SCHEMA = {
+    "type": "object",
+    "properties": {"id": {"type": "string", "maxLength": 2}},
+    "required": ["id"],
+}
 
 
 def test_encoded_value_matches_the_registered_schema() -> None:
@@ -27,23 +31,25 @@ def test_encoded_value_matches_the_registered_schema() -> None:
 
 def test_encoding_rejects_values_that_do_not_match_the_schema() -> None:
     schema = struct("Order", id=STRING)
-    encode = JsonSchemaFormat(VALIDATING_OPTIONS).encoder(schema, SchemaText("JSON", json.dumps(SHORT)), {})
+    encode = JsonSchemaFormat(VALIDATING_OPTIONS).encoder(
+        schema, SchemaText("JSON", json.dumps(SHORT_ID_SCHEMA)), {}
+    )
     assert encode(Struct(schema, {"id": "ab"})) == b'{"id":"ab"}'
     with pytest.raises(SerializationException, match=r"at \$\.id: 'abc' is too long"):
         encode(Struct(schema, {"id": "abc"}))
 
 
 def test_decoding_rejects_values_that_do_not_match_the_schema() -> None:
-    assert decode_json(SHORT, {"id": "ab"}, VALIDATING_OPTIONS)[1].values == {"id": "ab"}
+    assert decode_json(SHORT_ID_SCHEMA, {"id": "ab"}, VALIDATING_OPTIONS)[1].values == {"id": "ab"}
     with pytest.raises(SerializationException, match=r"at \$: 'id' is a required property"):
-        decode_json(SHORT, {}, VALIDATING_OPTIONS)
-    assert decode_json(SHORT, {"id": "abc"})[1].values == {"id": "abc"}
+        decode_json(SHORT_ID_SCHEMA, {}, VALIDATING_OPTIONS)
+    assert decode_json(SHORT_ID_SCHEMA, {"id": "abc"})[1].values == {"id": "abc"}
 
 
 @pytest.mark.parametrize("reference", ["order.json", "./order.json", "order.json#/definitions/o"])
 def test_validation_resolves_references_to_registered_schemas(reference: str) -> None:
     definition = {"type": "object", "properties": {"first": {"$ref": reference}}}
-    order = {**SHORT, "definitions": {"o": SHORT}}
+    order = {**SHORT_ID_SCHEMA, "definitions": {"o": SHORT_ID_SCHEMA}}
     assert decode_json(definition, {"first": {"id": "ab"}}, VALIDATING_OPTIONS, order_json=order)[1].values[
         "first"
     ].values == {"id": "ab"}
@@ -75,19 +81,19 @@ def test_numbers_accepted_by_jackson_are_validated() -> None:
         decode_json({"type": "integer", "maximum": 7}, "008", VALIDATING_OPTIONS)
 
 
-SLOW = {"type": "string", "pattern": "^(a|aa)+$"}
+SLOW_PATTERN_SCHEMA = {"type": "string", "pattern": "^(a|aa)+$"}
 
 
 @pytest.mark.parametrize(
     "definition",
     [
-        SLOW,
+        SLOW_PATTERN_SCHEMA,
         {"$ref": "order.json"},
-        {"allOf": [{"$schema": "http://json-schema.org/draft-07/schema#", **SLOW}]},
+        {"allOf": [{"$schema": "http://json-schema.org/draft-07/schema#", **SLOW_PATTERN_SCHEMA}]},
     ],
 )
 def test_backtracking_pattern_times_out(definition: Any) -> None:
-    order = {"$schema": "http://json-schema.org/draft-07/schema#", **SLOW}
+    order = {"$schema": "http://json-schema.org/draft-07/schema#", **SLOW_PATTERN_SCHEMA}
     start_s = time.process_time()
     with pytest.raises(Exception, match="took longer than 500 ms"):
         decode_json(definition, json.dumps("a" * 60 + "b"), VALIDATING_OPTIONS, order_json=order)

@@ -1,4 +1,4 @@
-"""Tests of the mapping between JSON Schema and Connect schemas."""
+"""Tests for the mapping between JSON Schema and Connect schemas."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import pytest
 from kraal.converters.json_schema.converter import JsonSchemaFormat
 from kraal.converters.json_schema.names import ENUM, ONE_OF, JsonSchemaOptions, order_by_hash
 from kraal.converters.schema_registry.client import SchemaText, SerializationException
-from kraal.plugins.model.records import DECIMAL, TIMESTAMP, DataException
+from kraal.plugins.model.records import DECIMAL, DataException
 from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
 from tests.fakes.values.connect_schemas import optional, struct
 from tests.fakes.values.converter_notation import format_schema
-from tests.fakes.values.json_schemas import PLAIN, decode_json, text_of
+from tests.fakes.values.json_schemas import PLAIN, decode_json, to_json_schema
 
 INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
-MONEY = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
-WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
+DECIMAL_SCHEMA = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
 INNER = Schema(type=Type.STRUCT, name="Inner", fields=(Field(name="z", schema=INT),))
 
 
@@ -27,7 +26,7 @@ def get_fields(schema: Schema) -> dict[str, Schema]:
     return {field.name: field.schema for field in schema.fields}
 
 
-# Members in the order in which everit's ToStringVisitor prints them.
+# The members are in the order in which everit's ToStringVisitor prints them.
 SCHEMAS: list[Any] = [
     pytest.param(Schema(type=Type.INT8), {"type": "integer", "connect.type": "int8"}, id="int8"),
     pytest.param(
@@ -42,7 +41,7 @@ SCHEMAS: list[Any] = [
         id="boolean with its type last",
     ),
     pytest.param(
-        MONEY,
+        DECIMAL_SCHEMA,
         {
             "type": "string",
             "title": DECIMAL,
@@ -117,19 +116,19 @@ SAMPLES = {
     Type.BYTES: '"AA=="',
     Type.BOOLEAN: "true",
 }
-"""Valid JSON values by type. Numbers use 1."""
+"""Valid JSON values by type. For numeric types, the tests use 1."""
 
 
 @pytest.mark.parametrize(("schema", "expected"), SCHEMAS)
 def test_schema_text_matches_java_and_round_trips(schema: Schema, expected: Any) -> None:
-    text = text_of(schema)
+    text = to_json_schema(schema)
     assert json.loads(text) == expected
     assert text == json.dumps(_sort_like_java(expected), separators=(",", ":"))
-    decode_again = JsonSchemaFormat(PLAIN).decoder(SchemaText("JSON", text), {}, lambda _: None)
+    decode = JsonSchemaFormat(PLAIN).decoder(SchemaText("JSON", text), {}, lambda _: None)
     sample = "null" if schema.optional else SAMPLES.get(schema.type, "1")
     if schema.type is Type.MAP and schema.key == LONG:
         sample = "[]"
-    decoded = decode_again(b"\0\0\0\0\1" + sample.encode())[0]
+    decoded = decode(b"\0\0\0\0\1" + sample.encode())[0]
     assert format_schema(decoded) == format_schema(schema)
 
 
@@ -148,7 +147,7 @@ def _sort_like_java(definition: Any) -> Any:
 
 
 def test_order_by_hash_matches_java_maps() -> None:
-    # The properties of a schema in Confluent's SchemaValuesTest, written by its converter.
+    # The properties of a schema in SchemaValuesTest, in the order in which Confluent's converter writes them.
     order = [
         "boolean",
         "string",
@@ -169,8 +168,8 @@ def test_order_by_hash_matches_java_maps() -> None:
 
 def test_additional_properties_can_be_disallowed() -> None:
     closed_options = JsonSchemaOptions(additional_properties=False)
-    assert json.loads(text_of(INNER, closed_options))["additionalProperties"] is False
-    assert "additionalProperties" not in json.loads(text_of(INNER))
+    assert json.loads(to_json_schema(INNER, closed_options))["additionalProperties"] is False
+    assert "additionalProperties" not in json.loads(to_json_schema(INNER))
 
 
 # --- foreign schemas --------------------------------------------------------------------------------------------
@@ -190,7 +189,7 @@ def test_nonrequired_properties_are_optional_if_configured() -> None:
     assert (optional_fields["a"].optional, optional_fields["b"].optional) == (False, True)
 
 
-FOREIGN: list[Any] = [
+FOREIGN_SCHEMAS: list[Any] = [
     ({"type": ["string", "null"]}, OPTIONAL_STRING),
     (
         {"anyOf": [{"type": "null"}, {"type": "integer", "title": "N"}]},
@@ -229,11 +228,11 @@ FOREIGN: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("definition", "schema"), FOREIGN)
+@pytest.mark.parametrize(("definition", "schema"), FOREIGN_SCHEMAS)
 def test_foreign_schemas_are_read(definition: Any, schema: Schema) -> None:
-    other = {"type": "string", "definitions": {"i": {"type": "integer"}}}
+    other_schema = {"type": "string", "definitions": {"i": {"type": "integer"}}}
     fmt = JsonSchemaFormat(PLAIN)
-    referenced_schemas = {"other.json": SchemaText("JSON", json.dumps(other))}
+    referenced_schemas = {"other.json": SchemaText("JSON", json.dumps(other_schema))}
     decode = fmt.decoder(SchemaText("JSON", json.dumps(definition)), referenced_schemas, lambda _: None)
     sample = SAMPLES.get(schema.type, "1")
     assert format_schema(decode(b"\0\0\0\0\1" + sample.encode())[0]) == format_schema(schema)
@@ -246,7 +245,7 @@ def test_singleton_unions_are_kept_if_configured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("definition", "kind", "message"),
+    ("definition", "error", "message"),
     [
         ("{", SerializationException, "Invalid JSON Schema"),
         ("5", SerializationException, "expected an object as schema, got 5"),
@@ -261,6 +260,6 @@ def test_singleton_unions_are_kept_if_configured() -> None:
         ('{"properties":{"next":{"$ref":"#"}}}', DataException, "contains itself"),
     ],
 )
-def test_invalid_schema_text_is_rejected(definition: str, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
+def test_invalid_schema_text_is_rejected(definition: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         decode_json(definition, "{}")

@@ -1,4 +1,4 @@
-"""Tests of encoding and decoding values with JSON Schema, in Jackson's layout."""
+"""Tests for encoding and decoding values with JSON Schema, in Jackson's layout."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Field, Schema, T
 from kraal.plugins.values.java_values import float32
 from tests.fakes.values.connect_schemas import optional, struct
 from tests.fakes.values.converter_notation import format_schema, format_value
-from tests.fakes.values.json_schemas import PLAIN, decode_json, encode_json, text_of
+from tests.fakes.values.json_schemas import PLAIN, decode_json, encode_json, to_json_schema
 
 INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
-MONEY = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
-WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
+DECIMAL_SCHEMA = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
+TIMESTAMP_SCHEMA = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
 INNER = Schema(type=Type.STRUCT, name="Inner", fields=(Field(name="z", schema=INT),))
 
 
@@ -31,15 +31,15 @@ def get_fields(schema: Schema) -> dict[str, Schema]:
     return {field.name: field.schema for field in schema.fields}
 
 
-WIDE = struct(
+WIDE_SCHEMA = struct(
     "Wide",
     i=INT,
     f=Schema(type=Type.FLOAT32),
     d=Schema(type=Type.FLOAT64),
     b=Schema(type=Type.BOOLEAN),
     y=Schema(type=Type.BYTES),
-    m=MONEY,
-    w=WHEN,
+    m=DECIMAL_SCHEMA,
+    w=TIMESTAMP_SCHEMA,
     day=Schema(type=Type.INT32, name=DATE, version=1),
     o=Schema(type=Type.MAP, key=STRING, value=optional(LONG)),
     p=Schema(type=Type.MAP, key=INT, value=STRING),
@@ -63,26 +63,28 @@ VALUES = {
 
 
 def test_encoded_values_match_jackson() -> None:
-    value = Struct(WIDE, {**VALUES, "s": Struct(get_fields(WIDE)["s"], {"z": 3})})
+    value = Struct(WIDE_SCHEMA, {**VALUES, "s": Struct(get_fields(WIDE_SCHEMA)["s"], {"z": 3})})
     expected = (
         '{"i":-1,"f":1.5,"d":-2.0,"b":true,"y":"AP8=","m":"/h3A","w":1700000000123,"day":1,'
         '"o":{"k\u00e9\\uD83D\\uDE00":null},"p":[{"key":5,"value":"x"}],"s":{"z":3},"n":null,"e":7}'
     )
-    assert encode_json(WIDE, value) == expected
-    schema, decoded = decode_json(text_of(WIDE), expected)
-    assert format_schema(schema) == format_schema(WIDE)
+    assert encode_json(WIDE_SCHEMA, value) == expected
+    schema, decoded = decode_json(to_json_schema(WIDE_SCHEMA), expected)
+    assert format_schema(schema) == format_schema(WIDE_SCHEMA)
     assert format_value(decoded) == format_value(replace(value, values={**value.values, "e": 7}))
-    numeric = JsonSchemaOptions(numeric_decimals=True)
-    assert '"m":-1234.56,' in encode_json(WIDE, value, numeric)
-    assert json.loads(text_of(MONEY, numeric))["type"] == "number"
-    assert decode_json(text_of(MONEY, numeric), "-1234.56", numeric)[1] == Decimal("-1234.56")
+    numeric_options = JsonSchemaOptions(numeric_decimals=True)
+    assert '"m":-1234.56,' in encode_json(WIDE_SCHEMA, value, numeric_options)
+    assert json.loads(to_json_schema(DECIMAL_SCHEMA, numeric_options))["type"] == "number"
+    assert decode_json(to_json_schema(DECIMAL_SCHEMA, numeric_options), "-1234.56", numeric_options)[
+        1
+    ] == Decimal("-1234.56")
 
 
 def test_null_field_writes_its_default_or_null_or_is_omitted() -> None:
     record = struct("R", a=Schema(type=Type.STRING, optional=True, default="d"), b=OPTIONAL_STRING, c=STRING)
     assert encode_json(record, Struct(record, {})) == '{"a":"d","b":null}'
-    ignoring = JsonSchemaOptions(ignore_defaults=True)
-    assert encode_json(record, Struct(record, {}), ignoring) == '{"a":null,"b":null}'
+    ignoring_options = JsonSchemaOptions(ignore_defaults=True)
+    assert encode_json(record, Struct(record, {}), ignoring_options) == '{"a":null,"b":null}'
     fmt = JsonSchemaFormat(PLAIN)
     assert [
         fmt.writes_null(schema) for schema in (None, STRING, OPTIONAL_STRING, replace(INT, default=1))
@@ -94,8 +96,8 @@ def test_null_field_writes_its_default_or_null_or_is_omitted() -> None:
     ]
     assert encode_json(OPTIONAL_STRING, None) == "null"
     assert encode_json(replace(INT, default=1), None) == "1"
-    assert decode_json(text_of(OPTIONAL_STRING), "null")[1] is None
-    definition = text_of(record)
+    assert decode_json(to_json_schema(OPTIONAL_STRING), "null")[1] is None
+    definition = to_json_schema(record)
     assert decode_json(definition, "{}")[1].values == {"a": "d"}
     with pytest.raises(DataException, match="Invalid null value for required STRING field"):
         decode_json(definition, '{"c":null}')
@@ -116,7 +118,7 @@ UNION = Schema(
     ("text", "index"), [("5", 0), ('"x"', 1), ('{"z":1}', 2), ('{"z":1,"y":2}', 3), ("null", None)]
 )
 def test_one_of_value_is_decoded_to_a_struct_field(text: str, index: int | None) -> None:
-    definition = text_of(UNION)
+    definition = to_json_schema(UNION)
     assert [member.get("type") for member in json.loads(definition)["oneOf"]] == [
         "null",
         "integer",
@@ -135,7 +137,7 @@ def test_one_of_value_is_decoded_to_a_struct_field(text: str, index: int | None)
 
 def test_value_matching_no_one_of_schema_is_rejected() -> None:
     with pytest.raises(DataException, match="No schema of the oneOf matches"):
-        decode_json(text_of(UNION), "true")
+        decode_json(to_json_schema(UNION), "true")
 
 
 @pytest.mark.parametrize(
@@ -155,31 +157,31 @@ def test_value_matching_no_one_of_schema_is_rejected() -> None:
             "Expected a JSON object with key and value .*, got ARRAY",
         ),
         (Schema(type=Type.MAP, key=INT, value=INT), '[{"key":1}]', "expected length 2 but found :1"),
-        (WHEN, '"x"', "Invalid type for Timestamp"),
-        (MONEY, '"*"', "Invalid bytes for Decimal field"),
+        (TIMESTAMP_SCHEMA, '"x"', "Invalid type for Timestamp"),
+        (DECIMAL_SCHEMA, '"*"', "Invalid bytes for Decimal field"),
     ],
 )
-def test_values_incompatible_with_schema_are_rejected(schema: Schema, text: str, message: str) -> None:
+def test_decoding_rejects_json_incompatible_with_schema(schema: Schema, text: str, message: str) -> None:
     with pytest.raises(DataException, match=message):
-        decode_json(text_of(schema), text)
+        decode_json(to_json_schema(schema), text)
 
 
 @pytest.mark.parametrize("text", ["{", '{"z":', "nope", '{"z":1'])
 def test_invalid_json_is_rejected(text: str) -> None:
     with pytest.raises(SerializationException, match="JSON value does not match its schema with ID 1: "):
-        decode_json(text_of(INNER), text)
+        decode_json(to_json_schema(INNER), text)
 
 
 @pytest.mark.parametrize(
     ("schema", "value", "message"),
     [
         (INT, "x", "Invalid type for INT32: class java.lang.String"),
-        (MONEY, Decimal("1.234"), "mismatching scale"),
+        (DECIMAL_SCHEMA, Decimal("1.234"), "mismatching scale"),
         (INNER, Struct(struct("Inner", z=LONG), {"z": 1}), "Mismatching schema"),
         (INNER, {"z": 1}, "Invalid type for STRUCT: class java.util.HashMap"),
     ],
 )
-def test_struct_with_another_schema_is_rejected(schema: Schema, value: Any, message: str) -> None:
+def test_encoding_rejects_values_incompatible_with_schema(schema: Schema, value: Any, message: str) -> None:
     with pytest.raises(DataException, match=message):
         encode_json(schema, value)
 
@@ -191,14 +193,14 @@ def test_schemaless_values_are_rejected() -> None:
 
 LONGS = some.integers(-(2**63), 2**63 - 1)
 TEXTS = some.text(some.characters(exclude_categories=["Cs"]), max_size=8)
-ANY = struct(
+ANY_SCHEMA = struct(
     "Any",
     l=optional(LONG),
     f=optional(Schema(type=Type.FLOAT32)),
     d=optional(Schema(type=Type.FLOAT64)),
     s=OPTIONAL_STRING,
     y=optional(Schema(type=Type.BYTES)),
-    n=optional(MONEY),
+    n=optional(DECIMAL_SCHEMA),
     a=optional(Schema(type=Type.ARRAY, value=OPTIONAL_STRING)),
     m=optional(Schema(type=Type.MAP, key=LONG, value=STRING)),
 )
@@ -220,8 +222,8 @@ RECORDS = some.fixed_dictionaries(
 FORMATS = [JsonSchemaFormat(JsonSchemaOptions(numeric_decimals=is_numeric)) for is_numeric in (True, False)]
 CODECS = [
     (
-        fmt.encoder(ANY, fmt.describe(ANY).schema, {}),
-        fmt.decoder(fmt.describe(ANY).schema, {}, lambda _: None),
+        fmt.encoder(ANY_SCHEMA, fmt.describe(ANY_SCHEMA).schema, {}),
+        fmt.decoder(fmt.describe(ANY_SCHEMA).schema, {}, lambda _: None),
     )
     for fmt in FORMATS
 ]
@@ -231,5 +233,5 @@ CODECS = [
 @given(RECORDS)
 def test_record_round_trip(values: dict[str, Any]) -> None:
     for encode, decode in CODECS:
-        decoded = decode(b"\0\0\0\0\1" + encode(Struct(ANY, values)))[1]
+        decoded = decode(b"\0\0\0\0\1" + encode(Struct(ANY_SCHEMA, values)))[1]
         assert format_value(decoded.values) == format_value(values)

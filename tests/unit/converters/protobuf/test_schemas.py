@@ -1,4 +1,4 @@
-"""Tests of .proto texts and their mapping to and from Connect schemas."""
+"""Tests for .proto texts and their mapping to and from Connect schemas."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataExce
 from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
 from tests.fakes.values.connect_schemas import optional, struct
 
-PLAIN = ProtobufOptions()
+DEFAULT_OPTIONS = ProtobufOptions()
 INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
-MONEY = Schema(
+DECIMAL_SCHEMA = Schema(
     type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2", "connect.decimal.precision": "7"}
 )
-WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
+TIMESTAMP_SCHEMA = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
 TAG, ENUM, UNION = f"{NAMESPACE}.Tag", f"{NAMESPACE}.Enum", f"{NAMESPACE}.Union"
-SUIT = Schema(
+SUIT_SCHEMA = Schema(
     type=Type.STRING, name="Suit", parameters={ENUM: "Suit", f"{ENUM}.CLUBS": "0", f"{ENUM}.HEARTS": "4"}
 )
 
@@ -39,7 +39,7 @@ def link_text(text: str, **imports: str) -> LinkedFile:
     return link(parse_proto(text), files)
 
 
-def read(text: str, options: ProtobufOptions = PLAIN, index: int = 0) -> Schema:
+def read_schema(text: str, options: ProtobufOptions = DEFAULT_OPTIONS, index: int = 0) -> Schema:
     return connect_schema(link_text(text).message_at([index]), options, None)
 
 
@@ -47,17 +47,17 @@ def get_fields(schema: Schema) -> dict[str, Schema]:
     return {field.name: field.schema for field in schema.fields}
 
 
-WIDE = struct(
+WIDE_SCHEMA = struct(
     "a.b.Wide",
     tiny=Schema(type=Type.INT8),
-    price=MONEY,
-    at=optional(WHEN),
+    price=DECIMAL_SCHEMA,
+    at=optional(TIMESTAMP_SCHEMA),
     day=Schema(type=Type.INT32, name=DATE, version=1),
     noon=Schema(type=Type.INT32, name=TIME, version=1),
     many=Schema(type=Type.ARRAY, value=struct("x.Inner", z=LONG)),
     one=struct("x.Inner", z=LONG),
     counts=Schema(type=Type.MAP, name="my_map", key=STRING, value=INT),
-    suit=SUIT,
+    suit=SUIT_SCHEMA,
     kind=Schema(
         type=Type.STRUCT,
         name=f"{UNION}.kind",
@@ -127,21 +127,21 @@ message Wide {
 
 
 def test_record_schema_matches_confluent_serializer() -> None:
-    assert to_proto(WIDE, PLAIN) == (WIDE_TEXT, "a.b.Wide")
+    assert to_proto(WIDE_SCHEMA, DEFAULT_OPTIONS) == (WIDE_TEXT, "a.b.Wide")
 
 
 def test_schema_round_trip() -> None:
-    schema = read(WIDE_TEXT)
+    schema = read_schema(WIDE_TEXT)
     fields = get_fields(schema)
     assert (schema.name, list(fields)) == (
         "Wide",
         ["kind_0", "tiny", "price", "at", "day", "noon", "many", "one", "counts", "suit"],
     )
-    assert fields["price"] == optional(tag_field(MONEY, 2))
-    assert fields["at"] == optional(tag_field(WHEN, 3))
+    assert fields["price"] == optional(tag_field(DECIMAL_SCHEMA, 2))
+    assert fields["at"] == optional(tag_field(TIMESTAMP_SCHEMA, 3))
     assert (fields["tiny"].type, fields["counts"].name) == (Type.INT8, "my_map")
-    assert fields["suit"] == optional(tag_field(SUIT, 9))
-    assert fields["kind_0"] == WIDE.fields[-1].schema
+    assert fields["suit"] == optional(tag_field(SUIT_SCHEMA, 9))
+    assert fields["kind_0"] == WIDE_SCHEMA.fields[-1].schema
     inner = struct("Inner", z=optional(tag_field(LONG, 1)))
     assert fields["many"] == Schema(
         type=Type.ARRAY, value=optional(inner), optional=True, parameters={TAG: "6"}
@@ -149,26 +149,28 @@ def test_schema_round_trip() -> None:
 
 
 def test_rendering_a_read_schema_returns_the_same_message() -> None:
-    rendered, name = to_proto(read(WIDE_TEXT, ProtobufOptions(index_for_unions=False, enhanced=True)), PLAIN)
+    rendered_text, name = to_proto(
+        read_schema(WIDE_TEXT, ProtobufOptions(index_for_unions=False, enhanced=True)), DEFAULT_OPTIONS
+    )
     assert name == "a.b.Wide"
-    assert {line.strip() for line in rendered.splitlines()} == {
+    assert {line.strip() for line in rendered_text.splitlines()} == {
         line.strip() for line in WIDE_TEXT.splitlines()
     }
 
 
 def test_primitive_schema_becomes_a_wrapper_message() -> None:
     wrappers = link_text(WRAPPERS_TEXT)
-    for kind, name, index in (
+    for schema_type, name, index in (
         (Type.INT16, "Int32Value", 4),
         (Type.STRING, "StringValue", 7),
         (Type.FLOAT64, "DoubleValue", 0),
     ):
-        text, full_name = to_proto(Schema(type=kind), PLAIN)
+        text, full_name = to_proto(Schema(type=schema_type), DEFAULT_OPTIONS)
         assert (text, full_name) == (WRAPPERS_TEXT, f"google.protobuf.{name}")
         assert wrappers.find_path(full_name) == [index]
-    assert connect_schema(wrappers.message_at([7]), PLAIN, 3) == replace(STRING, version=3)
-    raw = connect_schema(wrappers.message_at([7]), ProtobufOptions(wrapper_for_raw=False), None)
-    assert (raw.type, raw.name) == (Type.STRUCT, "StringValue")
+    assert connect_schema(wrappers.message_at([7]), DEFAULT_OPTIONS, 3) == replace(STRING, version=3)
+    raw_schema = connect_schema(wrappers.message_at([7]), ProtobufOptions(wrapper_for_raw=False), None)
+    assert (raw_schema.type, raw_schema.name) == (Type.STRUCT, "StringValue")
 
 
 def test_optional_field_uses_label_or_wrapper_as_configured() -> None:
@@ -187,23 +189,25 @@ def test_optional_field_uses_label_or_wrapper_as_configured() -> None:
         "  google.protobuf.StringValue a = 1;\n  int32 b = 2;\n  google.protobuf.Int64Value c = 3;\n" in text
     )
     for options in (label_options, wrapper_options):
-        fields = get_fields(read(to_proto(schema, options)[0], options))
+        fields = get_fields(read_schema(to_proto(schema, options)[0], options))
         assert [(field.type, field.optional) for field in fields.values()] == [
             (Type.STRING, True),
             (Type.INT32, False),
             (Type.INT64, True),
         ]
-    assert all(field.optional for field in get_fields(read(to_proto(schema, PLAIN)[0])).values())
+    assert all(
+        field.optional for field in get_fields(read_schema(to_proto(schema, DEFAULT_OPTIONS)[0])).values()
+    )
 
 
-ONEOF = """syntax = "proto3"; package p;
+ONEOF_TEXT = """syntax = "proto3"; package p;
 message M { oneof k { string s = 1; int32 i = 2; } enum E { A = 0; B = 1; } E e = 3; }"""
 
 
 @pytest.mark.parametrize(
     ("options", "names", "union", "enum"),
     [
-        (PLAIN, ["k_0", "e"], f"{UNION}.k", (Type.STRING, "E")),
+        (DEFAULT_OPTIONS, ["k_0", "e"], f"{UNION}.k", (Type.STRING, "E")),
         (ProtobufOptions(index_for_unions=False), ["k", "e"], f"{UNION}.k", (Type.STRING, "E")),
         (ProtobufOptions(enhanced=True), ["k_0", "e"], f"{UNION}.p.M.k", (Type.STRING, "p.M.E")),
         (ProtobufOptions(flatten_unions=True), ["s", "i", "e"], None, (Type.STRING, "E")),
@@ -213,7 +217,7 @@ message M { oneof k { string s = 1; int32 i = 2; } enum E { A = 0; B = 1; } E e 
 def test_names_of_unions_and_enums_follow_the_config(
     options: ProtobufOptions, names: list[str], union: str | None, enum: tuple[Type, str]
 ) -> None:
-    fields = get_fields(read(ONEOF, options))
+    fields = get_fields(read_schema(ONEOF_TEXT, options))
     assert list(fields) == names
     assert fields[names[0]].name == union
     assert (fields["e"].type, fields["e"].name) == enum
@@ -238,19 +242,19 @@ def test_integer_kind_is_a_schema_parameter() -> None:
         + "".join(f"{kind} f{index} = {index + 1};" for index, kind in enumerate(kinds))
         + "}"
     )
-    schema_ = read(text)
+    schema_ = read_schema(text)
     assert [field.schema.type for field in schema_.fields] == [Type.INT32] * 3 + [Type.INT64] * 7
     assert [field.schema.parameters.get(f"{NAMESPACE}.Type", "") for field in schema_.fields] == [
         "" if kind in {"int32", "int64"} else kind for kind in kinds
     ]
-    message = link_text(to_proto(schema_, PLAIN)[0]).message_at([0])
+    message = link_text(to_proto(schema_, DEFAULT_OPTIONS)[0]).message_at([0])
     assert [field.kind for field in message.fields] == kinds
 
 
 def test_invalid_protobuf_names_are_rejected_or_replaced() -> None:
     schema = struct("org.a-b", **{"1 x\u00e9": INT, "_y": INT})
     with pytest.raises(DataException, match=r"Invalid Protobuf name 'a-b'.*scrub.invalid.names"):
-        to_proto(schema, PLAIN)
+        to_proto(schema, DEFAULT_OPTIONS)
     text, name = to_proto(schema, ProtobufOptions(scrub_names=True))
     assert name == "org.a_b"
     assert "int32 x1_x_C3_A9 = 1;\n  int32 x_y = 2;" in text
@@ -258,11 +262,11 @@ def test_invalid_protobuf_names_are_rejected_or_replaced() -> None:
 
 def test_unnamed_records_and_maps_get_numbered_names() -> None:
     schema = struct(None, inner=struct(None, x=INT), m=Schema(type=Type.MAP, key=STRING, value=INT))
-    text, name = to_proto(schema, PLAIN)
+    text, name = to_proto(schema, DEFAULT_OPTIONS)
     assert name == "ConnectDefault1"
     assert "ConnectDefault2 inner = 1;\n  repeated ConnectDefault3Entry m = 2;" in text
     inner = struct("R", r=struct("r", x=INT))
-    assert "rMessage r = 1;" in to_proto(inner, PLAIN)[0]
+    assert "rMessage r = 1;" in to_proto(inner, DEFAULT_OPTIONS)[0]
 
 
 @pytest.mark.parametrize(
@@ -270,7 +274,7 @@ def test_unnamed_records_and_maps_get_numbered_names() -> None:
     [
         (None, "Protobuf requires a schema"),
         (Schema(type=Type.ARRAY, value=INT), "A schema of type ARRAY has no Protobuf message"),
-        (WHEN, "Timestamp cannot be a top-level value in Protobuf"),
+        (TIMESTAMP_SCHEMA, "Timestamp cannot be a top-level value in Protobuf"),
         (
             struct("R", a=Schema(type=Type.ARRAY, value=Schema(type=Type.ARRAY, value=INT))),
             "field a is an array of arrays",
@@ -283,7 +287,7 @@ def test_unnamed_records_and_maps_get_numbered_names() -> None:
 )
 def test_unsupported_schemas_are_rejected(schema: Schema | None, message: str) -> None:
     with pytest.raises(DataException, match=message):
-        to_proto(schema, PLAIN)
+        to_proto(schema, DEFAULT_OPTIONS)
 
 
 def test_map_entry_names_match_guava() -> None:
@@ -299,7 +303,7 @@ def test_map_entry_names_match_guava() -> None:
 
 # --- foreign .proto texts ---------------------------------------------------------------------------------------
 
-FOREIGN = r"""
+FOREIGN_TEXT = r"""
 /* a comment
    over lines */
 syntax = "proto2";
@@ -330,7 +334,7 @@ service Shop { rpc Get (Order) returns (stream Order) { option (y) = { z: "}" };
 
 
 def test_foreign_schema_is_read() -> None:
-    message = link_text(FOREIGN).message_at([0])
+    message = link_text(FOREIGN_TEXT).message_at([0])
     fields = {field.name: field for field in message.fields}
     assert (message.full_name, message.oneofs) == ("shop.v1.Order", ["pay"])
     assert fields["id"].required
@@ -342,7 +346,7 @@ def test_foreign_schema_is_read() -> None:
     assert (fields["card"].oneof, fields["raw"].default) == ("pay", b"\x01\xfe\n")
     assert (fields["packed"].packed, fields["message"].kind) == (True, "string")
     assert "Result" not in fields, "groups are skipped, as in Java's converter"
-    schema = connect_schema(message, PLAIN, None)
+    schema = connect_schema(message, DEFAULT_OPTIONS, None)
     assert get_fields(schema)["by_name"].type is Type.MAP
 
 
@@ -366,8 +370,8 @@ def test_type_names_are_resolved_from_innermost_scope_and_imports() -> None:
     second_import = 'syntax = "proto3"; package a.c; message T {}'
     message = link_text(text, c=second_import, d=first_import).message_at([0])
     assert [field.inner.full_name for field in message.fields] == ["a.b.M.T", "a.b.T", "a.c.T"]
-    reexported = link_text('syntax = "proto3"; import public "c.proto";', c=second_import)
-    assert reexported.message_at([0]).full_name == "a.c.T"
+    reexporting_file = link_text('syntax = "proto3"; import public "c.proto";', c=second_import)
+    assert reexporting_file.message_at([0]).full_name == "a.c.T"
 
 
 @pytest.mark.parametrize(
@@ -398,11 +402,11 @@ def test_recursive_message_is_rejected() -> None:
         'syntax = "proto3"; import "google/protobuf/struct.proto"; message M { google.protobuf.Struct any = 1; }',
     ):
         with pytest.raises(DataException, match="contains itself"):
-            read(text)
+            read_schema(text)
 
 
 def test_proto2_fields_have_presence() -> None:
     text = "message M { optional int32 a = 1; required int32 b = 2; repeated int32 c = 3; }"
-    strict: Any = ProtobufOptions(optional_for_nullables=True)
-    fields = get_fields(read(text, strict))
+    options_with_labels: Any = ProtobufOptions(optional_for_nullables=True)
+    fields = get_fields(read_schema(text, options_with_labels))
     assert [fields[name].optional for name in "abc"] == [True, False, True]

@@ -1,4 +1,4 @@
-"""Tests of the encoding of message indexes."""
+"""Tests for the encoding of message indexes."""
 
 from __future__ import annotations
 

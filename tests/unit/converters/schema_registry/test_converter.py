@@ -1,4 +1,4 @@
-"""Tests of converters with a registry: IDs, subjects, versions, credentials and errors."""
+"""Tests for converters with a registry: IDs, subjects, versions, credentials and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ ORDER_AVRO: dict[str, Any] = {
     "namespace": "shop",
     "fields": [{"name": "id", "type": "string"}],
 }
-NEWER = {**ORDER_AVRO, "fields": [*ORDER_AVRO["fields"], {"name": "more", "type": "int", "default": 1}]}
+NEWER_ORDER_AVRO = {
+    **ORDER_AVRO,
+    "fields": [*ORDER_AVRO["fields"], {"name": "more", "type": "int", "default": 1}],
+}
 
 
 @pytest.fixture
@@ -38,8 +41,10 @@ def registry() -> Iterator[SchemaRegistryServer]:
 
 def avro(registry: SchemaRegistryServer, *, is_key: bool = False, **config: str) -> AvroConverter:
     converter = AvroConverter()
-    keys = {"schema.registry.url": registry.url, "max.retries": "0"}
-    converter.configure(keys | {name.replace("_", "."): text for name, text in config.items()}, is_key=is_key)
+    settings = {"schema.registry.url": registry.url, "max.retries": "0"}
+    converter.configure(
+        settings | {name.replace("_", "."): text for name, text in config.items()}, is_key=is_key
+    )
     return converter
 
 
@@ -47,12 +52,12 @@ def order(text: str = "a") -> Struct:
     return Struct(ORDER, {"id": text})
 
 
-def test_schema_is_registered_once_and_its_id_starts_values(registry: SchemaRegistryServer) -> None:
+def test_schema_is_registered_once_and_its_id_precedes_values(registry: SchemaRegistryServer) -> None:
     converter = avro(registry)
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
     assert converter.encode("t", ORDER, order("b")) == b"\0\0\0\0\1\x02b"
-    twin = Schema(type=Type.STRUCT, name="shop.Order", fields=(Field(name="id", schema=STRING),))
-    assert converter.encode("t", twin, Struct(twin, {"id": "c"})) == b"\0\0\0\0\1\x02c"
+    equal_schema = Schema(type=Type.STRUCT, name="shop.Order", fields=(Field(name="id", schema=STRING),))
+    assert converter.encode("t", equal_schema, Struct(equal_schema, {"id": "c"})) == b"\0\0\0\0\1\x02c"
     assert registry.requests == ["POST /subjects/t-value/versions"]
     assert converter.decode("t", b"\0\0\0\0\1\x02a")[1].values == {"id": "a"}
 
@@ -88,15 +93,15 @@ def test_headers_are_converted_like_values(registry: SchemaRegistryServer) -> No
 
 def test_schema_version_defaults_to_registry_version(registry: SchemaRegistryServer) -> None:
     registry.put("t-value", ORDER_AVRO)
-    second = registry.put("t-value", NEWER)
-    third = registry.put("other", {**ORDER_AVRO, "connect.version": 9})
+    second_id = registry.put("t-value", NEWER_ORDER_AVRO)
+    third_id = registry.put("other", {**ORDER_AVRO, "connect.version": 9})
     converter = avro(registry)
-    frame = b"\0" + second.to_bytes(4, "big") + b"\x02a\x04"
+    frame = b"\0" + second_id.to_bytes(4, "big") + b"\x02a\x04"
     schema, value = converter.decode("t", frame)
     assert schema is not None
     assert (schema.version, value.values) == (2, {"id": "a", "more": 2})
     assert converter.decode("elsewhere", frame)[0] == Schema(**{**_get_attributes(schema), "version": None})
-    schema, _ = converter.decode("t", b"\0" + third.to_bytes(4, "big") + b"\x02a")
+    schema, _ = converter.decode("t", b"\0" + third_id.to_bytes(4, "big") + b"\x02a")
     assert schema is not None
     assert schema.version == 9
 
@@ -109,8 +114,8 @@ def test_referenced_schemas_are_fetched(registry: SchemaRegistryServer) -> None:
     registry.put("orders", ORDER_AVRO)
     cart = {"type": "record", "name": "Cart", "fields": [{"name": "first", "type": "shop.Order"}]}
     references = [{"name": "shop.Order", "subject": "orders", "version": 1}]
-    number = registry.put("t-value", cart, references=references)
-    schema, value = avro(registry).decode("t", b"\0" + number.to_bytes(4, "big") + b"\x02a")
+    schema_id = registry.put("t-value", cart, references=references)
+    schema, value = avro(registry).decode("t", b"\0" + schema_id.to_bytes(4, "big") + b"\x02a")
     assert schema is not None
     assert value.values["first"].values == {"id": "a"}
 
@@ -128,23 +133,23 @@ def test_unregistered_schema_fails_without_auto_register(registry: SchemaRegistr
 def test_use_latest_version_writes_with_latest_schema(registry: SchemaRegistryServer) -> None:
     converter = avro(registry, auto_register_schemas="false", use_latest_version="true")
     registry.put("t-value", ORDER_AVRO)
-    registry.put("t-value", NEWER)
+    registry.put("t-value", NEWER_ORDER_AVRO)
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
     assert registry.requests == ["GET /subjects/t-value/versions/latest"]
 
 
 def test_latest_schema_is_cached_for_the_configured_time(registry: SchemaRegistryServer) -> None:
-    always, hourly = (
+    uncached_converter, hourly_converter = (
         avro(registry, auto_register_schemas="false", use_latest_version="true", latest_cache_ttl_sec=ttl_s)
         for ttl_s in ("0", "3600")
     )
     registry.put("t-value", ORDER_AVRO)
-    for converter in (always, hourly):
+    for converter in (uncached_converter, hourly_converter):
         assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
-    registry.put("t-value", NEWER)
-    assert always.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
-    assert hourly.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
+    registry.put("t-value", NEWER_ORDER_AVRO)
+    assert uncached_converter.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
+    assert hourly_converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
 
 
 def test_incompatible_schema_fails_the_record(registry: SchemaRegistryServer) -> None:
@@ -175,15 +180,15 @@ def test_tombstones_send_no_requests(registry: SchemaRegistryServer) -> None:
     ],
 )
 def test_foreign_bytes_are_rejected(registry: SchemaRegistryServer, data: bytes, message: str) -> None:
-    with pytest.raises(DataException, match=message) as raised:
+    with pytest.raises(DataException, match=message) as error:
         avro(registry).decode("t", data)
-    assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in format_stack(raised.value)
+    assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in format_stack(error.value)
 
 
 def test_schema_of_another_format_is_rejected(registry: SchemaRegistryServer) -> None:
-    number = registry.put("t-value", {"type": "string"}, "JSON")
-    with pytest.raises(DataException, match=f"the schema with ID {number} has the type JSON, not AVRO"):
-        avro(registry).decode("t", b"\0" + number.to_bytes(4, "big") + b"\x02a")
+    schema_id = registry.put("t-value", {"type": "string"}, "JSON")
+    with pytest.raises(DataException, match=f"the schema with ID {schema_id} has the type JSON, not AVRO"):
+        avro(registry).decode("t", b"\0" + schema_id.to_bytes(4, "big") + b"\x02a")
 
 
 def test_unavailable_registry_is_retriable(registry: SchemaRegistryServer) -> None:
@@ -195,29 +200,33 @@ def test_unavailable_registry_is_retriable(registry: SchemaRegistryServer) -> No
         converter.decode("t", b"\0\0\0\0\1\x02a")
     registry.is_unavailable = False
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
-    unreachable = AvroConverter()
-    unreachable.configure({"schema.registry.url": "http://127.0.0.1:1", "max.retries": "0"}, is_key=False)
+    unreachable_converter = AvroConverter()
+    unreachable_converter.configure(
+        {"schema.registry.url": "http://127.0.0.1:1", "max.retries": "0"}, is_key=False
+    )
     with pytest.raises(RetriableError, match=r"the schema registry at http://127.0.0.1:1 does not respond"):
-        unreachable.encode("t", ORDER, order())
+        unreachable_converter.encode("t", ORDER, order())
 
 
 def test_registry_credentials_are_used_and_hidden(registry: SchemaRegistryServer) -> None:
     registry.user_info = "ann:open-sesame-77"
     with pytest.raises(RegistryRejected, match="Unauthorized"):
         avro(registry).encode("t", ORDER, order())
-    by_user_info = avro(
+    user_info_converter = avro(
         registry, basic_auth_credentials_source="USER_INFO", basic_auth_user_info=registry.user_info
     )
-    by_url = AvroConverter()
-    with_user = registry.url.replace("//", f"//{registry.user_info}@")
-    by_url.configure({"schema.registry.url": with_user}, is_key=False)
-    for converter in (by_user_info, by_url):
+    url_converter = AvroConverter()
+    url_with_user = registry.url.replace("//", f"//{registry.user_info}@")
+    url_converter.configure({"schema.registry.url": url_with_user}, is_key=False)
+    for converter in (user_info_converter, url_converter):
         assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
         assert "open-sesame" not in repr(converter._registry._settings)
     assert "open-sesame" not in secrets.scrub("the password is open-sesame-77")
     registry.user_info, registry.token = None, "token-of-ann-1234"
-    bearer = avro(registry, bearer_auth_credentials_source="STATIC_TOKEN", bearer_auth_token=registry.token)
-    assert bearer.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
+    bearer_converter = avro(
+        registry, bearer_auth_credentials_source="STATIC_TOKEN", bearer_auth_token=registry.token
+    )
+    assert bearer_converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
     assert "token-of-ann" not in secrets.scrub("it is token-of-ann-1234")
 
 
@@ -235,10 +244,10 @@ def test_registry_credentials_are_used_and_hidden(registry: SchemaRegistryServer
     ],
 )
 def test_invalid_config_is_rejected(config: dict[str, str], message: str) -> None:
-    keys = {"schema.registry.url": "http://127.0.0.1:1"} if config else {}
-    with pytest.raises(ValueError, match=message) as raised:
-        AvroConverter().configure(keys | config, is_key=False)
-    assert "hidden-word" not in str(raised.value)
+    settings = {"schema.registry.url": "http://127.0.0.1:1"} if config else {}
+    with pytest.raises(ValueError, match=message) as error:
+        AvroConverter().configure(settings | config, is_key=False)
+    assert "hidden-word" not in str(error.value)
 
 
 def test_missing_packages_are_reported_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,8 +260,8 @@ def test_pickled_converter_has_its_own_cache(registry: SchemaRegistryServer) -> 
     converter = avro(registry)
     data = converter.encode("t", ORDER, order())
     assert converter.decode("t", data)[1].values == {"id": "a"}
-    unpickled: AvroConverter = pickle.loads(pickle.dumps(converter))  # noqa: S301 - our own bytes
-    assert unpickled.encode("t", ORDER, order()) == data
+    unpickled_converter: AvroConverter = pickle.loads(pickle.dumps(converter))  # noqa: S301 - our own bytes
+    assert unpickled_converter.encode("t", ORDER, order()) == data
     assert len(registry.schemas) == 1
 
 

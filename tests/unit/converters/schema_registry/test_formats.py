@@ -1,4 +1,4 @@
-"""Tests of Protobuf and JSON Schema with a registry: registered schemas, framing, requests and errors."""
+"""Tests for Protobuf and JSON Schema with a registry: registered schemas, framing, requests and errors."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.fakes.servers.schema_registry import SchemaRegistryServer, schema_reg
 
 ORDER = Schema(type=Type.STRUCT, name="shop.Order", fields=(Field(name="id", schema=STRING),))
 STRATEGY = "io.confluent.kafka.serializers.subject."
-PROTO = 'syntax = "proto3";\npackage shop;\n\nmessage Order {\n  string id = 1;\n}\n'
-JSON = '{"type":"object","title":"shop.Order","properties":{"id":{"type":"string","connect.index":0}}}'
+PROTO_TEXT = 'syntax = "proto3";\npackage shop;\n\nmessage Order {\n  string id = 1;\n}\n'
+JSON_TEXT = '{"type":"object","title":"shop.Order","properties":{"id":{"type":"string","connect.index":0}}}'
 
 FORMATS = [
-    pytest.param(ProtobufConverter, "PROTOBUF", PROTO, b"\0\x0a\x01a", id="Protobuf"),
-    pytest.param(JsonSchemaConverter, "JSON", JSON, b'{"id":"a"}', id="JSON Schema"),
+    pytest.param(ProtobufConverter, "PROTOBUF", PROTO_TEXT, b"\0\x0a\x01a", id="Protobuf"),
+    pytest.param(JsonSchemaConverter, "JSON", JSON_TEXT, b'{"id":"a"}', id="JSON Schema"),
 ]
-every_format = pytest.mark.parametrize(("cls", "kind", "text", "data"), FORMATS)
+every_format = pytest.mark.parametrize(("converter_class", "schema_type", "text", "data"), FORMATS)
 
 
 @pytest.fixture
@@ -38,9 +38,13 @@ def registry() -> Iterator[SchemaRegistryServer]:
 
 
 def make_converter(
-    cls: type[RegistryConverter], registry: SchemaRegistryServer, *, is_key: bool = False, **config: str
+    converter_class: type[RegistryConverter],
+    registry: SchemaRegistryServer,
+    *,
+    is_key: bool = False,
+    **config: str,
 ) -> RegistryConverter:
-    converter = cls()
+    converter = converter_class()
     settings = {"schema.registry.url": registry.url, "max.retries": "0"}
     converter.configure(
         settings | {name.replace("_", "."): text for name, text in config.items()}, is_key=is_key
@@ -54,15 +58,19 @@ def order(text: str = "a") -> Struct:
 
 @every_format
 def test_schema_is_registered_once_and_its_id_precedes_values(
-    registry: SchemaRegistryServer, cls: type[RegistryConverter], kind: str, text: str, data: bytes
+    registry: SchemaRegistryServer,
+    converter_class: type[RegistryConverter],
+    schema_type: str,
+    text: str,
+    data: bytes,
 ) -> None:
-    converter = make_converter(cls, registry)
+    converter = make_converter(converter_class, registry)
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
     assert registry.requests == ["POST /subjects/t-value/versions"]
-    assert registry.schemas == [{"schema": text, "schemaType": kind}]
-    unpickled: RegistryConverter = pickle.loads(pickle.dumps(converter))  # noqa: S301 - our own bytes
-    schema, value = unpickled.decode("t", b"\0\0\0\0\1" + data)
+    assert registry.schemas == [{"schema": text, "schemaType": schema_type}]
+    unpickled_converter: RegistryConverter = pickle.loads(pickle.dumps(converter))  # noqa: S301 - our own bytes
+    schema, value = unpickled_converter.decode("t", b"\0\0\0\0\1" + data)
     assert schema is not None
     assert (schema.version, value.values) == (1, {"id": "a"})
     header = converter.encode_header("t", "h", ORDER, order())
@@ -80,22 +88,22 @@ def test_schema_is_registered_once_and_its_id_precedes_values(
 )
 def test_subject_names_follow_the_strategy(
     registry: SchemaRegistryServer,
-    cls: type[RegistryConverter],
-    kind: str,
+    converter_class: type[RegistryConverter],
+    schema_type: str,
     text: str,
     data: bytes,
     strategy: str,
     subject: str,
 ) -> None:
     converter = make_converter(
-        cls, registry, is_key=True, **{"key.subject.name.strategy": STRATEGY + strategy}
+        converter_class, registry, is_key=True, **{"key.subject.name.strategy": STRATEGY + strategy}
     )
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
     assert registry.names() == [subject]
     registry.put(
         subject,
         text.replace('"string"', '"string","maxLength":9').replace("id = 1", "id = 1; int32 n = 2"),
-        kind,
+        schema_type,
     )
     schema, _ = converter.decode("t", b"\0\0\0\0\2" + data)
     assert schema is not None
@@ -104,24 +112,32 @@ def test_subject_names_follow_the_strategy(
 
 @every_format
 def test_unregistered_schema_fails_without_auto_register(
-    registry: SchemaRegistryServer, cls: type[RegistryConverter], kind: str, text: str, data: bytes
+    registry: SchemaRegistryServer,
+    converter_class: type[RegistryConverter],
+    schema_type: str,
+    text: str,
+    data: bytes,
 ) -> None:
-    converter = make_converter(cls, registry, auto_register_schemas="false")
+    converter = make_converter(converter_class, registry, auto_register_schemas="false")
     with pytest.raises(
         DataException,
         match=r"(?s)topic t as .*: cannot find .* schema under subject .*Subject 't-value' not found",
     ):
         converter.encode("t", ORDER, order())
-    registry.put("t-value", text, kind)
+    registry.put("t-value", text, schema_type)
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
 
 
 @every_format
 def test_unavailable_registry_is_retriable(
-    registry: SchemaRegistryServer, cls: type[RegistryConverter], kind: str, text: str, data: bytes
+    registry: SchemaRegistryServer,
+    converter_class: type[RegistryConverter],
+    schema_type: str,
+    text: str,
+    data: bytes,
 ) -> None:
-    del kind, text
-    converter = make_converter(cls, registry)
+    del schema_type, text
+    converter = make_converter(converter_class, registry)
     registry.is_unavailable = True
     for operation in (
         lambda: converter.encode("t", ORDER, order()),
@@ -145,8 +161,8 @@ def test_unavailable_registry_is_retriable(
 )
 def test_foreign_bytes_are_rejected(
     registry: SchemaRegistryServer,
-    cls: type[RegistryConverter],
-    kind: str,
+    converter_class: type[RegistryConverter],
+    schema_type: str,
     text: str,
     data: bytes,
     invalid_data: bytes,
@@ -154,76 +170,78 @@ def test_foreign_bytes_are_rejected(
 ) -> None:
     del text, data
     registry.put("t-value", {"type": "string"})
-    prefix = f"Cannot decode a record of topic t as {'Protobuf' if kind == 'PROTOBUF' else 'JSON'}"
-    with pytest.raises(DataException, match=f"{prefix}: .*{message}") as raised:
-        make_converter(cls, registry).decode("t", invalid_data)
-    assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in format_stack(raised.value)
+    prefix = f"Cannot decode a record of topic t as {'Protobuf' if schema_type == 'PROTOBUF' else 'JSON'}"
+    with pytest.raises(DataException, match=f"{prefix}: .*{message}") as error:
+        make_converter(converter_class, registry).decode("t", invalid_data)
+    assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in format_stack(error.value)
 
 
 def test_invalid_registered_schema_fails_the_record(registry: SchemaRegistryServer) -> None:
-    for cls, kind, message in (
+    for converter_class, schema_type, message in (
         (ProtobufConverter, "PROTOBUF", "Invalid Protobuf schema: "),
         (JsonSchemaConverter, "JSON", "Invalid JSON Schema: "),
     ):
-        number = registry.put(f"{kind}-value", "message {", kind)
+        schema_id = registry.put(f"{schema_type}-value", "message {", schema_type)
         with pytest.raises(DataException, match=message):
-            make_converter(cls, registry).decode("t", b"\0" + number.to_bytes(4, "big") + b"\0")
+            make_converter(converter_class, registry).decode(
+                "t", b"\0" + schema_id.to_bytes(4, "big") + b"\0"
+            )
 
 
 def test_referenced_schemas_are_fetched(registry: SchemaRegistryServer) -> None:
-    registry.put("orders", PROTO, "PROTOBUF")
+    registry.put("orders", PROTO_TEXT, "PROTOBUF")
     cart = 'syntax = "proto3"; import "order.proto"; message Cart { shop.Order first = 1; }'
     references = [{"name": "order.proto", "subject": "orders", "version": 1}]
-    number = registry.put("t-value", cart, "PROTOBUF", references=references)
+    schema_id = registry.put("t-value", cart, "PROTOBUF", references=references)
     value = make_converter(ProtobufConverter, registry).decode(
-        "t", b"\0" + number.to_bytes(4, "big") + b"\0\x0a\x03\x0a\x01a"
+        "t", b"\0" + schema_id.to_bytes(4, "big") + b"\0\x0a\x03\x0a\x01a"
     )[1]
     assert value.values["first"].values == {"id": "a"}
-    registry.put("jorders", JSON, "JSON")
+    registry.put("jorders", JSON_TEXT, "JSON")
     definition = json.dumps({"type": "object", "properties": {"first": {"$ref": "order.json"}}})
     references = [{"name": "order.json", "subject": "jorders", "version": 1}]
-    number = registry.put("j-value", definition, "JSON", references=references)
-    data = b"\0" + number.to_bytes(4, "big") + b'{"first":{"id":"a"}}'
+    schema_id = registry.put("j-value", definition, "JSON", references=references)
+    data = b"\0" + schema_id.to_bytes(4, "big") + b'{"first":{"id":"a"}}'
     assert make_converter(JsonSchemaConverter, registry).decode("j", data)[1].values["first"].values == {
         "id": "a"
     }
 
 
 def test_use_latest_version_writes_with_latest_schema(registry: SchemaRegistryServer) -> None:
-    latest: dict[str, Any] = {"auto_register_schemas": "false", "use_latest_version": "true"}
-    registry.put("t-value", PROTO.replace("id = 1", "note = 1; string id = 2"), "PROTOBUF")
+    latest_settings: dict[str, Any] = {"auto_register_schemas": "false", "use_latest_version": "true"}
+    registry.put("t-value", PROTO_TEXT.replace("id = 1", "note = 1; string id = 2"), "PROTOBUF")
     assert (
-        make_converter(ProtobufConverter, registry, **latest).encode("t", ORDER, order())
+        make_converter(ProtobufConverter, registry, **latest_settings).encode("t", ORDER, order())
         == b"\0\0\0\0\1\0\x12\x01a"
     )
     registry.put("j-value", {"type": "object"}, "JSON")
     assert (
-        make_converter(JsonSchemaConverter, registry, **latest).encode("j", ORDER, order())
+        make_converter(JsonSchemaConverter, registry, **latest_settings).encode("j", ORDER, order())
         == b'\0\0\0\0\2{"id":"a"}'
     )
 
 
-def test_null_is_a_tombstone_in_protobuf_and_possibly_a_value_in_json(registry: SchemaRegistryServer) -> None:
-    proto, json_converter = (
+def test_null_is_a_tombstone_unless_json_schema_allows_null(registry: SchemaRegistryServer) -> None:
+    protobuf_converter, json_converter = (
         make_converter(ProtobufConverter, registry),
         make_converter(JsonSchemaConverter, registry),
     )
     for schema in (None, STRING, OPTIONAL_STRING):
-        assert proto.encode("t", schema, None) is None
+        assert protobuf_converter.encode("t", schema, None) is None
     assert json_converter.encode("t", None, None) is None
     assert json_converter.encode("t", STRING, None) is None
     assert registry.requests == []
     data = json_converter.encode("t", OPTIONAL_STRING, None)
     assert data == b"\0\0\0\0\1null"
     assert json_converter.decode("t", data) == (replace(OPTIONAL_STRING, version=1), None)
-    for converter in (proto, json_converter):
+    for converter in (protobuf_converter, json_converter):
         assert converter.decode("t", None) == (None, None)
 
 
 def test_schemaless_values_are_rejected(registry: SchemaRegistryServer) -> None:
-    for cls in (ProtobufConverter, JsonSchemaConverter):
+    for converter_class in (ProtobufConverter, JsonSchemaConverter):
         with pytest.raises(DataException, match="requires a schema: schemaless values cannot be written"):
-            make_converter(cls, registry).encode("t", None, {"a": 1})
+            make_converter(converter_class, registry).encode("t", None, {"a": 1})
 
 
 PROTOBUF_KEYS: list[Any] = [
@@ -250,21 +268,21 @@ JSON_KEYS: list[Any] = [
 
 
 @pytest.mark.parametrize(
-    ("cls", "key", "text", "name", "value"),
+    ("converter_class", "key", "text", "name", "value"),
     [(ProtobufConverter, *row) for row in PROTOBUF_KEYS] + [(JsonSchemaConverter, *row) for row in JSON_KEYS],
 )
 def test_each_config_key_sets_one_option(
-    cls: type[RegistryConverter], key: str, text: str, name: str, value: object
+    converter_class: type[RegistryConverter], key: str, text: str, name: str, value: object
 ) -> None:
-    default_converter, changed = cls(), cls()
+    default_converter, changed_converter = converter_class(), converter_class()
     default_converter.configure({"schema.registry.url": "http://127.0.0.1:1"}, is_key=False)
-    changed.configure({"schema.registry.url": "http://127.0.0.1:1", key: text}, is_key=False)
-    before, after = default_converter._format.options, changed._format.options  # type: ignore[attr-defined]
-    assert replace(before, **{name: value}) == after != before
+    changed_converter.configure({"schema.registry.url": "http://127.0.0.1:1", key: text}, is_key=False)
+    default_options, changed_options = default_converter._format.options, changed_converter._format.options  # type: ignore[attr-defined]
+    assert replace(default_options, **{name: value}) == changed_options != default_options
 
 
 @pytest.mark.parametrize(
-    ("cls", "config", "message"),
+    ("converter_class", "config", "message"),
     [
         (ProtobufConverter, {}, "schema.registry.url"),
         (ProtobufConverter, {"flatten.unions": "maybe"}, "flatten.unions"),
@@ -279,8 +297,8 @@ def test_each_config_key_sets_one_option(
     ],
 )
 def test_invalid_config_is_rejected(
-    cls: type[RegistryConverter], config: dict[str, str], message: str
+    converter_class: type[RegistryConverter], config: dict[str, str], message: str
 ) -> None:
     settings = {"schema.registry.url": "http://127.0.0.1:1"} if config else {}
     with pytest.raises(ValueError, match=message):
-        cls().configure(settings | config, is_key=False)
+        converter_class().configure(settings | config, is_key=False)

@@ -1,4 +1,4 @@
-"""Tests for the sink backlogs that take the column path, and for the rows that the sink receives."""
+"""Tests for the conditions under which a sink backlog takes the column path."""
 
 from __future__ import annotations
 
@@ -82,23 +82,25 @@ def test_all_or_nothing_sink_is_called_without_a_check(columns: SinkColumns, set
 
 @pytest.mark.parametrize("all_or_nothing", [True, False])
 def test_sink_error_is_not_a_doubt(columns: SinkColumns, set_frame: Any, *, all_or_nothing: bool) -> None:
-    def full(_: object) -> None:
+    def fail(_: object) -> None:
         raise OSError("no space left")
 
     frame = Frame(doubtful=False)
     set_frame(frame)
     with pytest.raises(OSError, match="no space left"):
-        columns.write(dict, full, all_or_nothing=all_or_nothing)
+        columns.write(dict, fail, all_or_nothing=all_or_nothing)
     assert frame.log == ([] if all_or_nothing else ["persist", "count", "unpersist"])
 
 
-def test_failed_column_batches_double_the_skipped_batches(columns: SinkColumns, set_frame: Any) -> None:
-    def column_attempts(batches: int) -> list[int]:
-        """Return which of a number of batches took the column path."""
+def test_each_failed_attempt_doubles_the_number_of_skipped_batches(
+    columns: SinkColumns, set_frame: Any
+) -> None:
+    def column_attempts(batch_count: int) -> list[int]:
+        """Return the numbers of the batches that attempted the column path."""
         attempts: list[int] = []
         frame = Frame(doubtful=True)
         set_frame(frame)
-        for number in range(batches):
+        for number in range(batch_count):
             columns.write(dict, lambda _: None, all_or_nothing=False)
             if frame.log:
                 attempts.append(number)
@@ -113,7 +115,7 @@ def test_failed_column_batches_double_the_skipped_batches(columns: SinkColumns, 
 
 
 class PickyText(StringConverter):
-    """Rejects some texts, although it inherits a column format."""
+    """Rejects every value, although it inherits a column format."""
 
     @override
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
@@ -151,7 +153,7 @@ def test_column_path_requires_a_declared_column_format(
 
 
 @pytest.mark.parametrize(
-    ("headers", "expected"),
+    ("converter", "expected"),
     [
         (SimpleHeaderConverter, True),
         (StringConverter, True),
@@ -161,10 +163,10 @@ def test_column_path_requires_a_declared_column_format(
         (PickyText, False),
     ],
 )
-def test_column_path_requires_a_header_converter_for_any_header(
-    headers: type[HeaderConverter], *, expected: bool
+def test_column_path_requires_a_header_converter_that_accepts_any_header(
+    converter: type[HeaderConverter], *, expected: bool
 ) -> None:
-    plugin = headers()
+    plugin = converter()
     plugin.configure({}, is_key=False)
-    columns_ = SinkColumns.of(replace(chain_steps(Chain(), STRING_CONVERTER), headers=plugin), "text")
-    assert (columns_ is not None) is expected
+    sink_columns = SinkColumns.of(replace(chain_steps(Chain(), STRING_CONVERTER), headers=plugin), "text")
+    assert (sink_columns is not None) is expected

@@ -1,4 +1,4 @@
-"""Tests for the Arrow types that match a schema."""
+"""Tests for `arrow_fits`, and for the condition under which columns and records are converted identically."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXT, NUMBER = pa.string(), pa.int32()
 
 
 @pytest.mark.parametrize(
-    ("kind", "schema", "expected"),
+    ("arrow_type", "schema", "expected"),
     [
         (TEXT, OPTIONAL_STRING, True),
         (pa.dictionary(NUMBER, TEXT), STRING, False),
@@ -46,20 +46,22 @@ TEXT, NUMBER = pa.string(), pa.int32()
     ],
 )
 def test_arrow_type_fits_only_if_values_match_the_schema(
-    kind: pa.DataType, schema: Schema, *, expected: bool
+    arrow_type: pa.DataType, schema: Schema, *, expected: bool
 ) -> None:
-    assert arrow_fits(kind, schema) is expected
+    assert arrow_fits(arrow_type, schema) is expected
 
 
-def converters(value: str) -> Converters:
-    plugins: list[Any] = [Registry.load().converter_class(name)() for name in ("StringConverter", value)]
+def make_converters(value_converter: str) -> Converters:
+    plugins: list[Any] = [
+        Registry.load().converter_class(name)() for name in ("StringConverter", value_converter)
+    ]
     for converter in plugins:
         converter.configure({"schema.registry.url": "http://127.0.0.1:1"}, is_key=False)
     return Converters(plugins[0], plugins[1], ())
 
 
 @pytest.mark.parametrize(
-    ("value", "table", "schema", "expected"),
+    ("value_converter", "table", "schema", "expected"),
     [
         ("JsonConverter", {"value": ["a"]}, STRING, True),
         ("JsonConverter", {"value": ["a"], "topic": ["t"], "partition": [0]}, STRING, True),
@@ -73,7 +75,7 @@ def converters(value: str) -> Converters:
     ],
 )
 def test_conversion_is_identical_if_columns_match_and_converters_declare_it(
-    value: str, table: dict[str, Any], schema: Schema | None, *, expected: bool
+    value_converter: str, table: dict[str, Any], schema: Schema | None, *, expected: bool
 ) -> None:
     batch = SourceBatch(offsets={}, topic="t", value_schema=schema)
-    assert converts_identically(converters(value), batch, pa.table(table)) is expected
+    assert converts_identically(make_converters(value_converter), batch, pa.table(table)) is expected

@@ -22,14 +22,14 @@ WAIT_S = 30.0
 PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
 
 
-class Gate:
+class BlockingSession:
     """A session in which each job blocks until it is released, and then fails."""
 
     def __init__(self) -> None:
         self.entered: queue.SimpleQueue[threading.Event] = queue.SimpleQueue()
 
     def spark(self) -> SimpleNamespace:
-        """Block until released, then fail."""
+        """Block until the job is released, then fail."""
         release = threading.Event()
         self.entered.put(release)
         assert release.wait(WAIT_S)
@@ -41,7 +41,7 @@ class Gate:
 
 
 class CountingPool(Pool):
-    """A pool that counts its jobs."""
+    """A pool that counts the submitted jobs."""
 
     jobs = 0
 
@@ -64,33 +64,33 @@ class Bench:
 
     def __init__(self, pool: CountingPool) -> None:
         self.pool = pool
-        self.gate = Gate()
+        self.session = BlockingSession()
         self.timers: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        session: Any = self.gate
+        session: Any = self.session
         self.coalescer = Coalescer(
-            session, pool, IdlePool(0, "deaf"), lambda _, function: self.timers.put(function)
+            session, pool, IdlePool(0, "idle"), lambda _, function: self.timers.put(function)
         )
-        self.ended: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.completed: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def put(self, name: str, batch_class: type[PendingBatch] = PendingBatch) -> PendingBatch:
-        """Queue a batch of a task."""
+        """Queue a batch of the connector `name`."""
         batch = batch_class(
             task=TaskId(ConnectorName(name), 0),
             table=pa.table({"value": [b"a"]}),
             topic=name,
             offsets={},
             plan=PLAN,
-            done=lambda _: self.ended.put(name),
+            done=lambda _: self.completed.put(name),
         )
         self.coalescer.put(batch)
         return batch
 
     def next_completed(self) -> str:
-        """Return the task of the next completed batch."""
-        return self.ended.get(timeout=WAIT_S)
+        """Wait for the next batch to complete, and return the name of its connector."""
+        return self.completed.get(timeout=WAIT_S)
 
     def make_next_late(self) -> None:
-        """Make the oldest job that is not late yet late."""
+        """Fire the oldest timer, which marks its job as late if the job is still running."""
         self.timers.get(timeout=WAIT_S)()
 
 
@@ -103,91 +103,91 @@ def bench() -> Iterator[Bench]:
 
 def test_batches_queued_during_a_job_share_the_next_one(bench: Bench) -> None:
     bench.put("first")
-    first = bench.gate.next_job()
+    release_first = bench.session.next_job()
     bench.put("second")
     bench.put("third")
     assert bench.pool.jobs == 1
-    first.set()
+    release_first.set()
     assert bench.next_completed() == "first"
-    both = bench.gate.next_job()
+    release_shared_job = bench.session.next_job()
     assert bench.pool.jobs == 2
-    both.set()
-    for name in ("second", "third"):  # their shared job failed, so each batch is written alone
-        bench.gate.next_job().set()
+    release_shared_job.set()
+    for name in ("second", "third"):  # after the shared job has failed, each batch has a job of its own
+        bench.session.next_job().set()
         assert bench.next_completed() == name
 
 
 def test_late_job_does_not_delay_other_jobs(bench: Bench) -> None:
     bench.put("stuck")
-    stuck = bench.gate.next_job()
-    bench.put("waits")
+    release_stuck = bench.session.next_job()
+    bench.put("waiting")
     assert bench.pool.jobs == 1
     bench.make_next_late()
-    bench.gate.next_job().set()
-    assert bench.next_completed() == "waits"
-    bench.put("goes at once")
-    bench.gate.next_job().set()
-    assert bench.next_completed() == "goes at once"
-    stuck.set()
+    bench.session.next_job().set()
+    assert bench.next_completed() == "waiting"
+    bench.put("immediate")
+    bench.session.next_job().set()
+    assert bench.next_completed() == "immediate"
+    release_stuck.set()
     assert bench.next_completed() == "stuck"
 
 
 def test_job_that_ends_in_time_is_not_late(bench: Bench) -> None:
     bench.put("first")
-    bench.gate.next_job().set()
+    bench.session.next_job().set()
     assert bench.next_completed() == "first"
     bench.put("second")
-    second = bench.gate.next_job()
+    release_second = bench.session.next_job()
     bench.put("third")
-    bench.make_next_late()  # the first batch has timed out
+    bench.make_next_late()  # the timer of the first job, which has ended
     assert bench.pool.jobs == 2
-    second.set()
+    release_second.set()
     assert bench.next_completed() == "second"
-    bench.gate.next_job().set()
+    bench.session.next_job().set()
     assert bench.next_completed() == "third"
 
 
 def test_at_most_two_jobs_run_concurrently(bench: Bench) -> None:
-    gates = []
+    releases = []
     for name in ("first", "second"):
         bench.put(name)
-        gates.append(bench.gate.next_job())
+        releases.append(bench.session.next_job())
         bench.make_next_late()
     bench.put("third")
     assert bench.pool.jobs == 2
-    gates[1].set()
+    releases[1].set()
     assert bench.next_completed() == "second"
-    bench.gate.next_job().set()
+    bench.session.next_job().set()
     assert bench.next_completed() == "third"
-    gates[0].set()
+    releases[0].set()
     assert bench.next_completed() == "first"
 
 
 def test_batch_cancelled_at_the_start_of_its_job_has_one_result(bench: Bench) -> None:
     bench.put("first", LateCancelledBatch)
-    bench.gate.next_job().set()
+    bench.session.next_job().set()
     assert bench.next_completed() == "first"
     bench.put("second")
-    bench.gate.next_job().set()
+    bench.session.next_job().set()
     assert bench.next_completed() == "second"
 
 
 def test_abandoned_jobs_do_not_delay_other_jobs(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    gates, batches = [], []
+    releases, batches = [], []
     for name in ("first", "second"):
         batches.append(bench.put(name))
-        gates.append(bench.gate.next_job())
+        releases.append(bench.session.next_job())
         bench.make_next_late()
     bench.put("third")
     for batch in batches:
         bench.coalescer.cancel(batch)
-    assert bench.ended.empty()
+    assert bench.completed.empty()
     for _ in batches:
         bench.make_next_late()  # the time limit for cancelled jobs has passed
-    bench.gate.next_job().set()
+    bench.session.next_job().set()
     assert bench.next_completed() == "third"
     assert [call.owner for call in bench.pool.state().stuck] == ["first-0", "second-0"]
     assert "first-0: Abandoning thread" in caplog.text
-    for gate in gates:
-        gate.set()
+    for release in releases:
+        release.set()
     assert {bench.next_completed(), bench.next_completed()} == {"first", "second"}

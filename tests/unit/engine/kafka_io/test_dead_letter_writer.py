@@ -22,7 +22,7 @@ TOPIC = DeadLetterTopic(name="dead", replication_factor=1, with_context=False)
 
 
 class Producer:
-    """Sends queued records as one batch on a flush; fails if the batch exceeds the limit of the topic."""
+    """A producer whose flush sends the queued records as one batch, which must not exceed the topic's limit."""
 
     def __init__(self, settings: dict[str, Any], limit: int = 1_048_588) -> None:
         self.settings = settings
@@ -30,8 +30,8 @@ class Producer:
         self.queued: list[tuple[int, Callable[..., None]]] = []
         self.batches: list[int] = []
         self.headers: list[tuple[str, bytes | None]] = []
-        self.failure: int | None = None
-        """The error code of all batches, or None."""
+        self.error_code: int | None = None
+        """The error code with which all batches fail, or None."""
 
     def produce(
         self, topic: str, *, value: bytes, headers: Any, on_delivery: Callable[..., None], **_: Any
@@ -52,24 +52,24 @@ class Producer:
         return len(self.queued)
 
     def purge(self) -> None:
-        """No-op: all records are sent."""
+        """No-op: a flush leaves no records in the queue."""
 
     def flush(self, _: float) -> int:
         """Send the queued records."""
         sent, self.queued = self.queued, []
         size = sum(size for size, _ in sent)
         self.batches.append(size)
-        code = ck.KafkaError.MSG_SIZE_TOO_LARGE if size > self.limit else self.failure
+        code = ck.KafkaError.MSG_SIZE_TOO_LARGE if size > self.limit else self.error_code
         error = None if code is None else ck.KafkaError(code)
-        for _, report in sent:
-            report(error, None)
+        for _, on_delivery in sent:
+            on_delivery(error, None)
         return 0
 
 
-def writer(
+def make_writer(
     monkeypatch: pytest.MonkeyPatch, limit: int | None, **config: str
 ) -> tuple[DeadLetters, list[Any]]:
-    """Return a writer for a topic with this limit, and the producers that it creates."""
+    """Return a writer for a topic with this limit, and a list of the producers that the writer creates."""
     producers: list[Any] = []
 
     def create(settings: dict[str, Any]) -> Producer:
@@ -80,18 +80,18 @@ def writer(
     monkeypatch.setattr(ck, "Producer", create)
     monkeypatch.setattr(module, "AdminClient", lambda _: Admin())
     monkeypatch.setattr(module, "read_limits", lambda _, names: dict.fromkeys(names, limit))
-    letters = DeadLetters(TOPIC, TaskId(ConnectorName("c"), 0), {"bootstrap.servers": "b:1"}, config)
-    letters.prepare()
-    return letters, producers
+    writer = DeadLetters(TOPIC, TaskId(ConnectorName("c"), 0), {"bootstrap.servers": "b:1"}, config)
+    writer.prepare()
+    return writer, producers
 
 
 class Admin:
-    """An admin client for which the topic exists."""
+    """An admin client of a cluster in which the topic exists."""
 
     topics = ("dead",)
 
     def list_topics(self, timeout: float) -> Admin:
-        """Return the topics."""
+        """Return this object as the cluster metadata."""
         assert timeout
         return self
 
@@ -102,49 +102,49 @@ def letter(size: int) -> DeadLetter:
 
 @pytest.mark.parametrize("size", [1_000_001, 1_048_576])
 def test_dead_letter_up_to_the_java_limit_is_written(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    letters, producers = writer(monkeypatch, None)
-    letters.write([letter(size)])
+    writer, producers = make_writer(monkeypatch, None)
+    writer.write([letter(size)])
     assert producers[0].batches == [size]
 
 
 def test_error_for_a_dead_letter_the_producer_rejects_contains_the_setting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    letters, _ = writer(monkeypatch, None)
+    writer, _ = make_writer(monkeypatch, None)
     with pytest.raises(DeadLettersFailed, match=r"raise producer\.override\.max\.request\.size") as raised:
-        letters.write([letter(1_048_577)])
+        writer.write([letter(1_048_577)])
     assert "A record of 1048577 bytes for the topic 'dead' is larger than max.request.size=1048576" in (
         str(raised.value)
     )
-    letters, _ = writer(monkeypatch, None, **{"producer.override.max.request.size": "2000000"})
-    letters.write([letter(1_048_577)])
+    writer, _ = make_writer(monkeypatch, None, **{"producer.override.max.request.size": "2000000"})
+    writer.write([letter(1_048_577)])
 
 
 def test_error_for_a_dead_letter_the_brokers_reject_contains_the_topic_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    letters, _ = writer(monkeypatch, 1000)
+    writer, _ = make_writer(monkeypatch, 1000)
     with pytest.raises(DeadLettersFailed, match=r"is larger than max\.message\.bytes=1000 of the topic"):
-        letters.write([letter(100), letter(1500)])
+        writer.write([letter(100), letter(1500)])
 
 
 def test_dead_letter_timeout_is_retriable_and_contains_the_topic_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    letters, producers = writer(monkeypatch, None)
-    letters.write([letter(1)])
-    producers[0].failure = ck.KafkaError._MSG_TIMED_OUT
+    writer, producers = make_writer(monkeypatch, None)
+    writer.write([letter(1)])
+    producers[0].error_code = ck.KafkaError._MSG_TIMED_OUT
     monkeypatch.setattr(module, "describe_write_failure", lambda _, topic: f"too few replicas of {topic}")
     with pytest.raises(RetriableError, match="Message timed out: too few replicas of dead"):
-        letters.write([letter(1)])
+        writer.write([letter(1)])
 
 
 @pytest.mark.parametrize("limit", [1000, None])
 def test_dead_letter_batches_do_not_exceed_the_topic_limit(
     monkeypatch: pytest.MonkeyPatch, limit: int | None
 ) -> None:
-    letters, producers = writer(monkeypatch, limit)
-    letters.write([letter(300)] * 100)
+    writer, producers = make_writer(monkeypatch, limit)
+    writer.write([letter(300)] * 100)
     assert sum(producers[0].batches) == 30_000
     assert max(producers[0].batches) <= (limit or 16_384)
 
@@ -152,18 +152,18 @@ def test_dead_letter_batches_do_not_exceed_the_topic_limit(
 def test_nul_in_a_header_name_of_a_dead_letter_is_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    letters, producers = writer(monkeypatch, None)
+    writer, producers = make_writer(monkeypatch, None)
     headers = [("a\0b", b"1"), ("c", None)]
-    letters.write([DeadLetter(headers=headers, key=None, value=b"x", timestamp_ms=None)])
+    writer.write([DeadLetter(headers=headers, key=None, value=b"x", timestamp_ms=None)])
     assert producers[0].headers == [("a\ufffdb", b"1"), ("c", None)]
 
 
-def test_dead_letter_producer_has_one_request_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    letters, producers = writer(monkeypatch, None)
-    letters.write([letter(1)])
+def test_dead_letter_producer_has_one_request_in_flight_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, producers = make_writer(monkeypatch, None)
+    writer.write([letter(1)])
     assert producers[0].settings["max.in.flight.requests.per.connection"] == "1"
-    letters, producers = writer(
+    writer, producers = make_writer(
         monkeypatch, None, **{"producer.override.max.in.flight.requests.per.connection": "5"}
     )
-    letters.write([letter(1)])
+    writer.write([letter(1)])
     assert producers[0].settings["max.in.flight.requests.per.connection"] == "5"

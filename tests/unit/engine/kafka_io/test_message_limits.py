@@ -85,7 +85,7 @@ def test_lookup_waits_for_a_new_topic(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("kraal.engine.kafka_io.message_limits.time.sleep", create_topic)
     limits = MessageLimits(brokers)
-    limits.ensure(["new"], exist=True)
+    limits.ensure(["new"], should_exist=True)
     assert limits.cap_batch_size(OPTIONS, KEY)[KEY] == "512"
 
 

@@ -26,7 +26,7 @@ def test_lines_of_the_interceptor_are_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "is_known"),
+    ("settings", "is_trackable"),
     [
         ({}, True),
         ({"max.in.flight.requests.per.connection": "5"}, False),
@@ -34,10 +34,10 @@ def test_lines_of_the_interceptor_are_parsed() -> None:
         ({"enable.idempotence": "true", "max.in.flight.requests.per.connection": "5"}, True),
     ],
 )
-def test_offset_pairs_require_an_ordered_producer(settings: dict[str, str], *, is_known: bool) -> None:
+def test_offset_pairs_require_an_ordered_producer(settings: dict[str, str], *, is_trackable: bool) -> None:
     worker = {"bootstrap.servers": "a:1"} | {f"producer.{key}": value for key, value in settings.items()}
     options = producer_options(worker, {}, "me")
-    assert (untrackable_reason(options, is_local=True) is None) is is_known
+    assert (untrackable_reason(options, is_local=True) is None) is is_trackable
     assert untrackable_reason(options, is_local=False) is not None
 
 
@@ -51,7 +51,7 @@ def test_tracking_failure_does_not_fail_the_batch(caplog: pytest.LogCaptureFixtu
     assert caplog.text.count("ValueError: a plugin's bug") == 2
     assert "records are changed" in caplog.text
 
-    class Broken(PairTracker):
+    class BrokenTracker(PairTracker):
         def __init__(self) -> None:
             return
 
@@ -59,6 +59,6 @@ def test_tracking_failure_does_not_fail_the_batch(caplog: pytest.LogCaptureFixtu
         def drain(self) -> dict[TopicPartition, list[OffsetPair]]:
             raise OSError("the JVM is gone")
 
-    report_written(tracking, Broken())
-    Broken().discard()
+    report_written(tracking, BrokenTracker())
+    BrokenTracker().discard()
     assert caplog.text.count("the JVM is gone") == 2

@@ -1,4 +1,4 @@
-"""Tests for the warnings of Kafka's producers, in the format of `java/Refusals.java`."""
+"""Tests for the parser of producer warnings, which `java/Refusals.java` formats as lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CLIENT = "[Producer clientId=connector-producer-c-0]"
 
 
 @pytest.mark.parametrize(
-    ("line", "refusals"),
+    ("lines", "refusals"),
     [
         pytest.param(
             f"7 {CLIENT} Got error produce response with correlation id on topic-partition a-b-12, retrying. "
@@ -37,7 +37,7 @@ CLIENT = "[Producer clientId=connector-producer-c-0]"
             f"1 {CLIENT} The metadata response from the cluster reported a recoverable issue with correlation id : "
             "{a=UNKNOWN_TOPIC_OR_PARTITION}",
             [Refusal("connector-producer-c-0", "a", "UNKNOWN_TOPIC_OR_PARTITION", 1)],
-            id="metadata",
+            id="metadata since Kafka 3.8",
         ),
         pytest.param(
             "\n".join(
@@ -46,14 +46,14 @@ CLIENT = "[Producer clientId=connector-producer-c-0]"
                 for count, partition in ((2, 0), (3, 1), (4, 0))
             ),
             [Refusal("connector-producer-c-0", "t", "NOT_ENOUGH_REPLICAS", 9)],
-            id="partitions and executors",
+            id="sum over partitions and executors",
         ),
         pytest.param(f"9 {CLIENT} Connection to node 1 could not be established.", [], id="another warning"),
-        pytest.param("", [], id="nothing"),
+        pytest.param("", [], id="no warnings"),
     ],
 )
-def test_refusals_are_parsed_from_producer_warnings(line: str, refusals: list[Refusal]) -> None:
-    assert parse_refusals(line) == refusals
+def test_refusals_are_parsed_from_producer_warnings(lines: str, refusals: list[Refusal]) -> None:
+    assert parse_refusals(lines) == refusals
 
 
 def test_refusal_message_contains_the_error_and_advice() -> None:

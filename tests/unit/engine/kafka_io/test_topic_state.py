@@ -22,7 +22,7 @@ class Admin:
         self.configs = {"min.insync.replicas": SimpleNamespace(value=min_in_sync)}
 
     def describe_topics(self, topics: Any, **_: Any) -> dict[str, Future[Any]]:
-        """Return the topic, or its error."""
+        """Return a future with the topic description or an error."""
         del topics
         return {"t": make_future(self.topic)}
 
@@ -40,7 +40,7 @@ def make_future(result: Any) -> Future[Any]:
     return future
 
 
-def partitions(*in_sync: int, leader: int | None = 1) -> Any:
+def make_topic(*in_sync: int, leader: int | None = 1) -> Any:
     return SimpleNamespace(
         partitions=[
             SimpleNamespace(id=number, leader=leader, isr=list(range(count)), replicas=[1, 2, 3])
@@ -50,14 +50,14 @@ def partitions(*in_sync: int, leader: int | None = 1) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("topic", "why"),
+    ("topic", "reason"),
     [
-        (partitions(2, 3), ""),
+        (make_topic(2, 3), ""),
         (
-            partitions(2, 1),
+            make_topic(2, 1),
             "partition 1 of the topic 't' has 1 replicas in sync, fewer than min.insync.replicas=2 of the topic",
         ),
-        (partitions(2, leader=None), "partition 0 of the topic 't' has no leader"),
+        (make_topic(2, leader=None), "partition 0 of the topic 't' has no leader"),
         (
             ck.KafkaException(ck.KafkaError(ck.KafkaError.UNKNOWN_TOPIC_OR_PART)),
             "the topic 't' cannot be looked up: Broker: Unknown topic or partition",
@@ -65,6 +65,6 @@ def partitions(*in_sync: int, leader: int | None = 1) -> Any:
         (TimeoutError(), "the topic 't' cannot be looked up: TimeoutError()"),
     ],
 )
-def test_topic_state_explains_failed_writes(monkeypatch: pytest.MonkeyPatch, topic: Any, why: str) -> None:
+def test_topic_state_explains_failed_writes(monkeypatch: pytest.MonkeyPatch, topic: Any, reason: str) -> None:
     monkeypatch.setattr(module, "AdminClient", lambda _: Admin(topic, "2"))
-    assert describe_write_failure({"bootstrap.servers": "b:1"}, "t") == why
+    assert describe_write_failure({"bootstrap.servers": "b:1"}, "t") == reason

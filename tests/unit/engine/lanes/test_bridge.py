@@ -9,8 +9,8 @@ import pytest
 from kraal.engine.lanes.bridge import ENDED, LaneBridge, LaneResult
 
 
-def bridge(*texts: str) -> LaneBridge:
-    """Return the bridge to a lane whose job has ended, with these results of its Spark task."""
+def make_bridge(*texts: str) -> LaneBridge:
+    """Return a bridge to a lane whose job has ended and whose Spark task has reported `texts`."""
     outputs = iter(texts)
     bridge = LaneBridge.__new__(LaneBridge)
     vars(bridge).update(
@@ -20,10 +20,10 @@ def bridge(*texts: str) -> LaneBridge:
 
 
 def test_results_end_with_the_spark_task() -> None:
-    results = list(bridge("1\n2 refused", "-1 ended").results())
+    results = list(make_bridge("1\n2 refused", "-1 ended").results())
     assert results == [LaneResult(1, None), LaneResult(2, "refused"), LaneResult(ENDED, "ended")]
 
 
-def test_results_fail_if_the_job_ended_without_a_report_of_its_task() -> None:
+def test_results_raise_an_error_if_the_job_ended_without_a_final_report() -> None:
     with pytest.raises(RuntimeError, match="has not reported its end"):
-        list(bridge("").results())
+        list(make_bridge("").results())

@@ -118,7 +118,7 @@ class Bench:
             offsets={},
             plan=PLAN,
             done=lambda result: self.done.put((name, result)),
-            producer=configs,
+            producer_configs=configs,
         )
         self.lanes.put(batch, name)
         return batch
@@ -252,7 +252,7 @@ def test_failed_push_ends_the_lane_and_jobs_write_its_batches(bench: Bench) -> N
 
         @override
         def __getattribute__(self, name: str) -> Any:
-            if name == "producer" and threading.current_thread() is not threading.main_thread():
+            if name == "producer_configs" and threading.current_thread() is not threading.main_thread():
                 raise ValueError("no configs")
             return super().__getattribute__(name)
 

@@ -1,4 +1,4 @@
-"""Tests for the small batches that a lane accepts, and for the rows that are pushed to it."""
+"""Tests for the conditions under which a lane accepts a batch, and for the stream of rows that a lane receives."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import Converter, Schema
 from kraal.plugins.model.schema import STRING, Type
 
-TEXTS = pa.table({"value": ["a"]})
+TEXT_TABLE = pa.table({"value": ["a"]})
 BINARY = Schema(type=Type.BYTES)
 
 
-def configured(converter: Converter, **config: str) -> Converter:
+def configure(converter: Converter, **config: str) -> Converter:
     converter.configure(config, is_key=False)
     return converter
 
@@ -36,63 +36,67 @@ class PrefixingConverter(StringConverter):
         return b"!" + (super().encode(topic, schema, value) or b"")
 
 
-def plan(value: Converter, schema: Schema | None = STRING, key: Schema | None = None) -> WritePlan:
-    converters = Converters(configured(StringConverter()), value, ("any",))
+def make_plan(
+    value_converter: Converter, schema: Schema | None = STRING, key: Schema | None = None
+) -> WritePlan:
+    converters = Converters(configure(StringConverter()), value_converter, ("any",))
     return WritePlan(converters=converters, options={}, key_schema=key, value_schema=schema)
 
 
 @pytest.mark.parametrize(
-    ("table", "value", "schema"),
+    ("table", "converter", "schema"),
     [
-        pytest.param(TEXTS, configured(StringConverter()), STRING, id="texts"),
-        pytest.param(pa.table({"value": [b"a"]}), configured(ByteArrayConverter()), BINARY, id="bytes"),
-        pytest.param(pa.table({"partition": [1]}), configured(ByteArrayConverter()), None, id="tombstones"),
+        pytest.param(TEXT_TABLE, configure(StringConverter()), STRING, id="strings"),
+        pytest.param(pa.table({"value": [b"a"]}), configure(ByteArrayConverter()), BINARY, id="bytes"),
+        pytest.param(pa.table({"partition": [1]}), configure(ByteArrayConverter()), None, id="tombstones"),
     ],
 )
-def test_records_with_unconverted_bytes_are_plain(
-    table: pa.Table, value: Converter, schema: Schema | None
+def test_records_whose_bytes_need_no_conversion_are_plain(
+    table: pa.Table, converter: Converter, schema: Schema | None
 ) -> None:
-    assert is_plain(table, plan(value, schema))
+    assert is_plain(table, make_plan(converter, schema))
 
 
 @pytest.mark.parametrize(
-    ("table", "value", "schema"),
+    ("table", "converter", "schema"),
     [
-        pytest.param(TEXTS, configured(JsonConverter()), STRING, id="converter that changes values"),
-        pytest.param(TEXTS, configured(ByteArrayConverter()), STRING, id="text for a bytes converter"),
+        pytest.param(TEXT_TABLE, configure(JsonConverter()), STRING, id="converter that changes values"),
+        pytest.param(TEXT_TABLE, configure(ByteArrayConverter()), STRING, id="text for a bytes converter"),
         pytest.param(
-            pa.table({"value": [1]}), configured(StringConverter()), Schema(type=Type.INT64), id="a number"
+            pa.table({"value": [1]}), configure(StringConverter()), Schema(type=Type.INT64), id="a number"
         ),
         pytest.param(
-            TEXTS,
-            configured(StringConverter(), **{"converter.encoding": "UTF-16"}),
+            TEXT_TABLE,
+            configure(StringConverter(), **{"converter.encoding": "UTF-16"}),
             STRING,
             id="encoding",
         ),
         pytest.param(
-            TEXTS, configured(StringConverter()), Schema(type=Type.STRING, name="x"), id="a named schema"
+            TEXT_TABLE, configure(StringConverter()), Schema(type=Type.STRING, name="x"), id="a named schema"
         ),
-        pytest.param(TEXTS, configured(StringConverter()), None, id="a value without a schema"),
-        pytest.param(TEXTS, configured(PrefixingConverter()), STRING, id="subclass with another format"),
+        pytest.param(TEXT_TABLE, configure(StringConverter()), None, id="a value without a schema"),
+        pytest.param(TEXT_TABLE, configure(PrefixingConverter()), STRING, id="subclass with another format"),
         pytest.param(
-            TEXTS.append_column("timestamp", [[1]]),
-            configured(StringConverter()),
+            TEXT_TABLE.append_column("timestamp", [[1]]),
+            configure(StringConverter()),
             STRING,
             id="timestamp column",
         ),
     ],
 )
-def test_other_records_are_not_plain(table: pa.Table, value: Converter, schema: Schema | None) -> None:
-    assert not is_plain(table, plan(value, schema))
+def test_records_with_other_formats_or_columns_are_not_plain(
+    table: pa.Table, converter: Converter, schema: Schema | None
+) -> None:
+    assert not is_plain(table, make_plan(converter, schema))
 
 
 def test_output_of_a_pass_is_plain_and_column_transforms_are_not() -> None:
     pass_plan = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
-    assert is_plain(TEXTS, pass_plan)
+    assert is_plain(TEXT_TABLE, pass_plan)
     transform_plan = WritePlan(
         converters=None, options={}, key_schema=None, value_schema=None, transforms=cast("Any", object())
     )
-    assert not is_plain(TEXTS, transform_plan)
+    assert not is_plain(TEXT_TABLE, transform_plan)
 
 
 def test_batch_with_many_records_or_bytes_is_not_small() -> None:
@@ -101,13 +105,13 @@ def test_batch_with_many_records_or_bytes_is_not_small() -> None:
     assert not is_small(MAX_ROWS, MAX_BYTES + 1)
 
 
-def pending(table: pa.Table, topic: str | None) -> PendingBatch:
+def pending_batch(table: pa.Table, topic: str | None) -> PendingBatch:
     return PendingBatch(
         task=TaskId(ConnectorName("c"), 0),
         table=table,
         topic=topic,
         offsets={},
-        plan=plan(configured(StringConverter())),
+        plan=make_plan(configure(StringConverter())),
         done=lambda _: None,
     )
 
@@ -116,10 +120,12 @@ def test_stream_contains_the_numbered_rows_of_all_batches() -> None:
     headers = pa.array(
         [[{"key": "h", "value": b"x"}]], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     )
-    other = pa.table(
+    other_table = pa.table(
         {"topic": ["v"], "key": [None], "value": [b"\xff"], "headers": headers, "partition": [3]}
     )
-    stream = write_stream([(7, pending(pa.table({"value": ["a", "b"]}), "t")), (8, pending(other, None))])
+    stream = write_stream(
+        [(7, pending_batch(pa.table({"value": ["a", "b"]}), "t")), (8, pending_batch(other_table, None))]
+    )
     with pa.ipc.open_stream(stream) as reader:
         rows = reader.read_all()
     assert rows["batch"].to_pylist() == [7, 7, 8]

@@ -96,7 +96,7 @@ class Bench:
             plan=PLAN,
             done=lambda result: self.done.put((name, result)),
             size=10,
-            producer=settings,
+            producer_configs=settings,
         )
 
     def put(self, name: str = "c", table: pa.Table = ROWS, **settings: str) -> PendingBatch:

@@ -24,8 +24,8 @@ RANGES = {T0: (10, 20), T1: (0, 5), U0: (15, 30)}
 ERROR = ValueError("it is wrong")
 
 
-def kafka(topic_partition: TopicPartition, offsets: Sequence[int]) -> pa.Table:
-    """Return the records at these offsets, and adjacent ones."""
+def read_records(topic_partition: TopicPartition, offsets: Sequence[int]) -> pa.Table:
+    """Return the records at these offsets and the records adjacent to them."""
     adjacent_offsets = range(offsets[0] - 1, offsets[-1] + 2)
     coordinates = {"topic": topic_partition.topic, "partition": topic_partition.partition}
     return pa.Table.from_pylist(
@@ -84,18 +84,23 @@ def test_report_that_matches_no_record_or_several_is_rejected(
 
 
 def test_tolerated_reports_become_dead_letters_in_order_and_count_once() -> None:
-    reports, dead = Reports(RANGES, ALL), DeadLetters()
+    reports, dead_letters = Reports(RANGES, ALL), DeadLetters()
     batch = SinkBatch(frame=None, ranges=RANGES, reporter=reports.report)  # type: ignore[arg-type]
     for topic_partition, offset in ((T1, 3), (T0, 12), (T0, 11), (T0, 12)):
         batch.report(topic_partition, offset, ERROR)
-    counts = handle_reports(TASK, reports, kafka, dead)
+    counts = handle_reports(TASK, reports, read_records, dead_letters)
     letters = [
-        (f.topic, f.partition, f.offset, raw.value) for dead_batch in dead.batches for raw, f in dead_batch
+        (fault.topic, fault.partition, fault.offset, raw.value)
+        for dead_batch in dead_letters.batches
+        for raw, fault in dead_batch
     ]
     assert letters == [("t", 0, 11, b"v11"), ("t", 0, 12, b"v12"), ("t", 1, 3, b"v3")]
-    fault = dead.batches[0][0][1]
-    assert (fault.stage, fault.class_name) == ("TASK_PUT", "org.apache.kafka.connect.sink.SinkTask")
-    assert (fault.exception, fault.message) == ("builtins.ValueError", "it is wrong")
+    first_fault = dead_letters.batches[0][0][1]
+    assert (first_fault.stage, first_fault.class_name) == (
+        "TASK_PUT",
+        "org.apache.kafka.connect.sink.SinkTask",
+    )
+    assert (first_fault.exception, first_fault.message) == ("builtins.ValueError", "it is wrong")
     assert (counts.failures, counts.errors, counts.skipped, counts.dead_letters) == (3, 3, 3, 3)
     assert counts.last_error_ms > 0
 
@@ -108,37 +113,39 @@ def test_batch_without_reports_is_not_read_again() -> None:
 
 
 def test_many_reported_records_are_read_in_several_parts() -> None:
-    dead, reports = DeadLetters(), Reports({T0: (1, 5000)}, ALL)
+    dead_letters, reports = DeadLetters(), Reports({T0: (1, 5000)}, ALL)
     for offset in range(1, MAX_RECORDS_PER_READ + 11):
         reports.report(T0, offset, ERROR)
-    assert handle_reports(TASK, reports, kafka, dead).dead_letters == MAX_RECORDS_PER_READ + 10
-    assert [len(dead_batch) for dead_batch in dead.batches] == [MAX_RECORDS_PER_READ, 10]
+    assert handle_reports(TASK, reports, read_records, dead_letters).dead_letters == MAX_RECORDS_PER_READ + 10
+    assert [len(dead_batch) for dead_batch in dead_letters.batches] == [MAX_RECORDS_PER_READ, 10]
 
 
 def test_first_report_fails_the_task_without_tolerance() -> None:
-    reports, dead = Reports(RANGES, Tolerance()), DeadLetters()
+    reports, dead_letters = Reports(RANGES, Tolerance()), DeadLetters()
     for offset in (12, 11):
         with pytest.raises(ToleranceExceeded):
             reports.report(T0, offset, ERROR)
     with pytest.raises(ToleranceExceeded) as raised:
-        handle_reports(TASK, reports, kafka, dead)
+        handle_reports(TASK, reports, read_records, dead_letters)
     assert (raised.value.fault.offset, raised.value.counts.errors, raised.value.counts.skipped) == (12, 1, 0)
-    assert [raw.offset for dead_batch in dead.batches for raw, _ in dead_batch] == [12], (
+    assert [raw.offset for dead_batch in dead_letters.batches for raw, _ in dead_batch] == [12], (
         "the dead letter of the first record is written"
     )
 
 
-def test_missing_reported_record_is_a_retriable_error() -> None:
+def test_reported_record_that_no_longer_exists_raises_a_retriable_error() -> None:
     reports = Reports(RANGES, ALL)
     reports.report(T0, 12, ERROR)
     with pytest.raises(RetriableError, match="t-0@12 was reported by the sink but no longer exists in Kafka"):
-        handle_reports(TASK, reports, lambda topic_partition, _: kafka(topic_partition, [15]), DeadLetters())
+        handle_reports(
+            TASK, reports, lambda topic_partition, _: read_records(topic_partition, [15]), DeadLetters()
+        )
 
 
 def test_log_contains_the_record_if_enabled(caplog: pytest.LogCaptureFixture) -> None:
     reports = Reports(RANGES, Tolerance(all=True, logs=True, shows_records=True))
     reports.report(T0, 12, ERROR)
-    counts = handle_reports(TASK, reports, kafka, None)
+    counts = handle_reports(TASK, reports, read_records, None)
     assert (counts.logged, counts.dead_letters) == (1, 0)
     line = (
         "Error encountered in task con-3. Executing stage 'TASK_PUT' with class "
@@ -149,12 +156,12 @@ def test_log_contains_the_record_if_enabled(caplog: pytest.LogCaptureFixture) ->
 
 def test_report_after_the_end_of_its_batch_raises_an_error() -> None:
     reports = Reports(RANGES, ALL)
-    handle_reports(TASK, reports, kafka, None)
+    handle_reports(TASK, reports, read_records, None)
     with pytest.raises(RuntimeError, match="t-0@12 was reported after its batch had ended"):
         reports.report(T0, 12, ERROR)
 
 
-def test_report_without_a_runtime_raises_a_clear_error() -> None:
+def test_report_without_a_reporter_raises_an_error() -> None:
     batch = SinkBatch(frame=None, ranges=RANGES)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="no error reporter is set for this batch"):
         batch.report(T0, 12, ERROR)

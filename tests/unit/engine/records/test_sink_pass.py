@@ -17,7 +17,7 @@ from tests.fakes.spark.plugins import Text
 from tests.fakes.values.transforms import MOODY
 
 
-class Lenient(Text):
+class LenientText(Text):
     """Decodes any value."""
 
     @override
@@ -54,9 +54,9 @@ def test_dead_letter_headers_equal_those_of_connect() -> None:
     assert dead_letter_headers(original, faults[0], "con", 2, with_context=False) == original[:1], (
         "the forged header is dropped"
     )
-    first, *pairs = dead_letter_headers(original, faults[0], "con", 2, with_context=True)
+    first, *context_headers = dead_letter_headers(original, faults[0], "con", 2, with_context=True)
     assert first == original[0]
-    assert [(name, value) for name, value in pairs[:-1]] == [
+    assert [(name, value) for name, value in context_headers[:-1]] == [
         ("__connect.errors.topic", b"t"),
         ("__connect.errors.partition", b"0"),
         ("__connect.errors.offset", b"41"),
@@ -67,7 +67,7 @@ def test_dead_letter_headers_equal_those_of_connect() -> None:
         ("__connect.errors.exception.class.name", b"org.apache.kafka.connect.errors.DataException"),
         ("__connect.errors.exception.message", b"it is bad"),
     ]
-    assert pairs[-1][0] == "__connect.errors.exception.stacktrace"
+    assert context_headers[-1][0] == "__connect.errors.exception.stacktrace"
 
 
 def test_topics_count_by_original_name_once_a_record_is_decoded() -> None:
@@ -77,8 +77,8 @@ def test_topics_count_by_original_name_once_a_record_is_decoded() -> None:
     assert summary.topics == {"t", "v"}
 
 
-def test_fault_names_the_failed_transform_and_the_topic_counts() -> None:
-    sink_pass = replace(TOLERANT, steps=replace(steps(ALL), value=Lenient()))
+def test_fault_names_the_failed_transform_and_its_topic_is_counted() -> None:
+    sink_pass = replace(TOLERANT, steps=replace(steps(ALL), value=LenientText()))
     _, faults, summary = sink([kafka_row(b"bad luck", 0)], sink_pass)
     assert (faults[0].stage, faults[0].class_name) == ("TRANSFORMATION", MOODY)
     assert summary.topics == {"t"}

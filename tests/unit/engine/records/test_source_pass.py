@@ -97,7 +97,7 @@ def test_only_headers_set_by_transforms_are_converted() -> None:
 NUL_NAMES = pa.array([None, [{"key": "a\0b", "value": b"1"}], [{"key": "c", "value": None}]], HEADERS)
 NUL_ERROR = (
     "The header name 'a\\x00b' of a record for the topic t contains NUL, which cannot be written with exactly-once"
-    " support; use a name without it"
+    " support; use a name without NUL"
 )
 
 

@@ -39,7 +39,7 @@ def test_unknown_tolerance_is_rejected_with_the_allowed_values() -> None:
         pytest.param(1, 60_000, 1e9, 300, id="first"),
         pytest.param(3, 60_000, 1e9, 1200, id="doubled twice"),
         pytest.param(3, 1000, 1e9, 250, id="random value below the limit"),
-        pytest.param(500, 60_000, 1e9, 15_000, id="never overflows"),
+        pytest.param(500, 60_000, 1e9, 15_000, id="large attempt number"),
         pytest.param(2, 60_000, 100, 100, id="limited by the remaining time"),
         pytest.param(1, 0, 1e9, 0, id="zero limit"),
     ],

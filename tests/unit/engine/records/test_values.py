@@ -32,16 +32,16 @@ def test_structs_lists_and_maps_are_converted_with_their_schema() -> None:
 
 
 def test_timestamps_become_instants_and_decimals_are_unchanged() -> None:
-    moment = dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=dt.UTC)
-    assert read_values(pa.array([moment], pa.timestamp("us", tz="UTC")), None) == [Instant(1500)]
+    timestamp = dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=dt.UTC)
+    assert read_values(pa.array([timestamp], pa.timestamp("us", tz="UTC")), None) == [Instant(1500)]
     assert read_values(pa.array([dt.date(1970, 1, 3)], pa.date32()), None) == [Instant(2 * 86_400_000)]
     assert read_values(pa.array([Decimal("1.50")], pa.decimal128(10, 2)), None) == [Decimal("1.50")]
-    assert read_times(pa.array([moment, None], pa.timestamp("us", tz="UTC"))) == [1500, None]
-    early = pa.array([-1, -1000, -1001], pa.int64())
-    assert read_times(early.cast(pa.timestamp("us", tz="UTC"))) == [-1, -1, -2], (
-        "rounded down like in the column path"
+    assert read_times(pa.array([timestamp, None], pa.timestamp("us", tz="UTC"))) == [1500, None]
+    pre_epoch = pa.array([-1, -1000, -1001], pa.int64())
+    assert read_times(pre_epoch.cast(pa.timestamp("us", tz="UTC"))) == [-1, -1, -2], (
+        "rounded down as in the column path"
     )
-    assert read_times(early.cast(pa.timestamp("ms", tz="UTC"))) == [-1, -1000, -1001]
+    assert read_times(pre_epoch.cast(pa.timestamp("ms", tz="UTC"))) == [-1, -1000, -1001]
 
 
 def test_structs_and_variants_without_a_schema_become_plain_values() -> None:

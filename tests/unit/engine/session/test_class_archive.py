@@ -1,4 +1,4 @@
-"""Tests for archives of Spark's classes on disk. For their use, see tests/integration/spark/test_session.py."""
+"""Tests for the removal of unused class archives. tests/integration/spark/test_session.py tests their use."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kraal.engine.session.class_archive import delete_unused
 
 def test_unused_archives_are_deleted(tmp_path: Path) -> None:
     month_s = 30 * 24 * 3600
-    ages = {"target.jsa": 0, "unused.jsa": 2 * month_s, "in-use.jsa": 0, "a.jar": 2 * month_s}
-    for name, age_s in ages.items():
+    access_ages_s = {"target.jsa": 0, "unused.jsa": 2 * month_s, "in-use.jsa": 0, "a.jar": 2 * month_s}
+    for name, age_s in access_ages_s.items():
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (time.time() - age_s, time.time() - 2 * month_s))
     delete_unused(tmp_path / "target.jsa")

@@ -1,4 +1,4 @@
-"""Tests for the log messages of calls to the JVM that a stopping worker aborts."""
+"""Tests for the log messages of JVM calls that are aborted when a worker stops."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from kraal.engine.session.session import ABORTED_CALL_FILTER, Session
 
-PY4J = "Exception while sending command."
+PY4J_ERROR = "Exception while sending command."
 
 
 @pytest.fixture(autouse=True)
-def _unfiltered() -> Iterator[None]:
+def _without_filter() -> Iterator[None]:
     logging.getLogger().removeFilter(ABORTED_CALL_FILTER)
     yield
     logging.getLogger().removeFilter(ABORTED_CALL_FILTER)
@@ -25,8 +25,8 @@ def test_calls_aborted_by_a_shutdown_log_no_traceback(
 ) -> None:
     root = logging.getLogger()
     session = Session({}, list, tmp_path, lambda _: None, lambda: False)
-    root.error(PY4J)
+    root.error(PY4J_ERROR)
     session.close(0.1)
-    root.error(PY4J)
+    root.error(PY4J_ERROR)
     root.error("another error")
-    assert caplog.messages == [PY4J, "another error"]
+    assert caplog.messages == [PY4J_ERROR, "another error"]

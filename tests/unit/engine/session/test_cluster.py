@@ -18,7 +18,7 @@ from kraal.engine.session import code_archive, executors
 from kraal.engine.session.cluster import cluster_settings, executor_options, executor_python
 from kraal.engine.session.settings import prepare_environment, spark_settings
 from kraal.engine.session.start_failure import start_failure
-from tests.fakes.spark.bare_python import INSTALLED, bare_python
+from tests.fakes.spark.bare_python import EXECUTOR_PACKAGES, bare_python
 
 ROOT = Path(__file__).parents[4]
 MASTER = "spark://127.0.0.1:7077"
@@ -113,7 +113,7 @@ def test_python_without_kraal_imports_the_code_archive(tmp_path: Path) -> None:
 def test_documentation_lists_the_packages_of_executors() -> None:
     page = (ROOT / "docs" / "deploy" / "spark-cluster.md").read_text()
     (packages,) = re.findall(r"/opt/executor/bin/pip install (.+)", page)
-    assert tuple(packages.split()) == INSTALLED
+    assert tuple(packages.split()) == EXECUTOR_PACKAGES
 
 
 def test_code_archive_contains_current_compiled_modules(
@@ -155,7 +155,7 @@ def test_code_archive_contains_kraal() -> None:
         ('IOException: Cannot run program "/p": error=2', "Executors have no /p; set spark.pyspark.python"),
         (
             "x\n[PYTHON_VERSION_MISMATCH] 3.9 and 3.11\ny",
-            "Executors have another version of Python (/p): [PYTHON_VERSION_MIS",
+            "Executors have a different version of Python (/p): [PYTHON_VERSION_MIS",
         ),
         (
             "ModuleNotFoundError: No module named 'pyarrow'",
@@ -252,7 +252,7 @@ def test_missing_module_of_executors_is_reported(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "kraal.engine.records.sink_pass", None)
     (problem,) = executor_problems([])
     assert problem.startswith(
-        "they cannot import a module that Kraal requires; install it there: ModuleNotFoundError"
+        "they cannot import a module that Kraal requires; install it on the executors: ModuleNotFoundError"
     )
 
 

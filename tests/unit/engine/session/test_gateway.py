@@ -82,10 +82,10 @@ def test_settings_are_not_on_the_command_line_or_in_the_environment(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("-Xmx2g", r"spark\.driver\.extraJavaOptions must not have -Xmx.*: set spark\.driver\.memory"),
+        ("-Xmx2g", r"spark\.driver\.extraJavaOptions must not contain -Xmx.*: set spark\.driver\.memory"),
         (
             "-Da=1 -Dspark.x=secret",
-            r"spark\.driver\.extraJavaOptions must not have -Dspark.*: .* `spark\.\*` ",
+            r"spark\.driver\.extraJavaOptions must not contain -Dspark.*: .* `spark\.\*` ",
         ),
         ('"-Da=secret', r"spark\.driver\.extraJavaOptions has an unterminated quote"),
     ],

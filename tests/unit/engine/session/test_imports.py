@@ -1,4 +1,4 @@
-"""Tests that no import is incomplete if Spark is imported while a plugin that imports Spark is loaded."""
+"""Tests that Spark can be imported while another thread loads a plugin that imports Spark."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ PLUGIN = """
 from pyspark.sql import functions
 from kraal.plugins.api import Converter
 
-class Own(Converter):
+class CustomConverter(Converter):
     pass
 """
 CODE = """
@@ -19,31 +19,31 @@ from kraal.plugins.entries import CONVERTERS_GROUP, Entry
 from kraal.plugins.importing import import_spark
 
 sys.path.insert(0, sys.argv[1])
-entry = Entry("Own", CONVERTERS_GROUP, lambda: import_module("plugin").Own)
-failed = []
+entry = Entry("CustomConverter", CONVERTERS_GROUP, lambda: import_module("plugin").CustomConverter)
+errors = []
 
 def load():
     while "pyspark" not in sys.modules:
         pass
-    entry.loaded
+    entry.plugin_class
 
 def run(function):
     try:
         function()
     except BaseException as error:
-        failed.append(repr(error))
+        errors.append(repr(error))
 
-threads = [threading.Thread(target=run, args=(each,)) for each in (load, import_spark)]
+threads = [threading.Thread(target=run, args=(function,)) for function in (load, import_spark)]
 for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-print(failed)
+print(errors)
 """
 
 
 def test_imports_of_spark_and_plugins_are_serialized(tmp_path: Path) -> None:
     (tmp_path / "plugin.py").write_text(PLUGIN)
     command = [sys.executable, "-c", CODE, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert result.stdout.strip() == "[]"

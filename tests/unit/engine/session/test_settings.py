@@ -1,4 +1,4 @@
-"""Tests for the settings of the session's JVM."""
+"""Tests for the settings and the local directory of the Spark session's JVM."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_files_of_a_killed_jvm_are_removed_at_the_next_start(tmp_path: Path) -> 
 
 
 def test_configured_local_directory_is_kept(tmp_path: Path) -> None:
-    directory = tmp_path / "mine"
+    directory = tmp_path / "configured"
     worker = {"spark.local.dir": str(directory)}
     (directory / "blockmgr-1").mkdir(parents=True)
     prepare_environment(tmp_path / "scratch")
@@ -31,7 +31,7 @@ def test_configured_local_directory_is_kept(tmp_path: Path) -> None:
     assert (directory / "blockmgr-1").exists()
 
 
-def test_cluster_has_no_local_directory_setting(tmp_path: Path) -> None:
+def test_local_directory_is_not_set_for_a_cluster(tmp_path: Path) -> None:
     settings = spark_settings({"spark.master": "spark://somewhere:7077"}, (), tmp_path)
     assert "spark.local.dir" not in settings
     assert "java.io.tmpdir" not in settings["spark.driver.extraJavaOptions"]
@@ -71,8 +71,8 @@ def test_lane_has_an_additional_core_slot(master: str, expected: tuple[str, int]
 def test_default_parallelism_does_not_include_the_lane_slot(tmp_path: Path) -> None:
     settings = spark_settings({"spark.master": "local[4]"}, (), tmp_path)
     assert (settings["spark.master"], settings["spark.default.parallelism"]) == ("local[5]", "4")
-    settings = {"spark.master": "local[4]", "spark.default.parallelism": "7"}
-    assert spark_settings(settings, (), tmp_path)["spark.default.parallelism"] == "7"
+    worker = {"spark.master": "local[4]", "spark.default.parallelism": "7"}
+    assert spark_settings(worker, (), tmp_path)["spark.default.parallelism"] == "7"
     assert (
         spark_settings({"spark.master": "spark://h:7077"}, (), tmp_path)["spark.master"] == "spark://h:7077"
     )

@@ -25,13 +25,13 @@ def test_refusal_names_slot_holders_and_missing_slots() -> None:
     slots.reserve(A, 2, 4)
     reservation = slots.reserve(A, 2, 4)  # the same query, restarted
     with pytest.raises(
-        SlotsMissing, match=r"has 2 partitions, 2 are held by a-0, .* Spark has 4: 1 missing.*local\[5\]"
+        SlotsMissing, match=r"has 2 partitions, 2 are occupied by a-0, .* Spark has 4: 1 missing.*local\[5\]"
     ):
         slots.reserve(B, 2, 4)
     slots.reserve(B, 1, 4)
     slots.release(reservation)
     slots.reserve(B, 3, 4)
-    with pytest.raises(SlotsMissing, match="none is held by others"):
+    with pytest.raises(SlotsMissing, match="none is occupied by other tasks"):
         slots.reserve(B, 4, 4)
 
 
@@ -40,5 +40,5 @@ def test_abandoned_run_does_not_release_the_slots_of_the_next_one() -> None:
     reservation = slots.reserve(A, 3, 4)
     slots.reserve(A, 3, 4)
     slots.release(reservation)
-    with pytest.raises(SlotsMissing, match="3 are held by a-0"):
+    with pytest.raises(SlotsMissing, match="3 are occupied by a-0"):
         slots.reserve(B, 1, 4)

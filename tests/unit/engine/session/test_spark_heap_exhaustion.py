@@ -1,4 +1,4 @@
-"""Tests for the decision which task exhausts Spark's heap, and for the turns of suspects."""
+"""Tests for identifying the task that exhausts Spark's heap, and for the turns that suspected tasks take."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kraal.plugins.api import RetriableError
 RULES = HeapRules(deaths=3, quarantine_s=600.0)
 A, B, C = (TaskId(ConnectorName(name), 0) for name in "abc")
 DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
-LOST = SparkUnavailable("Spark's JVM ended")
+JVM_ENDED = SparkUnavailable("Spark's JVM ended")
 
 
 def test_each_running_task_becomes_a_suspect() -> None:
@@ -95,7 +95,7 @@ def test_heap_exhaustion_is_a_permanent_failure() -> None:
 
 
 @dataclass
-class Jobs:
+class ManualExecutor:
     """An executor whose jobs end on demand."""
 
     has_work: bool = True
@@ -130,44 +130,49 @@ class Jobs:
 
 @dataclass
 class Bench:
-    """A quarantine with a manual clock, and the jobs of its tasks."""
+    """A quarantine with a manual clock, and the executors of its tasks."""
 
     now_s: float = 0.0
-    jobs: dict[TaskId, Jobs] = field(default_factory=lambda: {task: Jobs() for task in (A, B, C)})
+    executors: dict[TaskId, ManualExecutor] = field(
+        default_factory=lambda: {task: ManualExecutor() for task in (A, B, C)}
+    )
     outcomes: list[tuple[TaskId, JobResult]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.quarantine = SparkQuarantine(RULES, now=lambda: self.now_s)
 
     def begin(self, task: TaskId) -> bool:
-        """Poll, and launch the job, if any; return False if there was none."""
-        launch = self.quarantine.poll(task, self.jobs[task], requested=True)
+        """Poll the executor of a task, and launch its job. Return False if the poll returned no job."""
+        launch = self.quarantine.poll(task, self.executors[task], requested=True)
         if launch is not None:
             self.launch(task, launch)
         return launch is not None
 
     def launch(self, task: TaskId, job: JobLauncher) -> None:
-        """Launch a polled job, or record why it must wait."""
-        executor = self.jobs[task]
+        """Launch a polled job, or record the error if the job must wait."""
+        executor = self.executors[task]
         error = self.quarantine.begin(task, executor)
         if error is None:
             job(partial(self._finish, task, executor))
         else:
             self.outcomes.append((task, error))
 
-    def _finish(self, task: TaskId, executor: Jobs, outcome: JobResult) -> None:
+    def _finish(self, task: TaskId, executor: ManualExecutor, outcome: JobResult) -> None:
         self.quarantine.end(task, executor, outcome)
         self.outcomes.append((task, outcome))
 
     def end(self, task: TaskId, outcome: JobResult = DONE) -> None:
-        self.jobs[task].running.pop()(outcome)
+        self.executors[task].running.pop()(outcome)
 
     def exhaust(self, tasks: Iterable[TaskId]) -> frozenset[TaskId]:
-        """Exhaust the heap while these tasks are running; their jobs end before the cause is known."""
+        """Exhaust the heap while these tasks are running, and return the guilty tasks.
+
+        The jobs end before the cause is known.
+        """
         for task in tasks:
             assert self.begin(task)
         for task in tasks:
-            self.end(task, LOST)
+            self.end(task, JVM_ENDED)
         return self.quarantine.spark_ended(out_of_memory=True)
 
 
@@ -176,7 +181,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_guilty_task_is_identified_among_busy_ones(bench: Bench) -> None:
+def test_guilty_task_is_identified_among_running_tasks(bench: Bench) -> None:
     assert bench.exhaust([A, B, C]) == frozenset()
     assert bench.begin(A)
     assert not bench.begin(B), "one suspect runs at a time"
@@ -202,7 +207,7 @@ def test_other_tasks_run_while_a_suspect_runs(bench: Bench) -> None:
 
 def test_unused_turn_is_released(bench: Bench) -> None:
     bench.exhaust([A, B])
-    bench.jobs[A].has_work = False
+    bench.executors[A].has_work = False
     assert not bench.begin(A)
     assert bench.begin(B)
 
@@ -210,40 +215,40 @@ def test_unused_turn_is_released(bench: Bench) -> None:
 def test_sink_without_its_turn_stays_in_its_group(bench: Bench) -> None:
     bench.exhaust([A, B])
     assert bench.begin(A)
-    bench.jobs[B].polls_when_idle = True
-    bench.jobs[B].polls.clear()
+    bench.executors[B].polls_when_idle = True
+    bench.executors[B].polls.clear()
     assert not bench.begin(B)
-    assert bench.jobs[B].polls == [False]
+    assert bench.executors[B].polls == [False]
 
 
 def test_retried_batch_waits_for_its_turn(bench: Bench) -> None:
     bench.exhaust([A, B])
-    launch = bench.quarantine.poll(A, bench.jobs[A], requested=True)
+    launch = bench.quarantine.poll(A, bench.executors[A], requested=True)
     assert launch is not None
     bench.launch(A, launch)
     bench.end(A, RetriableError("the sink is unavailable"))
     assert bench.begin(B)
     bench.launch(A, launch)
     assert isinstance(bench.outcomes[-1][1], RetriableError)
-    assert bench.jobs[A].running == []
+    assert bench.executors[A].running == []
     bench.end(B)
     bench.launch(A, launch)
-    assert len(bench.jobs[A].running) == 1
+    assert len(bench.executors[A].running) == 1
 
 
 def test_jvm_death_without_heap_exhaustion_creates_no_suspects(bench: Bench) -> None:
     for _ in range(5):
         assert bench.begin(A)
         assert bench.begin(B)
-        bench.end(A, LOST)
-        bench.end(B, LOST)
+        bench.end(A, JVM_ENDED)
+        bench.end(B, JVM_ENDED)
         assert bench.quarantine.spark_ended(out_of_memory=False) == frozenset()
     assert bench.exhaust([C]) == frozenset()
     assert bench.begin(A)
     assert bench.begin(B)
 
 
-def test_job_that_failed_before_is_not_a_suspect(bench: Bench) -> None:
+def test_task_whose_job_failed_earlier_is_not_a_suspect(bench: Bench) -> None:
     for _ in range(4):
         assert bench.begin(A)
         bench.end(A, ValueError("a bad record"))
@@ -272,12 +277,12 @@ def test_turn_ends_with_the_quarantine_of_its_task(bench: Bench) -> None:
 def test_late_result_of_an_abandoned_run_does_not_affect_the_next_run(bench: Bench) -> None:
     bench.exhaust([A, B])
     assert bench.begin(A)
-    job = bench.jobs[A]
-    bench.jobs[A] = Jobs()  # the task is restarted while its first job hangs
+    abandoned_executor = bench.executors[A]
+    bench.executors[A] = ManualExecutor()  # the task is restarted while its first job hangs
     assert bench.begin(A)
-    job.running.pop()(DONE)
+    abandoned_executor.running.pop()(DONE)
     assert not bench.begin(B), "the second run takes its turn"
-    bench.quarantine.release_turn(job)
+    bench.quarantine.release_turn(abandoned_executor)
     assert not bench.begin(B)
     bench.end(A)
     assert bench.begin(B)

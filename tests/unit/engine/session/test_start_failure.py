@@ -19,7 +19,7 @@ HEAP = "Picked up JAVA_TOOL_OPTIONS: -Da=b\nInvalid maximum heap size: -Xmx1x\nE
 
 
 @pytest.mark.parametrize(
-    ("output", "java", "expected"),
+    ("output", "java_problem", "expected"),
     [
         (
             UNKNOWN_MASTER,
@@ -32,27 +32,27 @@ HEAP = "Picked up JAVA_TOOL_OPTIONS: -Da=b\nInvalid maximum heap size: -Xmx1x\nE
     ],
 )
 def test_launcher_failure_is_a_java_problem_or_the_first_error(
-    output: str, java: str | None, expected: str
+    output: str, java_problem: str | None, expected: str
 ) -> None:
-    assert expected in describe_launcher_failure(1, output, java)
-    assert "\n" not in describe_launcher_failure(1, output, java)
+    assert expected in describe_launcher_failure(1, output, java_problem)
+    assert "\n" not in describe_launcher_failure(1, output, java_problem)
 
 
 def test_launcher_failure_omits_the_output_of_earlier_launchers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = tmp_path / "home" / "bin" / "spark-submit"
-    submit.parent.mkdir(parents=True)
-    submit.write_text("#!/bin/sh\necho 'the second error' >&2\nexit 3\n")
-    submit.chmod(0o700)
+    spark_submit = tmp_path / "home" / "bin" / "spark-submit"
+    spark_submit.parent.mkdir(parents=True)
+    spark_submit.write_text("#!/bin/sh\necho 'the second error' >&2\nexit 3\n")
+    spark_submit.chmod(0o700)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path / "home"))
     (tmp_path / "out").write_text("the first error\n")
-    with (tmp_path / "out").open("ab") as out:
-        starting = StartingJvm.launch({}, out, tmp_path)
+    with (tmp_path / "out").open("ab") as output:
+        starting_jvm = StartingJvm.launch({}, output, tmp_path)
     with pytest.raises(GatewayFailed) as raised:
-        starting.connect(lambda: False)
-    starting.process.communicate()
-    starting.remove_files()
+        starting_jvm.connect(lambda: False)
+    starting_jvm.process.communicate()
+    starting_jvm.remove_files()
     assert start_failure(raised.value) == "spark-submit ended with exit code 3: the second error"
 
 

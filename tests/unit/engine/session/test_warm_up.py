@@ -29,10 +29,10 @@ def test_waiting_task_ends_the_warm_up(
 
 
 def test_disabled_warm_up_runs_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
+    def fail_if_called(*_: object) -> None:
         raise AssertionError("a step of the warm-up ran")
 
-    monkeypatch.setattr(module, "_run_step", fails)
+    monkeypatch.setattr(module, "_run_step", fail_if_called)
     unused: Any = None
     warm_up(unused, unused, {"kraal.spark.warmup.enabled": "False"}, lambda: False)
 
@@ -42,11 +42,11 @@ def test_failed_warm_up_step_is_logged_and_the_next_one_runs(
 ) -> None:
     steps: list[str] = []
 
-    def fails(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise OSError("no broker")
 
     monkeypatch.setattr(module, "_warm_up_python_worker", lambda *_: steps.append("python"))
-    monkeypatch.setattr(module, "_warm_up_kafka", fails)
+    monkeypatch.setattr(module, "_warm_up_kafka", fail)
     monkeypatch.setattr(module, "_run_small_batches", lambda *_: steps.append("batches"))
     unused: Any = None
     with caplog.at_level("INFO"):

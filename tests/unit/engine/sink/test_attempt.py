@@ -1,4 +1,4 @@
-"""Tests for attempts to write a batch of a sink, with simulated ways."""
+"""Tests for attempts to write a batch of a sink, with simulated writers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraal.engine.records.fault import ToleranceExceeded
 from kraal.engine.records.steps import Summary
 from kraal.engine.sink.attempt import SinkAttempt, SinkParts
 from kraal.engine.sink.ranges import to_offsets
-from kraal.engine.sink.ways import GetSpark, Put, ReadBatch, RecordPathRequired, SinkFacts, Way
+from kraal.engine.sink.ways import GetSpark, Put, ReadBatch, RecordPathRequired, SinkFacts, WritePath
 from kraal.metrics.errors import NO_ERRORS
 from kraal.plugins.api import PartitionsLost, SinkBatch, TopicPartition
 
@@ -26,14 +26,14 @@ TRANSFORMED = SinkFacts(by_records="which are processed one by one because of tr
 
 @dataclass
 class Bench:
-    """Ways that call the plugin, then return or raise predefined results."""
+    """Writers that call the plugin, then return or raise predefined results."""
 
     results: list[Summary | Exception | None]
     facts: SinkFacts = field(default_factory=SinkFacts)
     write: Callable[[SinkBatch], None] = lambda _: None
     """The plugin."""
     is_lost: bool = False
-    ways: list[Way] = field(default_factory=list)
+    used_paths: list[WritePath] = field(default_factory=list)
 
     def attempt(self) -> BatchDone | None:
         """Write a backlog."""
@@ -46,7 +46,7 @@ class Bench:
             ownership=cast("Any", self),
             records=None,
             facts=self.facts,
-            ways={way: cast("Any", SimpleNamespace(write=self._way(way))) for way in Way},
+            writers={path: cast("Any", SimpleNamespace(write=self._make_write(path))) for path in WritePath},
         )
         return SinkAttempt(parts, ReadBatch(RANGES, 5)).write()
 
@@ -56,9 +56,9 @@ class Bench:
     def check_owned(self) -> None:
         """No-op: the partitions are owned."""
 
-    def _way(self, way: Way) -> Callable[[ReadBatch, GetSpark, Put], Summary | None]:
+    def _make_write(self, path: WritePath) -> Callable[[ReadBatch, GetSpark, Put], Summary | None]:
         def write(_: ReadBatch, __: GetSpark, put: Put) -> Summary | None:
-            self.ways.append(way)
+            self.used_paths.append(path)
             result = self.results.pop(0)
             if not isinstance(result, RecordPathRequired):
                 put(None)
@@ -87,8 +87,8 @@ def test_batch_without_column_form_is_repeated_record_by_record() -> None:
     bench = Bench([RecordPathRequired(), Summary(written=5)], TRANSFORMED)
     done = bench.attempt()
     assert done is not None
-    assert bench.ways == [Way.BACKLOG_BY_COLUMNS, Way.BACKLOG_BY_RECORDS]
-    assert done.way.startswith(Way.BACKLOG_BY_RECORDS.value)
+    assert bench.used_paths == [WritePath.BACKLOG_BY_COLUMNS, WritePath.BACKLOG_BY_RECORDS]
+    assert done.way.startswith(WritePath.BACKLOG_BY_RECORDS.value)
     with pytest.raises(RecordPathRequired):
         Bench([RecordPathRequired(), RecordPathRequired()], TRANSFORMED).attempt()
 

@@ -33,8 +33,8 @@ class Reports:
         self.fetches = Fetches()
         self.report = BacklogReport(self.backlogs.append, lambda: self.now_s)
 
-    def record_poll(self, positions: Mapping[TopicPartition, int], *, records: bool = False) -> None:
-        self.report.record_poll(self.fetches, positions, records=records)
+    def record_poll(self, positions: Mapping[TopicPartition, int], *, has_records: bool = False) -> None:
+        self.report.record_poll(self.fetches, positions, has_records=has_records)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_backlog_uses_the_latest_requested_and_fetched_ends() -> None:
     reports.report.set_ends({P0: Bounds(0, 10), P1: Bounds(0, 10)})
     reports.report.report({P0: 4})
     reports.fetches.ends = {P0: 12}
-    reports.record_poll({P0: 4}, records=True)
+    reports.record_poll({P0: 4}, has_records=True)
     assert reports.backlogs == [6], "the batch is not written yet"
     reports.fetches.ends = {P0: 100}
     reports.report.report({P0: 5})

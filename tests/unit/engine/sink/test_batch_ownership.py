@@ -42,7 +42,7 @@ def fail_if_called(*, lost: bool) -> None:
 
 @dataclass
 class FakeMember:
-    """Serves rebalances in its polls, as librdkafka does."""
+    """A group member that serves rebalances in its polls, as librdkafka does."""
 
     release: Release = fail_if_called
     changed: bool = False
@@ -64,8 +64,8 @@ class FakeMember:
         if self.failure is not None:
             raise self.failure
         if self.rebalance:
-            what, self.rebalance = self.rebalance, ""
-            self.release(lost=what == "lost")
+            rebalance, self.rebalance = self.rebalance, ""
+            self.release(lost=rebalance == "lost")
             self.released.set()
         self.polled_s = time.monotonic()
         return self.records[:limit]
@@ -75,12 +75,12 @@ class FakeMember:
 class Job:
     """A job that ends on demand."""
 
-    launched: int = 0
+    launches: int = 0
     done: Callable[[JobResult], None] = lambda outcome: None  # noqa: ARG005
     outcomes: list[JobResult] = field(default_factory=list)
 
     def launch(self, done: Callable[[JobResult], None]) -> None:
-        self.launched += 1
+        self.launches += 1
         self.done = done
 
 
@@ -95,7 +95,7 @@ class Bench:
     member: FakeMember = field(default_factory=FakeMember)
     job: Job = field(default_factory=Job)
     commits: list[str] = field(default_factory=list)
-    """The threads that committed."""
+    """The names of the threads that committed."""
 
     def __post_init__(self) -> None:
         self.ownership = BatchOwnership(
@@ -109,7 +109,7 @@ class Bench:
         self.start(self.job.outcomes.append)
 
     def launch_slow(self, rebalance: str = "") -> None:
-        """Launch the job, and wait until the polling thread polls the member."""
+        """Launch the job, wait until the polling thread polls the member, and let the next poll serve `rebalance`."""
         self.launch()
         self.ownership.set_batch_size(7)
         wait_until(lambda: self.member.polls > 1)
@@ -139,18 +139,18 @@ def bench(poller: TimerThread) -> Iterator[Bench]:
 
 def test_short_job_requires_no_poll_and_no_thread(poller: TimerThread) -> None:
     bench = Bench(poller, Timing(poll_limit_s=60.0, hold_s=60.0, first_s=0.05, interval_s=0.01))
-    before, idle = threading.active_count(), list[bool]()
+    thread_count, idle_states = threading.active_count(), list[bool]()
     for _ in range(3):
         bench.launch()
-        idle.append(bench.ownership.is_idle)
+        idle_states.append(bench.ownership.is_idle)
         bench.job.done(None)
-        idle.append(bench.ownership.is_idle)
+        idle_states.append(bench.ownership.is_idle)
         bench.start = bench.ownership.guard(bench.job.launch)
     checked = threading.Event()
     poller.call_later(0.1, checked.set)
     assert checked.wait(TIMEOUT_S)
-    assert (bench.member.polls, threading.active_count()) == (0, before)
-    assert idle == [False, True] * 3
+    assert (bench.member.polls, threading.active_count()) == (0, thread_count)
+    assert idle_states == [False, True] * 3
 
 
 def test_paused_member_is_polled_until_the_batch_is_committed(bench: Bench) -> None:
@@ -287,7 +287,7 @@ def test_batch_waiting_for_a_retry_is_lost_at_once(bench: Bench) -> None:
     assert bench.member.released.wait(TIMEOUT_S)
     bench.launch()
     assert bench.job.outcomes == [error, None]
-    assert (bench.job.launched, bench.cancels) == (1, 0)
+    assert (bench.job.launches, bench.cancels) == (1, 0)
     wait_until(lambda: bench.ownership.is_idle)
 
 
@@ -305,7 +305,7 @@ def test_job_is_retried_without_a_rebalance(bench: Bench) -> None:
     polls = bench.member.polls
     wait_until(lambda: bench.member.polls > polls)
     bench.launch()
-    assert bench.job.launched == 2
+    assert bench.job.launches == 2
     bench.ownership.check_owned()
     bench.job.done(DONE)
     bench.commit()

@@ -1,4 +1,4 @@
-"""Tests for the size of a sink's batches, which depends on the duration of its writes."""
+"""Tests for the batch size of a sink, which depends on the duration of earlier writes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ MAX_RECORDS: Final = 1_000_000
 TARGET_S: Final = 10.0
 
 Sink = Callable[[int], float]
-"""Returns the duration of a write of a number of records."""
+"""Maps the number of records in a write to the duration of the write in seconds."""
 
 
 def batch_sizes(
-    sink: Sink, batches: int, max_records: int = MAX_RECORDS, available: int = MAX_RECORDS
+    sink: Sink, batch_count: int, max_records: int = MAX_RECORDS, available: int = MAX_RECORDS
 ) -> list[int]:
-    """Return the sizes of the batches of a sink with a backlog."""
+    """Return the sizes of the first batches of a sink with a backlog of `available` records."""
     sizing, sizes = BatchSizing(), list[int]()
-    for _ in range(batches):
+    for _ in range(batch_count):
         size = min(sizing.limit or max_records, max_records, available)
         sizes.append(size)
         sizing = update_sizing(sizing, Sample(size, sink(size)), target_s=TARGET_S, max_records=max_records)
@@ -73,7 +73,7 @@ def test_small_batches_of_a_sink_with_a_fixed_time_set_no_limit(durations_s: Seq
     assert sizing.limit is None
 
 
-def test_limit_of_a_faster_sink_at_most_doubles() -> None:
+def test_limit_at_most_doubles_if_the_sink_becomes_faster() -> None:
     sizing, sizes = BatchSizing(limit=1000, last=Sample(1000, 10.0)), list[int]()
     while sizing.limit is not None:
         sizes.append(sizing.limit)
@@ -105,8 +105,8 @@ def test_first_limit_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         assert sizes.max_records == 500
         sizes.record_write(500, 20.0)
         sizes.record_write(sizes.max_records, 5.0)
-    (text,) = caplog.messages
-    assert text == (
+    (message,) = caplog.messages
+    assert message == (
         "Sink task slow-0: writing 1000 records took 20.0 s. The next batch has at most 500 records, so that a write "
         "stays well below max.poll.interval.ms (40000)"
     )

@@ -49,8 +49,8 @@ def test_other_charset_requires_spark() -> None:
 
 
 def test_table_has_the_columns_and_types_of_the_frame() -> None:
-    way = Direct.of(converters(ByteArrayConverter(), StringConverter()))
-    assert way is not None
+    direct = Direct.of(converters(ByteArrayConverter(), StringConverter()))
+    assert direct is not None
     values = [b"one", None, b"caf\xc3\xa9", b"\xff"]
     table = tail_table([Record("t", 0, at, 1000, (), b"k", value) for at, value in enumerate(values)])
     call: dict[str, Any] = {}
@@ -62,7 +62,7 @@ def test_table_has_the_columns_and_types_of_the_frame() -> None:
     def no_spark() -> Any:
         pytest.fail("Spark is not needed")
 
-    way.write(ReadBatch(ranges={}, records=4, table=table), no_spark, put)
+    direct.write(ReadBatch(ranges={}, records=4, table=table), no_spark, put)
     written: pa.Table = call["table"]
     assert call["schemas"] == (OPTIONAL_BYTES, OPTIONAL_STRING)
     assert call["records"] == 4

@@ -12,10 +12,10 @@ from kraal.connectors.file.sink import FileStreamSinkTask
 from kraal.connectors.spark.sink import SparkSinkTask
 from kraal.engine.record_path import RecordPath
 from kraal.engine.sink.executor import collect_facts
-from kraal.engine.sink.ways import SinkWay, Way
+from kraal.engine.sink.ways import SinkWriter, WritePath
 from kraal.plugins.api import SinkBatch, SinkTask, TaskContext
 
-DIRECT: dict[Way, SinkWay] = {Way.DIRECT: cast("Any", None)}
+DIRECT: dict[WritePath, SinkWriter] = {WritePath.DIRECT: cast("Any", None)}
 TRANSFORMS = "which are processed one by one because of transforms"
 
 
@@ -43,7 +43,7 @@ class Json(SinkTask):
 
 
 @pytest.mark.parametrize(
-    ("task", "ways", "why", "has_interval", "expected"),
+    ("task", "writers", "why", "has_interval", "expected"),
     [
         (FileStreamSinkTask, DIRECT, None, False, True),
         (FileStreamSinkTask, DIRECT, None, True, False),
@@ -57,7 +57,12 @@ class Json(SinkTask):
     ],
 )
 def test_sink_waits_only_if_few_records_require_no_job_and_no_interval_is_set(
-    task: type[SinkTask], ways: dict[Way, SinkWay], why: str | None, *, has_interval: bool, expected: bool
+    task: type[SinkTask],
+    writers: dict[WritePath, SinkWriter],
+    why: str | None,
+    *,
+    has_interval: bool,
+    expected: bool,
 ) -> None:
     path = RecordPath(cast("Any", None), None, why)
-    assert collect_facts(task(), path, ways, can_wait=not has_interval).can_wait is expected
+    assert collect_facts(task(), path, writers, can_wait=not has_interval).can_wait is expected

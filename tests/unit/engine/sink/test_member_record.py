@@ -13,7 +13,7 @@ from kraal.engine.sink.member_record import make_record
 
 @dataclass
 class Message:
-    """A message of confluent-kafka, which raises an error for some headers."""
+    """A message of confluent-kafka whose `headers` raises `error`, if set."""
 
     message_headers: Headers | None = None
     error: type[Exception] | None = None
@@ -56,7 +56,7 @@ def test_message_is_converted_to_a_record_with_headers(
 
 
 @pytest.mark.parametrize("error", [UnicodeDecodeError, SystemError])
-def test_header_name_with_invalid_utf8_has_no_headers(error: type[Exception]) -> None:
+def test_record_whose_header_names_are_not_utf8_has_no_headers(error: type[Exception]) -> None:
     record = make_record(Message(error=error))
     assert (record.value, record.headers) == (b"v", None)
     assert tail_table([make_record(Message()), record]) is None

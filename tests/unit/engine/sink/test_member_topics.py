@@ -14,7 +14,7 @@ from kraal.plugins.api import RetriableError
 
 
 class Consumer:
-    """A librdkafka client without records."""
+    """A consumer without records."""
 
     def __init__(self) -> None:
         self.topics: dict[str, None] = {"__consumer_offsets": None}
@@ -45,33 +45,33 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> Consumer:
     return consumer
 
 
-def member(*topics: str, pattern: str | None = None) -> Member:
-    compiled = None if pattern is None else TopicPattern(pattern, "g", {})
-    return Member({"group.id": "g"}, topics, compiled, lambda *_: None)
+def make_member(*topics: str, pattern: str | None = None) -> Member:
+    topic_pattern = None if pattern is None else TopicPattern(pattern, "g", {})
+    return Member({"group.id": "g"}, topics, topic_pattern, lambda *_: None)
 
 
 def test_listed_topics_are_subscribed_to_at_once(consumer: Consumer) -> None:
-    member("b", "a").poll(1)
+    make_member("b", "a").poll(1)
     assert consumer.subscriptions == [["b", "a"]]
 
 
-def test_changed_topics_of_a_pattern_are_subscribed_to_by_name(consumer: Consumer) -> None:
-    sink = member(pattern=r"\w+")
+def test_subscription_follows_the_topics_that_match_a_pattern(consumer: Consumer) -> None:
+    group_member = make_member(pattern=r"\w+")
     for name in (None, "a", "b", "b"):
         consumer.topics |= {} if name is None else {name: None}
-        sink.find_topics()
-        sink.poll(1)
+        group_member.find_topics()
+        group_member.poll(1)
     assert consumer.subscriptions == [["a"], ["a", "b"]]
     del consumer.topics["a"], consumer.topics["b"]
-    sink.find_topics()
-    sink.poll(1)
+    group_member.find_topics()
+    group_member.poll(1)
     assert consumer.subscriptions[2:] == [[]], "internal topics do not match"
 
 
 def test_failed_topic_listing_is_retriable(consumer: Consumer) -> None:
     consumer.topics.clear()
-    sink = member(pattern=".*")
+    group_member = make_member(pattern=".*")
     with pytest.raises(RetriableError):
-        sink.find_topics()
-    assert sink.pattern is not None
-    assert sink.pattern.is_due
+        group_member.find_topics()
+    assert group_member.pattern is not None
+    assert group_member.pattern.is_due

@@ -24,14 +24,14 @@ REWRITTEN = b'{"a":"x?"}'
 
 
 class Bench:
-    """A way whose frames are lists of values; its columns reject escaped lone surrogates and invalid JSON."""
+    """A writer whose frames are lists of values; its columns reject escaped lone surrogates and invalid JSON."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, record_steps: Steps) -> None:
         monkeypatch.setattr(plain, "connect_frame", lambda raw, _: (raw, None, None))
         self.attempts = 0
         self.values: list[Any] = []
         unused: Any = None
-        self.way = Plain(unused, unused, RangeReader({}, skips_lost_offsets=True), record_steps)
+        self.writer = Plain(unused, unused, RangeReader({}, skips_lost_offsets=True), record_steps)
 
     def write(self, *values: bytes) -> None:
         """Write a tail."""
@@ -39,7 +39,7 @@ class Bench:
         batch = ReadBatch({}, len(values), tail_table(records), is_tail=True)
         tiny = SimpleNamespace(createDataFrame=lambda table: SimpleNamespace(coalesce=lambda _: table))
         spark: Any = SimpleNamespace(tiny=tiny)
-        self.way.write(batch, lambda: spark, self._put)
+        self.writer.write(batch, lambda: spark, self._put)
 
     def _put(self, table: Any, *_: Any, records: int) -> None:
         self.attempts += 1

@@ -38,12 +38,12 @@ class Member:
         self.changed = True
         self.release: Any = None
         self.ends = {A: 100, B: 200}
-        self.fetched: list[Record] = []
+        self.fetched_records: list[Record] = []
         self.topic_lookups = 0
-        self.started: list[Mapping[TopicPartition, int]] = []
+        self.start_positions: list[Mapping[TopicPartition, int]] = []
 
     def committed(self) -> dict[TopicPartition, int | None]:
-        """Return no offsets."""
+        """Return None as the committed offset of each partition."""
         return dict.fromkeys(self.assigned)
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
@@ -54,7 +54,7 @@ class Member:
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Record the positions."""
-        self.started.append(dict(positions))
+        self.start_positions.append(dict(positions))
         self.changed = False
 
     def find_offset_since(self, partition: TopicPartition, age_ms: int) -> int | None:
@@ -63,17 +63,17 @@ class Member:
         return self.ends[partition] - 10
 
     def find_topics(self) -> None:
-        """Count the calls."""
+        """Count the lookup."""
         self.topic_lookups += 1
 
     def known_ends(self) -> dict[TopicPartition, int]:
-        """Return no ends."""
+        """Return no end offsets."""
         return {}
 
     def poll(self, limit: int) -> Sequence[Record]:
         """Return the fetched records."""
         del limit
-        result, self.fetched = self.fetched, []
+        result, self.fetched_records = self.fetched_records, []
         return [] if self.changed else result
 
     def pause(self) -> None:
@@ -87,7 +87,7 @@ class Member:
 
 
 class Bench:
-    """An open run."""
+    """An open executor with a simulated group member."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
         self.member = Member()
@@ -113,7 +113,7 @@ class Bench:
         self.executor.open()
 
     def poll(self) -> None:
-        """Poll with a requested batch, and run the returned job."""
+        """Poll for a batch, and run the returned job, if any."""
         launch = self.executor.poll(requested=True)
         if launch is not None:
             launch(_assert_no_error)
@@ -135,7 +135,7 @@ def test_rebalance_before_the_first_commit_skips_no_records(bench: Bench) -> Non
     bench.member.ends[A] = 103
     bench.member.changed = True
     bench.poll()
-    assert bench.member.started == [{A: 100, B: 200}] * 2
+    assert bench.member.start_positions == [{A: 100, B: 200}] * 2
 
 
 def test_reassigned_partition_without_offsets_starts_at_its_end(bench: Bench) -> None:
@@ -144,7 +144,7 @@ def test_reassigned_partition_without_offsets_starts_at_its_end(bench: Bench) ->
         bench.member.assigned, bench.member.changed = frozenset(assigned), True
         bench.member.ends[A] = 103
         bench.poll()
-    assert bench.member.started[2:] == [{A: 103, B: 200}]
+    assert bench.member.start_positions[2:] == [{A: 103, B: 200}]
 
 
 def test_unknown_partition_is_read_once_brokers_return_it(
@@ -154,11 +154,11 @@ def test_unknown_partition_is_read_once_brokers_return_it(
     del bench.member.ends[B]
     bench.poll()
     bench.poll()
-    assert bench.member.started == [{A: 100}], "still unknown"
+    assert bench.member.start_positions == [{A: 100}], "partition B is still unknown"
     bench.member.ends[B] = 200
     for _ in range(2):
         bench.poll()
-    assert bench.member.started[1:] == [{A: 100, B: 200}]
+    assert bench.member.start_positions[1:] == [{A: 100, B: 200}]
 
 
 def test_known_partitions_are_not_looked_up_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,10 +171,10 @@ def test_known_partitions_are_not_looked_up_again(bench: Bench, monkeypatch: pyt
 def test_due_topic_pattern_is_matched_before_records_are_read(bench: Bench) -> None:
     bench.member.pattern = SimpleNamespace(is_due=True)
     bench.poll()
-    assert (bench.member.topic_lookups, bench.member.started) == (1, [])
+    assert (bench.member.topic_lookups, bench.member.start_positions) == (1, [])
     bench.member.pattern.is_due = False
     bench.poll()
-    assert (bench.member.topic_lookups, bench.member.started) == (1, [{A: 100, B: 200}])
+    assert (bench.member.topic_lookups, bench.member.start_positions) == (1, [{A: 100, B: 200}])
 
 
 def test_reset_by_duration_keeps_the_position_in_rebalances(
@@ -186,12 +186,12 @@ def test_reset_by_duration_keeps_the_position_in_rebalances(
     bench.member.changed = True
     bench.poll()
     bench.executor.close()
-    assert bench.member.started == [{A: 90, B: 190}] * 2
+    assert bench.member.start_positions == [{A: 90, B: 190}] * 2
 
 
 def test_batch_lost_before_its_write_is_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.poll()
-    bench.member.fetched = [Record("t", 0, 100, 0, (), None, b"a")]
+    bench.member.fetched_records = [Record("t", 0, 100, 0, (), None, b"a")]
     monkeypatch.setattr(BatchOwnership, "is_lost", True)
     bench.poll()
     assert bench.member.changed

@@ -1,3 +1,5 @@
+"""Tests for the offset ranges of a sink's batches, and for the start offset of a partition."""
+
 from __future__ import annotations
 
 import pytest
@@ -56,8 +58,7 @@ def test_ranges_are_limited_and_distributed() -> None:
 
 
 def test_large_records_reduce_the_ranges() -> None:
-    ranges = next_ranges({P0: 0}, {P0: Bounds(0, 5_000_000)}, record_bytes=1_048_576)
-    assert ranges == {P0: (0, 1000)}
+    assert next_ranges({P0: 0}, {P0: Bounds(0, 5_000_000)}, record_bytes=1_048_576) == {P0: (0, 1000)}
 
 
 def test_missing_or_fully_read_partition_has_no_range() -> None:
@@ -65,7 +66,7 @@ def test_missing_or_fully_read_partition_has_no_range() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spans", "cores", "expected"),
+    ("offset_ranges", "cores", "expected"),
     [
         pytest.param({P0: (5, 5 + 3 * ranges.PIECE_RECORDS)}, 2, 2, id="long partition is split by cores"),
         pytest.param({P0: (5, 5 + 3 * ranges.PIECE_RECORDS)}, 16, 3, id="minimum size of pieces"),
@@ -74,6 +75,6 @@ def test_missing_or_fully_read_partition_has_no_range() -> None:
     ],
 )
 def test_only_a_single_partition_is_split(
-    spans: dict[TopicPartition, tuple[int, int]], cores: int, expected: int
+    offset_ranges: dict[TopicPartition, tuple[int, int]], cores: int, expected: int
 ) -> None:
-    assert count_pieces(spans, cores) == expected
+    assert count_pieces(offset_ranges, cores) == expected

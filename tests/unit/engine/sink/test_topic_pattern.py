@@ -1,4 +1,4 @@
-"""Tests for the topics that match a sink's `topics.regex`, and for the interval of matches."""
+"""Tests for matching topics with a sink's `topics.regex`, and for the interval between matches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOPICS = ("b", "a1", "a-1", "__consumer_offsets", "__transaction_state", "__shar
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
+    ("regex", "expected"),
     [
         (".*", ("_own", "a-1", "a1", "b")),
         (r"[a-z]\d", ("a1",)),
@@ -24,8 +24,8 @@ TOPICS = ("b", "a1", "a-1", "__consumer_offsets", "__transaction_state", "__shar
         ("a", ()),
     ],
 )
-def test_java_pattern_matches_full_topic_names(text: str, names: tuple[str, ...]) -> None:
-    assert TopicPattern(text, "g", {}).match_topics(TOPICS) == names
+def test_java_pattern_matches_full_topic_names(regex: str, expected: tuple[str, ...]) -> None:
+    assert TopicPattern(regex, "g", {}).match_topics(TOPICS) == expected
 
 
 def test_internal_topics_match_only_if_not_excluded() -> None:
@@ -48,12 +48,12 @@ def test_topics_are_matched_again_after_the_metadata_age(
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     pattern = TopicPattern("a.*", "g", settings)
-    due = [pattern.is_due]
+    due_states = [pattern.is_due]
     pattern.match_topics(TOPICS)
     for passed_s in (0, interval_s - 0.1, interval_s + 0.1):
         clock[0] = 1000.0 + passed_s
-        due.append(pattern.is_due)
-    assert due == [True, False, False, True]
+        due_states.append(pattern.is_due)
+    assert due_states == [True, False, False, True]
 
 
 def test_pattern_without_matching_topics_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -64,6 +64,6 @@ def test_pattern_without_matching_topics_is_logged_once(caplog: pytest.LogCaptur
     assert pattern.match_topics([*TOPICS, "x1"]) == ("x1",)
     assert pattern.match_topics([*TOPICS, "x1"]) == ("x1",)
     assert [record.getMessage() for record in caplog.records] == [
-        "g: Reading nothing, because no topic matches topics.regex='x.*'; matching again every 5 s",
+        "g: No topic matches topics.regex='x.*'; checking again every 5 s",
         "g: Subscribing to the topics that match topics.regex: x1",
     ]

@@ -1,4 +1,4 @@
-"""Tests that a record that failed a job is converted again alone, to find the error."""
+"""Tests that a record that failed a job is converted again on its own to find the error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PARTITION = TopicPartition("or-de.rs-1", 3)
 VALUES = {40: b"{}", 41: b'{"a": xyz}', 42: b"[1"}
-DATA = "org.apache.kafka.connect.errors.DataException"
+DATA_EXCEPTION = "org.apache.kafka.connect.errors.DataException"
 CONVERSION_ERROR = "Converting byte[] to Kafka Connect data failed due to serialization error: "
 
 
@@ -34,7 +34,7 @@ def json_steps(**config: str) -> Steps:
 
 
 def parse_error(part: str = "value", offset: int = 41) -> Unreadable:
-    """Return the record named in a Spark error, which is wrapped like in a plugin."""
+    """Parse a Spark error that a plugin has wrapped in an error of its own."""
     text = f"The {part} of {PARTITION.topic}-{PARTITION.partition}@{offset} cannot be converted: {CONVERSION_ERROR}"
     error = RuntimeError("the sink failed")
     error.__cause__ = ValueError(f"[USER_RAISED_EXCEPTION] {text} SQLSTATE: P0001")
@@ -44,7 +44,7 @@ def parse_error(part: str = "value", offset: int = 41) -> Unreadable:
 
 
 def read(topic_partition: TopicPartition, offsets: Sequence[int]) -> pa.Table:
-    """Return the records of a tail of two partitions."""
+    """Return the records of two partitions, as a group member would have fetched them."""
     assert (topic_partition, offsets[0] in VALUES) == (PARTITION, True)
     rows = [
         Record(
@@ -70,11 +70,11 @@ def test_fault_contains_record_stage_and_parser_error() -> None:
     assert (fault.stage, fault.class_name, fault.exception, fault.message) == (
         "VALUE_CONVERTER",
         "V",
-        DATA,
+        DATA_EXCEPTION,
         CONVERSION_ERROR,
     )
     assert ToleranceExceeded(fault).root == (
-        f"{DATA}: record or-de.rs-1-3@41 failed at VALUE_CONVERTER: {CONVERSION_ERROR}"
+        f"{DATA_EXCEPTION}: record or-de.rs-1-3@41 failed at VALUE_CONVERTER: {CONVERSION_ERROR}"
         "json.decoder.JSONDecodeError: Expecting value: line 1 column 7 (char 6)"
     )
 
@@ -138,5 +138,5 @@ def fault_with(stack: str, message: str, offset: int | None = 7) -> Fault:
         ),
     ],
 )  # fmt: skip
-def test_first_line_of_a_record_trace_contains_location_message_and_cause(fault: Fault, root: str) -> None:
+def test_first_line_of_a_record_error_contains_location_message_and_cause(fault: Fault, root: str) -> None:
     assert ToleranceExceeded(fault).root == root

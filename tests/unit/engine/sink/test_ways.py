@@ -1,11 +1,11 @@
-"""Tests for the choice of the way to write a sink's batch."""
+"""Tests for the choice of the write path for a sink's batch."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pytest
 
-from kraal.engine.sink.ways import ReadBatch, SinkFacts, Way, choose
+from kraal.engine.sink.ways import ReadBatch, SinkFacts, WritePath, choose
 
 WHY = "which are processed one by one because of transforms"
 PLAIN = SinkFacts()
@@ -18,30 +18,36 @@ MALFORMED = ReadBatch(ranges={}, records=2, is_tail=True)
 
 
 @pytest.mark.parametrize(
-    ("task", "batch", "differs", "way", "why"),
+    ("task", "batch", "differs", "write_path", "why"),
     [
-        (PLAIN, TAIL, False, Way.TAIL, "few records wait"),
-        (DIRECT, TAIL, False, Way.DIRECT, "few records wait"),
-        (DIRECT, BACKLOG, False, Way.BACKLOG, "many records wait"),
-        (PLAIN, BACKLOG, False, Way.BACKLOG, "many records wait"),
-        (TRANSFORMED, TAIL, False, Way.TAIL_BY_RECORDS, f"few records wait, {WHY}"),
+        (PLAIN, TAIL, False, WritePath.TAIL, "few records wait"),
+        (DIRECT, TAIL, False, WritePath.DIRECT, "few records wait"),
+        (DIRECT, BACKLOG, False, WritePath.BACKLOG, "many records wait"),
+        (PLAIN, BACKLOG, False, WritePath.BACKLOG, "many records wait"),
+        (TRANSFORMED, TAIL, False, WritePath.TAIL_BY_RECORDS, f"few records wait, {WHY}"),
         (
             TRANSFORMED,
             BACKLOG,
             False,
-            Way.BACKLOG_BY_COLUMNS,
+            WritePath.BACKLOG_BY_COLUMNS,
             "their schema and transforms have a column form",
         ),
-        (TRANSFORMED, BACKLOG, True, Way.BACKLOG_BY_RECORDS, "some have another form than the first one"),
-        (NO_COLUMNS, BACKLOG, False, Way.BACKLOG_BY_RECORDS, f"many records wait, {WHY}"),
-        (DIRECT, MALFORMED, False, Way.BACKLOG, "a header's name is not UTF-8"),
-        (NO_COLUMNS, MALFORMED, False, Way.BACKLOG_BY_RECORDS, f"a header's name is not UTF-8, {WHY}"),
+        (
+            TRANSFORMED,
+            BACKLOG,
+            True,
+            WritePath.BACKLOG_BY_RECORDS,
+            "some of which differ in form from the first record",
+        ),
+        (NO_COLUMNS, BACKLOG, False, WritePath.BACKLOG_BY_RECORDS, f"many records wait, {WHY}"),
+        (DIRECT, MALFORMED, False, WritePath.BACKLOG, "a header's name is not UTF-8"),
+        (NO_COLUMNS, MALFORMED, False, WritePath.BACKLOG_BY_RECORDS, f"a header's name is not UTF-8, {WHY}"),
     ],
 )
-def test_way_is_chosen_by_task_properties_and_batch(
-    task: SinkFacts, batch: ReadBatch, way: Way, why: str, *, differs: bool
+def test_write_path_is_chosen_by_task_properties_and_batch(
+    task: SinkFacts, batch: ReadBatch, write_path: WritePath, why: str, *, differs: bool
 ) -> None:
     choice = choose(task, batch, differs=differs)
-    assert choice.way is way
-    assert str(choice) == f"{way.value}: {choice.why}"
+    assert choice.write_path is write_path
+    assert str(choice) == f"{write_path.value}: {choice.why}"
     assert why in choice.why

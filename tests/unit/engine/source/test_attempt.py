@@ -1,4 +1,4 @@
-"""Tests for attempts to write a batch of a source, with simulated ways."""
+"""Tests for attempts to write a batch of a source, with simulated writers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.source.attempt import SourceAttempt
-from kraal.engine.source.ways import PolledBatch, SourceFacts, Way
+from kraal.engine.source.ways import PolledBatch, SourceFacts, WritePath
 from kraal.plugins.api import RetriableError, SourceBatch
 from kraal.plugins.model.columns import ByRecords
 
@@ -26,12 +26,12 @@ TRANSFORMED = SourceFacts(by_records="which are processed one by one because of 
 
 @dataclass
 class Bench:
-    """Ways with predefined results, the state of the lane, and the outcomes of the batches."""
+    """Writers with predefined results, the state of the lane, and the outcomes of the batches."""
 
     results: list[JobResult]
-    lane: Way | None = None
+    lane: WritePath | None = None
     column_form: tuple[WritePlan, str | None] | None = None
-    ways: list[Way] = field(default_factory=list)
+    used_paths: list[WritePath] = field(default_factory=list)
     outcomes: list[JobResult] = field(default_factory=list)
     renewed: int = 0
 
@@ -45,26 +45,26 @@ class Bench:
             records=records if facts.by_records else None,
             plan=lambda _: PLAN,
             worker_record_path=lambda _: None,
-            choose_jobless_way=lambda *_: self.lane,
+            choose_jobless_path=lambda *_: self.lane,
         )
         polled = PolledBatch(
             batch=SourceBatch(offsets={}, table=pa.table({"value": [b"a"]}), topic="t"), number=1, poll_s=0.0
         )
-        ways: Any = {way: SimpleNamespace(write=self._way(way)) for way in Way}
-        return SourceAttempt(parts=parts, facts=facts, ways=ways, refusals=None, polled=polled)
+        writers: Any = {path: SimpleNamespace(write=self._make_write(path)) for path in WritePath}
+        return SourceAttempt(parts=parts, facts=facts, writers=writers, refusals=None, polled=polled)
 
     def _renew(self) -> None:
         self.renewed += 1
 
-    def _way(self, way: Way) -> Callable[[PolledBatch, Callable[[JobResult], None]], None]:
+    def _make_write(self, path: WritePath) -> Callable[[PolledBatch, Callable[[JobResult], None]], None]:
         def write(_: PolledBatch, done: Callable[[JobResult], None]) -> None:
-            self.ways.append(way)
+            self.used_paths.append(path)
             done(self.results.pop(0))
 
         return write
 
 
-def test_batch_report_contains_the_way_and_the_reason() -> None:
+def test_batch_report_contains_the_write_path_and_the_reason() -> None:
     bench = Bench([DONE, None])
     attempt = bench.attempt(SourceFacts())
     attempt(bench.outcomes.append)
@@ -75,14 +75,14 @@ def test_batch_report_contains_the_way_and_the_reason() -> None:
     assert no_batch is None
 
 
-def test_each_attempt_chooses_the_way_again() -> None:
+def test_each_attempt_chooses_the_write_path_again() -> None:
     error = RetriableError("the brokers are unavailable")
-    bench = Bench([error, DONE], lane=Way.WORKER_PRODUCER)
+    bench = Bench([error, DONE], lane=WritePath.WORKER_PRODUCER)
     attempt = bench.attempt(SourceFacts())
     attempt(bench.outcomes.append)
-    bench.lane = Way.LANE
+    bench.lane = WritePath.LANE
     attempt(bench.outcomes.append)
-    assert bench.ways == [Way.WORKER_PRODUCER, Way.LANE]
+    assert bench.used_paths == [WritePath.WORKER_PRODUCER, WritePath.LANE]
     assert bench.outcomes[0] is error
     assert bench.renewed == 2
 
@@ -90,17 +90,17 @@ def test_each_attempt_chooses_the_way_again() -> None:
 def test_batch_that_fails_by_columns_is_repeated_record_by_record() -> None:
     bench = Bench([ByRecords("a cast"), DONE], column_form=(PLAN, "t"))
     bench.attempt(TRANSFORMED)(bench.outcomes.append)
-    assert bench.ways == [Way.COALESCED, Way.IN_WORKER]
+    assert bench.used_paths == [WritePath.COALESCED, WritePath.IN_WORKER]
     [done] = bench.outcomes
     assert isinstance(done, BatchDone)
-    assert done.way.startswith(Way.IN_WORKER.value)
+    assert done.way.startswith(WritePath.IN_WORKER.value)
 
 
 @pytest.mark.parametrize("error", [ByRecords("a cast"), ValueError("x")])
 def test_error_of_a_batch_without_column_form_is_its_result(error: Exception) -> None:
     bench = Bench([error])
     bench.attempt(TRANSFORMED)(bench.outcomes.append)
-    assert bench.ways == [Way.IN_WORKER]
+    assert bench.used_paths == [WritePath.IN_WORKER]
     assert bench.outcomes == [error]
 
 

@@ -26,13 +26,13 @@ from kraal.engine.pace import Pace
 from kraal.engine.records.source_pass import HEADERS
 from kraal.engine.source.exactly_once import (
     TransactionalSourceExecutor,
-    TransactionWay,
+    TransactionWriter,
     interval_s,
-    slices,
+    slice_batches,
 )
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.record_batches import SourceRecords
-from kraal.engine.source.ways import Way
+from kraal.engine.source.ways import WritePath
 from kraal.plugins.api import RetriableError, SourceBatch, SourceTask
 from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import STRING
@@ -61,10 +61,10 @@ class Transactions:
         self,
         topic: str | None,
         columns: Mapping[str, Sequence[Any]],
-        placed: Mapping[int, Callable[[int], None]] | None = None,
+        offset_callbacks: Mapping[int, Callable[[int], None]] | None = None,
     ) -> None:
         assert topic == "t"
-        assert not placed, "no offsets are requested"
+        assert not offset_callbacks, "no offsets are requested"
         self._raise_error("write")
         self.is_open = True
         self.open += [value.decode() for value in columns["value"]]
@@ -120,8 +120,8 @@ class Work(TransactionalSourceExecutor):
         )
         self._use(parts, None)
         length_s = interval_s(self._spec.connector_config, {})
-        self._way = TransactionWay(parts, transactions, length_s, lambda: self._reads_continuously)
-        self._ways = {Way.TRANSACTION: self._way}
+        self._writer = TransactionWriter(parts, transactions, length_s, lambda: self._reads_continuously)
+        self._writers = {WritePath.TRANSACTION: self._writer}
         self._task = task = Numbers()
         return task
 
@@ -269,7 +269,7 @@ def test_columns_without_values_are_dropped_and_headers_become_pairs() -> None:
             "other": pa.array([1, 2]),
         }
     )
-    (part,) = slices(table.to_batches())
+    (part,) = slice_batches(table.to_batches())
     assert python_columns(part) == {
         "value": [None, None],
         "headers": [[("h", b"v")], None],
@@ -281,7 +281,7 @@ def test_nul_in_a_header_name_raises_an_error_with_the_name() -> None:
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     headers = pa.array([None, [{"key": "a\0b", "value": b"v"}]], header)
     columns = {"value": pa.nulls(2, pa.binary()), "headers": headers, "topic": pa.array(["t", "u"])}
-    (part,) = slices(pa.table(columns).to_batches())
+    (part,) = slice_batches(pa.table(columns).to_batches())
     with pytest.raises(
         DataException, match=r"header name 'a\\x00b' of a record for the topic u contains NUL"
     ):
@@ -299,5 +299,5 @@ def test_record_with_nul_in_a_header_name_is_skipped_if_errors_are_tolerated() -
     processed, summary = records.process_table(batch)
     assert processed["value"].to_pylist() == [b"b"]
     assert (summary.counts.skipped, summary.fatal) == (1, None)
-    (part,) = slices(processed.to_batches())
+    (part,) = slice_batches(processed.to_batches())
     assert python_columns(part)["value"] == [b"b"]

@@ -1,4 +1,4 @@
-"""Tests for the shared parts of a source's ways: sending batches, and releasing producers."""
+"""Tests that the shared parts of a source's write paths send batches and release producers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.source.parts import SourceParts
-from kraal.engine.source.ways import Way
+from kraal.engine.source.ways import WritePath
 
 TASK = TaskId(ConnectorName("c"), 0)
 PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
@@ -65,13 +65,13 @@ class Bench:
         )
         self.results: list[JobResult] = []
 
-    def send(self, way: Way | None, rows: int = 1) -> PendingBatch:
-        """Send a batch in this way."""
-        table = pa.table({"value": pa.array([b"a"] * rows, pa.binary())})
+    def send(self, write_path: WritePath | None, row_count: int = 1) -> PendingBatch:
+        """Send a batch on this write path."""
+        table = pa.table({"value": pa.array([b"a"] * row_count, pa.binary())})
         batch = PendingBatch(
             task=TASK, table=table, topic="t", offsets={}, plan=PLAN, done=self.results.append
         )
-        self.parts.send(batch, way)
+        self.parts.send(batch, write_path)
         return batch
 
     def sent(self) -> list[list[PendingBatch]]:
@@ -79,30 +79,32 @@ class Bench:
         return [self.lanes.batches, self.producers.batches, self.coalescer.batches]
 
 
-@pytest.mark.parametrize(("way", "index"), [(Way.LANE, 0), (Way.WORKER_PRODUCER, 1)])
-def test_producers_of_batches_without_a_job_are_released_at_the_end(way: Way, index: int) -> None:
+@pytest.mark.parametrize(("write_path", "index"), [(WritePath.LANE, 0), (WritePath.WORKER_PRODUCER, 1)])
+def test_producers_of_batches_without_a_job_are_released_at_the_end(
+    write_path: WritePath, index: int
+) -> None:
     bench = Bench()
-    batch = bench.send(way)
+    batch = bench.send(write_path)
     assert bench.sent() == [[batch] if number == index else [] for number in range(3)]
-    assert batch.producer is not None
+    assert batch.producer_configs is not None
     bench.parts.close_producers()
     assert bench.lanes.released == bench.producers.released == [bench.group]
 
 
-@pytest.mark.parametrize("way", [Way.COALESCED, None])
-def test_batch_of_a_shared_job_uses_no_producer(way: Way | None) -> None:
+@pytest.mark.parametrize("write_path", [WritePath.COALESCED, None])
+def test_batch_of_a_shared_job_uses_no_producer(write_path: WritePath | None) -> None:
     bench = Bench()
-    batch = bench.send(way)
+    batch = bench.send(write_path)
     assert bench.sent() == [[], [], [batch]]
-    assert batch.producer is None
+    assert batch.producer_configs is None
     bench.parts.close_producers()
     assert bench.lanes.released == bench.producers.released == []
 
 
-@pytest.mark.parametrize("way", [Way.LANE, Way.WORKER_PRODUCER])
-def test_empty_batch_without_a_job_completes_at_once(way: Way) -> None:
+@pytest.mark.parametrize("write_path", [WritePath.LANE, WritePath.WORKER_PRODUCER])
+def test_empty_batch_without_a_job_completes_at_once(write_path: WritePath) -> None:
     bench = Bench()
-    bench.send(way, rows=0)
+    bench.send(write_path, row_count=0)
     assert bench.sent() == [[], [], []]
     [result] = bench.results
     assert isinstance(result, BatchDone)

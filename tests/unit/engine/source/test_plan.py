@@ -1,4 +1,4 @@
-"""Tests for the choice of source batches that take the column path, and of those that share a job."""
+"""Tests for the conditions under which source batches take the column path or share a job."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from tests.fakes.spark.plugins import Text
 
 REGISTRY = Registry.load()
 HOIST = {"type": "HoistField$Value", "field": "line"}
-TOPIC = {"type": "InsertField$Value", "topic.field": "topic"}
+INSERT_TOPIC = {"type": "InsertField$Value", "topic.field": "topic"}
 NUMBER = Schema(type=Type.INT32)
 ROW = Schema(type=Type.STRUCT, fields=(Field(name="a", schema=NUMBER), Field(name="b", schema=STRING)))
-VALUE = frozenset({"value"})
+VALUE_COLUMN = frozenset({"value"})
 
 
-def make_columns(config: Mapping[str, str], value: str = JSON_CONVERTER) -> SourceColumns:
-    steps = chain_steps(make_chain(REGISTRY, config), value)
+def make_columns(config: Mapping[str, str], value_converter: str = JSON_CONVERTER) -> SourceColumns:
+    steps = chain_steps(make_chain(REGISTRY, config), value_converter)
     return SourceColumns(steps, Converters(steps.key, steps.value, ("same",)), tuple(sorted(config.items())))
 
 
-def batch(schema: Schema | None = STRING, topic: str | None = "a", **more: Any) -> SourceBatch:
-    return SourceBatch(offsets={}, topic=topic, value_schema=schema, timestamp_ms=1, **more)
+def batch(schema: Schema | None = STRING, topic: str | None = "a", **fields: Any) -> SourceBatch:
+    return SourceBatch(offsets={}, topic=topic, value_schema=schema, timestamp_ms=1, **fields)
 
 
 def conditional_filter(predicate: str) -> dict[str, str]:
-    """Return a chain that drops records conditionally."""
+    """Return the config of a chain that drops the records for which a predicate is true."""
     return {
         **chained({"type": "Filter", "predicate": "p"}),
         "predicates": "p",
@@ -59,9 +59,9 @@ def conditional_filter(predicate: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("config", "source_batch", "names", "is_accepted"),
+    ("config", "source_batch", "columns", "is_accepted"),
     [
-        pytest.param(chained(HOIST, TOPIC), batch(), {"value"}, True, id="a line"),
+        pytest.param(chained(HOIST, INSERT_TOPIC), batch(), {"value"}, True, id="a line"),
         pytest.param(chained(HOIST), batch(None), {"value"}, False, id="no schema"),
         pytest.param(chained(HOIST), batch(), {"topic"}, False, id="no value"),
         pytest.param(chained(HOIST), batch(topic=None), {"value"}, False, id="no topic"),
@@ -85,7 +85,9 @@ def conditional_filter(predicate: str) -> dict[str, str]:
             False,
             id="replacement is not a number",
         ),
-        pytest.param(chained({**TOPIC, "offset.field": "o"}), batch(ROW), {"value"}, False, id="an offset"),
+        pytest.param(
+            chained({**INSERT_TOPIC, "offset.field": "o"}), batch(ROW), {"value"}, False, id="an offset"
+        ),
         pytest.param(conditional_filter("topic b"), batch(), {"value"}, True, id="no record matches"),
         pytest.param(
             conditional_filter("topic a"),
@@ -106,13 +108,13 @@ def conditional_filter(predicate: str) -> dict[str, str]:
     ],
 )
 def test_batch_takes_the_column_path_if_no_stage_depends_on_the_record(
-    config: dict[str, str], source_batch: SourceBatch, names: set[str], *, is_accepted: bool
+    config: dict[str, str], source_batch: SourceBatch, columns: set[str], *, is_accepted: bool
 ) -> None:
-    assert (make_columns(config).plan(source_batch, frozenset(names)) is not None) is is_accepted
+    assert (make_columns(config).plan(source_batch, frozenset(columns)) is not None) is is_accepted
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "is_accepted"),
+    ("schema", "value_converter", "is_accepted"),
     [
         (STRING, STRING_CONVERTER, True),
         (Schema(type=Type.INT32, name=DATE), JSON_CONVERTER, True),
@@ -122,11 +124,11 @@ def test_batch_takes_the_column_path_if_no_stage_depends_on_the_record(
     ],
 )
 def test_column_path_requires_converters_with_exact_columns(
-    schema: Schema, value: str, *, is_accepted: bool
+    schema: Schema, value_converter: str, *, is_accepted: bool
 ) -> None:
     chain = chained({"type": "RegexRouter", "regex": "a", "replacement": "b"})
-    steps = chain_steps(make_chain(REGISTRY, chain), value)
-    plan = SourceColumns(steps, Converters(steps.key, steps.value, ()), ()).plan(batch(schema), VALUE)
+    steps = chain_steps(make_chain(REGISTRY, chain), value_converter)
+    plan = SourceColumns(steps, Converters(steps.key, steps.value, ()), ()).plan(batch(schema), VALUE_COLUMN)
     assert (plan is not None) is is_accepted
     if plan is not None:
         assert plan[1] == "b"
@@ -153,11 +155,11 @@ def test_column_path_requires_the_converter_class_to_declare_exact_columns(
     custom = converter()
     custom.configure({}, is_key=False)
     steps = replace(chain_steps(make_chain(REGISTRY, chained(HOIST))), value=custom)
-    plan = SourceColumns(steps, Converters(steps.key, custom, ()), ()).plan(batch(), VALUE)
+    plan = SourceColumns(steps, Converters(steps.key, custom, ()), ()).plan(batch(), VALUE_COLUMN)
     assert (plan is not None) is is_accepted
 
 
-class Louder(HoistFieldValue):
+class LouderHoistField(HoistFieldValue):
     """Overrides `apply` but not the inherited column form."""
 
     @override
@@ -166,15 +168,19 @@ class Louder(HoistFieldValue):
 
 
 def test_transform_that_overrides_apply_requires_the_record_path() -> None:
-    louder = Louder()
-    louder.configure({"field": "line"})
-    steps = chain_steps(Chain((Stage(alias="l", class_name="Louder", transformation=louder),)))
-    assert SourceColumns(steps, Converters(steps.key, steps.value, ()), ()).plan(batch(), VALUE) is None
+    transform = LouderHoistField()
+    transform.configure({"field": "line"})
+    steps = chain_steps(Chain((Stage(alias="l", class_name="LouderHoistField", transformation=transform),)))
+    assert (
+        SourceColumns(steps, Converters(steps.key, steps.value, ()), ()).plan(batch(), VALUE_COLUMN) is None
+    )
 
 
 def test_batches_with_equal_plans_share_a_job() -> None:
     def identity(schema: Schema = STRING, topic: str = "a", *stages: dict[str, str]) -> object:
-        planned = make_columns(chained(*(stages or (HOIST, TOPIC)))).plan(batch(schema, topic), VALUE)
+        planned = make_columns(chained(*(stages or (HOIST, INSERT_TOPIC)))).plan(
+            batch(schema, topic), VALUE_COLUMN
+        )
         assert planned is not None
         return planned[0].identity()
 

@@ -31,7 +31,7 @@ class WatchedRun:
         self.limits.ensure(["t"])
         self.outcomes: list[JobResult] = []
         self.finish: Callable[[JobResult], None] = self.outcomes.append
-        self.interrupted = 0
+        self.interrupts = 0
         producers = SimpleNamespace(report_refusals=lambda report: report(self.refusals))
         context: Any = SimpleNamespace(
             call_later=lambda _, call: self.timers.append(call), producers=producers
@@ -48,12 +48,12 @@ class WatchedRun:
         self.finish = lambda outcome: self.outcomes.append(self.watch.end(outcome))
 
     def check(self, *refusals: Refusal) -> None:
-        """Run the next check, and before the first one of a job also the preceding check."""
+        """Run two checks, because only a job that runs during both is examined."""
         self.refusals = refusals
         for _ in range(2):
             timers, self.timers = self.timers, []
-            for each in timers:
-                each()
+            for call in timers:
+                call()
 
     def _working(self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
         assert busy
@@ -62,7 +62,7 @@ class WatchedRun:
         self.failures.append(failure)
 
     def _interrupt(self) -> None:
-        self.interrupted += 1
+        self.interrupts += 1
         self.finish(None)
 
 
@@ -91,10 +91,10 @@ def test_refusal_is_logged_and_reported_as_the_cause_of_a_stall(
     expected = f"c-0: The brokers refuse records for the topic '{refusal.topic}' with NOT_ENOUGH_REPLICAS"
     assert [record.message.startswith(expected) for record in caplog.records] == [True] * is_logged
     assert [failure.split(": ")[0] in expected for failure in run.failures] == [True, True] * is_logged
-    assert run.interrupted == 0
+    assert run.interrupts == 0
 
 
-def test_batch_that_is_still_too_large_after_splits_is_repeated_in_smaller_batches(run: WatchedRun) -> None:
+def test_batch_that_is_still_too_large_after_splits_is_retried_in_smaller_batches(run: WatchedRun) -> None:
     sizes = []
     for number in range(1, 4):
         run.start()
@@ -105,7 +105,7 @@ def test_batch_that_is_still_too_large_after_splits_is_repeated_in_smaller_batch
         assert "batches are larger than max.message.bytes of the topic; trying batches of" in str(error)
         sizes.append(run.limits.cap_batch_size(OPTIONS, "batch.size")["batch.size"])
     assert sizes == ["65536", "16384", "4096"]
-    assert run.interrupted == 3
+    assert run.interrupts == 3
 
 
 def test_short_jobs_share_a_check_and_are_not_examined(run: WatchedRun) -> None:
@@ -119,11 +119,11 @@ def test_short_jobs_share_a_check_and_are_not_examined(run: WatchedRun) -> None:
     run.finish(None)
     run.start()
     run.timers.pop()()
-    assert run.interrupted == 0
+    assert run.interrupts == 0
 
 
 def test_ended_job_is_no_longer_watched(run: WatchedRun) -> None:
     run.start()
     run.finish(None)
     run.check(Refusal("shared", "t", "MESSAGE_TOO_LARGE", 1000))
-    assert (run.outcomes, run.interrupted, run.timers) == ([None], 0, [])
+    assert (run.outcomes, run.interrupts, run.timers) == ([None], 0, [])

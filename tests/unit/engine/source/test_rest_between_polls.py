@@ -26,16 +26,16 @@ from kraal.engine.source.executor import SourceExecutor
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import Owner
 from kraal.plugins.api import SourceTask, TaskContext
-from tests.unit.engine.test_run_retries import Threads
+from tests.unit.engine.test_run_retries import ThreadedHost
 
 TIMEOUT_S = 20.0
 
 
-class Reading(SourceTask):
-    """Reads continuously from its first poll until `rest`."""
+class ContinuousTask(SourceTask):
+    """A task that reads continuously from its first poll until a call of `rest`."""
 
     actions: queue.SimpleQueue[str]
-    reads = False
+    is_reading = False
 
     @override
     def start(
@@ -45,18 +45,18 @@ class Reading(SourceTask):
 
     @override
     def poll(self) -> None:
-        if not self.reads:
-            self.reads = True
+        if not self.is_reading:
+            self.is_reading = True
             self.actions.put("read")
 
     @property
     @override
     def runs_on(self) -> bool:
-        return self.reads
+        return self.is_reading
 
     @override
     def rest(self) -> None:
-        self.reads = False
+        self.is_reading = False
         self.actions.put("rest")
 
     @override
@@ -65,9 +65,9 @@ class Reading(SourceTask):
 
 
 class Bench:
-    """A run of a `Reading` task."""
+    """A run of a `ContinuousTask`."""
 
-    def __init__(self, host: Threads) -> None:
+    def __init__(self, host: ThreadedHost) -> None:
         self.has_lease = True
         self.events: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
         spec = TaskSpec(
@@ -90,7 +90,7 @@ class Bench:
             host,
             Owner("c-0"),
             spec,
-            lambda: SourceExecutor(spec, Reading, "1.0", {}, context, group),
+            lambda: SourceExecutor(spec, ContinuousTask, "1.0", {}, context, group),
             self.events.put,
         )
 
@@ -101,8 +101,8 @@ class Bench:
         assert isinstance(event, kind), event
         return event
 
-    def expect_action(self, what: str) -> None:
-        assert Reading.actions.get(timeout=TIMEOUT_S) == what
+    def expect_action(self, action: str) -> None:
+        assert ContinuousTask.actions.get(timeout=TIMEOUT_S) == action
 
 
 @pytest.fixture
@@ -110,8 +110,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(run_module, "LEASE_CHECK_INTERVAL_S", 0.01)
     monkeypatch.setattr(module, "make_converters", lambda *_: object())
     monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
-    Reading.actions = queue.SimpleQueue()
-    host = Threads()
+    ContinuousTask.actions = queue.SimpleQueue()
+    host = ThreadedHost()
     bench = Bench(host)
     bench.run.start()
     bench.run.next()
@@ -128,7 +128,7 @@ def test_continuous_source_is_suspended_before_a_pause_is_acknowledged(bench: Be
     bench.next_event(Held)
     bench.expect_action("rest")
     threading.Event().wait(0.05)
-    assert Reading.actions.empty()
+    assert ContinuousTask.actions.empty()
     bench.run.next()
     bench.expect_action("read")
     bench.run.stop()

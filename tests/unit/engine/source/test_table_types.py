@@ -1,4 +1,4 @@
-"""Tests for the columns of a plugin's table: those that are cast, and those that are rejected."""
+"""Tests that the columns of a plugin's table are cast to the types of Kafka records, or rejected."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kraal.engine.records.source_pass import HEADERS
 from kraal.engine.source.table_types import with_kafka_types
 from kraal.plugins.api import SourceBatch
 
-PAIRS = [[{"key": "h", "value": b"x"}, {"key": "i", "value": None}], None]
+HEADERS_BY_ROW = [[{"key": "h", "value": b"x"}, {"key": "i", "value": None}], None]
 KAFKA_TYPES = {"topic": pa.string(), "partition": pa.int32(), "headers": HEADERS}
 
 
-def column(name: str, values: list[Any], arrow_type: pa.DataType) -> pa.Table:
+def convert_column(name: str, values: list[Any], arrow_type: pa.DataType) -> pa.Table:
     batch = SourceBatch(
         offsets={}, table=pa.table({name: pa.array(values, arrow_type), "value": ["a"] * len(values)})
     )
@@ -42,23 +42,27 @@ def struct(key: pa.DataType, value: pa.DataType) -> pa.DataType:
         ("partition", [7, None], pa.uint32()),
         ("partition", [7, 7], pa.dictionary(pa.int8(), pa.int64())),
         ("partition", [None, None], pa.null()),
-        ("headers", PAIRS, pa.large_list(struct(pa.large_string(), pa.large_binary()))),
-        ("headers", PAIRS, pa.list_view(struct(pa.string_view(), pa.binary_view()))),
-        ("headers", PAIRS, pa.list_(struct(pa.string(), pa.binary()), 2)),
-        ("headers", PAIRS, pa.list_(pa.struct([("value", pa.binary()), ("key", pa.string())]))),
-        ("headers", PAIRS, pa.list_(pa.field("element", struct(pa.string(), pa.binary()), nullable=False))),
+        ("headers", HEADERS_BY_ROW, pa.large_list(struct(pa.large_string(), pa.large_binary()))),
+        ("headers", HEADERS_BY_ROW, pa.list_view(struct(pa.string_view(), pa.binary_view()))),
+        ("headers", HEADERS_BY_ROW, pa.list_(struct(pa.string(), pa.binary()), 2)),
+        ("headers", HEADERS_BY_ROW, pa.list_(pa.struct([("value", pa.binary()), ("key", pa.string())]))),
+        (
+            "headers",
+            HEADERS_BY_ROW,
+            pa.list_(pa.field("element", struct(pa.string(), pa.binary()), nullable=False)),
+        ),
         ("headers", [None, None], pa.null()),
     ],
 )
-def test_column_of_another_type_is_cast(name: str, values: list[Any], arrow_type: pa.DataType) -> None:
-    cast = column(name, values, arrow_type)
-    assert cast.type == KAFKA_TYPES[name]
-    assert cast.to_pylist() == values
+def test_column_of_a_compatible_type_is_cast(name: str, values: list[Any], arrow_type: pa.DataType) -> None:
+    column = convert_column(name, values, arrow_type)
+    assert column.type == KAFKA_TYPES[name]
+    assert column.to_pylist() == values
 
 
 def test_headers_as_a_map_or_with_text_are_cast() -> None:
     pairs = [[("h", "x")]]
-    assert column("headers", pairs, pa.map_(pa.string(), pa.string())).to_pylist() == [
+    assert convert_column("headers", pairs, pa.map_(pa.string(), pa.string())).to_pylist() == [
         [{"key": "h", "value": b"x"}]
     ]
 
@@ -82,7 +86,7 @@ def test_column_of_an_unsupported_type_is_rejected(
     name: str, values: list[Any], arrow_type: pa.DataType, message: str
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
-        column(name, values, arrow_type)
+        convert_column(name, values, arrow_type)
 
 
 def test_table_of_the_right_types_and_batch_without_a_table_are_unchanged() -> None:

@@ -42,7 +42,7 @@ class Py4JJavaError(Exception):
             "t",
             "RecordTooLargeException: A record of 1200086 bytes for the topic 't' is larger than "
             "max.request.size=1048576 of the producer. Make records smaller, or raise "
-            "producer.override.max.request.size, and max.message.bytes of the topic with it",
+            "producer.override.max.request.size and max.message.bytes of the topic",
             id="the producer's limit",
         ),
         pytest.param(

@@ -29,18 +29,18 @@ MISSING = ck.KafkaError.UNKNOWN_TOPIC_OR_PART
 
 @dataclass
 class Brokers:
-    """Records requests, and returns predefined errors."""
+    """Simulated brokers that record requests and return predefined errors."""
 
     existing: set[str] = field(default_factory=set)
     describe_error: int | None = None
     create_error: int | None = None
-    described: list[list[str]] = field(default_factory=list)
-    created: list[NewTopic] = field(default_factory=list)
+    lookups: list[list[str]] = field(default_factory=list)
+    created_topics: list[NewTopic] = field(default_factory=list)
     brokers: str = "b:9092"
 
     def describe(self, names: Collection[str]) -> Mapping[str, ck.KafkaError | None]:
         """Return the lookup error of each topic."""
-        self.described.append(list(names))
+        self.lookups.append(list(names))
         if self.describe_error is not None:
             return {name: ck.KafkaError(self.describe_error, "so") for name in names}
         return {name: None if name in self.existing else ck.KafkaError(MISSING) for name in names}
@@ -49,23 +49,23 @@ class Brokers:
         """Create all topics, or fail for all."""
         if self.create_error is not None:
             return {topic.name: ck.KafkaError(self.create_error, "so") for topic in topics}
-        self.created += topics
+        self.created_topics += topics
         return dict.fromkeys(topic.name for topic in topics)
 
 
-def topics(brokers: Brokers) -> SourceTopics:
+def make_topics(brokers: Brokers) -> SourceTopics:
     rules = read_rules(CONFIG)
     assert rules is not None
     return SourceTopics(TopicCreator("c-0", rules, brokers))
 
 
 def test_missing_topic_is_looked_up_once_and_created_as_its_group_defines() -> None:
-    brokers = Brokers(existing={"there"})
-    source_topics = topics(brokers)
+    brokers = Brokers(existing={"existing"})
+    source_topics = make_topics(brokers)
     for _ in range(2):
-        source_topics.ensure(["there", "log-a", "new", None, "new"])
-    assert brokers.described == [["log-a", "new", "there"]]
-    assert [(topic.name, topic.partitions, topic.settings) for topic in brokers.created] == [
+        source_topics.ensure(["existing", "log-a", "new", None, "new"])
+    assert brokers.lookups == [["existing", "log-a", "new"]]
+    assert [(topic.name, topic.partitions, topic.settings) for topic in brokers.created_topics] == [
         ("log-a", 2, {"cleanup.policy": "compact"}),
         ("new", 2, {}),
     ]
@@ -74,23 +74,23 @@ def test_missing_topic_is_looked_up_once_and_created_as_its_group_defines() -> N
 
 def test_pass_looks_up_only_unseen_topics_once() -> None:
     brokers = Brokers()
-    source_topics = topics(brokers)
+    source_topics = make_topics(brokers)
     source_topics.add(["seen"])
     ensure = source_topics.gate().begin_pass()
     ensure(["seen", "new"])
     ensure(["new"])
-    assert brokers.described == [["new"]]
+    assert brokers.lookups == [["new"]]
 
 
-NEW = "(name=t, numPartitions=2, replicationFactor=1, replicasAssignments=null, configs={})"
+NEW_TOPIC = "(name=t, numPartitions=2, replicationFactor=1, replicasAssignments=null, configs={})"
 NOT_CREATED = (
-    f"Task failed to create new topic {NEW}. Ensure that the task is authorized to create topics or that the topic "
-    "exists and restart the task"
+    f"Task failed to create new topic {NEW_TOPIC}. Ensure that the task is authorized to create topics or that the "
+    "topic exists and restart the task"
 )
 
 
 @pytest.mark.parametrize(
-    ("describe", "create", "kind", "text"),
+    ("describe_error", "create_error", "error_class", "message"),
     [
         pytest.param(
             ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -160,25 +160,25 @@ NOT_CREATED = (
     ],
 )
 def test_topic_creation_failure_has_the_message_of_connect(
-    describe: int | None, create: int | None, kind: type[Exception], text: str
+    describe_error: int | None, create_error: int | None, error_class: type[Exception], message: str
 ) -> None:
-    brokers = Brokers(describe_error=describe, create_error=create)
-    source_topics = topics(brokers)
+    brokers = Brokers(describe_error=describe_error, create_error=create_error)
+    source_topics = make_topics(brokers)
     for _ in range(2):
-        with pytest.raises(kind) as raised:
+        with pytest.raises(error_class) as raised:
             source_topics.ensure(["t"])
-        assert str(raised.value) == text
-    assert brokers.described == [["t"], ["t"]], "no topic is recorded as seen"
+        assert str(raised.value) == message
+    assert brokers.lookups == [["t"], ["t"]], "no topic is recorded as seen"
 
 
 def test_topic_created_concurrently_is_accepted() -> None:
     brokers = Brokers(create_error=ck.KafkaError.TOPIC_ALREADY_EXISTS)
-    source_topics = topics(brokers)
+    source_topics = make_topics(brokers)
     source_topics.ensure(["t"])
     assert source_topics.unseen(["t"]) == []
 
 
-def test_pickled_topic_client_does_not_print_secrets() -> None:
+def test_repr_of_an_unpickled_gate_contains_no_secrets() -> None:
     cluster = KafkaCluster({"bootstrap.servers": "b:1", "sasl.password": "hush"})
     rules = read_rules(CONFIG)
     assert rules is not None

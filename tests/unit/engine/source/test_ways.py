@@ -1,11 +1,11 @@
-"""Tests for the choice of the way to write a source's batch."""
+"""Tests for the choice of the write path for a source's batch."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pytest
 
-from kraal.engine.source.ways import MAX_WORKER_ROWS, PolledBatch, SourceFacts, Way, choose
+from kraal.engine.source.ways import MAX_WORKER_ROWS, PolledBatch, SourceFacts, WritePath, choose
 from kraal.plugins.api import SourceBatch
 
 PLAIN = SourceFacts()
@@ -17,7 +17,7 @@ def polled(
     rows: int | None,
     *,
     columns: bool = False,
-    without_job: Way | None = None,
+    without_job: WritePath | None = None,
     is_plain: bool = False,
     passes_here: bool = False,
 ) -> PolledBatch:
@@ -36,55 +36,65 @@ def polled(
 
 
 @pytest.mark.parametrize(
-    ("task", "batch", "way", "why"),
+    ("task", "batch", "write_path", "why"),
     [
-        (PLAIN, polled(3), Way.COALESCED, "the plugin returns the records"),
-        (PLAIN, polled(3, is_plain=True), Way.COALESCED, "the plugin returns the records"),
+        (PLAIN, polled(3), WritePath.COALESCED, "the plugin returns the records"),
+        (PLAIN, polled(3, is_plain=True), WritePath.COALESCED, "the plugin returns the records"),
         (
             PLAIN,
-            polled(3, is_plain=True, without_job=Way.LANE),
-            Way.LANE,
+            polled(3, is_plain=True, without_job=WritePath.LANE),
+            WritePath.LANE,
             "at most 1000 records, which require no conversion",
         ),
         (
             PLAIN,
-            polled(3, is_plain=True, without_job=Way.WORKER_PRODUCER),
-            Way.WORKER_PRODUCER,
+            polled(3, is_plain=True, without_job=WritePath.WORKER_PRODUCER),
+            WritePath.WORKER_PRODUCER,
             "at most 1000 records, which require no conversion",
         ),
-        (PLAIN, polled(3, without_job=Way.LANE), Way.COALESCED, "the plugin returns the records"),
+        (PLAIN, polled(3, without_job=WritePath.LANE), WritePath.COALESCED, "the plugin returns the records"),
         (
             PLAIN,
-            polled(3, passes_here=True, without_job=Way.LANE),
-            Way.IN_WORKER,
+            polled(3, passes_here=True, without_job=WritePath.LANE),
+            WritePath.IN_WORKER,
             "at most 1000 records, which require only conversion",
         ),
-        (PLAIN, polled(None), Way.OWN_JOB, "Spark reads the records"),
+        (PLAIN, polled(None), WritePath.OWN_JOB, "Spark reads the records"),
         (
             TRANSFORMED,
             polled(3),
-            Way.IN_WORKER,
+            WritePath.IN_WORKER,
             "at most 5000 records, which are processed one by one because of transforms",
         ),
-        (TRANSFORMED, polled(MAX_WORKER_ROWS), Way.IN_WORKER, "at most 5000 records"),
-        (TRANSFORMED, polled(MAX_WORKER_ROWS + 1), Way.OWN_JOB, "more than 5000 records"),
-        (TRANSFORMED, polled(3, columns=True), Way.COALESCED, "every transform has a column form"),
-        (TRANSFORMED, polled(None), Way.OWN_JOB, "Spark reads the records, which are processed one by one"),
-        (TRANSFORMED, polled(3, is_plain=True, without_job=Way.LANE), Way.IN_WORKER, "at most 5000 records"),
+        (TRANSFORMED, polled(MAX_WORKER_ROWS), WritePath.IN_WORKER, "at most 5000 records"),
+        (TRANSFORMED, polled(MAX_WORKER_ROWS + 1), WritePath.OWN_JOB, "more than 5000 records"),
+        (TRANSFORMED, polled(3, columns=True), WritePath.COALESCED, "every transform has a column form"),
+        (
+            TRANSFORMED,
+            polled(None),
+            WritePath.OWN_JOB,
+            "Spark reads the records, which are processed one by one",
+        ),
+        (
+            TRANSFORMED,
+            polled(3, is_plain=True, without_job=WritePath.LANE),
+            WritePath.IN_WORKER,
+            "at most 5000 records",
+        ),
         (
             EXACTLY_ONCE,
-            polled(3, is_plain=True, without_job=Way.LANE),
-            Way.TRANSACTION,
+            polled(3, is_plain=True, without_job=WritePath.LANE),
+            WritePath.TRANSACTION,
             "exactly-once support",
         ),
-        (EXACTLY_ONCE, polled(3), Way.TRANSACTION, "exactly-once support"),
-        (EXACTLY_ONCE, polled(None), Way.TRANSACTION, "exactly-once support"),
+        (EXACTLY_ONCE, polled(3), WritePath.TRANSACTION, "exactly-once support"),
+        (EXACTLY_ONCE, polled(None), WritePath.TRANSACTION, "exactly-once support"),
     ],
 )
-def test_way_is_chosen_by_task_properties_and_batch(
-    task: SourceFacts, batch: PolledBatch, way: Way, why: str
+def test_write_path_is_chosen_by_task_properties_and_batch(
+    task: SourceFacts, batch: PolledBatch, write_path: WritePath, why: str
 ) -> None:
     choice = choose(task, batch)
-    assert choice.way is way
+    assert choice.write_path is write_path
     assert why in str(choice)
-    assert str(choice).startswith(way.value)
+    assert str(choice).startswith(write_path.value)

@@ -22,7 +22,7 @@ def stored(target: TopicPartition, offset: int) -> tuple[SourcePartition, Offset
 
 
 STREAM = SourceStream(
-    read=lambda _: None,  # type: ignore[arg-type, return-value] # no one reads it
+    read=lambda _: None,  # type: ignore[arg-type, return-value] # the stream is not read
     stored=stored,
     topics=frozenset({"west.t"}),
     slots=1,

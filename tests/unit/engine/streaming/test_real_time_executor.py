@@ -1,4 +1,4 @@
-"""Tests for runs in real-time mode: the start of a query, its reports, and pauses."""
+"""Tests for runs in real-time mode, with simulated queries."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import Owner
 from kraal.metrics.stalls.work import Work
 from kraal.plugins.api import SourceStream, SourceTask, TaskContext
-from tests.unit.engine.test_run_retries import Threads
+from tests.unit.engine.test_run_retries import ThreadedHost
 
-HERE = SourcePartition.of({"partition": 0})
+PARTITION = SourcePartition.of({"partition": 0})
 TASK = TaskId(ConnectorName("c"), 0)
 
 
-class Task(SourceTask):
+class StreamTask(SourceTask):
     """A task with a stream that is never read."""
 
     starts: list[Mapping[SourcePartition, Offset]]
 
     def __init__(self) -> None:
-        Task.starts = []
+        StreamTask.starts = []
 
     @override
     def start(
@@ -57,13 +57,13 @@ class Task(SourceTask):
 
     @override
     def stream(self, offsets: Mapping[SourcePartition, Offset]) -> SourceStream:
-        Task.starts.append(dict(offsets))
+        StreamTask.starts.append(dict(offsets))
         unused: Any = None
         return SourceStream(read=unused, stored=unused, topics=frozenset({"t"}), slots=2, batch_ms=5000)
 
 
 class Query:
-    """A simulated query."""
+    """A simulated query, whose state tests change."""
 
     instances: list[Query]
 
@@ -84,7 +84,7 @@ class Query:
             return None
         count, self.reported = self.written - self.reported, self.written
         return QueryProgress(
-            offsets={HERE: {"offset": self.written}},
+            offsets={PARTITION: {"offset": self.written}},
             records=count,
             topics=frozenset({TopicName("t")}),
             pairs={},
@@ -105,12 +105,12 @@ class Query:
         self.cleaned_up = True
 
 
-class Group:
-    """Jobs without Spark."""
+class JobGroup:
+    """A job group without Spark."""
 
     @contextlib.contextmanager
-    def job(self, what: str) -> Iterator[Any]:
-        del what
+    def job(self, description: str) -> Iterator[Any]:
+        del description
         session = SimpleNamespace(sparkContext=None, conf=SimpleNamespace(getAll={}))
         session.newSession = lambda: session
         yield SimpleNamespace(session=session)
@@ -121,7 +121,7 @@ class Group:
 class Bench:
     """A run in real-time mode with its own threads."""
 
-    def __init__(self, host: Threads, tmp: Path) -> None:
+    def __init__(self, host: ThreadedHost, tmp: Path) -> None:
         self.has_lease = True
         self.slots = Slots()
         self.events: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
@@ -147,17 +147,17 @@ class Bench:
             ),
             call_later=lambda _, call: self.checks.append(call),
         )
-        context.launch = lambda function: (
-            lambda done: host.pool.submit(lambda: done(module_outcome(function)))
-        )
-        group: Any = Group()
+        context.launch = lambda function: lambda done: host.pool.submit(lambda: done(run_function(function)))
+        group: Any = JobGroup()
         owner = Owner("c-0")
         share = host.pool.share_for(owner)
-        executor = StreamExecutor(spec, Task, "1.0", {HERE: {"offset": 1}}, context, group, self.slots, share)
+        executor = StreamExecutor(
+            spec, StreamTask, "1.0", {PARTITION: {"offset": 1}}, context, group, self.slots, share
+        )
         self.run = TaskRun(host, owner, spec, lambda: executor, self.events.put)
 
     def refuse(self, error: str, *counts: int) -> None:
-        """Check for refusals once without any, then with each of these counts."""
+        """Run one check without refusals, then one check for each of these refusal counts."""
         for count in (0, *counts):
             wait_until(lambda: bool(self.checks))
             self.refusals = [Refusal("connector-producer-c-0", "t", error, count)] if count else []
@@ -171,7 +171,7 @@ class Bench:
         return event
 
 
-def module_outcome(function: Any) -> Any:
+def run_function(function: Any) -> Any:
     try:
         return function()
     except Exception as error:  # noqa: BLE001 - like the engine
@@ -190,7 +190,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
     monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
     monkeypatch.setattr(module, "count_slots", lambda _: 4)
     Query.instances = []
-    host = Threads()
+    host = ThreadedHost()
     yield Bench(host, tmp_path)
     host.poller.close(1.0)
     host.waiters.close()
@@ -198,13 +198,13 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not condition() and time.monotonic() < end:
+    deadline_s = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline_s:
         threading.Event().wait(0.005)
 
 
 def query(number: int) -> Query:
-    """Wait for the query with this number, from 1."""
+    """Wait until this many queries have been created, and return the last of them."""
     wait_until(lambda: len(Query.instances) >= number)
     return Query.instances[number - 1]
 
@@ -218,27 +218,26 @@ def test_pause_ends_the_query_and_resume_continues_after_its_records(
     first = query(1)
     first.written = 5
     done = bench.next_event(BatchDone)
-    assert (done.offsets, done.records, done.topics) == ({HERE: {"offset": 5}}, 5, {"t"})
-    assert done.continuous, "its duration is not recorded as a write"
+    assert (done.offsets, done.records, done.topics) == ({PARTITION: {"offset": 5}}, 5, {"t"})
+    assert done.continuous, "the duration of a continuous write is not recorded"
     bench.run.next()
     first.is_running = True
     bench.run.hold()
     bench.next_event(Held)
     assert not first.is_running
     assert first.cleaned_up
-    bench.slots.release(
-        bench.slots.reserve(TaskId(ConnectorName("other"), 0), 3, 4)
-    )  # the paused run holds no lease
+    # the paused run occupies no slots, so another run can reserve three of four
+    bench.slots.release(bench.slots.reserve(TaskId(ConnectorName("other"), 0), 3, 4))
     bench.run.next()
     assert query(2).is_running
-    assert Task.starts == [{HERE: {"offset": 1}}, {HERE: {"offset": 5}}]
+    assert StreamTask.starts == [{PARTITION: {"offset": 1}}, {PARTITION: {"offset": 5}}]
     Query.instances[1].written = 7
     bench.run.stop()
-    assert bench.next_event(BatchDone).offsets == {HERE: {"offset": 7}}
+    assert bench.next_event(BatchDone).offsets == {PARTITION: {"offset": 7}}
     assert bench.next_event(Stopped).clean
 
 
-def test_query_with_refused_batches_restarts_with_smaller_ones(
+def test_query_with_refused_batches_restarts_with_smaller_batches(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -251,7 +250,7 @@ def test_query_with_refused_batches_restarts_with_smaller_ones(
     bench.refuse("MESSAGE_TOO_LARGE", 1, 100)
     second = query(2)
     assert first.cleaned_up
-    first_size, second_size = (int(each.plan.options["kafka.batch.size"]) for each in (first, second))
+    first_size, second_size = (int(created.plan.options["kafka.batch.size"]) for created in (first, second))
     assert second_size < first_size
     assert "trying batches of" in caplog.text
     bench.run.cancel()
@@ -313,7 +312,7 @@ def test_query_ends_without_a_lease(bench: Bench) -> None:
     bench.has_lease = False
     bench.next_event(Waiting)
     wait_until(lambda: first.cleaned_up)
-    assert bench.closed_client_ids == [f"connector-producer-{TASK}"], "including unacknowledged records"
+    assert bench.closed_client_ids == [f"connector-producer-{TASK}"], "closing drops unacknowledged records"
     assert not first.is_running
     assert len(Query.instances) == 1
     bench.has_lease = True

@@ -1,4 +1,4 @@
-"""Tests for the facts that make a task or connector stalled, and for the reported causes."""
+"""Tests for the facts from which a stall of a task or connector is detected, and for the reported causes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kraal.metrics.stalls.causes import (
 from kraal.metrics.stalls.work import Backlog, Step
 
 RUNNING_TASK = TaskFacts(state=State.RUNNING, started_s=0.0, reported=State.RUNNING, reported_s=1.0)
-GROWING = Backlog(records=1_500, read_total=7, min_records=100, grows_since_s=10.0)
-UNCHANGED = Backlog(records=2, read_total=7, min_records=0, grows_since_s=10.0, exact=True)
-SINK = replace(RUNNING_TASK, partitions=3, read_total=7)
+GROWING_BACKLOG = Backlog(records=1_500, read_total=7, min_records=100, grows_since_s=10.0)
+UNCHANGED_BACKLOG = Backlog(records=2, read_total=7, min_records=0, grows_since_s=10.0, exact=True)
+RUNNING_SINK = replace(RUNNING_TASK, partitions=3, read_total=7)
 NO_TOPIC = "None of its topics exists: orders"
 
 
@@ -30,17 +30,17 @@ NO_TOPIC = "None of its topics exists: orders"
         pytest.param(RUNNING_TASK, None, id="idle"),
         pytest.param(
             replace(RUNNING_TASK, step=Step("poll", 10.0)),
-            Stall(StallKind.STEP, 10.0, "Its poll does not return"),
+            Stall(StallKind.STEP, 10.0, "The poll does not return"),
             id="poll",
         ),
         pytest.param(
             replace(RUNNING_TASK, step=Step("batch", 10.0, "brokers are away")),
-            Stall(StallKind.STEP, 10.0, "Its batch does not end: brokers are away"),
+            Stall(StallKind.STEP, 10.0, "The batch does not complete: brokers are away"),
             id="retried batch",
         ),
         pytest.param(
             replace(RUNNING_TASK, step=Step("commit", 10.0)),
-            Stall(StallKind.STEP, 10.0, "Its commit does not end"),
+            Stall(StallKind.STEP, 10.0, "The commit does not complete"),
             id="commit of a sink",
         ),
         pytest.param(
@@ -52,38 +52,46 @@ NO_TOPIC = "None of its topics exists: orders"
             replace(
                 RUNNING_TASK, committing_s=10.0, commit_failure="the disk is full", step=Step("poll", 50.0)
             ),
-            Stall(StallKind.STEP, 10.0, "Its commit does not end: the disk is full"),
+            Stall(StallKind.STEP, 10.0, "The commit does not complete: the disk is full"),
             id="commit of a source",
         ),
         pytest.param(
-            replace(SINK, backlog=GROWING),
+            replace(RUNNING_SINK, backlog=GROWING_BACKLOG),
             Stall(
                 StallKind.BACKLOG,
                 10.0,
                 "It reads no record, although its backlog has grown to 1,500 records; "
-                "a producer's open transaction may hold them back",
+                "a producer's open transaction may block them",
             ),
             id="backlog",
         ),
-        pytest.param(replace(SINK, backlog=replace(GROWING, read_total=6)), None, id="backlog, but it reads"),
         pytest.param(
-            replace(SINK, backlog=replace(GROWING, records=103)), None, id="markers of transactions only"
+            replace(RUNNING_SINK, backlog=replace(GROWING_BACKLOG, read_total=6)),
+            None,
+            id="backlog of a task that reads records",
         ),
         pytest.param(
-            replace(SINK, backlog=replace(GROWING, grows_since_s=None)), None, id="backlog that does not grow"
+            replace(RUNNING_SINK, backlog=replace(GROWING_BACKLOG, records=103)),
+            None,
+            id="markers of transactions only",
         ),
         pytest.param(
-            replace(SINK, backlog=UNCHANGED),
+            replace(RUNNING_SINK, backlog=replace(GROWING_BACKLOG, grows_since_s=None)),
+            None,
+            id="backlog that does not grow",
+        ),
+        pytest.param(
+            replace(RUNNING_SINK, backlog=UNCHANGED_BACKLOG),
             Stall(
                 StallKind.BACKLOG,
                 10.0,
                 "It reads no record, although its backlog is 2 records; "
-                "a producer's open transaction may hold them back",
+                "a producer's open transaction may block them",
             ),
             id="unchanged backlog of a Java sink",
         ),
         pytest.param(
-            replace(SINK, backlog=replace(UNCHANGED, paused=3)),
+            replace(RUNNING_SINK, backlog=replace(UNCHANGED_BACKLOG, paused=3)),
             Stall(
                 StallKind.BACKLOG,
                 10.0,
@@ -92,7 +100,11 @@ NO_TOPIC = "None of its topics exists: orders"
             ),
             id="backlog of a Java sink with paused partitions",
         ),
-        pytest.param(replace(SINK, backlog=GROWING, reported_s=50.0), None, id="backlog, but just resumed"),
+        pytest.param(
+            replace(RUNNING_SINK, backlog=GROWING_BACKLOG, reported_s=50.0),
+            None,
+            id="backlog of a task that has just resumed",
+        ),
         pytest.param(
             replace(RUNNING_TASK, unassigned=NO_TOPIC, unassigned_s=5.0),
             Stall(StallKind.NO_TOPIC, 5.0, NO_TOPIC),
@@ -141,7 +153,7 @@ RUNNING_CONNECTOR = ConnectorFacts(state=State.RUNNING, started_s=0.0, reported=
 @pytest.mark.parametrize(
     ("facts", "stall"),
     [
-        pytest.param(RUNNING_CONNECTOR, None, id="with task configs, maybe none"),
+        pytest.param(RUNNING_CONNECTOR, None, id="with a possibly empty set of task configs"),
         pytest.param(
             replace(RUNNING_CONNECTOR, has_configs=False),
             Stall(
@@ -176,7 +188,7 @@ RUNNING_CONNECTOR = ConnectorFacts(state=State.RUNNING, started_s=0.0, reported=
         pytest.param(
             replace(RUNNING_CONNECTOR, state=State.UNASSIGNED, reported=State.UNASSIGNED, trace="no JVM"),
             Stall(StallKind.WAITING, 1.0, "It is waiting: no JVM"),
-            id="waits",
+            id="connector waiting for a JVM",
         ),
         pytest.param(
             replace(RUNNING_CONNECTOR, state=State.PAUSED, reported=State.PAUSED, has_configs=False),

@@ -10,16 +10,18 @@ from kraal.metrics.stalls.subscriptions import EmptySink, unassigned_reasons
 NAME = ConnectorName("c")
 T0 = TaskId(NAME, 0)
 TOPICS = {"orders", "orders-2", "__consumer_offsets"}
-IDLE = "None of its tasks has a partition, although its topics exist; its consumers may not be in their group"
+NOT_IN_GROUP = (
+    "None of its tasks has a partition, although its topics exist; its consumers may not be in their group"
+)
 
 
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
         ({"topics": "a, b"}, "None of its topics exists: a, b"),
-        ({"topics": "a,orders"}, IDLE),
-        ({"topics.regex": r"orders-\d+"}, IDLE),
-        ({"topics.regex": r"\Qorders\E"}, IDLE),
+        ({"topics": "a,orders"}, NOT_IN_GROUP),
+        ({"topics.regex": r"orders-\d+"}, NOT_IN_GROUP),
+        ({"topics.regex": r"\Qorders\E"}, NOT_IN_GROUP),
         ({"topics.regex": r"order"}, "topics.regex 'order' matches none of the cluster's 3 topics"),
         ({"topics.regex": "__.*"}, "topics.regex '__.*' matches none of the cluster's 3 topics"),
         ({"topics": "${file:/x:topic}"}, None),

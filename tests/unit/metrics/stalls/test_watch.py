@@ -22,8 +22,8 @@ def test_stall_is_logged_at_its_start_and_end(caplog: pytest.LogCaptureFixture) 
     caplog.set_level(logging.INFO, "kraal.metrics.stalls.watch")
     worker = EmbeddedWorker()
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
-    down = [DownPart("lane", worker.assembly.metrics.time.now(), "it has ended")]
-    detection = StallDetection(worker.assembly.metrics, AutoRestart(), down_parts=lambda: down)
+    down_components = [DownPart("lane", worker.assembly.metrics.time.now(), "it has ended")]
+    detection = StallDetection(worker.assembly.metrics, AutoRestart(), down_parts=lambda: down_components)
     watch = StallWatch(detection, worker.assembly.published, set)
     worker.fake.hang(T0)
     worker.fake.feed(T0, 5)
@@ -33,21 +33,21 @@ def test_stall_is_logged_at_its_start_and_end(caplog: pytest.LogCaptureFixture) 
     watch.check()
     watch.check()
     assert caplog.messages == [
-        "Stalled: task c-0: Its batch does not end",
+        "Stalled: task c-0: The batch does not complete",
         "Stalled: worker's lane: it has ended",
     ]
     assert detection.components_down() == [{"part": "lane", "why": "it has ended", "down_ms": 61_000}]
     caplog.clear()
     worker.fake.hang(T0, hangs=False)
-    down.clear()
+    down_components.clear()
     watch.check()
     assert caplog.messages == ["No longer stalled: task c-0", "No longer stalled: worker's lane"]
 
 
 def test_watch_reports_component_outage_and_recovery() -> None:
     worker = EmbeddedWorker()
-    down = [DownPart("spark", worker.assembly.metrics.time.now(), "it starts")]
-    detection = StallDetection(worker.assembly.metrics, AutoRestart(), down_parts=lambda: down)
+    down_components = [DownPart("spark", worker.assembly.metrics.time.now(), "it starts")]
+    detection = StallDetection(worker.assembly.metrics, AutoRestart(), down_parts=lambda: down_components)
     reports: list[str] = []
     watch = StallWatch(detection, worker.assembly.published, set, lambda: reports.append("changed"))
     watch.check()
@@ -56,7 +56,7 @@ def test_watch_reports_component_outage_and_recovery() -> None:
     watch.check()
     watch.check()
     assert reports == ["changed"]
-    down.clear()
+    down_components.clear()
     watch.check()
     watch.check()
     assert reports == ["changed", "changed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraal.metrics.stalls.work import Backlog, Step, Work, next_backlog, next_exact_backlog
 
 
-class Time:
+class FakeClock:
     """A clock set by the test."""
 
     at_s = 0.0
@@ -18,14 +18,14 @@ class Time:
 
 
 def test_retried_step_keeps_its_start_and_reports_its_latest_failure() -> None:
-    time = Time()
-    work = Work(time)
+    clock = FakeClock()
+    work = Work(clock)
 
     def step() -> Step | None:
         return work.step
 
     work(busy=True, step="poll")
-    time.at_s = 5.0
+    clock.at_s = 5.0
     work(busy=True, step="batch")
     work(busy=True, failure="a")
     work(busy=True, failure="b")
@@ -38,13 +38,13 @@ def test_retried_step_keeps_its_start_and_reports_its_latest_failure() -> None:
 
 
 def test_progress_resets_the_start_of_the_step() -> None:
-    time = Time()
-    work = Work(time)
+    clock = FakeClock()
+    work = Work(clock)
     work(busy=True, progress=True)
     assert work.step is None
     work(busy=True, step="batch")
     work(busy=True, failure="a")
-    time.at_s = 5.0
+    clock.at_s = 5.0
     work(busy=True, progress=True)
     assert work.step == Step("batch", 5.0)
 
@@ -53,11 +53,13 @@ def test_backlog_grows_only_while_no_record_is_read() -> None:
     first = next_backlog(None, 10, 3, 1.0)
     assert first == Backlog(10, 3, 10)
     assert next_backlog(first, 10, 3, 2.0) == first
-    growing = next_backlog(first, 12, 3, 2.0)
-    assert (growing, growing.growth) == (Backlog(12, 3, 10, 2.0), 2)
-    assert next_backlog(growing, 15, 3, 9.0) == Backlog(15, 3, 10, 2.0)
-    assert next_backlog(growing, 15, 4, 9.0) == Backlog(15, 4, 15), "the task has read records"
-    assert next_backlog(growing, 4, 3, 9.0) == Backlog(4, 3, 4), "its offsets were altered"
+    growing_backlog = next_backlog(first, 12, 3, 2.0)
+    assert (growing_backlog, growing_backlog.growth) == (Backlog(12, 3, 10, 2.0), 2)
+    assert next_backlog(growing_backlog, 15, 3, 9.0) == Backlog(15, 3, 10, 2.0)
+    assert next_backlog(growing_backlog, 15, 4, 9.0) == Backlog(15, 4, 15), "the task has read records"
+    assert next_backlog(growing_backlog, 4, 3, 9.0) == Backlog(4, 3, 4), (
+        "the offsets of the task were altered"
+    )
 
 
 def test_unchanged_exact_backlog_is_treated_as_growing() -> None:
@@ -69,6 +71,6 @@ def test_unchanged_exact_backlog_is_treated_as_growing() -> None:
         "the task has skipped an aborted transaction"
     )
     assert next_exact_backlog(first, 2, 4, 5.0, 0).grows_since_s == 5.0, "the task has read records"
-    empty = next_exact_backlog(first, 0, 3, 5.0, 0)
-    assert empty.grows_since_s is None
-    assert next_exact_backlog(empty, 2, 3, 9.0, 0).grows_since_s == 9.0
+    empty_backlog = next_exact_backlog(first, 0, 3, 5.0, 0)
+    assert empty_backlog.grows_since_s is None
+    assert next_exact_backlog(empty_backlog, 2, 3, 9.0, 0).grows_since_s == 9.0

@@ -9,16 +9,16 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import WorkerPlugins
 from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 
-ENABLED = WorkerPlugins(
+ENABLED_WORKER = WorkerPlugins(
     Registry.load(), parse_distributed({**MINIMAL_CONFIG, "exactly.once.source.support": "enabled"})
 )
-PREPARING = WorkerPlugins(
+PREPARING_WORKER = WorkerPlugins(
     Registry.load(), parse_distributed({**MINIMAL_CONFIG, "exactly.once.source.support": "preparing"})
 )
-FILE = {"connector.class": "FileStreamSource", "file": "/f", "topic": "t"}
-FILES = {"connector.class": "SparkSource", "spark.format": "text", "path": "/", "topic": "t"}
-TABLES = {**FILES, "spark.format": "jdbc", "jdbc.url": "jdbc:postgresql://h/d", "jdbc.tables": "a"}
-MIRROR = {
+FILE_SOURCE = {"connector.class": "FileStreamSource", "file": "/f", "topic": "t"}
+TEXT_SOURCE = {"connector.class": "SparkSource", "spark.format": "text", "path": "/", "topic": "t"}
+JDBC_SOURCE = {**TEXT_SOURCE, "spark.format": "jdbc", "jdbc.url": "jdbc:postgresql://h/d", "jdbc.tables": "a"}
+MIRROR_SOURCE = {
     "connector.class": "MirrorSource",
     "source.cluster.alias": "a",
     "target.cluster.alias": "b",
@@ -26,11 +26,11 @@ MIRROR = {
     "target.cluster.bootstrap.servers": "h:2",
 }
 READS_COMMITTED = {"source.consumer.isolation.level": "read_committed"}
-UNSUPPORTED = "The connector does not support exactly-once semantics with the provided configuration."
-UNKNOWN = "The connector does not implement the API required for preflight validation"
+UNSUPPORTED_ERROR = "The connector does not support exactly-once semantics with the provided configuration."
+UNKNOWN_SUPPORT_ERROR = "The connector does not implement the API required for preflight validation"
 
 
-def find_errors(key: str, config: dict[str, str], plugins: WorkerPlugins = ENABLED) -> list[str]:
+def find_errors(key: str, config: dict[str, str], plugins: WorkerPlugins = ENABLED_WORKER) -> list[str]:
     infos = plugins.check({"name": "n", "exactly.once.support": "required", **config})
     return [error for info in infos.configs if info.value.name == key for error in info.value.errors]
 
@@ -38,15 +38,15 @@ def find_errors(key: str, config: dict[str, str], plugins: WorkerPlugins = ENABL
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        (FILE, None),
+        (FILE_SOURCE, None),
         ({"connector.class": "VerifiableSource", "topic": "t", "throughput": "1"}, None),
-        (FILES, None),
-        ({**TABLES, "jdbc.incrementing.column": "id"}, None),
-        ({**TABLES, "jdbc.mode": "bulk"}, UNSUPPORTED),
-        ({**FILES, "spark.format": "python", "spark.datasource": "m:C"}, UNKNOWN),
-        (MIRROR, UNSUPPORTED),
-        ({**MIRROR, **READS_COMMITTED}, None),
-        ({**MIRROR, **READS_COMMITTED, "trigger": "realtime"}, UNSUPPORTED),
+        (TEXT_SOURCE, None),
+        ({**JDBC_SOURCE, "jdbc.incrementing.column": "id"}, None),
+        ({**JDBC_SOURCE, "jdbc.mode": "bulk"}, UNSUPPORTED_ERROR),
+        ({**TEXT_SOURCE, "spark.format": "python", "spark.datasource": "m:C"}, UNKNOWN_SUPPORT_ERROR),
+        (MIRROR_SOURCE, UNSUPPORTED_ERROR),
+        ({**MIRROR_SOURCE, **READS_COMMITTED}, None),
+        ({**MIRROR_SOURCE, **READS_COMMITTED, "trigger": "realtime"}, UNSUPPORTED_ERROR),
     ],
 )
 def test_exactly_once_support_is_validated(config: dict[str, str], expected: str | None) -> None:
@@ -57,7 +57,7 @@ def test_exactly_once_support_is_validated(config: dict[str, str], expected: str
 
 
 def test_worker_in_preparing_mode_does_not_support_exactly_once() -> None:
-    assert find_errors("exactly.once.support", FILE, PREPARING) == [
+    assert find_errors("exactly.once.support", FILE_SOURCE, PREPARING_WORKER) == [
         "This worker does not have exactly-once source support enabled."
     ]
 
@@ -77,7 +77,7 @@ def test_interval_above_the_transaction_timeout_is_rejected(
     config: dict[str, str], limit: str | None
 ) -> None:
     key = "transaction.boundary.interval.ms"
-    messages = find_errors(key, {**FILE, "transaction.boundary": "interval", **config})
+    messages = find_errors(key, {**FILE_SOURCE, "transaction.boundary": "interval", **config})
     timeout_errors = [message for message in messages if "transaction.timeout.ms" in message]
     value = config.get(key, "60000")
     text = (
@@ -91,7 +91,7 @@ def test_interval_above_the_transaction_timeout_is_rejected(
 def test_unlisted_predicate_is_an_error_of_its_key(predicate: str) -> None:
     key = "transforms.t.predicate"
     config = {
-        **FILE, "transforms": "t", "transforms.t.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+        **FILE_SOURCE, "transforms": "t", "transforms.t.type": "org.apache.kafka.connect.transforms.HoistField$Value",
         "transforms.t.field": "f", key: predicate, "predicates": "p",
         "predicates.p.type": "org.apache.kafka.connect.transforms.predicates.RecordIsTombstone",
     }  # fmt: skip
@@ -100,8 +100,8 @@ def test_unlisted_predicate_is_an_error_of_its_key(predicate: str) -> None:
 
 
 @pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
-def test_connectors_cannot_define_transaction_boundaries(boundary: str) -> None:
-    messages = find_errors("transaction.boundary", {**FILE, "transaction.boundary": boundary})
+def test_only_connector_defined_transaction_boundaries_are_rejected(boundary: str) -> None:
+    messages = find_errors("transaction.boundary", {**FILE_SOURCE, "transaction.boundary": boundary})
     text = (
         "The connector does not support connector-defined transaction boundaries with the given configuration. Please "
         "reconfigure it to use a different transaction boundary definition."
@@ -110,10 +110,10 @@ def test_connectors_cannot_define_transaction_boundaries(boundary: str) -> None:
 
 
 def test_transaction_keys_are_unused_without_exactly_once_support(caplog: pytest.LogCaptureFixture) -> None:
-    config = {**FILE, "name": "n", "offsets.storage.topic": "o", "transaction.boundary": "interval"}
-    ENABLED.make(config)
+    config = {**FILE_SOURCE, "name": "n", "offsets.storage.topic": "o", "transaction.boundary": "interval"}
+    ENABLED_WORKER.make(config)
     assert caplog.records == []
-    PREPARING.make(config)
+    PREPARING_WORKER.make(config)
     assert [record.getMessage() for record in caplog.records] == [
         "Connector n: these settings have no effect: offsets.storage.topic, transaction.boundary"
     ]

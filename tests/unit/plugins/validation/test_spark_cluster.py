@@ -1,4 +1,4 @@
-"""Tests that connectors that cannot run on a Spark cluster are rejected with an error of the key."""
+"""Tests that connectors that cannot run on a Spark cluster are rejected with an error for the key."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SINK = {"connector.class": "SparkSink", "topics": "t", "spark.format": "text"}
 SOURCE = {"connector.class": "SparkSource", "topic": "t", "spark.format": "text"}
 STREAM = {"connector.class": "SparkSource", "topic": "t", "spark.format": "rate"}
 FILE_SINK = {"connector.class": "FileStreamSink", "topics": "t", "file": "/any/file"}
-JAVA = "com.example.Change"
+JAVA_TRANSFORM = "com.example.Change"
 
 
 @pytest.fixture(scope="module")
 def registry() -> Registry:
     """Return a registry with the installed plugins and a Java transform."""
-    change: Any = type("Made", (Transformation,), {"version": "1", "config_def": ConfigDef([])})
-    return Registry.load().with_java({JAVA: [((PluginKind.TRANSFORMATION,), change)]})
+    transform_class: Any = type("Made", (Transformation,), {"version": "1", "config_def": ConfigDef([])})
+    return Registry.load().with_java({JAVA_TRANSFORM: [((PluginKind.TRANSFORMATION,), transform_class)]})
 
 
 def cluster_errors(
@@ -41,15 +41,15 @@ def cluster_errors(
 ) -> dict[str, list[str]]:
     """Return the errors caused by the cluster, by key."""
 
-    def errors(raw: dict[str, str]) -> dict[str, list[str]]:
+    def find_errors(raw: dict[str, str]) -> dict[str, list[str]]:
         infos = validate_connector(registry, Defaults(raw=raw), {"name": "c", **config})
         return {info.value.name: list(info.value.errors) for info in infos.configs if info.value.errors}
 
-    local, remote = errors({}), errors(worker)
+    local_errors, remote_errors = find_errors({}), find_errors(worker)
     return {
-        key: new
-        for key, texts in remote.items()
-        if (new := [t for t in texts if t not in local.get(key, [])])
+        key: new_errors
+        for key, key_errors in remote_errors.items()
+        if (new_errors := [error for error in key_errors if error not in local_errors.get(key, [])])
     }
 
 
@@ -76,7 +76,7 @@ def cluster_errors(
             "/ck must be on a file system",
         ),
         (
-            FILE_SINK | {"transforms": "a", "transforms.a.type": JAVA},
+            FILE_SINK | {"transforms": "a", "transforms.a.type": JAVA_TRANSFORM},
             "transforms.a.type",
             "com.example.Change is a Java plugin, which needs a local Spark",
         ),

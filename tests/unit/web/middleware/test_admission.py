@@ -69,9 +69,9 @@ def test_body_bytes_count_from_arrival_to_response() -> None:
     admission.count_body_bytes(first, 50, internal=False)
     admission.count_body_bytes(second, 30, internal=False)
     admission.count_body_bytes(first, 20, internal=False)
-    with pytest.raises(Unavailable, match="take 70 bytes") as refused:
+    with pytest.raises(Unavailable, match="take 70 bytes") as error:
         admission.count_body_bytes(second, 1, internal=False)
-    assert refused.value.retry_after_s == 1
+    assert error.value.retry_after_s == 1
     admission.count_body_bytes(internal, 100, internal=True)
     assert admission.load_metrics({}).body_bytes == 200
     admission.release_body(first)
@@ -115,9 +115,11 @@ async def collect_response(app: ASGIApp, method: str, path: str, *received: Mess
 
 def test_aborted_body_is_released() -> None:
     api, path = Api(settings(body_bytes=100)), "/connectors/a/config"
-    half: Message = {"type": "http.request", "body": b"x" * 90, "more_body": True}
+    half_body: Message = {"type": "http.request", "body": b"x" * 90, "more_body": True}
     for _ in range(3):
-        assert asyncio.run(collect_response(api.app, "PUT", path, half, {"type": "http.disconnect"})) == []
+        assert (
+            asyncio.run(collect_response(api.app, "PUT", path, half_body, {"type": "http.disconnect"})) == []
+        )
     assert api.request("PUT", path, json.dumps({"a": "x" * 80}))[0] == 201
 
 
@@ -191,7 +193,7 @@ def test_dashboard_forms_count_towards_the_body_limit() -> None:
         await post(receive_half)
         assert statuses == [503, 503]
         await post(receive_second)
-        assert statuses[2:] == [400], "the form is read, but specifies no action"
+        assert statuses[2:] == [400], "the form is read, but names no action"
 
     asyncio.run(send_forms())
 
@@ -228,19 +230,19 @@ def test_concurrent_health_checks_share_one_ping() -> None:
     health_check = HealthCheck(herder)
 
     async def check_concurrently() -> None:
-        canceled = asyncio.create_task(health_check.check())
-        waiting = [asyncio.create_task(health_check.check()) for _ in range(100)]
+        canceled_check = asyncio.create_task(health_check.check())
+        waiting_checks = [asyncio.create_task(health_check.check()) for _ in range(100)]
         await asyncio.sleep(0)
-        canceled.cancel()
+        canceled_check.cancel()
         await asyncio.sleep(0)
         assert len(questions) == 1
         questions[0].future.set_result(None)
-        await asyncio.gather(*waiting)
-        later = asyncio.create_task(health_check.check())
+        await asyncio.gather(*waiting_checks)
+        later_check = asyncio.create_task(health_check.check())
         await asyncio.sleep(0)
         assert len(questions) == 2, "a later check sends another ping"
         questions[1].future.set_result(None)
-        await later
+        await later_check
 
     asyncio.run(check_concurrently())
 
@@ -257,8 +259,8 @@ def test_concurrent_scrapes_share_one_response(api: Api) -> None:
     ).main
 
     async def scrape_concurrently() -> None:
-        bodies = await asyncio.gather(*(collect_response(app, "GET", "/metrics") for _ in range(50)))
-        assert {sent[1]["body"] for sent in bodies} == {b"a 1\nb 2\n"}
+        responses = await asyncio.gather(*(collect_response(app, "GET", "/metrics") for _ in range(50)))
+        assert {response[1]["body"] for response in responses} == {b"a 1\nb 2\n"}
         assert scrapes_started == [1]
         await collect_response(app, "GET", "/metrics")
         assert scrapes_started == [1, 1], "a later request starts another scrape"
@@ -291,16 +293,16 @@ def test_admission_is_exported_to_prometheus() -> None:
     ]
 
 
-@pytest.mark.parametrize(("connection", "reads"), [("close", 4), ("keep-alive", 1)])
-def test_rejected_body_is_drained_only_before_close(connection: str, reads: int) -> None:
-    """Drains the body, because the client would otherwise get a connection reset instead of the response."""
-    shared_admission, read = Admission(Limits(body_bytes=100)), list[int]()
+@pytest.mark.parametrize(("connection", "chunk_count"), [("close", 4), ("keep-alive", 1)])
+def test_rejected_body_is_drained_only_before_close(connection: str, chunk_count: int) -> None:
+    """Closing without draining the body would reset the connection before the client reads the response."""
+    shared_admission, received = Admission(Limits(body_bytes=100)), list[int]()
     shared_admission.count_body_bytes({}, 60, internal=False)
     api = Api(settings(), admission=shared_admission)
 
     async def receive() -> Message:
-        read.append(1)
-        return {"type": "http.request", "body": b"x" * 60, "more_body": len(read) < 4}
+        received.append(1)
+        return {"type": "http.request", "body": b"x" * 60, "more_body": len(received) < 4}
 
     sent_messages: list[Message] = []
 
@@ -317,5 +319,5 @@ def test_rejected_body_is_drained_only_before_close(connection: str, reads: int)
     }
     asyncio.run(api.app(scope, receive, send))
     assert sent_messages[0]["status"] == 503
-    assert len(read) == reads
+    assert len(received) == chunk_count
     assert shared_admission.load_metrics({}).body_bytes == 60

@@ -1,4 +1,4 @@
-"""Tests for basic authentication, as in Connect's JaasBasicAuthFilter, and for internal requests."""
+"""Tests for basic authentication, as in Connect's JaasBasicAuthFilter, and for unauthenticated internal requests."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kraal.protocol.group import GroupProtocol
 from tests.unit.web.api import Api
 from web.settings import Settings
 
-ANN = "Basic " + base64.b64encode(b"ann:secret").decode()
-EVE = "Basic " + base64.b64encode(b"eve:secret").decode()
-REFUSED = '{"error_code":401,"message":"User cannot access the resource."}'
+ANNS_CREDENTIALS = "Basic " + base64.b64encode(b"ann:secret").decode()
+EVES_CREDENTIALS = "Basic " + base64.b64encode(b"eve:secret").decode()
+UNAUTHORIZED_BODY = '{"error_code":401,"message":"User cannot access the resource."}'
 
 
 def create_api(**settings: Any) -> Api:
@@ -51,29 +51,29 @@ def api() -> Api:
     ],
 )
 def test_requests_without_a_valid_password_are_unauthorized(api: Api, method: str, path: str) -> None:
-    for headers in ({}, {"Authorization": EVE}, {"Authorization": "Bearer x"}):
+    for headers in ({}, {"Authorization": EVES_CREDENTIALS}, {"Authorization": "Bearer x"}):
         response = api.client.request(method, path, headers=headers)
         assert response.status_code == 401
-        assert response.text == ("" if method == "HEAD" else REFUSED)
+        assert response.text == ("" if method == "HEAD" else UNAUTHORIZED_BODY)
         assert response.headers["www-authenticate"] == 'Basic realm="Kafka Connect"'
         assert response.headers["server"].startswith("kraal/")
         assert response.headers["content-type"] == "application/json"
     assert api.herder.requests == []
-    assert api.request(method, path, Authorization=ANN)[0] != 401
+    assert api.request(method, path, Authorization=ANNS_CREDENTIALS)[0] != 401
 
 
 def test_cached_responses_require_authentication(api: Api) -> None:
-    assert api.request("GET", "/connectors", Authorization=ANN) == (200, "[]")
-    assert api.request("GET", "/connectors", Authorization=ANN) == (200, "[]")
-    assert api.request("GET", "/connectors") == (401, REFUSED)
+    assert api.request("GET", "/connectors", Authorization=ANNS_CREDENTIALS) == (200, "[]")
+    assert api.request("GET", "/connectors", Authorization=ANNS_CREDENTIALS) == (200, "[]")
+    assert api.request("GET", "/connectors") == (401, UNAUTHORIZED_BODY)
 
 
 def test_rejects_two_authorization_headers(api: Api) -> None:
-    headers = [("Authorization", ANN), ("Authorization", ANN)]
+    headers = [("Authorization", ANNS_CREDENTIALS), ("Authorization", ANNS_CREDENTIALS)]
     assert api.client.request("GET", "/connectors", headers=headers).status_code == 401
 
 
-INTERNAL = [
+INTERNAL_REQUESTS = [
     ("POST", "/connectors/x/tasks", b"[]"),
     ("POST", "/connectors/a%2Fb/tasks/", b"[]"),
     ("PUT", "/connectors/x/fence", b""),
@@ -81,7 +81,7 @@ INTERNAL = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "body"), INTERNAL)
+@pytest.mark.parametrize(("method", "path", "body"), INTERNAL_REQUESTS)
 def test_internal_requests_require_a_signature_instead_of_a_password(
     api: Api, method: str, path: str, body: bytes
 ) -> None:
@@ -94,25 +94,25 @@ def test_internal_requests_require_a_signature_instead_of_a_password(
     assert api.herder.requests == []
 
 
-@pytest.mark.parametrize(("method", "path", "body"), INTERNAL)
+@pytest.mark.parametrize(("method", "path", "body"), INTERNAL_REQUESTS)
 @pytest.mark.parametrize("protocol", [GroupProtocol.DEFAULT, GroupProtocol.COMPATIBLE])
 def test_unsigned_internal_requests_are_rejected_unless_allowed(
     protocol: GroupProtocol, method: str, path: str, body: bytes
 ) -> None:
-    strict = create_api(allow_unsigned_internal=False)
-    strict.herder.publish(protocol=protocol)
-    response = strict.client.request(method, path, content=body)
+    strict_api = create_api(allow_unsigned_internal=False)
+    strict_api.herder.publish(protocol=protocol)
+    response = strict_api.client.request(method, path, content=body)
     assert response.status_code == 400
     assert response.json()["message"] == (
         "Internal request missing required signature: this worker requires passwords, but the group's protocol has "
         "no signatures. Set connect.protocol to sessioned or static on all workers, or set "
         "internal.requests.unsigned=allow on this worker."
     )
-    assert strict.herder.requests == []
+    assert strict_api.herder.requests == []
 
-    open_to_all = create_api(allow_unsigned_internal=True)
-    open_to_all.herder.publish(protocol=protocol)
-    assert open_to_all.client.request(method, path, content=body).status_code == 204
+    lenient_api = create_api(allow_unsigned_internal=True)
+    lenient_api.herder.publish(protocol=protocol)
+    assert lenient_api.client.request(method, path, content=body).status_code == 204
 
 
 def test_signed_task_configs_are_accepted_without_password(api: Api) -> None:

@@ -59,7 +59,7 @@ def test_dashboard_has_no_cors_headers(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "origin", "allowed"),
+    ("rules", "origin", "is_allowed"),
     [
         ("http://a.com", "http://a.com", True),
         ("http://a.com", "HTTP://A.com", True),
@@ -71,9 +71,9 @@ def test_dashboard_has_no_cors_headers(path: str) -> None:
         ("http://a.com", "null", False),
     ],
 )
-def test_origin_patterns_match_full_origins(rules: str, origin: str, *, allowed: bool) -> None:
+def test_origin_patterns_match_full_origins(rules: str, origin: str, *, is_allowed: bool) -> None:
     response = ask(api(rules), "GET", origin=origin)
-    assert response.get("access-control-allow-origin") == (origin if allowed else None)
+    assert response.get("access-control-allow-origin") == (origin if is_allowed else None)
     assert response["vary"] == "Origin"
 
 
@@ -101,17 +101,17 @@ def test_options_without_a_requested_method_is_not_a_preflight() -> None:
     assert set(ask(api("*"), "OPTIONS")) == {"vary", "access-control-allow-origin"}
 
 
-EVIL = "http://(a|aa)+X"
-SLOW = "http://" + "a" * 100 + "-X"
+SLOW_PATTERN = "http://(a|aa)+X"
 """Pattern with catastrophic backtracking in Python's `re`."""
+SLOW_ORIGIN = "http://" + "a" * 100 + "-X"
 
 
 def test_slow_origin_pattern_rejects_the_origin_and_caches_the_result(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    api_with_slow_pattern = api(f"{EVIL},http://b.com")
+    api_with_slow_pattern = api(f"{SLOW_PATTERN},http://b.com")
     for _ in range(2):
-        assert ask(api_with_slow_pattern, "GET", origin=SLOW) == {"vary": "Origin"}
+        assert ask(api_with_slow_pattern, "GET", origin=SLOW_ORIGIN) == {"vary": "Origin"}
     assert len([line for line in caplog.messages if "took longer than 500 ms" in line]) == 1
     assert (
         ask(api_with_slow_pattern, "GET", origin="http://b.com")["access-control-allow-origin"]
@@ -120,23 +120,23 @@ def test_slow_origin_pattern_rejects_the_origin_and_caches_the_result(
 
 
 def test_matching_an_origin_does_not_block_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    matching, release = threading.Event(), threading.Event()
+    is_matching, release = threading.Event(), threading.Event()
 
     def fullmatch(_pattern: Pattern, _text: str) -> object:
-        matching.set()
+        is_matching.set()
         assert release.wait(30)
         return None
 
     monkeypatch.setattr(Pattern, "fullmatch", fullmatch)
-    rules = CorsRules.from_config(allowed_origins(EVIL), "")
-    with worker(cors=rules) as cors_api, ThreadPoolExecutor(1) as thread:
-        slow = thread.submit(cors_api.ask, "GET", "/", Origin=SLOW)
+    rules = CorsRules.from_config(allowed_origins(SLOW_PATTERN), "")
+    with worker(cors=rules) as cors_api, ThreadPoolExecutor(1) as executor:
+        slow_response = executor.submit(cors_api.ask, "GET", "/", Origin=SLOW_ORIGIN)
         try:
-            assert matching.wait(30)
+            assert is_matching.wait(30)
             assert cors_api.client.get("/", timeout=10).status_code == 200
         finally:
             release.set()
-        assert slow.result(30).status_code == 200
+        assert slow_response.result(30).status_code == 200
 
 
 def test_oversized_origin_is_not_matched() -> None:

@@ -12,7 +12,7 @@ from web.middleware.shared_responses import SharedResponses
 
 
 class ResponseFactory:
-    """Factory of responses, which waits for `release` and counts the responses."""
+    """Factory that counts its responses and returns them once `release` is set."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -38,10 +38,10 @@ def run_story(story: Callable[[SharedResponses, ResponseFactory], Awaitable[None
 def test_concurrent_and_subsequent_requests_share_a_response() -> None:
     async def story(shared: SharedResponses, factory: ResponseFactory) -> None:
         first, second = (asyncio.create_task(shared.get("x", factory.make)) for _ in range(2))
-        other = asyncio.create_task(shared.get("y", factory.make))
+        other_key_request = asyncio.create_task(shared.get("y", factory.make))
         await asyncio.sleep(0)
         factory.release.set()
-        assert (await first, await second, await other) == (1, 1, 2), "one response per key"
+        assert (await first, await second, await other_key_request) == (1, 1, 2), "one response per key"
         assert await shared.get("x", factory.make) == 1
         assert factory.count == 2
 
@@ -52,12 +52,12 @@ def test_expired_response_is_recomputed(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(shared_responses, "REUSE_S", 0.0)
 
     async def story(shared: SharedResponses, factory: ResponseFactory) -> None:
-        slow = asyncio.create_task(shared.get("x", factory.make))
+        first = asyncio.create_task(shared.get("x", factory.make))
         await asyncio.sleep(0)
-        late = asyncio.create_task(shared.get("x", factory.make))
+        second = asyncio.create_task(shared.get("x", factory.make))
         await asyncio.sleep(0)
         factory.release.set()
-        assert (await slow, await late) == (1, 1), "the request was still pending"
+        assert (await first, await second) == (1, 1), "the request was still pending"
         assert await shared.get("x", factory.make) == 2
 
     run_story(story)
@@ -74,7 +74,7 @@ def test_canceled_request_does_not_cancel_others() -> None:
     run_story(story)
 
 
-def test_error_is_raised_to_all_callers() -> None:
+def test_all_callers_receive_the_error() -> None:
     async def story(shared: SharedResponses, factory: ResponseFactory) -> None:
         factory.error = KeyError("x")
         factory.release.set()

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 SETTINGS = Settings(advertised_url="http://worker:8083/")
-SECURED = Settings(advertised_url="http://worker:8083/", basic_auth=BasicAuth({"a": Password("b")}))
+SECURED_SETTINGS = Settings(advertised_url="http://worker:8083/", basic_auth=BasicAuth({"a": Password("b")}))
 
 
 def list_endpoints(app: Starlette) -> set[tuple[str, str]]:
-    """Return method and path of all endpoints, except HEAD, OPTIONS and the dashboard's pages."""
+    """Return the method and path of all endpoints except HEAD, OPTIONS and the pages of the dashboard."""
     routes: set[tuple[str, str]] = set()
     for route in app.routes:
         if isinstance(route, DashboardMount):
@@ -42,11 +42,11 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
             yield method.upper(), path, operation
 
 
-@pytest.mark.parametrize("is_separate", [False, True])
-def test_document_lists_exactly_the_served_endpoints(*, is_separate: bool) -> None:
-    settings = Settings(advertised_url="http://worker:8083/", has_separate_admin=is_separate)
-    documented = {(method, path) for method, path, _ in operations(document(settings))}
-    assert documented == list_endpoints(Api(settings).app)
+@pytest.mark.parametrize("has_separate_admin", [False, True])
+def test_document_lists_exactly_the_served_endpoints(*, has_separate_admin: bool) -> None:
+    settings = Settings(advertised_url="http://worker:8083/", has_separate_admin=has_separate_admin)
+    documented_endpoints = {(method, path) for method, path, _ in operations(document(settings))}
+    assert documented_endpoints == list_endpoints(Api(settings).app)
 
 
 def test_separate_admin_listeners_serve_exactly_the_admin_paths() -> None:
@@ -69,27 +69,29 @@ def references(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         if isinstance(target := value.get("$ref"), str):
             yield target
-        for each in value.values():
-            yield from references(each)
+        for item in value.values():
+            yield from references(item)
     elif isinstance(value, list):
-        for each in value:
-            yield from references(each)
+        for item in value:
+            yield from references(item)
 
 
-@pytest.mark.parametrize("settings", [SETTINGS, SECURED], ids=["open", "secured"])
+@pytest.mark.parametrize("settings", [SETTINGS, SECURED_SETTINGS], ids=["open", "secured"])
 def test_document_is_consistent(settings: Settings) -> None:
     openapi = document(settings)
     schema_refs = {f"#/components/schemas/{name}" for name in openapi["components"]["schemas"]}
     assert set(references(openapi)) == schema_refs, (
-        "every schema must be referenced, and every reference must exist"
+        "every schema must be referenced, and every reference must resolve"
     )
-    names = [operation["operationId"] for _, _, operation in operations(openapi)]
-    assert len(set(names)) == len(names)
+    operation_ids = [operation["operationId"] for _, _, operation in operations(openapi)]
+    assert len(set(operation_ids)) == len(operation_ids)
     tags = {tag["name"] for tag in openapi["tags"]}
     for _, path, operation in operations(openapi):
         assert set(operation["tags"]) <= tags
-        named = [each["name"] for each in operation.get("parameters", []) if each["in"] == "path"]
-        assert named == re.findall(r"{(\w+)}", path)
+        parameter_names = [
+            parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "path"
+        ]
+        assert parameter_names == re.findall(r"{(\w+)}", path)
         assert any(status.startswith("2") for status in operation["responses"])
 
 
@@ -100,8 +102,10 @@ def test_links_refer_to_operations_on_the_same_connector() -> None:
     for _, path, operation in operations(openapi):
         for status, response in operation["responses"].items():
             for name, link in response.get("links", {}).items():
-                named_by = "$request.path.connector" if "{connector}" in path else "$response.body#/name"
-                assert link == {"operationId": name, "parameters": {"connector": named_by}}
+                name_expression = (
+                    "$request.path.connector" if "{connector}" in path else "$response.body#/name"
+                )
+                assert link == {"operationId": name, "parameters": {"connector": name_expression}}
                 assert re.findall(r"{(\w+)}", paths[name]) == ["connector"]
                 assert status.startswith("2")
                 link_count += 1
@@ -121,24 +125,24 @@ def test_schemas_allow_extra_logger_fields_and_require_an_offset() -> None:
 
 def test_document_describes_basic_authentication_if_configured() -> None:
     assert "security" not in document(SETTINGS)
-    openapi = document(SECURED)
+    openapi = document(SECURED_SETTINGS)
     assert openapi["security"] == [{"password": []}]
     for method, path, operation in operations(openapi):
-        internal = (method, path) in {
+        is_internal = (method, path) in {
             ("POST", "/connectors/{connector}/tasks"),
             ("PUT", "/connectors/{connector}/fence"),
         }
-        assert (operation.get("security") == []) is internal
-        assert ("401" in operation["responses"]) is not internal
+        assert (operation.get("security") == []) is is_internal
+        assert ("401" in operation["responses"]) is not is_internal
 
 
 def matches(schema: dict[str, Any], value: object, document: dict[str, Any]) -> bool:
-    """Validate a value against the subset of JSON schema that our schemas use."""
+    """Return whether a value is valid, for the subset of JSON Schema that the document uses."""
     if "$ref" in schema:
         return matches(document["components"]["schemas"][schema["$ref"].rpartition("/")[2]], value, document)
     if "anyOf" in schema:
-        return any(matches(each, value, document) for each in schema["anyOf"])
-    kinds: dict[str, type | tuple[type, ...]] = {
+        return any(matches(alternative, value, document) for alternative in schema["anyOf"])
+    python_types: dict[str, type | tuple[type, ...]] = {
         "object": dict,
         "array": list,
         "string": str,
@@ -148,22 +152,22 @@ def matches(schema: dict[str, Any], value: object, document: dict[str, Any]) -> 
         "null": type(None),
     }
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    if not any(isinstance(value, kinds[each]) for each in types):
+    if not any(isinstance(value, python_types[type_name]) for type_name in types):
         return False
     if isinstance(value, list):
-        return all(matches(schema["items"], each, document) for each in value)
+        return all(matches(schema["items"], item, document) for item in value)
     if not isinstance(value, dict) or not {"properties", "additionalProperties"} & set(schema):
         return "enum" not in schema or value in schema["enum"]
-    fields, more = schema.get("properties", {}), schema["additionalProperties"]
-    in_order = [name for name in fields if name in value]
+    fields, additional = schema.get("properties", {}), schema["additionalProperties"]
+    expected_order = [name for name in fields if name in value]
     return (
-        [name for name in value if name in fields] == in_order
+        [name for name in value if name in fields] == expected_order
         and set(schema.get("required", [])) <= set(value)
         and all(
-            matches(fields[name], each, document)
+            matches(fields[name], item, document)
             if name in fields
-            else (more is not False and matches(more, each, document))
-            for name, each in value.items()
+            else (additional is not False and matches(additional, item, document))
+            for name, item in value.items()
         )
     )
 
@@ -207,8 +211,8 @@ def test_responses_match_the_document(method: str, path: str, body: str | None) 
     plain_path = path.partition("?")[0]
     (responses,) = [
         operation["responses"]
-        for each, template, operation in operations(openapi)
-        if each == method
+        for template_method, template, operation in operations(openapi)
+        if template_method == method
         and re.fullmatch(re.sub(r"{\w+}", "[^/]+", template).replace(".", r"\."), plain_path)
     ]
     content = responses[str(response.status_code)].get("content")

@@ -114,36 +114,36 @@ def test_config_values_are_kept_as_written(api: Api) -> None:
         "twice": "y",
     }
     assert api.herder.requests == [messages.PutConfig(name=ConnectorName("a"), config=config)]
-    sent = api.herder.requests[0]
-    assert isinstance(sent, messages.PutConfig)
-    assert list(sent.config) == list(config)
-    assert all(value is None or type(value) is str for value in sent.config.values())
+    request = api.herder.requests[0]
+    assert isinstance(request, messages.PutConfig)
+    assert list(request.config) == list(config)
+    assert all(value is None or type(value) is str for value in request.config.values())
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("name", "trimmed_name"),
     [("1", "1"), ("true", "true"), ("null", ""), ('"\\t a \\u0000"', "a"), ('"\\u00a0"', "\u00a0")],
 )
-def test_name_is_trimmed_as_in_java(api: Api, name: str, meant: str) -> None:
+def test_name_is_trimmed_as_in_java(api: Api, name: str, trimmed_name: str) -> None:
     api.request("POST", "/connectors", f'{{"name":{name},"config":{{}}}}')
-    assert api.herder.requests == [messages.CreateConnector(name=ConnectorName(meant), config={})]
+    assert api.herder.requests == [messages.CreateConnector(name=ConnectorName(trimmed_name), config={})]
 
 
 def test_byte_order_mark_is_skipped(api: Api) -> None:
     assert api.request("PUT", "/connectors/a/config", b'\xef\xbb\xbf{"a":1}')[0] == 201
 
 
-@pytest.mark.parametrize("announced", [True, False])
-def test_body_above_the_limit_is_rejected(*, announced: bool) -> None:
+@pytest.mark.parametrize("has_content_length", [True, False])
+def test_body_above_the_limit_is_rejected(*, has_content_length: bool) -> None:
     api = Api(Settings(advertised_url="http://x/", max_body_bytes=100))
-    read = []
+    sent_chunks = []
 
     def chunks() -> Iterator[bytes]:
         for number in range(1000):
-            read.append(number)
+            sent_chunks.append(number)
             yield b"x" * 50
 
-    body = b"x" * 101 if announced else chunks()
+    body = b"x" * 101 if has_content_length else chunks()
     response = api.client.put(
         "/connectors/a/config", content=body, headers={"Content-Type": "application/json"}
     )
@@ -160,9 +160,9 @@ def test_body_at_the_limit_is_accepted() -> None:
     assert api.request("PUT", "/connectors/a/config", body)[0] == 201
 
 
-@pytest.mark.parametrize("sent", ["application/json", "Application/JSON; charset=utf-8"])
-def test_json_content_types_are_accepted(api: Api, sent: str) -> None:
-    assert api.request("PUT", "/connectors/a/config", "{}", Content_Type=sent)[0] == 201
+@pytest.mark.parametrize("content_type", ["application/json", "Application/JSON; charset=utf-8"])
+def test_json_content_types_are_accepted(api: Api, content_type: str) -> None:
+    assert api.request("PUT", "/connectors/a/config", "{}", Content_Type=content_type)[0] == 201
 
 
 def test_body_of_a_command_is_ignored(api: Api) -> None:

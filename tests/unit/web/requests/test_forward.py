@@ -16,12 +16,12 @@ CONFLICT = "Cannot complete request because of a conflicting operation (e.g. wor
 NO_LEADER = (
     "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
 )
-CREATE = '{"name":"a b/é","config":{"x":1.50},"initial_state":"PAUSED"}'
+CREATE_BODY = '{"name":"a b/é","config":{"x":1.50},"initial_state":"PAUSED"}'
 
 
 def test_follower_forwards_create_requests_to_the_leader(follower: Worker, leader: Worker) -> None:
     set_leader(follower, leader.url)
-    response = follower.ask("POST", "/connectors", CREATE)
+    response = follower.ask("POST", "/connectors", CREATE_BODY)
     assert response.status_code == 201
     assert response.json() == {
         "name": "a b/é",
@@ -42,12 +42,12 @@ def test_forwarded_replacement_returns_200(follower: Worker, leader: Worker) -> 
     responses = [follower.ask("PUT", "/connectors/a/config", "{}") for _ in range(2)]
     assert [response.status_code for response in responses] == [201, 200]
     assert "Location" not in responses[1].headers
-    patched = follower.ask("PATCH", "/connectors/a/config", '{"k":"v"}')
-    assert (patched.status_code, patched.json()["config"]) == (200, {"name": "a", "k": "v"})
+    patch_response = follower.ask("PATCH", "/connectors/a/config", '{"k":"v"}')
+    assert (patch_response.status_code, patch_response.json()["config"]) == (200, {"name": "a", "k": "v"})
 
 
-ANYTHING = [
-    ("POST", "/connectors", "", CREATE),
+FORWARDED_REQUESTS = [
+    ("POST", "/connectors", "", CREATE_BODY),
     ("PUT", "/connectors/a/config", "", ' {"x" : null}'),
     ("PATCH", "/connectors/a/config", "", '{"x":null}'),
     ("DELETE", "/connectors/a", "", None),
@@ -60,7 +60,7 @@ ANYTHING = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "query", "body"), ANYTHING)
+@pytest.mark.parametrize(("method", "path", "query", "body"), FORWARDED_REQUESTS)
 @pytest.mark.parametrize(("hop", "next_hop"), [("", "true"), ("true", "false"), ("TRUE", "false")])
 def test_request_is_forwarded_unchanged(
     follower: Worker,
@@ -189,7 +189,11 @@ def test_third_worker_does_not_forward_the_request(follower: Worker, leader: Wor
         set_leader(third, follower.url)
         response = follower.ask("DELETE", "/connectors/a")
         assert (response.status_code, response.json()) == (409, {"error_code": 409, "message": CONFLICT})
-        assert [len(each.api.herder.requests) for each in (follower, leader, third)] == [1, 1, 1]
+        assert [len(group_worker.api.herder.requests) for group_worker in (follower, leader, third)] == [
+            1,
+            1,
+            1,
+        ]
 
 
 def test_mutual_forwarding_stops_after_two_hops(follower: Worker, leader: Worker) -> None:
@@ -197,7 +201,7 @@ def test_mutual_forwarding_stops_after_two_hops(follower: Worker, leader: Worker
     set_leader(leader, follower.url)
     response = follower.ask("DELETE", "/connectors/a")
     assert (response.status_code, response.json()["message"]) == (409, CONFLICT)
-    assert [len(each.api.herder.requests) for each in (follower, leader)] == [2, 1]
+    assert [len(group_worker.api.herder.requests) for group_worker in (follower, leader)] == [2, 1]
 
 
 @pytest.mark.parametrize("value", ["false", "FALSE", "", "1", "false&forward=true"])
@@ -205,8 +209,8 @@ def test_request_at_the_hop_limit_is_a_conflict(
     follower: Worker, peer: tuple[str, FakePeer], value: str
 ) -> None:
     url, stub = peer
-    for where in (url, None):
-        set_leader(follower, where)
+    for leader_url in (url, None):
+        set_leader(follower, leader_url)
         response = follower.ask("DELETE", f"/connectors/a?forward={value}")
         assert (response.status_code, response.json()["message"]) == (409, CONFLICT)
         assert "Retry-After" not in response.headers
@@ -234,8 +238,8 @@ def test_reads_are_not_forwarded(follower: Worker, peer: tuple[str, FakePeer]) -
     url, stub = peer
     follower.api.herder.put("a", {}, tasks=1)
     set_leader(follower, url)
-    below = ("", "/status", "/config", "/tasks", "/tasks/0/status", "/topics")
-    for path in ("/connectors", *(f"/connectors/a{each}" for each in below), "/"):
+    subpaths = ("", "/status", "/config", "/tasks", "/tasks/0/status", "/topics")
+    for path in ("/connectors", *(f"/connectors/a{subpath}" for subpath in subpaths), "/"):
         for method in ("GET", "HEAD", "OPTIONS"):
             assert follower.ask(method, path).status_code == 200
     assert stub.requests == []

@@ -28,16 +28,16 @@ from tests.unit.web.workers import FakePeer, Worker, publish_session_key, serve_
 from web.streams import METRICS
 
 ROOT = make_authority("root")
-ME = ROOT.issue_certificate("me", address="127.0.0.1")
+WORKER_CERTIFICATE = ROOT.issue_certificate("me", address="127.0.0.1")
 SETTINGS = {
     "ssl.client.auth": "required",
     "ssl.keystore.type": "PEM",
-    "ssl.keystore.key": ME.key_pem(),
-    "ssl.keystore.certificate.chain": ME.chain_pem,
+    "ssl.keystore.key": WORKER_CERTIFICATE.key_pem(),
+    "ssl.keystore.certificate.chain": WORKER_CERTIFICATE.chain_pem,
     "ssl.truststore.type": "PEM",
     "ssl.truststore.certificates": ROOT.pem,
 }
-ANN = "Basic " + base64.b64encode(b"ann:secret").decode()
+ANNS_CREDENTIALS = "Basic " + base64.b64encode(b"ann:secret").decode()
 
 
 @pytest.fixture(scope="module")
@@ -47,21 +47,21 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def secure_peer(scratch: Path) -> Iterator[tuple[str, FakePeer]]:
-    with serve_fake_peer(listener_context(SETTINGS, LISTENERS, scratch)) as served:
-        yield served
+    with serve_fake_peer(listener_context(SETTINGS, LISTENERS, scratch)) as peer:
+        yield peer
 
 
 @pytest.fixture(scope="module")
 def secure_follower(scratch: Path) -> Iterator[Worker]:
     """Return a worker of an HTTPS group that requires client certificates."""
-    with secure_worker(scratch) as served:
-        yield served
+    with secure_worker(scratch) as follower:
+        yield follower
 
 
 def secure_worker(scratch: Path, **settings: object) -> AbstractContextManager[Worker]:
     peers = cache(lambda: peer_context(SETTINGS, scratch))
     tls = listener_context(SETTINGS, LISTENERS, scratch)
-    return worker(tls, trusts=peer_context(SETTINGS, scratch), peer_tls=peers, **settings)
+    return worker(tls, client_tls=peer_context(SETTINGS, scratch), peer_tls=peers, **settings)
 
 
 def test_workers_authenticate_each_other_with_certificates(secure_follower: Worker, scratch: Path) -> None:
@@ -78,7 +78,7 @@ def test_credentials_are_forwarded_with_the_request(scratch: Path) -> None:
     with secure_worker(scratch, basic_auth=auth) as first, secure_worker(scratch, basic_auth=auth) as second:
         set_leader(first, second.url)
         assert first.ask("DELETE", "/connectors/a").status_code == 401
-        response = first.ask("DELETE", "/connectors/a", Authorization=ANN)
+        response = first.ask("DELETE", "/connectors/a", Authorization=ANNS_CREDENTIALS)
         assert (response.status_code, response.json()["message"]) == (404, "Connector a not found")
         assert len(second.api.herder.requests) == 1
 
@@ -91,46 +91,48 @@ def test_metric_changes_are_relayed_over_https_with_passwords(scratch: Path) -> 
         publish_session_key(first.api, second.api)
         first.api.herder.put("a", {}, statuses=statuses)
         with first.client.stream(
-            "GET", "/changes", params={"kinds": METRICS}, headers={"Authorization": ANN}
+            "GET", "/changes", params={"kinds": METRICS}, headers={"Authorization": ANNS_CREDENTIALS}
         ) as stream:
-            pieces = stream.iter_text()
-            assert "hello" in next(pieces)
+            chunks = stream.iter_text()
+            assert "hello" in next(chunks)
             wait_until(lambda: second.api.apps.streams.reader_count == 1)
             second.api.apps.streams.notify(METRICS, "a")
-            assert '"connectors":["a"],"kinds":["numbers"]' in next(pieces)
+            assert '"connectors":["a"],"kinds":["numbers"]' in next(chunks)
 
 
-@pytest.mark.parametrize("by_https", [True, False])
-@pytest.mark.parametrize("to_https", [True, False])
+@pytest.mark.parametrize("is_https_request", [True, False])
+@pytest.mark.parametrize("is_https_leader", [True, False])
 def test_credentials_are_forwarded_only_with_the_same_scheme(
     secure_follower: Worker,
     secure_peer: tuple[str, FakePeer],
     peer: tuple[str, FakePeer],
     scratch: Path,
     *,
-    by_https: bool,
-    to_https: bool,
+    is_https_request: bool,
+    is_https_leader: bool,
 ) -> None:
-    url, stub = secure_peer if to_https else peer
+    url, stub = secure_peer if is_https_leader else peer
     stub.reset()
     secure_follower.reset()
-    if by_https:
+    if is_https_request:
         set_leader(secure_follower, url)
-        response = secure_follower.ask("DELETE", "/connectors/a", Authorization=ANN)
+        response = secure_follower.ask("DELETE", "/connectors/a", Authorization=ANNS_CREDENTIALS)
     else:
-        with worker(peer_tls=lambda: peer_context(SETTINGS, scratch)) as plain:
-            set_leader(plain, url)
-            response = plain.ask("DELETE", "/connectors/a", Authorization=ANN)
+        with worker(peer_tls=lambda: peer_context(SETTINGS, scratch)) as http_worker:
+            set_leader(http_worker, url)
+            response = http_worker.ask("DELETE", "/connectors/a", Authorization=ANNS_CREDENTIALS)
     assert response.status_code == 204
     (request,) = stub.requests
-    assert request.headers.get("authorization") == (ANN if by_https is to_https else None)
+    assert request.headers.get("authorization") == (
+        ANNS_CREDENTIALS if is_https_request is is_https_leader else None
+    )
 
 
 def test_untrusted_worker_receives_no_request(follower: Worker, secure_peer: tuple[str, FakePeer]) -> None:
     url, stub = secure_peer
     stub.reset()
     set_leader(follower, url)
-    response = follower.ask("DELETE", "/connectors/a", Authorization=ANN)
+    response = follower.ask("DELETE", "/connectors/a", Authorization=ANNS_CREDENTIALS)
     assert (response.status_code, stub.requests) == (500, [])
     assert response.json()["message"].startswith("IO Error trying to forward REST request: ")
     assert "CERTIFICATE_VERIFY_FAILED" in response.json()["message"]
@@ -140,7 +142,7 @@ def raise_config_error() -> object:
     raise ConfigInvalid("the key store is gone", [])
 
 
-def test_unavailable_tls_context_is_the_reported_reason(secure_peer: tuple[str, FakePeer]) -> None:
+def test_unavailable_tls_context_is_reported(secure_peer: tuple[str, FakePeer]) -> None:
     url, stub = secure_peer
     stub.reset()
     with worker(peer_tls=raise_config_error) as first:

@@ -17,11 +17,17 @@ IO_ERROR = "IO Error trying to forward REST request: "
 def test_leader_errors_are_returned(follower: Worker, leader: Worker) -> None:
     set_leader(follower, leader.url)
     leader.api.herder.put("a", {})
-    created = follower.ask("POST", "/connectors", '{"name":"a","config":{}}')
-    assert (created.status_code, created.json()["message"]) == (409, "Connector a already exists")
+    create_response = follower.ask("POST", "/connectors", '{"name":"a","config":{}}')
+    assert (create_response.status_code, create_response.json()["message"]) == (
+        409,
+        "Connector a already exists",
+    )
     leader.api.herder.error = BadRequest("two\nlines")
-    refused = follower.ask("PUT", "/connectors/a/config", "{}")
-    assert (refused.status_code, refused.json()) == (400, {"error_code": 400, "message": "two\nlines"})
+    put_response = follower.ask("PUT", "/connectors/a/config", "{}")
+    assert (put_response.status_code, put_response.json()) == (
+        400,
+        {"error_code": 400, "message": "two\nlines"},
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,8 +97,8 @@ def test_invalid_leader_response_returns_500(
 
 
 def test_unreachable_leader_is_an_error(follower: Worker) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as created:
-        url = f"http://127.0.0.1:{created.getsockname()[1]}/"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
     set_leader(follower, url)
     response = follower.ask("DELETE", "/connectors/a")
     assert (response.status_code, response.json()["message"]) == (
@@ -102,16 +108,16 @@ def test_unreachable_leader_is_an_error(follower: Worker) -> None:
 
 
 def test_closed_connection_to_the_leader_is_an_error(follower: Worker) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def hang_up() -> None:
-            connection, _ = listening.accept()
+        def close_connection() -> None:
+            connection, _ = server.accept()
             connection.recv(65_536)
             connection.close()
 
-        thread = threading.Thread(target=hang_up)
+        thread = threading.Thread(target=close_connection)
         thread.start()
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         set_leader(follower, url)
         response = follower.ask("DELETE", "/connectors/a")
         thread.join(10)
@@ -129,7 +135,7 @@ def test_leader_without_tls_is_an_error(follower: Worker, peer: tuple[str, FakeP
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://host:1/", "http://[", "http://host:port/", ""])
-def test_rejects_an_invalid_url(follower: Worker, url: str) -> None:
+def test_invalid_leader_url_is_an_error(follower: Worker, url: str) -> None:
     set_leader(follower, url)
     response = follower.ask("DELETE", "/connectors/a")
     assert response.status_code == 500
@@ -138,9 +144,9 @@ def test_rejects_an_invalid_url(follower: Worker, url: str) -> None:
 
 def test_hanging_leader_delays_no_other_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("web.requests.forward.MARGIN_S", 0.0)
-    with socket.create_server(("127.0.0.1", 0)) as silent, worker(request_timeout_s=1.0) as follower:
+    with socket.create_server(("127.0.0.1", 0)) as silent_server, worker(request_timeout_s=1.0) as follower:
         follower.api.herder.put("a", {})
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        url = f"http://127.0.0.1:{silent_server.getsockname()[1]}/"
         set_leader(follower, url)
         responses: list[tuple[int, str]] = []
 
@@ -159,11 +165,14 @@ def test_hanging_leader_delays_no_other_request(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_too_many_forwarded_requests_are_rejected() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent, worker(limits=Limits(waiting=1)) as follower:
-        set_leader(follower, f"http://127.0.0.1:{silent.getsockname()[1]}/")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent_server,
+        worker(limits=Limits(waiting=1)) as follower,
+    ):
+        set_leader(follower, f"http://127.0.0.1:{silent_server.getsockname()[1]}/")
         thread = threading.Thread(target=lambda: follower.ask("DELETE", "/connectors/a"))
         thread.start()
-        connection, _ = silent.accept()
+        connection, _ = silent_server.accept()
         response = follower.ask("DELETE", "/connectors/a")
         assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
         assert (
@@ -174,12 +183,12 @@ def test_too_many_forwarded_requests_are_rejected() -> None:
 
 
 def test_shutdown_closes_connections_to_workers() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server(("127.0.0.1", 0)) as server:
         with worker() as follower:
-            set_leader(follower, f"http://127.0.0.1:{listening.getsockname()[1]}/")
+            set_leader(follower, f"http://127.0.0.1:{server.getsockname()[1]}/")
             thread = threading.Thread(target=lambda: follower.ask("DELETE", "/connectors/a"))
             thread.start()
-            connection, _ = listening.accept()
+            connection, _ = server.accept()
             connection.settimeout(10)
             assert connection.recv(65_536).startswith(b"DELETE /connectors/a?forward=true HTTP/1.1\r\n")
             connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")

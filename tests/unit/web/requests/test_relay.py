@@ -36,14 +36,14 @@ from web.server import HttpServer, Listener
 from web.settings import Settings
 from web.streams import METRICS, METRICS_ELSEWHERE
 
-ANN = "Basic YW5uOnNlY3JldA=="
+ANNS_CREDENTIALS = "Basic YW5uOnNlY3JldA=="
 LOGS = "logs"
-C = ConnectorName("c")
+CONNECTOR = ConnectorName("c")
 
 
 @dataclass
 class Member:
-    """Worker of a group, with its view of the other workers."""
+    """Worker of a group at a local port, with the streams that the test has opened."""
 
     api: Api
     port: int
@@ -76,7 +76,7 @@ class Member:
 def statuses(*workers: WorkerId) -> StatusState:
     tasks = {n: replace(status(State.RUNNING), worker_id=worker) for n, worker in enumerate(workers)}
     connector = replace(status(State.RUNNING), worker_id=workers[0]) if workers else None
-    return StatusState(statuses={C: ConnectorStatuses(connector=connector, tasks=tasks)})
+    return StatusState(statuses={CONNECTOR: ConnectorStatuses(connector=connector, tasks=tasks)})
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Member, Member]]:
 
 
 def changes(stream: EventStream) -> tuple[list[str], list[str] | None]:
-    """Return the kinds and names of the next event."""
+    """Return the kinds and connector names of the next event."""
     event = stream.next()
     assert event["event"] == "changed"
     return event["kinds"], event["connectors"]
@@ -118,35 +118,37 @@ def changes(stream: EventStream) -> tuple[list[str], list[str] | None]:
 
 def test_readers_are_notified_of_metrics_on_other_workers(group: tuple[Member, Member]) -> None:
     first, second = group
-    all_kinds, some = first.read(), first.read("?kinds=states,numbers")
+    all_kinds, some_kinds = first.read(), first.read("?kinds=states,numbers")
     second.wait_for_readers(1)
     second.change_metrics("b", "a")
-    assert changes(all_kinds) == changes(some) == (["numbers"], ["a", "b"])
+    assert changes(all_kinds) == changes(some_kinds) == (["numbers"], ["a", "b"])
     second.api.apps.streams.notify(METRICS)
-    assert changes(all_kinds) == changes(some) == (["numbers"], None)
+    assert changes(all_kinds) == changes(some_kinds) == (["numbers"], None)
 
 
 def test_workers_receive_metric_changes_of_local_tasks_only(group: tuple[Member, Member]) -> None:
     first, second = group
-    clients = [first.read(), second.read()]
-    as_worker = first.read("?forward=false")
+    client_streams = [first.read(), second.read()]
+    worker_stream = first.read("?forward=false")
     first.wait_for_readers(3)
     second.wait_for_readers(2)
     second.change_metrics("a")
-    assert [changes(each) for each in clients] == [(["numbers"], ["a"])] * 2
+    assert [changes(stream) for stream in client_streams] == [(["numbers"], ["a"])] * 2
     first.api.apps.streams.notify(LOGS, "marker")
-    assert changes(as_worker) == (["logs"], ["marker"]), (
+    assert changes(worker_stream) == (["logs"], ["marker"]), (
         "metric changes of other workers are not relayed to workers"
     )
     first.change_metrics("b")
-    assert changes(as_worker) == (["numbers"], ["b"])
+    assert changes(worker_stream) == (["numbers"], ["b"])
 
 
 @pytest.mark.parametrize("query", ["?forward=false", "?kinds=states,logs"])
-def test_other_workers_are_read_only_for_clients_of_metrics(group: tuple[Member, Member], query: str) -> None:
+def test_local_or_metric_free_streams_do_not_read_other_workers(
+    group: tuple[Member, Member], query: str
+) -> None:
     first, second = group
     stream = first.read(query)
-    for _ in range(5):  # takes long enough for the other worker's stream to be read
+    for _ in range(5):  # enough time to open a stream to the other worker
         first.api.apps.streams.notify(LOGS)
         assert changes(stream) == (["logs"], None)
     assert second.api.apps.streams.reader_count == 0
@@ -213,13 +215,13 @@ def test_java_and_frozen_workers_do_not_delay_others(
         first.publish_group(second.id, WorkerId(urlsplit(url).netloc), frozen_id, WorkerId("no address"))
         stream = first.read()
         frozen.settimeout(10)
-        with ExitStack() as accepted:
+        with ExitStack() as connections:
             for _ in range(2):  # the frozen worker is retried after the read timeout
-                accepted.enter_context(frozen.accept()[0])
+                connections.enter_context(frozen.accept()[0])
         second.wait_for_readers(1)
         second.change_metrics("a")
         assert changes(stream) == (["numbers"], ["a"])
-        [request] = java.requests  # not retried soon
+        [request] = java.requests  # not retried until UNSUPPORTED_RETRY_S has passed
         assert (request.method, request.target) == ("GET", "/changes?forward=false&kinds=numbers")
         assert request.headers["accept"] == "text/event-stream"
     assert not [record for record in caplog.records if record.levelname not in ("DEBUG", "INFO")]
@@ -245,7 +247,7 @@ def test_burst_of_changes_is_merged_into_one(
     monkeypatch.setattr("web.streams.COMPARE_INTERVAL_S", 0.01)
     for number in range(1, 4):
         second.change_metrics(f"n{number}")
-        wait_until(lambda wanted=number: second.api.apps.streams.seq == wanted)  # type: ignore[misc]
+        wait_until(lambda expected=number: second.api.apps.streams.seq == expected)  # type: ignore[misc]
     assert [changes(stream), changes(stream)] == [(["numbers"], ["n1"]), (["numbers"], ["n2", "n3"])]
 
 
@@ -255,7 +257,7 @@ def test_workers_with_passwords_are_read_with_signed_requests(monkeypatch: pytes
     with member(basic_auth=auth) as first, member(basic_auth=auth) as second:
         publish_session_key(first.api, second.api)
         first.publish_group(first.id, second.id)
-        stream = first.read(Authorization=ANN)
+        stream = first.read(Authorization=ANNS_CREDENTIALS)
         second.wait_for_readers(1)
         second.change_metrics("a")
         assert changes(stream) == (["numbers"], ["a"])
@@ -270,16 +272,18 @@ def test_metric_changes_invalidate_shared_responses(
     monkeypatch: pytest.MonkeyPatch, path: str, kind: str
 ) -> None:
     monkeypatch.setattr(shared_responses, "REUSE_S", 60)
-    with member() as first, serve_fake_peer() as (url, stub):
-        stub.status, stub.body = 200, b"{}"
-        options = statuses(WorkerId(urlsplit(url).netloc)).statuses[C]
-        first.api.herder.put(C, {}, tasks=1, statuses=options)
+    with member() as first, serve_fake_peer() as (url, other_worker):
+        other_worker.status, other_worker.body = 200, b"{}"
+        connector_statuses = statuses(WorkerId(urlsplit(url).netloc)).statuses[CONNECTOR]
+        first.api.herder.put(CONNECTOR, {}, tasks=1, statuses=connector_statuses)
         stream = first.read("?kinds=numbers")
         for count in (1, 2):
             for _ in range(2):
                 assert httpx2.get(f"http://{first.id}{path}", trust_env=False).status_code == 200
                 targets = [
-                    request.target for request in stub.requests if not request.target.startswith("/changes")
+                    request.target
+                    for request in other_worker.requests
+                    if not request.target.startswith("/changes")
                 ]
                 assert len(targets) == count, "the response is shared until metrics change"
             first.api.apps.streams.notify(kind)
@@ -308,7 +312,7 @@ def test_unavailable_worker_is_retried_with_backoff() -> None:
         (500, StreamEnd.UNAVAILABLE), (503, StreamEnd.UNAVAILABLE),
     ],
 )  # fmt: skip
-def test_status_of_a_refused_stream_determines_its_end(code: int, end: StreamEnd) -> None:
+def test_http_status_of_a_rejected_stream_maps_to_a_stream_end(code: int, end: StreamEnd) -> None:
     assert stream_end_for_status(code) is end
 
 
@@ -332,10 +336,10 @@ def test_changed_metrics_returns_the_connectors_of_an_event(event: Event, names:
 
 
 def test_other_workers_with_tasks_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    def options(*workers: str) -> Iterable[str]:
+    def list_workers_to_read(*workers: str) -> Iterable[str]:
         me = WorkerId("me:1")
         return workers_to_read(Snapshot(worker_id=me, status=statuses(*map(WorkerId, workers))))
 
-    assert options("me:1", "b:1", "a:1", "a:1") == {"a:1", "b:1"}
+    assert list_workers_to_read("me:1", "b:1", "a:1", "a:1") == {"a:1", "b:1"}
     monkeypatch.setattr(relay, "MAX_WORKERS", 1)
-    assert options("me:1", "b:1", "a:1") == {"a:1"}
+    assert list_workers_to_read("me:1", "b:1", "a:1") == {"a:1"}

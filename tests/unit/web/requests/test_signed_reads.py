@@ -1,4 +1,4 @@
-"""Tests for GETs between workers: signed instead of using a password, and sent only to group members."""
+"""Tests that GETs between workers are signed, need no password, and are sent only to group members."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.unit.web.workers import FakePeer, Worker, look_up_members, publish_se
 from web.requests import relay
 from web.settings import Settings
 
-ANN = "Basic YW5uOnNlY3JldA=="
+ANNS_CREDENTIALS = "Basic YW5uOnNlY3JldA=="
 AUTH = BasicAuth({"ann": Password("secret")})
 LOGS = "/connectors/c/logs"
-READS = (
+READ_PATHS = (
     LOGS,
     "/connectors/c/status?expand=progress",
     "/connectors/c/status?expand=supervision",
@@ -45,13 +45,13 @@ def publish_worker(worker: Worker, url: str) -> WorkerId:
     return worker_id
 
 
-@pytest.mark.parametrize("path", READS)
+@pytest.mark.parametrize("path", READ_PATHS)
 def test_requests_to_workers_carry_a_signature_and_no_password(
     follower: Worker, peer: tuple[str, FakePeer], path: str
 ) -> None:
     publish_worker(follower, peer[0])
     publish_session_key(follower.api)
-    assert follower.ask("GET", path, Authorization=ANN).status_code == 200
+    assert follower.ask("GET", path, Authorization=ANNS_CREDENTIALS).status_code == 200
     (request,) = peer[1].requests
     assert "authorization" not in request.headers
     assert SIGNATURE_HEADER.lower() in request.headers
@@ -63,19 +63,17 @@ def test_worker_streams_require_no_password(
     monkeypatch.setattr(relay, "REFRESH_INTERVAL_S", 0.01)
     with worker(basic_auth=AUTH) as first:
         publish_worker(first, peer[0])
-        with first.client.stream("GET", "/changes", headers={"Authorization": ANN}):
+        with first.client.stream("GET", "/changes", headers={"Authorization": ANNS_CREDENTIALS}):
             wait_until(lambda: bool(peer[1].requests))
     assert all("authorization" not in request.headers for request in peer[1].requests)
 
 
-@pytest.mark.parametrize("path", READS)
-def test_addresses_outside_the_group_are_silent_without_a_request(
-    peer: tuple[str, FakePeer], path: str
-) -> None:
+@pytest.mark.parametrize("path", READ_PATHS)
+def test_addresses_outside_the_group_receive_no_request(peer: tuple[str, FakePeer], path: str) -> None:
     empty_group = Api(Settings(advertised_url=URL)).published
     with worker(members=lambda: look_up_members(empty_group)) as first:
         worker_id = publish_worker(first, peer[0])
-        response = first.ask("GET", path, Authorization=ANN)
+        response = first.ask("GET", path, Authorization=ANNS_CREDENTIALS)
         assert response.status_code == 200
         assert peer[1].requests == []
         if path == LOGS:
@@ -84,20 +82,20 @@ def test_addresses_outside_the_group_are_silent_without_a_request(
 
 def test_workers_with_passwords_accept_signed_requests() -> None:
     with worker(basic_auth=AUTH) as first, worker(basic_auth=AUTH) as second:
-        for each in (first, second):
-            publish_worker(each, second.url)
-        assert first.ask("GET", LOGS, Authorization=ANN).json()["silent"], (
+        for group_worker in (first, second):
+            publish_worker(group_worker, second.url)
+        assert first.ask("GET", LOGS, Authorization=ANNS_CREDENTIALS).json()["silent"], (
             "no session key has been published yet"
         )
         publish_session_key(first.api, second.api)
-        assert first.ask("GET", LOGS, Authorization=ANN).json()["silent"] == []
+        assert first.ask("GET", LOGS, Authorization=ANNS_CREDENTIALS).json()["silent"] == []
 
 
 # -- verification of signatures ----------------------------------------------------------------------------
 
 
 def ask(method: str, path: str, headers: Mapping[str, str], **settings: Any) -> int:
-    """Return the status of the response of a worker with passwords."""
+    """Send a request to a worker with basic authentication; return the status of the response."""
     api = Api(Settings(advertised_url=URL, distributed=True, basic_auth=AUTH, **settings))
     api.herder.put("c", {})
     api.herder.publish(config=replace(api.published.latest.config, session_key=KEY))
@@ -121,7 +119,14 @@ def test_signed_get_needs_no_password() -> None:
         signature_headers(KEY.key, b""),
         {**sign_get(KEY.key, URL, TARGET.encode()), SIGNATURE_HEADER: "!"},
     ],
-    ids=["other worker", "other query", "other key", "algorithm not allowed", "of a body", "no base64"],
+    ids=[
+        "other worker",
+        "other query",
+        "other key",
+        "algorithm not allowed",
+        "signature of a body",
+        "not base64",
+    ],
 )
 def test_signature_of_another_request_is_unauthorized(headers: Mapping[str, str]) -> None:
     assert ask("GET", TARGET, headers) == 401

@@ -28,13 +28,13 @@ from web.settings import Settings
 KEY = b"0" * 32
 TASKS = "POST /connectors/x/tasks"
 FENCE = "PUT /connectors/x/fence"
-ENDLESS = 64 * 1024 * 1024
-MISSING = "Internal request missing required signature"
-INVALID = "Internal request contained invalid signature."
+ANNOUNCED_BYTES = 64 * 1024 * 1024
+MISSING_SIGNATURE = "Internal request missing required signature"
+INVALID_SIGNATURE = "Internal request contained invalid signature."
 
 
 def enable_signatures(api: Api, key: bytes | None = KEY) -> None:
-    """Configure a worker as member of a group that signs requests."""
+    """Make the worker a member of a group that signs requests."""
     record = None if key is None else SessionKeyRecord(key=key, algorithm="HmacSHA256", created_ms=0)
     api.herder.publish(config=ClusterState(session_key=record), protocol=GroupProtocol.SESSIONED)
 
@@ -49,7 +49,7 @@ def signing_worker(follower: Worker) -> Worker:
 def send_headers_only(worker: Worker, line: str, headers: Mapping[str, str]) -> tuple[int, str]:
     """Announce a body without sending it; return the response."""
     address = urlsplit(worker.url)
-    request_headers = {"Host": address.netloc, "Content-Length": str(ENDLESS), **headers}
+    request_headers = {"Host": address.netloc, "Content-Length": str(ANNOUNCED_BYTES), **headers}
     head = "\r\n".join(
         [f"{line} HTTP/1.1", *(f"{name}: {value}" for name, value in request_headers.items()), "", ""]
     )
@@ -64,12 +64,18 @@ def send_headers_only(worker: Worker, line: str, headers: Mapping[str, str]) -> 
 @pytest.mark.parametrize(
     ("headers", "message"),
     [
-        pytest.param({}, MISSING, id="no signature"),
-        pytest.param({SIGNATURE_HEADER: "AAAA"}, MISSING, id="no algorithm"),
-        pytest.param({ALGORITHM_HEADER: "HmacSHA256"}, MISSING, id="an algorithm alone"),
+        pytest.param({}, MISSING_SIGNATURE, id="no signature"),
+        pytest.param({SIGNATURE_HEADER: "AAAA"}, MISSING_SIGNATURE, id="no algorithm"),
+        pytest.param({ALGORITHM_HEADER: "HmacSHA256"}, MISSING_SIGNATURE, id="algorithm without signature"),
         pytest.param({SIGNATURE_HEADER: "*", ALGORITHM_HEADER: "HmacSHA256"}, "base64", id="not base64"),
-        pytest.param({SIGNATURE_HEADER: "AAAA", ALGORITHM_HEADER: "X"}, "not available", id="unknown"),
-        pytest.param({SIGNATURE_HEADER: "AAAA", ALGORITHM_HEADER: "HmacSHA1"}, "does not support", id="weak"),
+        pytest.param(
+            {SIGNATURE_HEADER: "AAAA", ALGORITHM_HEADER: "X"}, "not available", id="unknown algorithm"
+        ),
+        pytest.param(
+            {SIGNATURE_HEADER: "AAAA", ALGORITHM_HEADER: "HmacSHA1"},
+            "does not support",
+            id="algorithm not allowed",
+        ),
     ],
 )
 def test_unverifiable_signature_is_rejected_before_reading_the_body(
@@ -85,14 +91,14 @@ def test_unverifiable_signature_is_rejected_before_reading_the_body(
 def test_rejected_client_receives_the_response_despite_a_large_body(
     signing_worker: Worker, line: str
 ) -> None:
-    """The client sends the whole body before it reads, so the connection must not be reset before that."""
+    """The client reads only after it has sent the whole body. The connection must not be reset earlier."""
     address = urlsplit(signing_worker.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port or 0, timeout=30)
     method, path = line.split()
     for _ in range(5):
         connection.request(method, path, b"[" + b" " * 8_000_000 + b"]", {"Connection": "close"})
         response = connection.getresponse()
-        assert (response.status, MISSING in response.read().decode()) == (400, True)
+        assert (response.status, MISSING_SIGNATURE in response.read().decode()) == (400, True)
         connection.close()
     assert signing_worker.api.herder.requests == []
 
@@ -107,7 +113,7 @@ def test_unsigned_request_is_rejected_before_parsing() -> None:
     api = Api(Settings(advertised_url="http://x/", distributed=True, allow_unsigned_internal=False))
     api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
     response = api.client.post("/connectors/x/tasks", content=b"[")
-    assert (response.status_code, MISSING in response.json()["message"]) == (400, True)
+    assert (response.status_code, MISSING_SIGNATURE in response.json()["message"]) == (400, True)
 
 
 @pytest.mark.parametrize("body", [b"[", b"", b"null", b'[{"a":{}}]', b"\xff"])
@@ -117,7 +123,7 @@ def test_body_with_wrong_signature_is_not_parsed(body: bytes) -> None:
     response = api.client.post(
         "/connectors/x/tasks", content=body, headers=signature_headers(b"1" * 32, body)
     )
-    assert (response.status_code, response.json()["message"]) == (403, INVALID)
+    assert (response.status_code, response.json()["message"]) == (403, INVALID_SIGNATURE)
 
 
 @pytest.mark.parametrize("protocol", [GroupProtocol.SESSIONED, GroupProtocol.COMPATIBLE])
@@ -134,22 +140,22 @@ def test_fence_request_body_is_limited(protocol: GroupProtocol) -> None:
 def test_parsing_a_body_does_not_block_other_requests(
     signing_worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parsing, release = threading.Event(), threading.Event()
+    is_parsing, release = threading.Event(), threading.Event()
 
     def parse_slowly(body: bytes) -> list[Config]:
-        parsing.set()
+        is_parsing.set()
         assert release.wait(30)
         return parse_task_configs(body)
 
     monkeypatch.setattr("web.routes.internal.parse_task_configs", parse_slowly)
     body = b'[{"a":"b"}]'
-    with ThreadPoolExecutor(1) as thread:
+    with ThreadPoolExecutor(1) as executor:
         post: Callable[..., Any] = signing_worker.client.post
-        response = thread.submit(
+        response = executor.submit(
             post, "/connectors/x/tasks", content=body, headers=signature_headers(KEY, body)
         )
         try:
-            assert parsing.wait(30)
+            assert is_parsing.wait(30)
             assert signing_worker.client.get("/", timeout=10).status_code == 200
         finally:
             release.set()
@@ -204,9 +210,9 @@ def test_values_are_kept_as_written() -> None:
     ],
 )  # fmt: skip
 def test_invalid_body_is_a_bad_request(body: str, message: str) -> None:
-    with pytest.raises(BadRequest) as refused:
+    with pytest.raises(BadRequest) as error:
         parse_task_configs(body.encode())
-    assert str(refused.value) == message
+    assert str(error.value) == message
 
 
 def test_non_utf_8_body_is_a_bad_request() -> None:

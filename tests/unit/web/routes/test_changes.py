@@ -80,50 +80,53 @@ def test_kinds_are_grouped_by_names_and_the_last_event_has_the_id(
     monkeypatch.setattr("web.streams.COMPARE_INTERVAL_S", 3600)
     stream, streams = Stream(server), api.apps.streams
     stream.next()
-    streams.notify_all("logs", ["b", "a"])  # all of these are merged into one change
+    streams.notify_all("logs", ["b", "a"])  # this change and the following ones are merged
     streams.notify_all("events", ["a", "b"])
     streams.notify("numbers")
     api.herder.publish(is_leader=True)
     assert Stream(server, "?wait_ms=0").next()["seq"] == 1, "a new stream starts at the current position"
     events = [stream.next() for _ in range(3)]
-    assert [(each["kinds"], each["connectors"]) for each in events] == [
+    assert [(event["kinds"], event["connectors"]) for event in events] == [
         (["cluster"], []),
         (["events", "logs"], ["a", "b"]),
         (["numbers"], None),
     ]
-    assert [each["seq"] for each in events] == [1, 1, 1]
-    assert [each["id"] for each in events] == [None, None, f"{streams.boot}-1"]
+    assert [event["seq"] for event in events] == [1, 1, 1]
+    assert [event["id"] for event in events] == [None, None, f"{streams.boot}-1"]
     stream.close()
 
 
 def test_only_requested_kinds_are_sent(api: Api, server: HttpServer) -> None:
-    some, none = Stream(server, "?kinds=logs,states&kinds=future"), Stream(server, "?kinds=future")
-    some.next(), none.next()
+    known_kinds, unknown_kinds = (
+        Stream(server, "?kinds=logs,states&kinds=future"),
+        Stream(server, "?kinds=future"),
+    )
+    known_kinds.next(), unknown_kinds.next()
     api.herder.put("a", {})
-    assert some.next()["kinds"] == ["states"]
+    assert known_kinds.next()["kinds"] == ["states"]
     api.apps.streams.notify("numbers")
     api.apps.streams.notify("logs", "a")
-    assert some.next()["kinds"] == ["logs"]
+    assert known_kinds.next()["kinds"] == ["logs"]
     api.apps.streams.close()
-    assert [each["event"] for each in none.remaining_events()] == ["bye"]
+    assert [event["event"] for event in unknown_kinds.remaining_events()] == ["bye"]
 
 
 def test_wait_ms_ends_a_stream(api: Api, server: HttpServer) -> None:
-    assert [each["event"] for each in Stream(server, "?wait_ms=0").remaining_events()] == ["hello"]
+    assert [event["event"] for event in Stream(server, "?wait_ms=0").remaining_events()] == ["hello"]
     stream = Stream(server, "?wait_ms=300")
     api.herder.put("a", {})
-    began = time.monotonic()
-    assert [each["event"] for each in stream.remaining_events()] == ["hello", "changed"]
-    assert 0.1 < time.monotonic() - began < 5
+    start_s = time.monotonic()
+    assert [event["event"] for event in stream.remaining_events()] == ["hello", "changed"]
+    assert 0.1 < time.monotonic() - start_s < 5
     wait_for_readers(api, 0)
 
 
 @pytest.mark.parametrize("wait", ["", "-1", "1.5", "x", "٣", "1000000000"])
-def test_rejects_an_invalid_wait(api: Api, wait: str) -> None:
+def test_invalid_wait_ms_is_rejected(api: Api, wait: str) -> None:
     response = api.client.get("/changes", params={"wait_ms": wait})
     assert (response.status_code, response.json()["message"]) == (
         400,
-        f"Invalid wait_ms '{wait}'; allowed are whole milliseconds from 0 to 999999999.",
+        f"Invalid wait_ms '{wait}'; expected a whole number from 0 to 999999999.",
     )
 
 
@@ -148,10 +151,12 @@ def test_reconnecting_client_receives_missed_changes(api: Api, server: HttpServe
     api.herder.put("b", {})
     api.herder.put("c", {})
     missed_events = Stream(server, "?wait_ms=0", Last_Event_ID=last_id).remaining_events()
-    assert [(each["event"], each["seq"]) for each in missed_events] == [("hello", 2), ("changed", 2)]
+    assert [(event["event"], event["seq"]) for event in missed_events] == [("hello", 2), ("changed", 2)]
     assert missed_events[1]["connectors"] == ["b", "c"]
-    newest = Stream(server, "?wait_ms=0", Last_Event_ID=f"{api.apps.streams.boot}-2").remaining_events()
-    assert [each["event"] for each in newest] == ["hello"]
+    newest_events = Stream(
+        server, "?wait_ms=0", Last_Event_ID=f"{api.apps.streams.boot}-2"
+    ).remaining_events()
+    assert [event["event"] for event in newest_events] == ["hello"]
 
 
 @pytest.mark.parametrize(
@@ -167,9 +172,9 @@ def test_reconnecting_client_receives_missed_changes(api: Api, server: HttpServe
     ],
 )
 def test_unknown_last_event_id_causes_a_reset(api: Api, server: HttpServer, last_id: str) -> None:
-    sent = last_id.format(boot=api.apps.streams.boot)
-    events = Stream(server, "?wait_ms=0", Last_Event_ID=sent).remaining_events()
-    assert [(each["event"], each["seq"]) for each in events] == [("hello", 0), ("reset", 0)]
+    header_value = last_id.format(boot=api.apps.streams.boot)
+    events = Stream(server, "?wait_ms=0", Last_Event_ID=header_value).remaining_events()
+    assert [(event["event"], event["seq"]) for event in events] == [("hello", 0), ("reset", 0)]
 
 
 def test_idle_stream_is_pinged(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,16 +195,16 @@ def test_idle_stream_is_pinged(api: Api, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_too_many_streams_are_rejected() -> None:
     api = Api(SETTINGS, admission=Admission(Limits(streams=2, waiting=1)))
     with serving(api) as server:
-        one, two = Stream(server), Stream(server)
-        one.next(), two.next()
+        first, second = Stream(server), Stream(server)
+        first.next(), second.next()
         third = Stream(server)
         assert (third.response.status, third.response.headers["Retry-After"]) == (503, "1")
         assert json.loads(third.response.read())["message"] == "The worker is too busy: 2 streams are open"
         assert api.request("PUT", "/connectors/a/pause")[0] == 404, "streams do not count as waiting requests"
-        one.close()
+        first.close()
         wait_for_readers(api, 1)
         assert Stream(server, "?wait_ms=0").response.status == 200
-        two.close()
+        second.close()
 
 
 def test_streams_do_not_count_as_waiting_requests(api: Api) -> None:
@@ -227,19 +232,19 @@ def test_open_streams_do_not_delay_graceful_shutdown() -> None:
         streams = [Stream(server) for _ in range(5)]
         for stream in streams:
             stream.next()
-        began = time.monotonic()
+        start_s = time.monotonic()
         api.apps.streams.close()
         server.stop()
-        assert time.monotonic() - began < 15
-        assert [each["event"] for stream in streams for each in stream.remaining_events()] == ["bye"] * 5
+        assert time.monotonic() - start_s < 15
+        assert [event["event"] for stream in streams for event in stream.remaining_events()] == ["bye"] * 5
 
 
 def test_unresponsive_client_does_not_delay_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
-    api, counter = Api(SETTINGS), [0]
+    api, sent_positions = Api(SETTINGS), [0]
     streams, take_changes = api.apps.streams, Broadcaster.take_changes
 
     def record_take_changes(streams: Broadcaster, reader: Reader) -> Changes | None:
-        counter.append(streams.seq)
+        sent_positions.append(streams.seq)
         return take_changes(streams, reader)
 
     monkeypatch.setattr("web.streams.COMPARE_INTERVAL_S", 0.0)
@@ -252,16 +257,16 @@ def test_unresponsive_client_does_not_delay_shutdown(monkeypatch: pytest.MonkeyP
         def is_stalled() -> bool:
             """Return whether the buffers between worker and client are full, so that the stream is stalled."""
             streams.notify_all("logs", names)
-            return streams.seq > counter[-1] + 5
+            return streams.seq > sent_positions[-1] + 5
 
         wait_until(is_stalled, pause_s=0.001)
-        began = time.monotonic()
+        start_s = time.monotonic()
         streams.close()
         server.stop()
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - start_s < 15
 
 
 def test_streams_are_rejected_during_shutdown(api: Api, server: HttpServer) -> None:
     api.apps.streams.close()
-    refused = Stream(server)
-    assert (refused.response.status, refused.response.headers["Retry-After"]) == (503, "1")
+    rejected_stream = Stream(server)
+    assert (rejected_stream.response.status, rejected_stream.response.headers["Retry-After"]) == (503, "1")

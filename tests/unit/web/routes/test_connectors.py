@@ -41,7 +41,7 @@ def test_create_response_has_the_location(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "target"),
+    ("initial_state", "target"),
     [
         ("RUNNING", TargetState.STARTED),
         ("paused", TargetState.PAUSED),
@@ -49,8 +49,10 @@ def test_create_response_has_the_location(api: Api) -> None:
         (None, None),
     ],
 )
-def test_initial_state_is_sent_to_the_herder(api: Api, sent: str | None, target: TargetState | None) -> None:
-    api.client.post("/connectors", json={"name": "a", "config": CONFIG, "initial_state": sent})
+def test_initial_state_is_sent_to_the_herder(
+    api: Api, initial_state: str | None, target: TargetState | None
+) -> None:
+    api.client.post("/connectors", json={"name": "a", "config": CONFIG, "initial_state": initial_state})
     assert api.herder.requests == [messages.CreateConnector(name=A, config=CONFIG, initial_state=target)]
 
 
@@ -138,32 +140,33 @@ def test_commands_return_an_empty_body(
 
 
 @pytest.mark.parametrize(
-    ("query", "tasks", "failed"),
+    ("query", "include_tasks", "only_failed"),
     [
         ("includeTasks=TRUE", True, False),
         ("onlyFailed=true", False, True),
         ("includeTasks=true&onlyFailed=true", True, True),
     ],
 )
-def test_restart_returns_its_plan(api: Api, query: str, *, tasks: bool, failed: bool) -> None:
+def test_restart_returns_its_plan(api: Api, query: str, *, include_tasks: bool, only_failed: bool) -> None:
     api.herder.put("a", CONFIG)
     assert api.request("POST", f"/connectors/a/restart?{query}") == (202, '{"name":"a","plan":true}')
-    assert api.herder.requests == [messages.RestartConnector(name=A, include_tasks=tasks, only_failed=failed)]
+    request = messages.RestartConnector(name=A, include_tasks=include_tasks, only_failed=only_failed)
+    assert api.herder.requests == [request]
 
 
 def test_gets_are_rendered_from_the_snapshot(api: Api) -> None:
-    failed = ConnectorStatuses(
+    statuses = ConnectorStatuses(
         connector=status(State.RUNNING), tasks={1: status(State.RUNNING), 0: status(State.FAILED, "why")}
     )
-    api.herder.put("a", CONFIG, tasks=2, statuses=failed, topics=frozenset({"t"}))
+    api.herder.put("a", CONFIG, tasks=2, statuses=statuses, topics=frozenset({"t"}))
     info = (
         '{"name":"a","config":{"connector.class":"FileStreamSource","topic":"t","name":"a"},'
         '"tasks":[{"connector":"a","task":0},{"connector":"a","task":1}],"type":"source"}'
     )
-    running = '"state":"RUNNING","worker_id":"worker:8083","version":"0.1.0"'
-    state = (
-        f'{{"name":"a","connector":{{{running}}},"tasks":[{{"id":0,"state":"FAILED","worker_id":"worker:8083",'
-        f'"version":"0.1.0","trace":"why"}},{{"id":1,{running}}}],"type":"source"}}'
+    running_fields = '"state":"RUNNING","worker_id":"worker:8083","version":"0.1.0"'
+    status_body = (
+        f'{{"name":"a","connector":{{{running_fields}}},"tasks":[{{"id":0,"state":"FAILED","worker_id":"worker:8083",'
+        f'"version":"0.1.0","trace":"why"}},{{"id":1,{running_fields}}}],"type":"source"}}'
     )
     for path, body in {
         "/connectors": '["a"]',
@@ -171,13 +174,13 @@ def test_gets_are_rendered_from_the_snapshot(api: Api) -> None:
         "/connectors?expand=": '{"a":{}}',
         "/connectors?expand=STATUS&expand=x": '{"a":{}}',
         "/connectors?expand=info": f'{{"a":{{"info":{info}}}}}',
-        "/connectors?expand=info&expand=status": f'{{"a":{{"info":{info},"status":{state}}}}}',
-        "/connectors?expand=status&expand=x&expand=info": f'{{"a":{{"status":{state},"info":{info}}}}}',
+        "/connectors?expand=info&expand=status": f'{{"a":{{"info":{info},"status":{status_body}}}}}',
+        "/connectors?expand=status&expand=x&expand=info": f'{{"a":{{"status":{status_body},"info":{info}}}}}',
         "/connectors/a": info,
         "/connectors/a/": info,
         "/connectors/a/config": '{"connector.class":"FileStreamSource","topic":"t","name":"a"}',
-        "/connectors/a/status": state,
-        "/connectors/a/tasks/1/status": f'{{"id":1,{running}}}',
+        "/connectors/a/status": status_body,
+        "/connectors/a/tasks/1/status": f'{{"id":1,{running_fields}}}',
         "/connectors/a/topics": '{"a":{"topics":["t"]}}',
         "/connectors/a/tasks": (
             '[{"id":{"connector":"a","task":0},"config":{"connector.class":"FileStreamSource","topic":"t","task":"0"}},'
@@ -209,27 +212,29 @@ def test_response_is_cached_until_the_next_snapshot(api: Api) -> None:
 
 def test_cached_response_equals_the_rendered_response(api: Api) -> None:
     api.herder.put("a", CONFIG)
-    rendered, cached = (api.client.get("/connectors/a/status") for _ in range(2))
-    assert sorted(rendered.headers.items()) == sorted(cached.headers.items())
-    assert rendered.headers["Server"].startswith("kraal/")
+    rendered_response, cached_response = (api.client.get("/connectors/a/status") for _ in range(2))
+    assert sorted(rendered_response.headers.items()) == sorted(cached_response.headers.items())
+    assert rendered_response.headers["Server"].startswith("kraal/")
     assert api.client.get("/connectors/a/status", headers={"Accept": "text/html"}).status_code == 406
     assert api.client.get("/connectors/a/status", headers={"Content-Type": "text/html"}).status_code == 415
-    assert api.client.head("/connectors/a/status").headers["Content-Length"] == str(len(cached.content))
+    assert api.client.head("/connectors/a/status").headers["Content-Length"] == str(
+        len(cached_response.content)
+    )
 
 
 @pytest.mark.parametrize(
     "name", ["a b", "a/b", "100%", "%2F", "é😀", "a+b", "a;x=1", "a?b#c", "..a", '"q"', "[x]"]
 )
 def test_connectors_with_any_name_can_be_created_read_and_deleted(api: Api, name: str) -> None:
-    created = api.client.post("/connectors", json={"name": name, "config": CONFIG})
-    assert created.status_code == 201
-    path_of_location = created.headers["Location"].removeprefix("http://worker:8083")
+    create_response = api.client.post("/connectors", json={"name": name, "config": CONFIG})
+    assert create_response.status_code == 201
+    location_path = create_response.headers["Location"].removeprefix("http://worker:8083")
     assert api.client.get("/connectors").json() == [name]
-    for path in (path_of_location, f"/connectors/{quote(name, safe='')}"):
+    for path in (location_path, f"/connectors/{quote(name, safe='')}"):
         assert api.client.get(path).json()["name"] == name
         assert api.client.get(f"{path}/status").json()["name"] == name
         assert api.client.get(f"{path}/topics").json() == {name: {"topics": []}}
-    assert api.client.delete(path_of_location).status_code == 204
+    assert api.client.delete(location_path).status_code == 204
     assert api.client.get("/connectors").json() == []
 
 
@@ -253,9 +258,9 @@ def test_location_encodes_as_java_does(api: Api, name: str, segment: str) -> Non
     ],
 )
 async def test_undecodable_name_is_a_bad_request(api: Api, path: str, message: str) -> None:
-    sent = await send_raw_get(api, path)
-    assert sent[0]["status"] == 400
-    assert message in str(sent[1]["body"])
+    response_messages = await send_raw_get(api, path)
+    assert response_messages[0]["status"] == 400
+    assert message in str(response_messages[1]["body"])
 
 
 @pytest.mark.parametrize(
@@ -313,7 +318,7 @@ def test_too_many_pending_requests_are_rejected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tracking", "reset", "method", "path", "message"),
+    ("is_tracking_enabled", "is_reset_enabled", "method", "path", "message"),
     [
         (False, True, "GET", "/connectors/a/topics", "Topic tracking is disabled."),
         (False, False, "PUT", "/connectors/a/topics/reset", "Topic tracking is disabled."),
@@ -321,8 +326,11 @@ def test_too_many_pending_requests_are_rejected() -> None:
     ],
 )
 def test_topic_tracking_can_be_disabled(
-    method: str, path: str, message: str, *, tracking: bool, reset: bool
+    method: str, path: str, message: str, *, is_tracking_enabled: bool, is_reset_enabled: bool
 ) -> None:
-    api = Api(Settings(advertised_url="http://x/", topic_tracking=tracking, topic_reset=reset))
+    settings = Settings(
+        advertised_url="http://x/", topic_tracking=is_tracking_enabled, topic_reset=is_reset_enabled
+    )
+    api = Api(settings)
     assert api.request(method, path) == (403, f'{{"error_code":403,"message":"{message}"}}')
     assert api.herder.requests == []

@@ -39,7 +39,7 @@ def api_with_dead_letters(api: Api) -> Api:
     return api
 
 
-_START = 'Field from must contain partitions and their offsets, such as {"0": 17}'
+INVALID_START = 'Field from must contain partitions and their offsets, such as {"0": 17}'
 
 
 def ask(api: Api, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -53,7 +53,7 @@ def replay(api: Api, **body: Any) -> tuple[int, Any]:
 
 def test_latest_letters_are_listed_with_total_counts(api_with_dead_letters: Api) -> None:
     status, body = ask(api_with_dead_letters, "GET", f"{PATH}?limit=2")
-    assert (status, [each["offset"] for each in body["shown"]]) == (200, [3, 2])
+    assert (status, [shown_letter["offset"] for shown_letter in body["shown"]]) == (200, [3, 2])
     assert {key: value for key, value in body.items() if key != "shown"} == {
         "topic": "dead", "letters": 4, "left_to_replay": 4, "searched": 2
     }  # fmt: skip
@@ -67,9 +67,9 @@ def test_latest_letters_are_listed_with_total_counts(api_with_dead_letters: Api)
         },
         "truncated": {},
     }  # fmt: skip
-    assert [each["offset"] for each in ask(api_with_dead_letters, "GET", PATH)[1]["shown"]] == [3, 2, 0], (
-        "letters of other connectors are not shown"
-    )
+    assert [
+        shown_letter["offset"] for shown_letter in ask(api_with_dead_letters, "GET", PATH)[1]["shown"]
+    ] == [3, 2, 0], "letters of other connectors are not shown"
     assert api_with_dead_letters.kafka.settings == {**CONFIG, "name": "orders-sink"}
 
 
@@ -83,8 +83,10 @@ def test_missing_topic_has_no_letters(api: Api) -> None:
 
 
 def test_large_letters_are_truncated_and_the_response_is_limited(api_with_dead_letters: Api) -> None:
-    huge = replace(letter(0), value=b"x" * 1_000_000, key=b"\x00" * 5_000)
-    api_with_dead_letters.kafka.letters["dead"] = [replace(huge, offset=number) for number in range(100)]
+    large_letter = replace(letter(0), value=b"x" * 1_000_000, key=b"\x00" * 5_000)
+    api_with_dead_letters.kafka.letters["dead"] = [
+        replace(large_letter, offset=number) for number in range(100)
+    ]
     response = api_with_dead_letters.client.get(f"{PATH}?limit=100")
     assert len(response.content) < 1.1 * 1024 * 1024
     shown_letters = response.json()["shown"]
@@ -102,7 +104,7 @@ def test_exceeding_the_read_limits_is_an_error(
     monkeypatch.setattr(dead_letters, "_MAX_READ_BYTES", 10)
     status, error = ask(api_with_dead_letters, "GET", PATH)
     assert status == 503
-    assert error["message"].endswith("more than 10 bytes; set a smaller limit.")
+    assert error["message"].endswith("or 10 bytes; set a smaller limit.")
     assert ask(api_with_dead_letters, "GET", f"{PATH}?limit=1")[0] == 200, (
         "a single letter is within the limit"
     )
@@ -111,8 +113,8 @@ def test_exceeding_the_read_limits_is_an_error(
 def test_secrets_in_errors_are_hidden(api_with_dead_letters: Api) -> None:
     secrets.add("hunter2-hunter2")
     api_with_dead_letters.kafka.letters["dead"] = [letter(0, {"exception.message": "at hunter2-hunter2"})]
-    (shown_letters,) = ask(api_with_dead_letters, "GET", PATH)[1]["shown"]
-    assert shown_letters["error"]["message"] == "at [hidden]"
+    (shown_letter,) = ask(api_with_dead_letters, "GET", PATH)[1]["shown"]
+    assert shown_letter["error"]["message"] == "at [hidden]"
 
 
 def test_replay_resumes_after_the_previous_replay(api_with_dead_letters: Api) -> None:
@@ -123,8 +125,10 @@ def test_replay_resumes_after_the_previous_replay(api_with_dead_letters: Api) ->
     status, body = replay(api_with_dead_letters)
     assert (status, body["written"], body["left_to_replay"]) == (200, {"orders": 2}, 0)
     assert replay(api_with_dead_letters)[1]["written"] == {}
-    assert [each.offset for each, _ in api_with_dead_letters.kafka.written] == [0, 2, 3]
-    assert api_with_dead_letters.kafka.groups == {GROUP: {0: 4}}, "the group of `kraal dlq replay`"
+    assert [dead_letter.offset for dead_letter, _ in api_with_dead_letters.kafka.written] == [0, 2, 3]
+    assert api_with_dead_letters.kafka.groups == {GROUP: {0: 4}}, (
+        "replays share the group of `kraal dlq replay`"
+    )
     assert ask(api_with_dead_letters, "GET", PATH)[1]["left_to_replay"] == 0
 
 
@@ -136,7 +140,7 @@ def test_dry_run_reports_the_replay(api_with_dead_letters: Api) -> None:
         {"orders": 2},
         4,
     )
-    assert [each["offset"] for each in body["targets"]] == [0, 2]
+    assert [target["offset"] for target in body["targets"]] == [0, 2]
     assert (api_with_dead_letters.kafka.written, api_with_dead_letters.kafka.groups) == ([], {})
 
 
@@ -149,7 +153,7 @@ def test_repeated_replay_request_writes_letters_once(api_with_dead_letters: Api)
     assert error["message"].startswith(
         "The dead letters of connector orders-sink have changed since they were listed"
     )
-    assert [each.offset for each, _ in api_with_dead_letters.kafka.written] == [0, 2], (
+    assert [dead_letter.offset for dead_letter, _ in api_with_dead_letters.kafka.written] == [0, 2], (
         "later letters are not replayed"
     )
     assert replay(api_with_dead_letters, dry_run=True)[1]["from"] == {"0": 3}
@@ -213,7 +217,7 @@ def test_connector_without_dead_letter_topic_is_not_found(api: Api) -> None:
 
 
 class OtherCluster(MemoryKafka):
-    """Kafka cluster that cannot be accessed."""
+    """Kafka of a connector that uses a different cluster than the worker."""
 
     @override
     def __call__(self, settings: Any) -> Any:
@@ -237,14 +241,14 @@ def with_kafka(api: Api, kafka: MemoryKafka | None) -> Api:
     return api
 
 
-def test_other_brokers_return_404_and_unavailable_kafka_503(api_with_dead_letters: Api) -> None:
+def test_other_cluster_returns_404_and_unavailable_kafka_returns_503(api_with_dead_letters: Api) -> None:
     for result in (
         ask(with_kafka(api_with_dead_letters, OtherCluster()), "GET", PATH),
         replay(api_with_dead_letters),
     ):
         assert result == (404, {"error_code": 404, "message": "The connector reads elsewhere."})
-    unavailable = with_kafka(api_with_dead_letters, UnavailableKafka()).client
-    for response in (unavailable.get(PATH), unavailable.post(f"{PATH}/replay", json={})):
+    client = with_kafka(api_with_dead_letters, UnavailableKafka()).client
+    for response in (client.get(PATH), client.post(f"{PATH}/replay", json={})):
         assert (response.status_code, response.headers["Retry-After"]) == (503, "5")
         assert response.json()["message"] == "Kafka at k:1 failed to list offsets of topic dead: timed out"
 
@@ -262,11 +266,11 @@ def test_paths_return_404_without_kafka(api_with_dead_letters: Api) -> None:
 
 
 @pytest.mark.parametrize("limit", ["0", "101", "-1", "1.5", "x", "٣", ""])
-def test_rejects_an_invalid_limit(api_with_dead_letters: Api, limit: str) -> None:
+def test_listing_rejects_an_invalid_limit(api_with_dead_letters: Api, limit: str) -> None:
     response = api_with_dead_letters.client.get(PATH, params={"limit": limit})
     assert (response.status_code, response.json()["message"]) == (
         400,
-        f"Invalid limit '{limit}'; allowed are whole numbers from 1 to 100.",
+        f"Invalid limit '{limit}'; expected a whole number from 1 to 100.",
     )
 
 
@@ -284,14 +288,14 @@ def test_rejects_an_invalid_limit(api_with_dead_letters: Api, limit: str) -> Non
         ('{"dry_run": null}', "Field dry_run must be a boolean, but is null"),
         ('{"dry_run": "yes"}', "Field dry_run must be a boolean, but is a string"),
         ('{"from": []}', "Field from must be a JSON object, but is an array"),
-        ('{"from": {"0": "1"}}', _START),
-        ('{"from": {"x": 1}}', _START),
-        ('{"from": {"0": -1}}', _START),
-        ('{"from": {"0": 1.5}}', _START),
+        ('{"from": {"0": "1"}}', INVALID_START),
+        ('{"from": {"x": 1}}', INVALID_START),
+        ('{"from": {"0": -1}}', INVALID_START),
+        ('{"from": {"0": 1.5}}', INVALID_START),
         ('{"to": "x"}', 'Unknown field "to" in the request body; its fields are limit, dry_run, from'),
     ],
 )
-def test_rejects_an_invalid_body(api_with_dead_letters: Api, body: str, text: str) -> None:
+def test_replay_rejects_an_invalid_body(api_with_dead_letters: Api, body: str, text: str) -> None:
     status, error = api_with_dead_letters.request("POST", f"{PATH}/replay", body)
     assert (status, json.loads(error)["message"]) == (400, text)
     assert api_with_dead_letters.kafka.written == []

@@ -28,8 +28,8 @@ T0 = TaskId(NAME, 0)
 PATH = "/connectors/c/explain"
 TRACE = "OSError: disk full\n  in task c-0"
 DOCUMENT = document(Settings(advertised_url="http://worker:8083/"))
-GET = DOCUMENT["paths"]["/connectors/{connector}/explain"]["get"]
-SCHEMA = GET["responses"]["200"]["content"]["application/json"]["schema"]
+OPERATION = DOCUMENT["paths"]["/connectors/{connector}/explain"]["get"]
+SCHEMA = OPERATION["responses"]["200"]["content"]["application/json"]["schema"]
 
 
 def explain(api: Api) -> dict[str, Any]:
@@ -40,8 +40,8 @@ def explain(api: Api) -> dict[str, Any]:
     return body
 
 
-def kinds(instance: dict[str, Any]) -> list[str]:
-    return [each["kind"] for each in instance["reasons"]]
+def list_reason_kinds(instance: dict[str, Any]) -> list[str]:
+    return [reason["kind"] for reason in instance["reasons"]]
 
 
 def test_unknown_connector_is_not_found(api: Api) -> None:
@@ -50,9 +50,12 @@ def test_unknown_connector_is_not_found(api: Api) -> None:
 
 
 def test_standalone_worker_explains_a_failed_task(api: Api) -> None:
-    failed = status(State.FAILED, TRACE)
+    failed_status = status(State.FAILED, TRACE)
     api.herder.put(
-        "c", {}, tasks=1, statuses=ConnectorStatuses(connector=status(State.RUNNING), tasks={0: failed})
+        "c",
+        {},
+        tasks=1,
+        statuses=ConnectorStatuses(connector=status(State.RUNNING), tasks={0: failed_status}),
     )
     api.journal.record_event(EventKind.RESTART, "restart requested", T0, "POST from 10.0.0.9")
     api.journal.record_event(EventKind.LOGGER, "The level of root was set to DEBUG")
@@ -74,19 +77,21 @@ def test_standalone_worker_explains_a_failed_task(api: Api) -> None:
     [task] = body["tasks"]
     assert (task["id"], task["state"], task["worker_id"]) == (0, "FAILED", "worker:8083")
     assert task["reasons"][0] == {"kind": "failure", "text": "OSError: disk full"}
-    assert [(each["kind"], each["text"], each["by"]) for each in task["events"]] == [
+    assert [(event["kind"], event["text"], event["by"]) for event in task["events"]] == [
         ("restart", "restart requested", "POST from 10.0.0.9")
     ]
-    assert kinds(task) == ["failure", "given_up"]
+    assert list_reason_kinds(task) == ["failure", "given_up"]
 
 
-def test_reasons_name_target_restart_waiting_and_missing_status(api: Api) -> None:
-    waiting = status(State.UNASSIGNED, "waiting for Spark")
-    api.herder.put("c", {}, TargetState.PAUSED, tasks=2, statuses=ConnectorStatuses(tasks={0: waiting}))
+def test_reasons_include_pause_pending_restart_wait_and_missing_status(api: Api) -> None:
+    waiting_status = status(State.UNASSIGNED, "waiting for Spark")
+    api.herder.put(
+        "c", {}, TargetState.PAUSED, tasks=2, statuses=ConnectorStatuses(tasks={0: waiting_status})
+    )
     api.herder.publish(restarting=frozenset({T0}))
     body = explain(api)
-    assert kinds(body["connector"]) == ["target", "no_status"]
-    assert [kinds(task) for task in body["tasks"]] == [
+    assert list_reason_kinds(body["connector"]) == ["target", "no_status"]
+    assert [list_reason_kinds(task) for task in body["tasks"]] == [
         ["target", "restart", "waiting"],
         ["target", "no_status"],
     ]
@@ -94,28 +99,28 @@ def test_reasons_name_target_restart_waiting_and_missing_status(api: Api) -> Non
 
 def test_stalled_task_is_explained_with_its_cause(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
-    for each in (NAME, T0):
-        api.metrics.record_start(each)
-        api.metrics.record_state(each, State.RUNNING, "1.0")
+    for instance in (NAME, T0):
+        api.metrics.record_start(instance)
+        api.metrics.record_state(instance, State.RUNNING, "1.0")
     api.metrics.track(T0)(busy=True, step="batch", failure="the broker is away")
     api.clock.advance_to(61.0)
     [task] = explain(api)["tasks"]
     assert {
         "kind": "stall",
-        "text": "It is stalled: Its batch does not end: the broker is away",
+        "text": "It is stalled: The batch does not complete: the broker is away",
     } in task["reasons"]
 
 
-def host(worker: Worker) -> WorkerId:
+def parse_worker_id(worker: Worker) -> WorkerId:
     return WorkerId(urlsplit(worker.url).netloc)
 
 
 def publish_leader_assignment(follower: Worker, leader: Worker) -> None:
     """Publish to both workers that the connector and its task run on the leader."""
-    running = replace(status(State.RUNNING), worker_id=host(leader))
-    statuses = ConnectorStatuses(connector=running, tasks={0: running})
-    for each in (follower, leader):
-        each.api.herder.put("c", {}, tasks=1, statuses=statuses)
+    running_status = replace(status(State.RUNNING), worker_id=parse_worker_id(leader))
+    statuses = ConnectorStatuses(connector=running_status, tasks={0: running_status})
+    for group_worker in (follower, leader):
+        group_worker.api.herder.put("c", {}, tasks=1, statuses=statuses)
     jobs = (Job(NAME), Job(NAME, 0))
     plan = GroupPlan(
         assignments={},
@@ -144,7 +149,7 @@ def test_follower_returns_placements_and_events_of_the_leader(follower: Worker, 
     [task] = body["tasks"]
     placement = task["placement"]
     assert (placement["kind"], placement["worker"], placement["generation"]) == ("revoked", leader.url, 7)
-    assert [(each["kind"], each["by"]) for each in task["events"]] == [
+    assert [(event["kind"], event["by"]) for event in task["events"]] == [
         ("state", "POST from 10.0.0.9"),
         ("auto_restart", ""),
     ]
@@ -160,7 +165,9 @@ def test_follower_returns_placements_and_events_of_the_leader(follower: Worker, 
         '{"connector": {"placement": null, "reasons": [1], "events": []}, "tasks": []}',
     ],
 )
-def test_malformed_response_counts_as_silent(follower: Worker, peer: tuple[str, FakePeer], body: str) -> None:
+def test_worker_with_a_malformed_response_is_silent(
+    follower: Worker, peer: tuple[str, FakePeer], body: str
+) -> None:
     url, stub = peer
     stub.status, stub.body, stub.headers = 200, body.encode(), {"Content-Type": "application/json"}
     worker_id = WorkerId(urlsplit(url).netloc)

@@ -1,4 +1,4 @@
-"""Tests for `GET /connectors/{c}/history`, `…/configs` and `/events`: content and authors of the journal."""
+"""Tests for `GET /connectors/{c}/history`, `…/configs` and `/events`: entries of the journal and their authors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def events(api: Api, query: str = "") -> list[dict[str, Any]]:
     return event_list
 
 
-def add(
+def append_state(
     api: Api, instance: ConnectorName | TaskId, state: State | None, ms: int, trace: str | None = None
 ) -> None:
     status = None if state is None else Status(
@@ -73,11 +73,11 @@ class TestHistory:
 
     def test_states_have_causes_and_authors(self, api: Api) -> None:
         api.herder.put("c", {}, tasks=1)
-        add(api, TaskId(NAME, 0), State.FAILED, 10, "OSError: x\n  at y")
+        append_state(api, TaskId(NAME, 0), State.FAILED, 10, "OSError: x\n  at y")
         api.journal.record_cause(
             [TaskId(NAME, 0)], Cause(Kind.RESTART, "POST from 10.0.0.7", api.clock.wall_ms())
         )
-        add(api, TaskId(NAME, 0), State.RUNNING, 20)
+        append_state(api, TaskId(NAME, 0), State.RUNNING, 20)
         body = history(api)
         assert (body["worker_id"], body["since_ms"], body["dropped"]) == (WORKER, api.clock.wall_ms(), 0)
         assert body["states"] == [
@@ -90,24 +90,26 @@ class TestHistory:
     def test_states_are_filtered_by_limit_and_task(self, api: Api) -> None:
         api.herder.put("c", {}, tasks=2)
         for number in range(150):
-            add(api, TaskId(NAME, number % 2), State.RUNNING if number % 4 < 2 else State.PAUSED, number)
+            append_state(
+                api, TaskId(NAME, number % 2), State.RUNNING if number % 4 < 2 else State.PAUSED, number
+            )
         assert len(history(api)["states"]) == 100
-        assert [each["ms"] for each in history(api, "?limit=2&task=1")["states"]] == [149, 147]
+        assert [entry["ms"] for entry in history(api, "?limit=2&task=1")["states"]] == [149, 147]
         assert history(api, "?task=7")["states"] == []
 
     def test_history_response_is_limited(self, api: Api) -> None:
         api.herder.put("c", {}, tasks=1)
         for number in range(2_000):
-            add(api, TaskId(NAME, number), State.FAILED, number, f"Error: {'x' * 10_000}")
+            append_state(api, TaskId(NAME, number), State.FAILED, number, f"Error: {'x' * 10_000}")
         code, text = api.request("GET", "/connectors/c/history?limit=1000")
         assert code == 200
         assert len(text.encode()) < 100_000
         assert json.loads(text)["dropped"] > 1_900
 
     def test_deleted_connector_has_history_and_unknown_connector_returns_404(self, api: Api) -> None:
-        add(api, NAME, State.RUNNING, 1)
-        add(api, NAME, None, 2)
-        assert [each["state"] for each in history(api)["states"]] == ["REMOVED", "RUNNING"]
+        append_state(api, NAME, State.RUNNING, 1)
+        append_state(api, NAME, None, 2)
+        assert [entry["state"] for entry in history(api)["states"]] == ["REMOVED", "RUNNING"]
         assert api.request("GET", "/connectors/none/history") == (
             404, '{"error_code":404,"message":"Connector none not found"}',
         )  # fmt: skip
@@ -115,7 +117,7 @@ class TestHistory:
         assert history(api, name="quiet")["states"] == []
 
     @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "limit=", "task=-1", "task=1.5"])
-    def test_invalid_parameters_are_refused(self, api: Api, query: str) -> None:
+    def test_invalid_parameters_are_rejected(self, api: Api, query: str) -> None:
         api.herder.put("c", {})
         code, text = api.request("GET", f"/connectors/c/history?{query}")
         assert code == 400
@@ -127,12 +129,18 @@ class TestConfigs:
 
     def test_versions_are_listed_without_secrets(self) -> None:
         api = Api(SETTINGS, Registry.load())
-        one = {"my.password": "secret-1", "n": "1"}
-        two = {"my.password": "secret-2", "n": "1", "key.converter.basic.auth.user.info": "me:secret-3"}
-        two["key.converter"] = "io.confluent.connect.avro.AvroConverter"
-        api.herder.put("c", two)
-        api.journal.record_config(NAME, None, one, ConfigWrite(10, "POST from 10.0.0.1"))
-        api.journal.record_config(NAME, one, two, ConfigWrite(20, "PUT by alice from 10.0.0.2"))
+        first_config = {"my.password": "secret-1", "n": "1"}
+        second_config = {
+            "my.password": "secret-2",
+            "n": "1",
+            "key.converter.basic.auth.user.info": "me:secret-3",
+        }
+        second_config["key.converter"] = "io.confluent.connect.avro.AvroConverter"
+        api.herder.put("c", second_config)
+        api.journal.record_config(NAME, None, first_config, ConfigWrite(10, "POST from 10.0.0.1"))
+        api.journal.record_config(
+            NAME, first_config, second_config, ConfigWrite(20, "PUT by alice from 10.0.0.2")
+        )
         body = configs(api)
         assert body["current"] == {
             "ms": 20, "by": "PUT by alice from 10.0.0.2",
@@ -147,13 +155,15 @@ class TestConfigs:
 
     def test_values_of_unknown_plugins_are_hidden(self) -> None:
         api = Api(SETTINGS, Registry.load())
-        gone = {"connector.class": "org.example.Gone", "topics": "t", "pin": "4711"}
-        api.herder.put("c", gone)
-        api.journal.record_config(NAME, gone, {**gone, "pin": "0815"}, ConfigWrite(20))
+        config = {"connector.class": "org.example.Gone", "topics": "t", "pin": "4711"}
+        api.herder.put("c", config)
+        api.journal.record_config(NAME, config, {**config, "pin": "0815"}, ConfigWrite(20))
         body = configs(api)
-        hidden = {"connector.class": "org.example.Gone", "topics": "t", "pin": "[hidden]"}
-        assert body["current"]["config"] == {**hidden, "name": "c"}
-        assert [(each["config"], each["changed"]) for each in body["earlier"]] == [(hidden, ["pin"])]
+        masked_config = {"connector.class": "org.example.Gone", "topics": "t", "pin": "[hidden]"}
+        assert body["current"]["config"] == {**masked_config, "name": "c"}
+        assert [(version["config"], version["changed"]) for version in body["earlier"]] == [
+            (masked_config, ["pin"])
+        ]
 
     def test_config_without_history_is_current(self, api: Api) -> None:
         api.herder.put("c", {"a": "1"})
@@ -166,7 +176,7 @@ class TestConfigs:
         api.journal.record_config(NAME, {"a": "1"}, None, ConfigWrite(20))
         body = configs(api)
         assert body["current"] is None
-        assert [each["changed"] for each in body["earlier"]] == [[]]
+        assert [version["changed"] for version in body["earlier"]] == [[]]
         assert api.request("GET", "/connectors/none/configs")[0] == 404
 
     def test_number_of_previous_configs_is_limited(self, api: Api) -> None:
@@ -185,9 +195,9 @@ class TestEvents:
     def test_events_continue_after_a_sequence_number(self, api: Api) -> None:
         for number in range(5):
             api.journal.record_event(EventKind.WORKER, f"event {number}")
-        assert [each["seq"] for each in events(api)] == [1, 2, 3, 4, 5]
-        assert [each["seq"] for each in events(api, "?limit=2")] == [4, 5]
-        assert [each["text"] for each in events(api, "?after=1&limit=2")] == ["event 1", "event 2"]
+        assert [event["seq"] for event in events(api)] == [1, 2, 3, 4, 5]
+        assert [event["seq"] for event in events(api, "?limit=2")] == [4, 5]
+        assert [event["text"] for event in events(api, "?after=1&limit=2")] == ["event 1", "event 2"]
         assert events(api, "?after=5") == []
         boots = {get_validated(api, "/events", "/events")["boot"] for _ in range(2)}
         assert boots == {api.journal.boot}
@@ -201,7 +211,7 @@ class TestEvents:
         assert json.loads(text)["dropped"] > 3_000
 
     @pytest.mark.parametrize("query", ["after=-1", "after=x", "after=99999999999999999", "limit=0"])
-    def test_invalid_parameters_are_refused(self, api: Api, query: str) -> None:
+    def test_invalid_parameters_are_rejected(self, api: Api, query: str) -> None:
         assert api.request("GET", f"/events?{query}")[0] == 400
 
 
@@ -227,26 +237,28 @@ EFFECTS: list[tuple[str, str, object, Effect]] = [
 
 
 class AuthorRecorder:
-    """Recorder of the authors that the journal has for an effect while the herder handles requests."""
+    """Recorder of the author that the journal holds for an effect whenever the herder receives a request."""
 
     def __init__(self, api: Api, effect: Effect) -> None:
-        self.by: list[str | None] = []
-        real = api.herder.receive
+        self.authors: list[str | None] = []
+        original_receive = api.herder.receive
 
         def receive(message: object) -> object:
-            self.by.append(api.journal.authors.take(effect))
-            return real(message)
+            self.authors.append(api.journal.authors.take(effect))
+            return original_receive(message)
 
         api.herder.receive = receive  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize(("method", "target", "body", "effect"), EFFECTS)
-def test_requests_name_their_author(api: Api, method: str, target: str, body: object, effect: Effect) -> None:
+def test_journal_records_the_author_of_each_request(
+    api: Api, method: str, target: str, body: object, effect: Effect
+) -> None:
     api.herder.put("c", {}, tasks=1)
-    request = AuthorRecorder(api, effect)
+    recorder = AuthorRecorder(api, effect)
     code, text = api.request(method, target, None if body is None else json.dumps(body))
     assert code < 300, text
-    assert request.by[-1] == f"{method} from testclient"
+    assert recorder.authors[-1] == f"{method} from testclient"
 
 
 def test_author_of_a_rejected_request_is_not_recorded(api: Api) -> None:
@@ -259,24 +271,24 @@ def test_author_is_the_authenticated_user_regardless_of_headers() -> None:
     auth = BasicAuth({"alice": Password("wonder-land")})
     api = Api(Settings(advertised_url="http://worker:8083/", basic_auth=auth))
     api.herder.put("c", {})
-    request = AuthorRecorder(api, TargetStateSet(NAME, TargetState.PAUSED))
+    recorder = AuthorRecorder(api, TargetStateSet(NAME, TargetState.PAUSED))
     login = base64.b64encode(b"alice:wonder-land").decode()
     api.request("PUT", "/connectors/c/pause", Authorization=f"Basic {login}", X_Forwarded_For="1.2.3.4")
-    assert request.by[-1] == "PUT by alice from testclient"
+    assert recorder.authors[-1] == "PUT by alice from testclient"
     open_api = Api(SETTINGS)
     open_api.herder.put("c", {})
-    request = AuthorRecorder(open_api, TargetStateSet(NAME, TargetState.PAUSED))
+    recorder = AuthorRecorder(open_api, TargetStateSet(NAME, TargetState.PAUSED))
     open_api.request("PUT", "/connectors/c/pause", Authorization=f"Basic {login}")
-    assert request.by[-1] == "PUT from testclient", "the password was not verified"
+    assert recorder.authors[-1] == "PUT from testclient", "the password was not verified"
 
 
 def test_forwarded_request_has_an_author_on_both_workers(follower: Worker, leader: Worker) -> None:
     effect = TargetStateSet(NAME, TargetState.STOPPED)
     leader.api.herder.put("c", {})
     set_leader(follower, leader.url)
-    request = AuthorRecorder(leader.api, effect)
+    recorder = AuthorRecorder(leader.api, effect)
     assert follower.ask("PUT", "/connectors/c/stop").status_code == 204
-    assert request.by[-1] == "PUT from 127.0.0.1 (forwarded)"
+    assert recorder.authors[-1] == "PUT from 127.0.0.1 (forwarded)"
     assert follower.api.journal.authors.take(effect) == "PUT from 127.0.0.1", (
         "this worker reads the record later"
     )

@@ -28,17 +28,17 @@ TASKS = ("POST", "/connectors/x/tasks")
 FENCE = ("PUT", "/connectors/x/fence")
 PUT_TASKS = messages.PutTaskConfigs(name=ConnectorName("x"), configs=[{"a": "b"}])
 FENCE_X = messages.FenceZombies(name=ConnectorName("x"))
-MISSING = "Internal request missing required signature"
-INVALID = "Internal request contained invalid signature."
+MISSING_SIGNATURE = "Internal request missing required signature"
+INVALID_SIGNATURE = "Internal request contained invalid signature."
 
 
 @pytest.fixture
 def api() -> Api:
     """Return the API of a group's leader with a session key."""
-    created = Api(Settings(advertised_url="http://worker:8083/", distributed=True))
-    publish_session_key(created, KEY)
-    created.herder.publish(protocol=GroupProtocol.SESSIONED)
-    return created
+    leader_api = Api(Settings(advertised_url="http://worker:8083/", distributed=True))
+    publish_session_key(leader_api, KEY)
+    leader_api.herder.publish(protocol=GroupProtocol.SESSIONED)
+    return leader_api
 
 
 def publish_session_key(api: Api, key: bytes | None) -> None:
@@ -76,14 +76,14 @@ def test_signed_request_is_accepted(
 @pytest.mark.parametrize(
     ("headers", "code", "message"),
     [
-        pytest.param({}, 400, MISSING, id="none"),
-        pytest.param({SIGNATURE_HEADER: "AAAA"}, 400, MISSING, id="no algorithm"),
-        pytest.param({ALGORITHM_HEADER: "HmacSHA256"}, 400, MISSING, id="no signature"),
+        pytest.param({}, 400, MISSING_SIGNATURE, id="no headers"),
+        pytest.param({SIGNATURE_HEADER: "AAAA"}, 400, MISSING_SIGNATURE, id="no algorithm"),
+        pytest.param({ALGORITHM_HEADER: "HmacSHA256"}, 400, MISSING_SIGNATURE, id="no signature"),
         pytest.param(
             {SIGNATURE_HEADER: "AAAA", ALGORITHM_HEADER: "None"},
             400,
             "Algorithm None not available",
-            id="no such algorithm",
+            id="unknown algorithm",
         ),
         pytest.param(
             signature_headers(KEY, BODY, "HmacSHA1"),
@@ -91,19 +91,21 @@ def test_signed_request_is_accepted(
             "This worker does not support the 'HmacSHA1' key signing algorithm used by other workers. This "
             "worker is currently configured to use: [HmacSHA256]. Check that all workers' configuration files "
             "permit the same set of signature algorithms, and correct any misconfigured worker and restart it.",
-            id="an algorithm that is not allowed",
+            id="algorithm not allowed",
         ),
-        pytest.param(signature_headers(b"1" * 32, BODY), 403, INVALID, id="of another key"),
-        pytest.param(signature_headers(KEY, b"[]"), 403, INVALID, id="of another body"),
+        pytest.param(
+            signature_headers(b"1" * 32, BODY), 403, INVALID_SIGNATURE, id="signature with another key"
+        ),
+        pytest.param(signature_headers(KEY, b"[]"), 403, INVALID_SIGNATURE, id="signature of another body"),
         pytest.param(
             {SIGNATURE_HEADER: base64.b64encode(b"").decode(), ALGORITHM_HEADER: "HmacSHA256"},
             403,
-            INVALID,
-            id="empty",
+            INVALID_SIGNATURE,
+            id="empty signature",
         ),
     ],
 )
-def test_signature_is_verified_before_any_look_up(
+def test_signature_is_verified_before_any_lookup(
     api: Api, endpoint: tuple[str, str], headers: dict[str, str], code: int, message: str
 ) -> None:
     api.herder.error = NotFound("Connector x not found")
@@ -119,7 +121,7 @@ def test_non_base64_signature_is_rejected(api: Api) -> None:
 
 def test_worker_without_session_key_returns_503(api: Api) -> None:
     publish_session_key(api, None)
-    assert parse_error(send(api, TASKS, BODY)) == (400, MISSING)
+    assert parse_error(send(api, TASKS, BODY)) == (400, MISSING_SIGNATURE)
     assert parse_error(send(api, TASKS, BODY, signature_headers(KEY, BODY))) == (
         503,
         "This worker is still starting up and has not been able to read a session key from the config topic yet",
@@ -127,8 +129,8 @@ def test_worker_without_session_key_returns_503(api: Api) -> None:
 
 
 def test_additional_signature_algorithms_can_be_allowed() -> None:
-    allowed = ("HmacSHA256", "HmacSHA1")
-    api = Api(Settings(advertised_url="http://x/", distributed=True, verification_algorithms=allowed))
+    algorithms = ("HmacSHA256", "HmacSHA1")
+    api = Api(Settings(advertised_url="http://x/", distributed=True, verification_algorithms=algorithms))
     publish_session_key(api, KEY)
     api.herder.publish(protocol=GroupProtocol.SESSIONED)
     assert send(api, TASKS, BODY, signature_headers(KEY, BODY, "HmacSHA1")).status_code == 204
@@ -147,18 +149,20 @@ def test_older_protocols_require_no_signature(api: Api, protocol: GroupProtocol)
 
 def test_requests_must_be_signed_before_the_first_join(api: Api) -> None:
     api.herder.publish(protocol=None)
-    assert parse_error(send(api, TASKS, BODY)) == (400, MISSING)
+    assert parse_error(send(api, TASKS, BODY)) == (400, MISSING_SIGNATURE)
     assert send(api, TASKS, BODY, signature_headers(KEY, BODY)).status_code == 204
 
 
 @pytest.mark.parametrize(
-    "sent", [None, "application/x-www-form-urlencoded", "text/plain", "application/json"]
+    "content_type", [None, "application/x-www-form-urlencoded", "text/plain", "application/json"]
 )
-def test_any_content_type_is_accepted(api: Api, sent: str | None) -> None:
-    headers = signature_headers(KEY, BODY) | ({} if sent is None else {"Content-Type": sent})
+def test_any_content_type_is_accepted(api: Api, content_type: str | None) -> None:
+    headers = signature_headers(KEY, BODY) | ({} if content_type is None else {"Content-Type": content_type})
     assert send(api, TASKS, BODY, headers).status_code == 204
-    of_nothing = signature_headers(KEY, b"") | ({} if sent is None else {"Content-Type": sent})
-    assert send(api, FENCE, b"", of_nothing).status_code == 204
+    fence_headers = signature_headers(KEY, b"") | (
+        {} if content_type is None else {"Content-Type": content_type}
+    )
+    assert send(api, FENCE, b"", fence_headers).status_code == 204
 
 
 @pytest.mark.parametrize(
@@ -268,21 +272,21 @@ def test_forwarded_request_is_not_signed_again(follower: Worker, peer: tuple[str
     for (method, path), body in ((TASKS, BODY), (FENCE, b"")):
         headers = signature_headers(KEY, body)
         assert follower.client.request(method, path, content=body, headers=headers).status_code == 204
-    tasks, fence = stub.requests
-    assert (tasks.target, tasks.body) == ("/connectors/x/tasks?forward=true", BODY)
-    assert (fence.target, fence.body) == ("/connectors/x/fence?forward=true", b"")
-    for received in (tasks, fence):
-        assert not {SIGNATURE_HEADER.lower(), ALGORITHM_HEADER.lower()} & received.headers.keys()
+    tasks_request, fence_request = stub.requests
+    assert (tasks_request.target, tasks_request.body) == ("/connectors/x/tasks?forward=true", BODY)
+    assert (fence_request.target, fence_request.body) == ("/connectors/x/fence?forward=true", b"")
+    for request in (tasks_request, fence_request):
+        assert not {SIGNATURE_HEADER.lower(), ALGORITHM_HEADER.lower()} & request.headers.keys()
 
 
-def test_second_worker_rejects_the_forwarded_signature(follower: Worker, leader: Worker) -> None:
-    for each in (follower, leader):
-        publish_session_key(each.api, KEY)
-        each.api.herder.publish(protocol=GroupProtocol.SESSIONED)
+def test_leader_rejects_a_forwarded_request_without_a_signature(follower: Worker, leader: Worker) -> None:
+    for group_worker in (follower, leader):
+        publish_session_key(group_worker.api, KEY)
+        group_worker.api.herder.publish(protocol=GroupProtocol.SESSIONED)
     follower.api.herder.error = NotLeader(leader.url)
     response = follower.client.post(TASKS[1], content=BODY, headers=signature_headers(KEY, BODY))
-    assert parse_error(response) == (400, MISSING)
-    for each in (follower, leader):
-        each.api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
+    assert parse_error(response) == (400, MISSING_SIGNATURE)
+    for group_worker in (follower, leader):
+        group_worker.api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
     assert follower.client.post(TASKS[1], content=BODY).status_code == 204
     assert leader.api.herder.requests == [PUT_TASKS]

@@ -14,12 +14,12 @@ from tests.unit.web.api import Api
 from web.settings import Settings
 
 PATH = "/admin/loggers"
-DEBUG = '{"level": "DEBUG"}'
+DEBUG_BODY = '{"level": "DEBUG"}'
 
 
 @pytest.fixture
 def api() -> Api:
-    """Return an API with separate loggers: kraal with INFO, kraal.engine, other, and root with WARN."""
+    """Return an API with a separate logger hierarchy: root (WARN), kraal (INFO), kraal.engine and other."""
     root = logging.RootLogger(logging.WARNING)
     manager = root.manager = logging.Manager(root)
     manager.getLogger("kraal").setLevel(logging.INFO)
@@ -54,7 +54,7 @@ def test_unknown_logger_is_not_found(api: Api, path: str, name: str) -> None:
 
 @pytest.mark.parametrize("query", ["", "?scope=worker", "?scope=WORKER", "?other=cluster"])
 def test_level_is_set_on_this_worker(api: Api, query: str) -> None:
-    assert api.request("PUT", f"{PATH}/kraal{query}", DEBUG) == (200, '["kraal","kraal.engine"]')
+    assert api.request("PUT", f"{PATH}/kraal{query}", DEBUG_BODY) == (200, '["kraal","kraal.engine"]')
     assert api.request("GET", f"{PATH}/kraal.spark") == (200, '{"level":"DEBUG","last_modified":1700}')
     assert api.request("PUT", f"{PATH}/kraal{query}", '{"level": "debug"}') == (200, "[]")
     assert api.herder.requests == []
@@ -64,7 +64,7 @@ def test_unknown_scope_applies_to_this_worker_with_a_warning(
     api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "web.routes.loggers"):
-        assert api.request("PUT", f"{PATH}/other?scope=galaxy", DEBUG) == (200, '["other"]')
+        assert api.request("PUT", f"{PATH}/other?scope=galaxy", DEBUG_BODY) == (200, '["other"]')
     assert [r.getMessage() for r in caplog.records if r.name == "web.routes.loggers"] == [
         "Received invalid scope 'galaxy' in request to adjust logging level; will default to worker"
     ]
@@ -79,7 +79,7 @@ def test_cluster_level_is_sent_to_the_herder(api: Api, scope: str) -> None:
 
 def test_failed_level_write_is_an_error(api: Api) -> None:
     api.herder.error = StoreError("Error writing logger level to Kafka")
-    assert api.request("PUT", f"{PATH}/kraal?scope=cluster", DEBUG) == (
+    assert api.request("PUT", f"{PATH}/kraal?scope=cluster", DEBUG_BODY) == (
         500,
         '{"error_code":500,"message":"Error writing logger level to Kafka"}',
     )
@@ -104,7 +104,9 @@ def test_failed_level_write_is_an_error(api: Api) -> None:
         ("", 400, "The request body is empty; it must be a JSON object"),
     ],
 )
-def test_body_without_a_level_is_rejected(api: Api, scope: str, body: str, status: int, message: str) -> None:
+def test_missing_or_invalid_level_is_rejected(
+    api: Api, scope: str, body: str, status: int, message: str
+) -> None:
     response = api.client.put(
         f"{PATH}/kraal?scope={scope}", content=body, headers={"Content-Type": "application/json"}
     )
@@ -116,7 +118,7 @@ def test_body_without_a_level_is_rejected(api: Api, scope: str, body: str, statu
 def test_other_methods_and_content_types_are_rejected(api: Api) -> None:
     assert api.request("POST", PATH)[0] == 405
     assert api.request("DELETE", f"{PATH}/kraal")[0] == 405
-    assert api.request("PUT", f"{PATH}/kraal", DEBUG, Content_Type="text/plain")[0] == 415
+    assert api.request("PUT", f"{PATH}/kraal", DEBUG_BODY, Content_Type="text/plain")[0] == 415
     assert api.client.options(f"{PATH}/kraal").headers["Allow"] == "HEAD,GET,OPTIONS,PUT"
     assert api.client.options(PATH).headers["Allow"] == "HEAD,GET,OPTIONS"
 
@@ -126,12 +128,12 @@ def test_trailing_slash_is_ignored(api: Api) -> None:
 
 
 def test_length_of_a_logger_name_is_limited(api: Api) -> None:
-    """The limit exists because Python keeps each dotted part of a logger name."""
+    """Python keeps a placeholder for each dotted part of a logger name, so unlimited names would exhaust memory."""
     levels = api.request("GET", PATH)
     text = "The logger's name has 1001 characters; the maximum is 1000."
     for query in ("", "?scope=cluster"):
-        status, error_body = api.request("PUT", f"{PATH}/{'a.' * 500}a{query}", DEBUG)
+        status, error_body = api.request("PUT", f"{PATH}/{'a.' * 500}a{query}", DEBUG_BODY)
         assert (status, json.loads(error_body)["message"]) == (400, text)
     assert api.request("GET", PATH) == levels
     assert api.herder.requests == []
-    assert api.request("PUT", f"{PATH}/{'a' * 1000}", DEBUG)[0] == 200
+    assert api.request("PUT", f"{PATH}/{'a' * 1000}", DEBUG_BODY)[0] == 200

@@ -1,4 +1,4 @@
-"""Tests for `GET /metrics`: the response to Prometheus, and its effect on other requests."""
+"""Tests for `GET /metrics`: format, methods, and the wait for requested metrics."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def scrape() -> Iterator[str]:
 
 @pytest.fixture
 def client(api: Api) -> TestClient:
-    """Return a client of an API with metrics whose herder never replies."""
+    """Return a client of an API that serves metrics and whose herder never replies."""
     return create_client(api, scrape)
 
 
 def create_client(api: Api, scrape: Scrape | None, gather: Gather | None = None) -> TestClient:
-    api.herder.silent = True
+    api.herder.is_silent = True
     settings = Settings(advertised_url="http://worker:8083/", version="9.9")
     apps = create_apps(
         api.address, api.published, Registry.of({}), api.validate, settings, scrape=scrape, gather=gather
@@ -91,7 +91,7 @@ def test_scrape_waits_for_requested_metrics(api: Api) -> None:
         return requests[-1:]
 
     def scrape_gathered() -> Iterator[str]:
-        return iter([f"gathered {sum(each.done() for each in requests)}\n"])
+        return iter([f"gathered {sum(request.done() for request in requests)}\n"])
 
     client = create_client(api, scrape_gathered, gather)
     assert [client.get("/metrics").text for _ in range(2)] == ["gathered 1\n", "gathered 2\n"]

@@ -13,7 +13,7 @@ from kraal.core.ids import ConnectorName
 from tests.unit.web.api import Api
 from tests.unit.web.workers import Worker, set_leader
 
-NEEDED = "Partitions / offsets need to be provided for an alter offsets request"
+NO_OFFSETS = "Partitions / offsets need to be provided for an alter offsets request"
 X = ConnectorName("x y")
 PATH = "/connectors/x%20y/offsets"
 
@@ -64,7 +64,7 @@ def test_get_of_an_unknown_connector_returns_404(api: Api) -> None:
 
 @pytest.mark.parametrize("body", ["{}", '{"offsets":null}', '{"offsets":[]}'])
 def test_patch_without_offsets_returns_400_without_forwarding(api: Api, body: str) -> None:
-    assert api.request("PATCH", PATH, body) == error(400, NEEDED)
+    assert api.request("PATCH", PATH, body) == error(400, NO_OFFSETS)
     assert api.herder.requests == []
 
 

@@ -20,12 +20,12 @@ SETTINGS = Settings(advertised_url="http://worker:8083/")
 def test_connectors_are_listed_without_other_plugins() -> None:
     response = Api(SETTINGS, shipped()).client.get("/connector-plugins")
     assert response.status_code == 200
-    assert [each["type"] for each in response.json()] == ["sink", "source"]
+    assert [plugin["type"] for plugin in response.json()] == ["sink", "source"]
     assert list(response.json()[0]) == ["class", "type", "version"]
 
 
 @pytest.mark.parametrize(
-    ("query", "all_kinds"),
+    ("query", "lists_all_types"),
     [
         ("connectorsOnly=true", False),
         ("connectorsOnly=TRUE", False),
@@ -33,9 +33,9 @@ def test_connectors_are_listed_without_other_plugins() -> None:
         ("connectorsOnly=", False),
     ],
 )
-def test_all_plugins_are_listed_without_connectors_only(query: str, *, all_kinds: bool) -> None:
+def test_all_plugins_are_listed_without_connectors_only(query: str, *, lists_all_types: bool) -> None:
     plugins = Api(SETTINGS, shipped()).client.get(f"/connector-plugins?{query}").json()
-    assert ("converter" in {each["type"] for each in plugins}) is all_kinds
+    assert ("converter" in {plugin["type"] for plugin in plugins}) is lists_all_types
 
 
 def test_plugin_runtime_is_listed_on_request() -> None:
@@ -44,8 +44,8 @@ def test_plugin_runtime_is_listed_on_request() -> None:
     plugins = (
         Api(SETTINGS, registry).client.get("/connector-plugins?connectorsOnly=false&expand=runtime").json()
     )
-    assert {each["runtime"] for each in plugins if each["class"] != "x.JavaSink"} == {"python"}
-    assert [each["runtime"] for each in plugins if each["class"] == "x.JavaSink"] == ["java"]
+    assert {plugin["runtime"] for plugin in plugins if plugin["class"] != "x.JavaSink"} == {"python"}
+    assert [plugin["runtime"] for plugin in plugins if plugin["class"] == "x.JavaSink"] == ["java"]
 
 
 def test_unknown_plugin_version_is_omitted() -> None:
@@ -55,7 +55,7 @@ def test_unknown_plugin_version_is_omitted() -> None:
     registry = shipped().with_java({"x.Unversioned": [((PluginKind.SINK,), plugin_class)]})
     api = Api(SETTINGS, registry)
     plugins = [
-        each for each in api.client.get("/connector-plugins").json() if each["class"] == "x.Unversioned"
+        plugin for plugin in api.client.get("/connector-plugins").json() if plugin["class"] == "x.Unversioned"
     ]
     assert plugins == [{"class": "x.Unversioned", "type": "sink"}]
     api.herder.put("one", {"connector.class": "x.Unversioned"})

@@ -48,8 +48,8 @@ def get_validated(api: Api, path: str, schema: str) -> Any:
     code, text = api.request("GET", path, Authorization=str(next(callers)))
     assert code == 200, text
     body = json.loads(text)
-    each = list(body.values()) if schema == "ExpandedConnector" else [body]
-    assert all(matches(SCHEMAS["components"]["schemas"][schema], one, SCHEMAS) for one in each)
+    parts = list(body.values()) if schema == "ExpandedConnector" else [body]
+    assert all(matches(SCHEMAS["components"]["schemas"][schema], part, SCHEMAS) for part in parts)
     return body
 
 
@@ -93,8 +93,8 @@ def test_running_sink_reports_a_backlog(api: Api) -> None:
     api.metrics.record_backlog(T0, 17)
     [task] = get_progress(api)["tasks"]
     assert (task["backlog_records"], task["poll_ms"], task["write_ms"]) == (17, None, 250.0)
-    paused = ConnectorStatuses(connector=status(State.PAUSED), tasks={0: status(State.PAUSED)})
-    api.herder.put("c", {}, tasks=1, statuses=paused)
+    paused_statuses = ConnectorStatuses(connector=status(State.PAUSED), tasks={0: status(State.PAUSED)})
+    api.herder.put("c", {}, tasks=1, statuses=paused_statuses)
     assert get_progress(api)["tasks"][0]["backlog_records"] is None, "a paused sink does not read"
 
 
@@ -110,34 +110,37 @@ def test_java_tasks_report_metrics_of_their_jvm(api: Api) -> None:
             "offset-commit-avg-time-ms": float("nan"), "total-records-skipped": 1.0,
         }
     }  # fmt: skip
-    unknown, reported = get_progress(api)["tasks"]
-    numbers = ("records_per_second", "records_total", "read_total", "poll_ms", "write_ms", "commit_ms")
-    assert [unknown[name] for name in numbers] == [None] * 6
-    assert unknown["errors"] == dict.fromkeys(("failed", "skipped", "logged", "dead_lettered"))
-    assert [reported[name] for name in numbers] == [2.35, 90, 91, 3.5, None, None]
-    assert reported["errors"]["skipped"] == 1
-    assert api.java.requests == 1
+    unreported_task, reported_task = get_progress(api)["tasks"]
+    metric_names = ("records_per_second", "records_total", "read_total", "poll_ms", "write_ms", "commit_ms")
+    assert [unreported_task[name] for name in metric_names] == [None] * 6
+    assert unreported_task["errors"] == dict.fromkeys(("failed", "skipped", "logged", "dead_lettered"))
+    assert [reported_task[name] for name in metric_names] == [2.35, 90, 91, 3.5, None, None]
+    assert reported_task["errors"]["skipped"] == 1
+    assert api.java.gather_count == 1
 
 
 def test_list_includes_progress_with_and_without_other_parts(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     api.herder.put("d", {})
     start_task(api, T0).record_batch(records=5, duration_s=0, poll_s=0)
-    plain = json.loads(api.request("GET", f"{LIST}?expand=info&expand=status")[1])
+    connect_parts = json.loads(api.request("GET", f"{LIST}?expand=info&expand=status")[1])
     progress_only = get_validated(api, f"{LIST}?expand=progress", "ExpandedConnector")
     assert {name: list(parts) for name, parts in progress_only.items()} == {
         "c": ["progress"],
         "d": ["progress"],
     }
     assert progress_only["c"]["progress"]["tasks"][0]["records_total"] == 5
-    nothing = {"tasks": [], "stall_cause": None, "recent_records_per_second": NO_SAMPLES, "silent": []}
-    assert progress_only["d"]["progress"] == nothing
+    empty_progress = {"tasks": [], "stall_cause": None, "recent_records_per_second": NO_SAMPLES, "silent": []}
+    assert progress_only["d"]["progress"] == empty_progress
     for parts in (["progress", "info", "status"], ["info", "progress", "status"]):
         query = "&".join(f"expand={part}" for part in parts)
         code, text = api.request("GET", f"{LIST}?{query}")
         body = json.loads(text)
-        assert (code, [list(each) for each in body.values()]) == (200, [parts, parts])
-        assert {name: {key: each[key] for key in ("info", "status")} for name, each in body.items()} == plain
+        assert (code, [list(connector_parts) for connector_parts in body.values()]) == (200, [parts, parts])
+        assert {
+            name: {key: parts_by_key[key] for key in ("info", "status")}
+            for name, parts_by_key in body.items()
+        } == connect_parts
 
 
 @pytest.mark.parametrize("query", ["", "?expand=Progress", "?progress", "?expand="])
@@ -153,9 +156,9 @@ def test_status_includes_progress_and_supervision(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     start_task(api, T0)
     body = get_validated(api, f"{STATUS}?expand=progress&expand=supervision", "ConnectorStateInfo")
-    plain = json.loads(api.request("GET", STATUS)[1])
-    assert list(body) == [*plain, "supervision", "progress"]
-    assert {name: body[name] for name in plain} == plain
+    connect_status = json.loads(api.request("GET", STATUS)[1])
+    assert list(body) == [*connect_status, "supervision", "progress"]
+    assert {name: body[name] for name in connect_status} == connect_status
 
 
 def test_responses_are_not_cached(api: Api) -> None:
@@ -196,8 +199,8 @@ def test_connector_reports_its_series(api: Api) -> None:
         "silent": [],
     }  # fmt: skip
     assert get_validated(api, SERIES, "ConnectorSeries") == expected
-    later = get_validated(api, f"{SERIES}?since_ms=1700000005000", "ConnectorSeries")
-    assert (later["start_ms"], later["tasks"][0]["backlog_records"]) == (1_700_000_005_000, [2])
+    later_series = get_validated(api, f"{SERIES}?since_ms=1700000005000", "ConnectorSeries")
+    assert (later_series["start_ms"], later_series["tasks"][0]["backlog_records"]) == (1_700_000_005_000, [2])
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1" * 16, "%C2%B2"])
@@ -212,21 +215,32 @@ def test_non_integer_time_is_rejected(api: Api, text: str) -> None:
 # -- several workers ---------------------------------------------------------------------------------------
 
 
-def publish_tasks(workers: Mapping[int, Worker], more: Mapping[int, str] | None = None) -> list[TaskMeter]:
-    """Publish a task of a connector on each worker, and further tasks in `more`; return their meters."""
-    workers_by_task = {number: urlsplit(one.url).netloc for number, one in workers.items()} | dict(more or {})
+def publish_tasks(
+    workers: Mapping[int, Worker], other_tasks: Mapping[int, str] | None = None
+) -> list[TaskMeter]:
+    """Publish a connector on `workers`, each of which runs the task with its number; return the meters of these tasks.
+
+    `other_tasks` maps the numbers of further tasks to worker ids.
+    """
+    workers_by_task = {
+        number: urlsplit(running_worker.url).netloc for number, running_worker in workers.items()
+    } | dict(other_tasks or {})
     tasks = {
         number: replace(status(State.RUNNING), worker_id=WorkerId(worker))
         for number, worker in workers_by_task.items()
     }
     statuses = ConnectorStatuses(connector=tasks[0], tasks=tasks)
     meters = []
-    for number, one in workers.items():
-        one.api.herder.publish(worker_id=WorkerId(workers_by_task[number]))
-        one.api.herder.put("c", {}, tasks=len(tasks), statuses=statuses)
-        for each in [each for each in one.api.metrics.current().plugin_versions if isinstance(each, TaskId)]:
-            one.api.metrics.remove(each)
-        meters.append(start_task(one.api, TaskId(C, number)))
+    for number, running_worker in workers.items():
+        running_worker.api.herder.publish(worker_id=WorkerId(workers_by_task[number]))
+        running_worker.api.herder.put("c", {}, tasks=len(tasks), statuses=statuses)
+        for task in [
+            instance
+            for instance in running_worker.api.metrics.current().plugin_versions
+            if isinstance(instance, TaskId)
+        ]:
+            running_worker.api.metrics.remove(task)
+        meters.append(start_task(running_worker.api, TaskId(C, number)))
     return meters
 
 
@@ -248,18 +262,23 @@ def test_all_workers_of_a_connector_are_queried(
     follower: Worker, leader: Worker, peer: tuple[str, FakePeer]
 ) -> None:
     url, stub = peer
-    ours, theirs, java = (urlsplit(each).netloc for each in (follower.url, leader.url, url))
+    follower_id, leader_id, java_id = (
+        urlsplit(worker_url).netloc for worker_url in (follower.url, leader.url, url)
+    )
     stub.status, stub.body = 200, b'{"c":{}}'
-    for meter in publish_tasks({0: follower, 1: leader}, {2: java, 3: "no worker/at:1"}):
+    for meter in publish_tasks({0: follower, 1: leader}, {2: java_id, 3: "no worker/at:1"}):
         meter.record_batch(records=10, duration_s=0, poll_s=0)
     sample(follower, leader)
     for response in (
         ask(follower, f"{STATUS}?expand=progress")["progress"],
         ask(follower, f"{LIST}?expand=progress")["c"]["progress"],
     ):
-        assert [(each["id"], each["worker_id"]) for each in response["tasks"]] == [(0, ours), (1, theirs)]
-        assert response["recent_records_per_second"][-1] == 4, "sum of both tasks"
-        assert response["silent"] == sorted([java, "no worker/at:1"])
+        assert [(task["id"], task["worker_id"]) for task in response["tasks"]] == [
+            (0, follower_id),
+            (1, leader_id),
+        ]
+        assert response["recent_records_per_second"][-1] == 4, "the rate is the sum of both tasks"
+        assert response["silent"] == sorted([java_id, "no worker/at:1"])
     assert [request.target for request in stub.requests] == [
         "/connectors/c/status?forward=false&expand=progress",
         "/connectors?forward=false&expand=progress",
@@ -269,23 +288,23 @@ def test_all_workers_of_a_connector_are_queried(
 def test_forwarded_request_returns_local_tasks_only(follower: Worker, leader: Worker) -> None:
     publish_tasks({0: follower, 1: leader})
     leader.api.herder.put("d", {})
-    local = ask(leader, f"{LIST}?forward=false&expand=progress")
-    assert local["d"] == {}, "no instance runs on this worker"
-    assert [each["id"] for each in local["c"]["progress"]["tasks"]] == [1]
-    assert local["c"]["progress"]["silent"] == []
+    local_progress = ask(leader, f"{LIST}?forward=false&expand=progress")
+    assert local_progress["d"] == {}, "no instance runs on this worker"
+    assert [task["id"] for task in local_progress["c"]["progress"]["tasks"]] == [1]
+    assert local_progress["c"]["progress"]["silent"] == []
     assert ask(leader, f"{LIST}?expand=progress")["d"]["progress"]["tasks"] == []
 
 
 def test_series_are_merged_over_all_workers_of_a_task(
     follower: Worker, leader: Worker, peer: tuple[str, FakePeer]
 ) -> None:
-    ours, theirs = (urlsplit(each).netloc for each in (follower.url, leader.url))
+    follower_id, leader_id = (urlsplit(worker_url).netloc for worker_url in (follower.url, leader.url))
     url, stub = peer
     stub.status, stub.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
     sample(follower, leader)
-    one, two = publish_tasks({0: follower, 1: leader}, {2: urlsplit(url).netloc})
-    one.record_batch(records=5, duration_s=0, poll_s=0)
-    two.record_batch(records=10, duration_s=0, poll_s=0)
+    first_meter, second_meter = publish_tasks({0: follower, 1: leader}, {2: urlsplit(url).netloc})
+    first_meter.record_batch(records=5, duration_s=0, poll_s=0)
+    second_meter.record_batch(records=10, duration_s=0, poll_s=0)
     sample(follower, leader)
     new_meter = start_task(leader.api, T0)
     follower.api.metrics.remove(T0)
@@ -297,7 +316,10 @@ def test_series_are_merged_over_all_workers_of_a_task(
         (0, [1, 3]),
         (1, [2, 0]),
     ]
-    assert (response["start_ms"], response["worker_ids"]) == (now_ms - 10_000, sorted([ours, theirs]))
+    assert (response["start_ms"], response["worker_ids"]) == (
+        now_ms - 10_000,
+        sorted([follower_id, leader_id]),
+    )
     assert response["silent"] == [urlsplit(url).netloc]
     assert [request.target for request in stub.requests] == [
         f"{SERIES}?forward=false&since_ms={now_ms - 10_000}"
@@ -310,10 +332,10 @@ def test_requests_of_one_user_within_a_second_share_a_response(
     url, stub = peer
     stub.status, stub.body = 200, b'{"c":{}}'
     publish_tasks({0: follower}, {1: urlsplit(url).netloc})
-    first = str(next(callers))
+    user = str(next(callers))
     for path in (f"{LIST}?expand=progress", f"{STATUS}?expand=progress", SERIES):
         stub.requests.clear()
-        assert ask(follower, path, first) == ask(follower, path, first)
+        assert ask(follower, path, user) == ask(follower, path, user)
         assert len(stub.requests) == 1
         ask(follower, path)
         assert len(stub.requests) == 2, "another user has a separate response"
@@ -369,7 +391,7 @@ def test_malformed_parts_of_a_series_are_skipped(
     publish_tasks({0: follower}, {1: urlsplit(url).netloc})
     sample(follower)
     response = ask(follower, SERIES)
-    assert ([each["id"] for each in response["tasks"]], response["silent"]) == ([0], [])
+    assert ([task["id"] for task in response["tasks"]], response["silent"]) == ([0], [])
 
 
 def test_samples_with_skewed_clocks_are_skipped(follower: Worker, peer: tuple[str, FakePeer]) -> None:

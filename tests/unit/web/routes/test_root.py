@@ -20,15 +20,15 @@ from web.settings import Settings
 if TYPE_CHECKING:
     from starlette.types import Message
 
-SOON = Settings(
+SHORT_TIMEOUTS = Settings(
     advertised_url="http://worker:8083/",
     version="9.9",
     commit="abc",
     request_timeout_s=0.05,
     health_timeout_s=0.05,
 )
-BUSY = Stage(what="stopping connector x", began_ms=1_700_000_000_120)
-IDLE = Stage(what="shutting down", began_ms=0, completed_ms=1_700_000_000_000)
+BUSY_STAGE = Stage(what="stopping connector x", began_ms=1_700_000_000_120)
+IDLE_STAGE = Stage(what="shutting down", began_ms=0, completed_ms=1_700_000_000_000)
 BUSY_TEXT = "The worker is currently stopping connector x, which began at 2023-11-14T22:13:20.120Z."
 IDLE_TEXT = (
     "The last operation the worker completed was shutting down, which began at 1970-01-01T00:00:00Z "
@@ -37,7 +37,7 @@ IDLE_TEXT = (
 
 
 def test_root_identifies_the_worker() -> None:
-    api = Api(SOON)
+    api = Api(SHORT_TIMEOUTS)
     response = api.client.get("/")
     assert response.text == '{"version":"4.4.0","commit":"abc","kafka_cluster_id":null}'
     assert response.headers["Server"] == "kraal/9.9"
@@ -55,10 +55,10 @@ def test_health_pings_the_herder(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ready", "stage", "code", "status", "message"),
+    ("is_ready", "stage", "code", "status", "message"),
     [
         (False, None, 503, "starting", "Worker is still starting up."),
-        (False, BUSY, 503, "starting", f"Worker is still starting up. {BUSY_TEXT}"),
+        (False, BUSY_STAGE, 503, "starting", f"Worker is still starting up. {BUSY_TEXT}"),
         (
             True,
             None,
@@ -68,7 +68,7 @@ def test_health_pings_the_herder(api: Api) -> None:
         ),
         (
             True,
-            IDLE,
+            IDLE_STAGE,
             500,
             "unhealthy",
             f"Worker was unable to handle this request and may be unable to handle other requests. {IDLE_TEXT}",
@@ -76,23 +76,23 @@ def test_health_pings_the_herder(api: Api) -> None:
     ],
 )
 def test_unresponsive_herder_is_unhealthy(
-    stage: Stage | None, code: int, status: str, message: str, *, ready: bool
+    stage: Stage | None, code: int, status: str, message: str, *, is_ready: bool
 ) -> None:
-    api = Api(SOON)
-    api.herder.silent = True
-    api.herder.publish(ready=ready, stage=stage)
+    api = Api(SHORT_TIMEOUTS)
+    api.herder.is_silent = True
+    api.herder.publish(ready=is_ready, stage=stage)
     assert api.request("GET", "/health") == (code, f'{{"status":"{status}","message":"{message}"}}')
 
 
 def test_health_during_startup_names_the_failed_component() -> None:
-    api = Api(SOON)
-    api.herder.silent = True
+    api = Api(SHORT_TIMEOUTS)
+    api.herder.is_silent = True
     api.herder.publish(ready=False)
-    why = "Java plugins are not available: exit code 1, after: Unrecognized VM option"
-    api.down = [DownPart("plugins-jvm", api.metrics.time.now() - 90, why)]
+    reason = "Java plugins are not available: exit code 1, after: Unrecognized VM option"
+    api.down_parts = [DownPart("plugins-jvm", api.metrics.time.now() - 90, reason)]
     response = api.client.get("/health")
     assert (response.status_code, response.json()["status"]) == (503, "starting")
-    assert response.json()["message"] == f"Worker is still starting up. plugins-jvm is down: {why}."
+    assert response.json()["message"] == f"Worker is still starting up. plugins-jvm is down: {reason}."
     assert [part["part"] for part in response.json()["down"]] == ["plugins-jvm"]
 
 
@@ -144,21 +144,21 @@ def test_herder_error_fails_the_health_check(api: Api) -> None:
     ("stage", "message"),
     [
         (None, "Request timed out"),
-        (BUSY, f"Request timed out. {BUSY_TEXT}"),
-        (IDLE, f"Request timed out. {IDLE_TEXT}"),
+        (BUSY_STAGE, f"Request timed out. {BUSY_TEXT}"),
+        (IDLE_STAGE, f"Request timed out. {IDLE_TEXT}"),
     ],
 )
 def test_timeout_reports_the_current_stage(stage: Stage | None, message: str) -> None:
-    api = Api(SOON)
-    api.herder.silent = True
+    api = Api(SHORT_TIMEOUTS)
+    api.herder.is_silent = True
     api.herder.publish(stage=stage)
     code, text = api.request("DELETE", "/connectors/a")
     assert (code, json.loads(text)) == (500, {"error_code": 500, "message": message})
 
 
 def test_gets_succeed_while_the_herder_hangs() -> None:
-    api = Api(SOON)
-    api.herder.silent = True
+    api = Api(SHORT_TIMEOUTS)
+    api.herder.is_silent = True
     api.herder.put("a", {})
     assert api.client.get("/connectors/a/status").status_code == 200
 

@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 NAME = ConnectorName("c")
 T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
-EXPANDED = "/connectors/c/status?expand=supervision"
+SUPERVISION_PATH = "/connectors/c/status?expand=supervision"
 HEALTHY = '{"status":"healthy","message":"Worker has completed startup and is ready to handle requests."}'
 
 
 def start_task(api: Api, **config: str) -> Work:
-    """Publish a connector with a task on this worker; return the engine's report about the task."""
+    """Publish a connector with a task on this worker; return the `Work` in which the engine reports its steps."""
     api.herder.put("c", {"errors.auto.restart": "task", **config}, tasks=1)
-    for each in (NAME, T0):
-        api.metrics.record_start(each)
-        api.metrics.record_state(each, State.RUNNING, "1.0")
+    for instance in (NAME, T0):
+        api.metrics.record_start(instance)
+        api.metrics.record_state(instance, State.RUNNING, "1.0")
     return api.metrics.track(T0)
 
 
 def get_status(api: Api) -> dict[str, Any]:
-    code, text = api.request("GET", EXPANDED)
+    code, text = api.request("GET", SUPERVISION_PATH)
     assert code == 200
     body = json.loads(text)
     schemas = document(Settings(advertised_url="http://worker:8083/"))
@@ -50,18 +50,18 @@ def get_status(api: Api) -> dict[str, Any]:
 @pytest.mark.parametrize("query", ["", "?expand=status", "?expand=", "?supervision", "?expand=Supervision"])
 def test_response_without_expand_matches_connect(api: Api, query: str) -> None:
     start_task(api)
-    plain = api.request("GET", "/connectors/c/status")
-    assert "supervision" not in plain[1]
+    connect_response = api.request("GET", "/connectors/c/status")
+    assert "supervision" not in connect_response[1]
     get_status(api)
-    assert api.request("GET", f"/connectors/c/status{query}") == plain
+    assert api.request("GET", f"/connectors/c/status{query}") == connect_response
 
 
 def test_status_is_unchanged_and_precedes_supervision(api: Api) -> None:
     start_task(api)
-    plain = json.loads(api.request("GET", "/connectors/c/status")[1])
-    expanded = json.loads(api.request("GET", EXPANDED)[1])
-    assert list(expanded) == [*plain, "supervision"]
-    assert {name: expanded[name] for name in plain} == plain
+    connect_status = json.loads(api.request("GET", "/connectors/c/status")[1])
+    expanded_status = json.loads(api.request("GET", SUPERVISION_PATH)[1])
+    assert list(expanded_status) == [*connect_status, "supervision"]
+    assert {name: expanded_status[name] for name in connect_status} == connect_status
 
 
 def test_connector_policy_overrides_the_worker_policy(api: Api) -> None:
@@ -72,11 +72,11 @@ def test_connector_policy_overrides_the_worker_policy(api: Api) -> None:
 def test_failed_instances_report_past_and_next_restarts(api: Api) -> None:
     start_task(api)
     api.clock.advance_to(100.0)
-    watched = FailureHistory(
+    failure_history = FailureHistory(
         life=Incarnation(1), config_version=1, trace="OSError: x", restarts=(-4000.0, 50.0), total=7,
         restarted_ms=1_700_000_050_000, due_s=101.0, due_ms=1_700_000_101_000,
     )  # fmt: skip
-    api.herder.publish(watched={T0: watched, T1: watched})
+    api.herder.publish(watched={T0: failure_history, T1: failure_history})
     body = get_status(api)
     assert body["silent"] == []
     assert body["connector"]["supervised"] is False, "only tasks are supervised"
@@ -111,9 +111,9 @@ def test_slow_step_is_stalled_and_worker_stays_healthy(api: Api) -> None:
     assert not get_status(api)["tasks"][0]["stalled"], "the stall timeout is a minute"
     assert api.request("GET", "/health") == (200, HEALTHY)
     api.clock.advance_to(61.0)
-    work(busy=True, failure="the broker is away")  # the restart is retried
+    work(busy=True, failure="the broker is away")  # a retry is not progress
     [task] = get_status(api)["tasks"]
-    cause = "Its batch does not end: the broker is away"
+    cause = "The batch does not complete: the broker is away"
     assert (task["stalled"], task["stall_cause"], task["step_ms"]) == (True, cause, 61_000), (
         "responses are not cached"
     )
@@ -143,17 +143,17 @@ def test_slow_step_is_stalled_and_worker_stays_healthy(api: Api) -> None:
 
 
 def publish_tasks(worker: Worker, *, task: int, tasks: Mapping[int, str]) -> None:
-    """Publish that a task of a connector runs on a worker, and the other tasks as in `tasks`."""
+    """Publish `tasks` (task number to worker id) on a worker, which itself runs only `task`."""
     statuses_by_task = {
-        number: replace(status(State.RUNNING), worker_id=WorkerId(of)) for number, of in tasks.items()
+        number: replace(status(State.RUNNING), worker_id=WorkerId(owner)) for number, owner in tasks.items()
     }
-    local = WorkerId(urlsplit(worker.url).netloc)
-    connector = replace(status(State.RUNNING), worker_id=local)
+    worker_id = WorkerId(urlsplit(worker.url).netloc)
+    connector = replace(status(State.RUNNING), worker_id=worker_id)
     statuses = ConnectorStatuses(connector=connector, tasks=statuses_by_task)
-    worker.api.herder.publish(worker_id=local)
+    worker.api.herder.publish(worker_id=worker_id)
     worker.api.herder.put("c", {"errors.auto.restart": "task"}, tasks=len(tasks), statuses=statuses)
-    for each in tasks:
-        worker.api.metrics.remove(TaskId(NAME, each))
+    for task_number in tasks:
+        worker.api.metrics.remove(TaskId(NAME, task_number))
     worker.api.metrics.record_start(TaskId(NAME, task))
 
 
@@ -161,18 +161,25 @@ def test_instances_of_other_workers_are_reported_by_their_owner(
     follower: Worker, leader: Worker, peer: tuple[str, FakePeer]
 ) -> None:
     url, stub = peer
-    ours, theirs, java = (urlsplit(each).netloc for each in (follower.url, leader.url, url))
+    follower_id, leader_id, java_id = (
+        urlsplit(worker_url).netloc for worker_url in (follower.url, leader.url, url)
+    )
     stub.status, stub.body = 200, b'{"name":"c"}'
-    tasks = {0: ours, 1: theirs, 2: java, 3: "no worker/at:1"}
+    tasks = {0: follower_id, 1: leader_id, 2: java_id, 3: "no worker/at:1"}
     publish_tasks(follower, task=0, tasks=tasks)
     publish_tasks(leader, task=1, tasks=tasks)
     response = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
-    assert [(each["id"], each["worker_id"]) for each in response["tasks"]] == [(0, ours), (1, theirs)]
-    assert sorted(response["silent"]) == sorted([java, "no worker/at:1"])
+    assert [(task["id"], task["worker_id"]) for task in response["tasks"]] == [
+        (0, follower_id),
+        (1, leader_id),
+    ]
+    assert sorted(response["silent"]) == sorted([java_id, "no worker/at:1"])
     [request] = stub.requests
     assert request.target == "/connectors/c/status?forward=false&expand=supervision"
-    local = leader.ask("GET", "/connectors/c/status?forward=false&expand=supervision").json()["supervision"]
-    assert ([each["id"] for each in local["tasks"]], local["silent"]) == ([1], [])
+    local_supervision = leader.ask("GET", "/connectors/c/status?forward=false&expand=supervision").json()[
+        "supervision"
+    ]
+    assert ([task["id"] for task in local_supervision["tasks"]], local_supervision["silent"]) == ([1], [])
 
 
 @pytest.mark.parametrize(
@@ -191,13 +198,13 @@ def test_worker_with_a_malformed_response_is_silent(
 ) -> None:
     url, stub = peer
     stub.status, stub.body = code, body
-    java, ours = urlsplit(url).netloc, urlsplit(follower.url).netloc
-    publish_tasks(follower, task=0, tasks={0: ours, 1: java})
+    java_id, follower_id = urlsplit(url).netloc, urlsplit(follower.url).netloc
+    publish_tasks(follower, task=0, tasks={0: follower_id, 1: java_id})
     response = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
-    assert java in response["silent"]
-    assert [each["id"] for each in response["tasks"]] == [0]
+    assert java_id in response["silent"]
+    assert [task["id"] for task in response["tasks"]] == [0]
 
 
 def test_unknown_connector_returns_404(api: Api) -> None:
-    assert api.request("GET", EXPANDED) == api.request("GET", "/connectors/c/status")
-    assert api.request("GET", EXPANDED)[0] == 404
+    assert api.request("GET", SUPERVISION_PATH) == api.request("GET", "/connectors/c/status")
+    assert api.request("GET", SUPERVISION_PATH)[0] == 404

@@ -11,16 +11,16 @@ from tests.unit.web.ui.canned import CannedSource, browser
 NAME = "orders-sink"
 URL = f"/ui/connectors/{NAME}"
 PATH = f"/connectors/{NAME}"
-FORM = {"Origin": "http://testserver", "Content-Type": "application/x-www-form-urlencoded"}
+FORM_HEADERS = {"Origin": "http://testserver", "Content-Type": "application/x-www-form-urlencoded"}
 
 
 def state(
-    ms: int, word: str, cause: str, *, task: int | None = 0, by: str = "", trace: str | None = None
+    ms: int, state_name: str, cause: str, *, task: int | None = 0, by: str = "", trace: str | None = None
 ) -> Any:
     return {
         "ms": ms,
         "task": task,
-        "state": word,
+        "state": state_name,
         "worker_id": "w:1",
         "generation": 4,
         "cause": cause,
@@ -88,8 +88,8 @@ def _logs(text: str) -> Any:
 
 
 def _events(name: str, text: str) -> Any:
-    odd = {"seq": 1, "ms": 1, "kind": text, "connector": name, "task": 0, "text": text, "by": text}
-    created = {
+    unknown_event = {"seq": 1, "ms": 1, "kind": text, "connector": name, "task": 0, "text": text, "by": text}
+    config_event = {
         "seq": 2,
         "ms": 1,
         "kind": "config",
@@ -98,7 +98,7 @@ def _events(name: str, text: str) -> Any:
         "text": "created",
         "by": "",
     }
-    return {"events": [odd, created]}
+    return {"events": [unknown_event, config_event]}
 
 
 def _letters(text: str) -> Any:
@@ -114,9 +114,14 @@ def _letters(text: str) -> Any:
         "message": text,
         "stacktrace": f"{text}\n\tat a.B.c",
     }
-    explained = {**letter, "headers": [{"key": text, "value": text}], "error": error}
-    other = {**letter, "value_base64": "/w==", "value": None, "error": None}
-    return {"topic": "dead", "letters": 41, "left_to_replay": 17, "shown": [explained, other]}
+    letter_with_error = {**letter, "headers": [{"key": text, "value": text}], "error": error}
+    letter_without_error = {**letter, "value_base64": "/w==", "value": None, "error": None}
+    return {
+        "topic": "dead",
+        "letters": 41,
+        "left_to_replay": 17,
+        "shown": [letter_with_error, letter_without_error],
+    }
 
 
 def get(path: str, source: CannedSource | None = None, **options: Any) -> str:

@@ -1,4 +1,4 @@
-"""Simulated browser without scripts for the dashboard of a fake worker."""
+"""Simulated browser, with scripts disabled, for the dashboard of a fake worker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from web.ui.app import DashboardApp, standalone
 from web.ui.options import DashboardOptions
 from web.ui.sources.remote import RemoteSource, RemoteTarget
 
-ORIGIN = {"Origin": "http://testserver", "Content-Type": "application/x-www-form-urlencoded"}
+FORM_HEADERS = {"Origin": "http://testserver", "Content-Type": "application/x-www-form-urlencoded"}
 
 
 @dataclass
@@ -30,13 +30,13 @@ class Form:
     fields: list[tuple[str, str]]
 
     def with_values(self, **values: str) -> list[tuple[str, str]]:
-        """Return the fields with new values for some fields or keys of a config."""
+        """Return the fields, with `values` by field name or config key in place of the original values."""
         return [(name, values.get(name.removeprefix("v."), value)) for name, value in self.fields]
 
 
 @dataclass
 class RenderedPage:
-    """A rendered page."""
+    """Response of the dashboard: status, HTML, and the target of a redirect."""
 
     status: int
     text: str
@@ -49,10 +49,10 @@ class RenderedPage:
         return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
     def form(self, number: int = 0, *, action: str = "") -> Form:
-        """Return the form with this number among the forms whose action contains `action`."""
+        """Return the form with the index `number` among the forms whose action contains `action`."""
         parser = _FormParser()
         parser.feed(self.text)
-        return [each for each in parser.forms if action in each.action][number]
+        return [form for form in parser.forms if action in form.action][number]
 
 
 class _FormParser(HTMLParser):
@@ -119,7 +119,7 @@ class Browser:
 
     def send(self, path: str, fields: list[tuple[str, str]]) -> RenderedPage:
         """POST a form without following redirects."""
-        response = self.client.post(path, content=urlencode(fields), headers=ORIGIN)
+        response = self.client.post(path, content=urlencode(fields), headers=FORM_HEADERS)
         return RenderedPage(response.status_code, response.text, response.headers.get("location", ""))
 
     def post(self, path: str, *fields: tuple[str, str]) -> RenderedPage:
@@ -127,6 +127,6 @@ class Browser:
         page = self.send(path, list(fields))
         return self.get(page.location) if page.location else page
 
-    def submit(self, form: Form, *more: tuple[str, str], **values: str) -> RenderedPage:
+    def submit(self, form: Form, *extra_fields: tuple[str, str], **values: str) -> RenderedPage:
         """Fill in and submit a form of a page, and follow the redirect."""
-        return self.post(form.action, *form.with_values(**values), *more)
+        return self.post(form.action, *form.with_values(**values), *extra_fields)

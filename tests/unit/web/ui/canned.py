@@ -16,11 +16,11 @@ from web.ui.options import DashboardOptions
 from web.ui.sources.api import ApiResponse, Caller, Change, ChangeEvent, Query, RequestRejected, Source
 from web.ui.sources.messages import encode_body
 
-EVERYTHING = Features(
+ALL_FEATURES = Features(
     kraal=True, version="4.3.0", assignments=True, loggers=True, supervision=True, versions=True, health=True,
     changes=True, progress=True, series=True, history=True, configs=True, logs=True, dead_letters=True, events=True,
 )  # fmt: skip
-JAVA = Features(version="4.3.0", loggers=True)
+JAVA_FEATURES = Features(version="4.3.0", loggers=True)
 
 
 @dataclass
@@ -28,7 +28,7 @@ class CannedSource(Source):
     """Source with canned responses by method and path; exceptions are raised, and other requests get 404."""
 
     responses: dict[str, Any]
-    supported: Features = EVERYTHING
+    reported_features: Features = ALL_FEATURES
     requests: list[tuple[str, str, dict[str, str], Json]] = field(default_factory=list)
     """Method, path, query and body of each request."""
 
@@ -51,15 +51,15 @@ class CannedSource(Source):
 
     @override
     async def features(self, caller: Caller) -> Features:
-        return self.supported
+        return self.reported_features
 
     @override
     async def close(self) -> None:
         pass
 
-    def expand_query(self, path: str) -> dict[str, str]:
+    def latest_query(self, path: str) -> dict[str, str]:
         """Return the query of the latest request for a path."""
-        return next(query for _, requested, query, _ in reversed(self.requests) if requested == path)
+        return next(query for _, request_path, query, _ in reversed(self.requests) if request_path == path)
 
 
 def browser(source: Source, **options: Any) -> WebClient:

@@ -1,4 +1,4 @@
-"""Fake source of a dashboard, whose responses and changes the test sets."""
+"""Fake source for a dashboard; tests set its responses and changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_FEATURES = Features()
 
 
 class FakeSource(Source):
-    """Source whose responses the test sets by path, with or without the query; exceptions are raised."""
+    """Source with `responses` by path, with or without the query; a response that is an exception is raised."""
 
     def __init__(
         self, responses: Mapping[str, Any] | None = None, features: Features | Exception = _NO_FEATURES
@@ -34,21 +34,21 @@ class FakeSource(Source):
         self.responses: dict[str, Any] = dict(responses or {})
         self.reported_features = features
         self.requests: list[tuple[str, str]] = []
-        self.sent: list[object] = []
+        self.bodies: list[object] = []
         self.callers: list[Caller] = []
         self.feed: asyncio.Queue[Change | Exception] = asyncio.Queue()
-        self.streams = 0
-        self.closed = False
+        self.stream_count = 0
+        self.is_closed = False
 
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
     ) -> ApiResponse:
         path = "/" + "/".join(segments)
-        expand = "&".join(f"{key}={value}" for key, value in query)
-        path_with_query = f"{path}?{expand}" if expand else path
+        query_string = "&".join(f"{key}={value}" for key, value in query)
+        path_with_query = f"{path}?{query_string}" if query_string else path
         self.requests.append((method, path_with_query))
-        self.sent.append(body)
+        self.bodies.append(body)
         self.callers.append(caller)
         await asyncio.sleep(0)
         response = self.responses.get(path_with_query, self.responses.get(path))
@@ -60,7 +60,7 @@ class FakeSource(Source):
 
     @override
     async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
-        self.streams += 1
+        self.stream_count += 1
         yield Change(ChangeEvent.CONNECTED)
         while True:
             change = await self.feed.get()
@@ -76,7 +76,7 @@ class FakeSource(Source):
 
     @override
     async def close(self) -> None:
-        self.closed = True
+        self.is_closed = True
 
 
 def dashboard(

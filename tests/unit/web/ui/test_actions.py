@@ -34,7 +34,7 @@ def browser(worker: FakeConnect) -> Browser:
 
 
 @pytest.mark.parametrize(
-    ("action", "request_sent", "result"),
+    ("action", "expected_request", "result"),
     [
         ("pause", "PUT /connectors/orders/pause", "will pause (status 202)"),
         ("stop", "PUT /connectors/orders/stop", "will stop (status 204)"),
@@ -56,14 +56,14 @@ def browser(worker: FakeConnect) -> Browser:
     ],
 )
 def test_action_is_confirmed_sent_and_reported(
-    browser: Browser, action: str, request_sent: str, result: str
+    browser: Browser, action: str, expected_request: str, result: str
 ) -> None:
     page = browser.get("/ui/connectors/orders")
     assert f"/ui/confirm?action={action}&amp;name=orders" in page.text
     confirmation = browser.get(f"/ui/confirm?action={action}&name=orders")
     assert browser.worker.requests == []
     result_page = browser.submit(confirmation.form(action="/ui/actions"))
-    assert [f"{method} {path}" for method, path, _ in browser.worker.requests] == [request_sent]
+    assert [f"{method} {path}" for method, path, _ in browser.worker.requests] == [expected_request]
     assert result in result_page.plain
     assert result_page.status == 200
 
@@ -121,21 +121,21 @@ def test_bulk_action_reports_each_result(browser: Browser) -> None:
     assert "Stop: 1 done, 1 failed" in result_page.plain
     assert "refused with 500: Error writing target state to Kafka" in result_page.plain
     assert "will stop (status 204)" in result_page.plain
-    assert {each.state for each in browser.worker.connectors.values()} == {"RUNNING", "STOPPED"}
+    assert {connector.state for connector in browser.worker.connectors.values()} == {"RUNNING", "STOPPED"}
 
 
-def test_bulk_deletion_requires_typing_the_number(browser: Browser) -> None:
-    names = [f"c{each}" for each in range(12)]
+def test_bulk_deletion_requires_typing_the_connector_count(browser: Browser) -> None:
+    names = [f"c{number}" for number in range(12)]
     browser.worker.connectors.update({name: Connector(config={}) for name in names})
     confirmation = browser.get("/ui/confirm?action=delete&" + "&".join(f"name={name}" for name in names))
     form = confirmation.form(action="/ui/actions")
     assert ("typed", "") in form.fields
-    rejected = browser.post(form.action, *form.fields)
-    assert rejected.status == 400
-    assert "type the number of connectors, 12" in rejected.plain
+    rejected_page = browser.post(form.action, *form.fields)
+    assert rejected_page.status == 400
+    assert "type the number of connectors (12)" in rejected_page.plain
     assert browser.worker.requests == []
-    typed = [(key, " 12 " if key == "typed" else value) for key, value in form.fields]
-    assert "Delete: 12 done" in browser.post(form.action, *typed).plain
+    typed_fields = [(key, " 12 " if key == "typed" else value) for key, value in form.fields]
+    assert "Delete: 12 done" in browser.post(form.action, *typed_fields).plain
 
 
 @pytest.fixture
@@ -160,8 +160,8 @@ def test_all_matching_connectors_are_offered_beyond_one_page(two_page_browser: B
 
 def test_action_on_all_matching_connectors_covers_all_pages(two_page_browser: Browser) -> None:
     confirmation = confirm_all_matching(two_page_browser, "stop", "q=copy-&type=source&page=2")
-    first = ", ".join(f"copy-{number:02d}" for number in range(10))
-    assert f"Stop 60 connectors ({first} and 50 more)?" in confirmation.plain
+    first_names = ", ".join(f"copy-{number:02d}" for number in range(10))
+    assert f"Stop 60 connectors ({first_names} and 50 more)?" in confirmation.plain
     assert "all connectors of type source, with a name or class that contains “copy-”." in confirmation.plain
     assert "These are the first 50 of 60 requests." in confirmation.plain
     post_response = two_page_browser.send("/ui/actions", confirmation.form(action="/ui/actions").fields)
@@ -170,9 +170,9 @@ def test_action_on_all_matching_connectors_covers_all_pages(two_page_browser: Br
         dict(parse_qsl(post_response.location.partition("?")[2])).items()
         >= {"type": "source", "q": "copy-", "page": "2"}.items()
     )
-    assert {name for name, each in two_page_browser.worker.connectors.items() if each.state == "STOPPED"} == {
-        f"copy-{number:02d}" for number in range(60)
-    }
+    assert {
+        name for name, connector in two_page_browser.worker.connectors.items() if connector.state == "STOPPED"
+    } == {f"copy-{number:02d}" for number in range(60)}
     assert "Stop: 60 done" in two_page_browser.get(post_response.location).plain
 
 
@@ -186,13 +186,13 @@ def test_action_is_rejected_if_a_connector_no_longer_matches(two_page_browser: B
     form = confirm_all_matching(two_page_browser, "delete", "state=running").form(action="/ui/actions")
     two_page_browser.worker.connectors["copy-07"].state = "PAUSED"
     del two_page_browser.worker.connectors["copy-08"]
-    typed = [(key, "61" if key == "typed" else value) for key, value in form.fields]
-    rejected = two_page_browser.send("/ui/actions", typed)
-    assert rejected.status == 409
-    assert "Nothing was done: 2 connectors no longer match (copy-07 and copy-08)." in rejected.plain
-    assert "Delete 59 connectors" in rejected.plain
+    typed_fields = [(key, "61" if key == "typed" else value) for key, value in form.fields]
+    rejected_page = two_page_browser.send("/ui/actions", typed_fields)
+    assert rejected_page.status == 409
+    assert "Nothing was done: 2 connectors no longer match (copy-07 and copy-08)." in rejected_page.plain
+    assert "Delete 59 connectors" in rejected_page.plain
     assert two_page_browser.worker.requests == []
-    second_form = rejected.form(action="/ui/actions")
+    second_form = rejected_page.form(action="/ui/actions")
     result_page = two_page_browser.post(
         second_form.action, *[(key, "59" if key == "typed" else value) for key, value in second_form.fields]
     )
@@ -203,8 +203,11 @@ def test_action_is_rejected_if_a_connector_no_longer_matches(two_page_browser: B
 def test_bulk_action_without_matches_is_rejected(two_page_browser: Browser) -> None:
     form = confirm_all_matching(two_page_browser, "stop", "q=copy-07").form(action="/ui/actions")
     del two_page_browser.worker.connectors["copy-07"]
-    rejected = two_page_browser.send("/ui/actions", form.fields)
-    assert (rejected.status, "1 connector no longer matches (copy-07)." in rejected.plain) == (409, True)
+    rejected_page = two_page_browser.send("/ui/actions", form.fields)
+    assert (rejected_page.status, "1 connector no longer matches (copy-07)." in rejected_page.plain) == (
+        409,
+        True,
+    )
     assert two_page_browser.worker.requests == []
 
 
@@ -229,10 +232,10 @@ def test_invalid_filters_are_rejected(
 ) -> None:
     confirmation = confirm_all_matching(two_page_browser, "stop", query)
     assert (confirmation.status, error in confirmation.plain) == (400, True)
-    posted = two_page_browser.send(
+    post_response = two_page_browser.send(
         "/ui/actions", [("action", "stop"), ("name", "copy-00"), ("matching", query)]
     )
-    assert posted.status == post_status
+    assert post_response.status == post_status
     assert two_page_browser.worker.requests == []
 
 
@@ -358,9 +361,9 @@ def test_hostile_names_are_escaped_and_actions_work(name: str) -> None:
     page = browser.get("/ui/connectors")
     assert "<script>alert" not in page.text
     assert 'onmouseover="alert' not in page.text
-    row = page.form(action="/ui/confirm")
-    assert row.method == "get"
-    link = next(each for each in page.text.split('"') if each.startswith("/ui/confirm?action=pause")).replace(
+    selection_form = page.form(action="/ui/confirm")
+    assert selection_form.method == "get"
+    link = next(part for part in page.text.split('"') if part.startswith("/ui/confirm?action=pause")).replace(
         "&amp;", "&"
     )
     confirmation = browser.get(link)
@@ -372,12 +375,12 @@ def test_hostile_names_are_escaped_and_actions_work(name: str) -> None:
     assert "will pause" in result_page.plain
     assert worker.connectors[name].state == "PAUSED"
     for path in ("config", "offsets", "edit"):
-        tab = browser.get(f"{link_to(page.text)}/{path}")
+        tab = browser.get(f"{first_connector_url(page.text)}/{path}")
         assert tab.status == 200
         assert "<script>alert" not in tab.text
         assert 'onmouseover="alert' not in tab.text
 
 
-def link_to(text: str) -> str:
+def first_connector_url(text: str) -> str:
     """Return the URL of the first connector in the list."""
-    return next(each for each in text.split('"') if each.startswith("/ui/connectors/")).replace("&amp;", "&")
+    return next(part for part in text.split('"') if part.startswith("/ui/connectors/")).replace("&amp;", "&")

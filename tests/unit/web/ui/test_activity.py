@@ -8,8 +8,8 @@ from html import unescape
 
 import pytest
 
-from tests.unit.web.ui.activity import FORM, NAME, PATH, URL, canned_responses, get, page_text, state
-from tests.unit.web.ui.canned import JAVA, CannedSource, browser
+from tests.unit.web.ui.activity import FORM_HEADERS, NAME, PATH, URL, canned_responses, get, page_text, state
+from tests.unit.web.ui.canned import JAVA_FEATURES, CannedSource, browser
 from web.ui.sources.api import RequestRejected, SourceUnavailable
 
 
@@ -46,9 +46,9 @@ def test_task_page_lists_states_authors_and_restarts() -> None:
 
 
 def test_history_covers_all_instances_or_one() -> None:
-    all_instances = get(f"{URL}/history")
-    assert f'<a href="{URL}/tasks/0">task 0</a>' in all_instances
-    assert all_instances.count("<tr data-row") == 5
+    page = get(f"{URL}/history")
+    assert f'<a href="{URL}/tasks/0">task 0</a>' in page
+    assert page.count("<tr data-row") == 5
     assert get(f"{URL}/history?task=connector").count("<tr data-row") == 1
     assert get(f"{URL}/history?task=0").count("<tr data-row") == 4
     assert get(f"{URL}/history?task=%3Cb%3E").count("<tr data-row") == 5
@@ -57,15 +57,20 @@ def test_history_covers_all_instances_or_one() -> None:
 def test_unassigned_task_has_a_reason() -> None:
     source = CannedSource(canned_responses())
     source.responses[f"{PATH}/status"]["tasks"][0] = {"id": 0, "state": "UNASSIGNED", "worker_id": ""}
-    waiting = {"connector": NAME, "task": 0, "state": "UNASSIGNED", "reason": "no worker has its plugin"}
-    source.responses["/admin/assignments"] = {"leader": "x", "generation": 4, "waiting": [waiting]}
+    unassigned_task = {
+        "connector": NAME,
+        "task": 0,
+        "state": "UNASSIGNED",
+        "reason": "no worker has its plugin",
+    }
+    source.responses["/admin/assignments"] = {"leader": "x", "generation": 4, "waiting": [unassigned_task]}
     assert "no worker has its plugin" in page_text(get(f"{URL}/tasks/0", source))
 
 
 def test_trace_equal_to_the_cause_is_omitted() -> None:
     source = CannedSource(canned_responses())
-    waiting = {"id": 0, "state": "UNASSIGNED", "worker_id": "w:1", "trace": "Spark is starting"}
-    source.responses[f"{PATH}/status"]["tasks"][0] = waiting
+    task_status = {"id": 0, "state": "UNASSIGNED", "worker_id": "w:1", "trace": "Spark is starting"}
+    source.responses[f"{PATH}/status"]["tasks"][0] = task_status
     source.responses[f"{PATH}/history"]["states"] = [
         state(1_000, "UNASSIGNED", "Spark is starting", trace="Spark is starting\n")
     ]
@@ -88,7 +93,7 @@ def test_removed_task_has_a_page_and_unknown_task_returns_404() -> None:
 
 
 def test_task_of_a_java_worker_has_only_its_current_state() -> None:
-    source = CannedSource(canned_responses(), supported=JAVA)
+    source = CannedSource(canned_responses(), reported_features=JAVA_FEATURES)
     text = page_text(get(f"{URL}/tasks/0", source))
     assert "Failed IOError: disk is full" in text
     assert "This worker reports only the current state." in text
@@ -103,7 +108,7 @@ def test_task_config_lists_overrides_first_without_secrets() -> None:
     source.responses[f"{PATH}/tasks"] = [{"id": {"connector": NAME, "task": 0}, "config": config}]
     page = get(f"{URL}/tasks/0/config", source)
     assert "geheim" not in page
-    assert "table of the task orders?pin=[hidden] pin [hidden] url u" in page_text(page)
+    assert "table task-specific orders?pin=[hidden] pin [hidden] url u" in page_text(page)
     assert browser(source).get(f"{URL}/tasks/1/config").status_code == 404
 
 
@@ -112,13 +117,13 @@ def test_task_config_lists_overrides_first_without_secrets() -> None:
 
 def test_unsupported_views_have_no_tab_or_shortcut() -> None:
     titles = ("Charts", "History", "Logs", "Dead letters", "Events")
-    all_instances, java = (
+    kraal_page, java_page = (
         get(f"{URL}/topics"),
-        get(f"{URL}/topics", CannedSource(canned_responses(), supported=JAVA)),
+        get(f"{URL}/topics", CannedSource(canned_responses(), reported_features=JAVA_FEATURES)),
     )
-    assert [title for title in titles if f">{title}</a>" in all_instances] == list(titles)
-    assert [title for title in titles if f">{title}</a>" in java] == []
-    assert ["Go to the events" in page for page in (all_instances, java)] == [True, False]
+    assert [title for title in titles if f">{title}</a>" in kraal_page] == list(titles)
+    assert [title for title in titles if f">{title}</a>" in java_page] == []
+    assert ["Go to the events" in page for page in (kraal_page, java_page)] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -143,8 +148,8 @@ def test_charts_work_without_scripts_and_embed_their_values() -> None:
     assert page_text(page).count("Now Mean Highest") == 3
     assert "Task 0 2 1.5 2" in page_text(page)
     assert '<path class="line-0" d="M0.0,40.0' in page
-    embedded = json.loads(unescape(re.findall(r'data-charts="([^"]*)"', page)[0]))
-    assert {chart["key"]: [line["values"] for line in chart["lines"]] for chart in embedded["charts"]} == {
+    chart_data = json.loads(unescape(re.findall(r'data-charts="([^"]*)"', page)[0]))
+    assert {chart["key"]: [line["values"] for line in chart["lines"]] for chart in chart_data["charts"]} == {
         "rate": [[1, None, 2]],
         "phases": [[40, None, 50]],
         "backlog": [[7, 8, 9]],
@@ -162,7 +167,7 @@ def test_charts_can_be_limited_to_one_task() -> None:
 def test_lines_are_filtered_by_level_and_task() -> None:
     source = CannedSource(canned_responses())
     page = get(f"{URL}/logs?level=warn&task=0&q=disk", source)
-    assert source.expand_query(f"{PATH}/logs") == {"limit": "500", "level": "WARN", "task": "0"}
+    assert source.latest_query(f"{PATH}/logs") == {"limit": "500", "level": "WARN", "task": "0"}
     assert '<option value="WARN" selected>' in page
     assert "IOError: disk is full" in page_text(page)
     assert "17 older lines are no longer kept." in page_text(page)
@@ -174,7 +179,7 @@ def test_level_is_set_for_a_worker_or_the_cluster() -> None:
     client = browser(source)
     assert f'action="{URL}/logs/level"' in client.get(f"{URL}/logs").text
     response = client.post(
-        f"{URL}/logs/level", content="logger=org.acme&level=DEBUG&scope=cluster", headers=FORM
+        f"{URL}/logs/level", content="logger=org.acme&level=DEBUG&scope=cluster", headers=FORM_HEADERS
     )
     assert response.status_code == 303
     assert source.requests[-1] == ("PUT", "/admin/loggers/org.acme", {"scope": "cluster"}, {"level": "DEBUG"})
@@ -184,7 +189,7 @@ def test_level_is_set_for_a_worker_or_the_cluster() -> None:
 def test_invalid_level_is_not_sent() -> None:
     source = CannedSource(canned_responses())
     body = "logger=org.acme&level=LOUD&scope=worker"
-    assert browser(source).post(f"{URL}/logs/level", content=body, headers=FORM).status_code == 400
+    assert browser(source).post(f"{URL}/logs/level", content=body, headers=FORM_HEADERS).status_code == 400
     assert source.requests == []
 
 
@@ -234,7 +239,7 @@ def test_active_topics_are_reset_after_a_confirmation() -> None:
     source = CannedSource(canned_responses())
     client = browser(source)
     assert f"Forget the 1 topic that {NAME} has used?" in page_text(client.get(f"{URL}/topics/reset").text)
-    response = client.post(f"{URL}/topics/reset", content="", headers=FORM)
+    response = client.post(f"{URL}/topics/reset", content="", headers=FORM_HEADERS)
     assert source.requests[-1][:2] == ("PUT", f"{PATH}/topics/reset")
     assert "the list of used topics was cleared" in client.get(response.headers["location"]).text
 
@@ -269,7 +274,7 @@ def test_replay_writes_at_most_the_letters_of_the_confirmed_dry_run() -> None:
     assert "clicks (3) and orders (12)" in page_text(page.text)
     assert '<input type="hidden" name="limit" value="15">' in page.text
     assert '<input type="hidden" name="from" value="0:17 3:5">' in page.text
-    response = client.post(f"{URL}/letters/replay", content="limit=15&from=0:17+3:5", headers=FORM)
+    response = client.post(f"{URL}/letters/replay", content="limit=15&from=0:17+3:5", headers=FORM_HEADERS)
     request_body = {"limit": 15, "dry_run": False, "from": {"0": 17, "3": 5}}
     assert source.requests[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, request_body)
     assert "15 records written to clicks (3) and orders (12)" in page_text(
@@ -281,14 +286,16 @@ def test_replay_with_unknown_outcome_is_reported() -> None:
     source = CannedSource(canned_responses())
     source.responses[f"POST {PATH}/dead-letters/replay"] = SourceUnavailable("No response.")
     client = browser(source)
-    response = client.post(f"{URL}/letters/replay", content="limit=15", headers=FORM)
+    response = client.post(f"{URL}/letters/replay", content="limit=15", headers=FORM_HEADERS)
     assert "The request may have taken effect." in client.get(response.headers["location"]).text
 
 
 @pytest.mark.parametrize("start", ["0", "0:x", "x:0", ":"])
 def test_replay_without_start_offsets_is_rejected(start: str) -> None:
     source = CannedSource(canned_responses())
-    response = browser(source).post(f"{URL}/letters/replay", content=f"limit=15&from={start}", headers=FORM)
+    response = browser(source).post(
+        f"{URL}/letters/replay", content=f"limit=15&from={start}", headers=FORM_HEADERS
+    )
     assert response.status_code == 400
     assert source.requests == []
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.unit.web.ui.activity import FORM, NAME, PAGES, URL, canned_responses, get
+from tests.unit.web.ui.activity import FORM_HEADERS, NAME, PAGES, URL, canned_responses, get
 from tests.unit.web.ui.canned import CannedSource, browser
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b[31m\u202e&amp;"
@@ -46,8 +46,8 @@ def test_read_only_dashboard_rejects_confirmations_and_actions(path: str) -> Non
     source = CannedSource(canned_responses())
     client = browser(source, read_only=True)
     assert client.get(f"{URL}/{path}").status_code == 403
-    assert client.post(f"{URL}/{path}", content="limit=1", headers=FORM).status_code == 403
-    assert client.post(f"{URL}/logs/level", content="logger=a", headers=FORM).status_code == 403
+    assert client.post(f"{URL}/{path}", content="limit=1", headers=FORM_HEADERS).status_code == 403
+    assert client.post(f"{URL}/logs/level", content="logger=a", headers=FORM_HEADERS).status_code == 403
     assert source.requests == []
 
 
@@ -55,13 +55,15 @@ def test_read_only_dashboard_rejects_confirmations_and_actions(path: str) -> Non
 def test_cross_site_actions_are_rejected(path: str) -> None:
     source = CannedSource(canned_responses())
     body = "limit=1&logger=org.acme&level=DEBUG&scope=worker"
-    response = browser(source).post(f"{URL}/{path}", content=body, headers={**FORM, "Origin": "http://evil"})
+    response = browser(source).post(
+        f"{URL}/{path}", content=body, headers={**FORM_HEADERS, "Origin": "http://evil"}
+    )
     assert response.status_code == 403
     assert source.requests == []
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_malformed_responses_are_no_errors(page: str) -> None:
+def test_malformed_responses_cause_no_errors(page: str) -> None:
     source = CannedSource(
         {key: value if key.endswith("/status") else {"x": 7} for key, value in canned_responses().items()}
     )

@@ -83,8 +83,8 @@ def targets(draw: Any) -> tuple[str, bytes]:
     """Draw the method and raw path of a page, with arbitrary segments."""
     page = draw(st.sampled_from(PAGES))
     parts = page.path.split("/")
-    filled = [draw(SEGMENTS) if part.startswith("{") else part.encode() for part in parts]
-    return page.method, b"/ui" + b"/".join(filled)
+    segments = [draw(SEGMENTS) if part.startswith("{") else part.encode() for part in parts]
+    return page.method, b"/ui" + b"/".join(segments)
 
 
 async def request(method: str, raw_path: bytes, query: bytes, body: bytes) -> tuple[int, bytes]:
@@ -112,7 +112,7 @@ async def request(method: str, raw_path: bytes, query: bytes, body: bytes) -> tu
     }
     scope |= {"client": ("127.0.0.1", 1), "server": ("w", 80)}
     await API.app(scope, receive, send)
-    return sent_messages[0]["status"], b"".join(each.get("body", b"") for each in sent_messages[1:])
+    return sent_messages[0]["status"], b"".join(message.get("body", b"") for message in sent_messages[1:])
 
 
 @settings(max_examples=300)
@@ -139,8 +139,8 @@ def test_unpaired_surrogate_in_a_stored_config_is_preserved() -> None:
     page = browser.get("/ui/connectors/orders/edit")
     assert page.status == 200
     form = page.form(action="/edit")
-    as_json = browser.submit(form, ("do", "json"))
-    assert r'"odd \ud800": ' in unescape(as_json.text)
+    json_page = browser.submit(form, ("do", "json"))
+    assert r'"odd \ud800": ' in unescape(json_page.text)
     preview = browser.submit(form, ("do", "save"), topic="u")
     browser.submit(preview.form(action="/edit"), ("do", "save"))
     assert worker.connectors["orders"].config == {**stored_config, "topic": "u"}

@@ -10,15 +10,18 @@ from typing_extensions import override
 
 from kraal.core.ids import Json
 from tests.unit.web.ui.activity import get, page_text
-from tests.unit.web.ui.canned import EVERYTHING, JAVA, CannedSource
+from tests.unit.web.ui.canned import ALL_FEATURES, JAVA_FEATURES, CannedSource
 from web.ui.pages import connectors
 from web.ui.sources.api import ApiResponse, Caller, Query, RequestRejected
 
 PATHS = ("/ui", "/ui/connectors?part=list", "/ui/cluster", "/ui/cluster?part=cluster")
-DOWN = {"status": "healthy", "down": [{"part": "spark", "why": "its JVM <ended>", "down_ms": 90_000}]}
+HEALTH_WITH_FAILURE = {
+    "status": "healthy",
+    "down": [{"part": "spark", "why": "its JVM <ended>", "down_ms": 90_000}],
+}
 
 
-def worker(health: Any) -> CannedSource:
+def source_with_health(health: Any) -> CannedSource:
     return CannedSource(
         {"/connectors": {}, "/admin/assignments": {}, "/events": {"events": []}, "/health": health}
     )
@@ -26,7 +29,7 @@ def worker(health: Any) -> CannedSource:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_failed_component_is_shown_with_time_and_cause(path: str) -> None:
-    page = get(path, worker(DOWN))
+    page = get(path, source_with_health(HEALTH_WITH_FAILURE))
     assert "its JVM &lt;ended&gt;" in page
     banner = page_text(page[page.index('<section class="notice bad"') :])
     assert banner.startswith("Spark of worker worker:8083 is down since 20"), (
@@ -38,7 +41,7 @@ def test_failed_component_is_shown_with_time_and_cause(path: str) -> None:
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("health", [{"status": "healthy"}, RequestRejected(500, "unhealthy"), [1]])
 def test_pages_have_no_banner_without_failed_components(path: str, health: Any) -> None:
-    assert "notice bad" not in get(path, worker(health))
+    assert "notice bad" not in get(path, source_with_health(health))
 
 
 def test_unchanged_list_keeps_its_entity_tag_during_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,13 +49,13 @@ def test_unchanged_list_keeps_its_entity_tag_during_a_failure(monkeypatch: pytes
     for now_ms, down_ms in ((1_000_000_090_003, 90_001), (1_000_000_095_004, 95_004)):
         monkeypatch.setattr("time.time_ns", lambda now_ms=now_ms: now_ms * 1_000_000)
         health = {"down": [{"part": "lane", "why": "it has ended", "down_ms": down_ms}]}
-        pages.append(get("/ui?part=list", worker(health)))
+        pages.append(get("/ui?part=list", source_with_health(health)))
     assert pages[0] == pages[1]
 
 
 def test_workers_without_health_endpoint_receive_no_request() -> None:
-    source = worker(DOWN)
-    source.supported = JAVA
+    source = source_with_health(HEALTH_WITH_FAILURE)
+    source.reported_features = JAVA_FEATURES
     assert "notice bad" not in get("/ui", source)
     assert "/health" not in [path for _, path, _, _ in source.requests]
 
@@ -71,5 +74,5 @@ class HangingSource(CannedSource):
 
 def test_page_does_not_wait_for_a_hanging_herder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connectors, "_TIMEOUT_S", 0.01)
-    source = HangingSource({"/connectors": {}}, EVERYTHING)
+    source = HangingSource({"/connectors": {}}, ALL_FEATURES)
     assert "This cluster has no connectors yet." in get("/ui", source)

@@ -12,11 +12,11 @@ from web.settings import Settings
 from web.ui.features import Features, detect_features
 
 ROOT = {"version": "4.3.0", "commit": "abc", "kafka_cluster_id": "k"}
-KRAAL = document(Settings(advertised_url="http://w:1/"))
+KRAAL_DOCUMENT = document(Settings(advertised_url="http://w:1/"))
 
 
 def test_kraal_worker_has_additional_features() -> None:
-    features = detect_features(ROOT, KRAAL)
+    features = detect_features(ROOT, KRAAL_DOCUMENT)
     assert (
         features.kraal,
         features.supervision,
@@ -29,7 +29,7 @@ def test_kraal_worker_has_additional_features() -> None:
 
 def test_java_worker_has_only_loggers_and_topics() -> None:
     features = detect_features(ROOT, None)
-    flags = {each.name for each in fields(Features) if getattr(features, each.name) is True}
+    flags = {feature.name for feature in fields(Features) if getattr(features, feature.name) is True}
     assert flags == {"loggers", "topics"}
 
 
@@ -65,5 +65,5 @@ def test_progress_is_a_value_of_expand(schema: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "malformed", [[], "text", {"paths": []}, {"paths": {"/connectors": []}}, {"paths": None}]
 )
-def test_malformed_response_is_no_error(malformed: object) -> None:
+def test_malformed_response_has_no_progress_feature(malformed: object) -> None:
     assert not detect_features(malformed, malformed).progress

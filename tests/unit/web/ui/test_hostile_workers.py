@@ -13,7 +13,7 @@ from typing_extensions import override
 from kraal.core.ids import Json
 from tests.fakes.servers.connect_rest import Connector, FakeConnect
 from tests.unit.web.ui.activity import NAME, canned_responses
-from tests.unit.web.ui.canned import EVERYTHING, CannedSource, browser
+from tests.unit.web.ui.canned import ALL_FEATURES, CannedSource, browser
 from web.ui.features import Features
 from web.ui.pages import PAGES
 from web.ui.sources.api import ApiResponse, Caller, Change, Query, RequestRejected, Source
@@ -22,9 +22,9 @@ from web.ui.sources.remote import RemoteSource, RemoteTarget
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>` onload=x {{ 7*7 }}\x1b[31m\u202e"
 PLUGIN = "org.example.FileSource"
-FILLED = {"connector": NAME, "task": "0", "plugin": PLUGIN}
-PAGE_PATHS = ["/ui" + page.path.format(**FILLED) for page in PAGES if page.method == "GET"]
-NAMES = frozenset({"state", "class", "type", "name", "connector.class"})
+PATH_PARAMETERS = {"connector": NAME, "task": "0", "plugin": PLUGIN}
+PAGE_PATHS = ["/ui" + page.path.format(**PATH_PARAMETERS) for page in PAGES if page.method == "GET"]
+REFERENCE_KEYS = frozenset({"state", "class", "type", "name", "connector.class"})
 """Keys whose values refer to other responses; pages show more content if these values are unchanged."""
 ASSIGNMENTS = {
     "leader": "http://w:1/",
@@ -35,11 +35,11 @@ ASSIGNMENTS = {
         {"generation": 3, "completed_ms": 1, "leader": "http://w:1/", "reason": "joined: http://w:1/"}
     ],
 }
-PAGES_OF_NAMES = ("offsets/reset", "topics/reset", "letters/replay", "tasks/0/config", "trace")
-WITHOUT_OTHER_TEXTS = {
+TABS_WITHOUT_OTHER_TEXTS = ("offsets/reset", "topics/reset", "letters/replay", "tasks/0/config", "trace")
+PATHS_WITHOUT_OTHER_TEXTS = {
     "/ui/confirm",
     "/ui/create",
-    *(f"/ui/connectors/{NAME}/{each}" for each in PAGES_OF_NAMES),
+    *(f"/ui/connectors/{NAME}/{tab}" for tab in TABS_WITHOUT_OTHER_TEXTS),
 }
 """Pages that show only names, numbers and targets in this test."""
 
@@ -85,7 +85,7 @@ class HostileSource(Source):
     def _append_hostile_text(self, value: Any, key: str) -> Any:
         match value:
             case dict():
-                return {each: self._append_hostile_text(item, each) for each, item in value.items()}
+                return {name: self._append_hostile_text(item, name) for name, item in value.items()}
             case list():
                 return [self._append_hostile_text(item, key) for item in value]
             case str() if key not in self._unchanged_keys:
@@ -99,7 +99,7 @@ class HostileSource(Source):
 
     @override
     async def features(self, caller: Caller) -> Features:
-        return EVERYTHING
+        return ALL_FEATURES
 
     @override
     async def close(self) -> None:
@@ -136,7 +136,7 @@ class Elements(HTMLParser):
 
 @pytest.mark.parametrize(
     "unchanged_keys",
-    [NAMES, frozenset({"class", "name"}), frozenset[str]()],
+    [REFERENCE_KEYS, frozenset({"class", "name"}), frozenset[str]()],
     ids=["names", "classes", "none"],
 )
 @pytest.mark.parametrize("path", PAGE_PATHS)
@@ -147,5 +147,5 @@ def test_hostile_worker_texts_are_inert_in_a_page(path: str, unchanged_keys: fro
     assert elements.active_content == []
     assert not {"\x1b", "\u202e"} & {*elements.text}
     assert "The dashboard failed" not in response.text
-    if unchanged_keys == NAMES and path not in WITHOUT_OTHER_TEXTS:
+    if unchanged_keys == REFERENCE_KEYS and path not in PATHS_WITHOUT_OTHER_TEXTS:
         assert "onerror=alert(1)" in elements.text

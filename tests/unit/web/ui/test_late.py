@@ -110,7 +110,7 @@ def test_precompilation_failure_is_logged_once_and_pages_are_served(
         assert is_compiling.wait(5)
         responses = [client.get("/ui/plugins").status_code for _ in range(2)]
     assert responses == [HTTPStatus.OK] * 2
-    [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    [record] = [log_record for log_record in caplog.records if log_record.levelno >= logging.WARNING]
     assert record.getMessage().startswith("Failed to precompile the dashboard's templates")
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], TemplateSyntaxError)
@@ -127,4 +127,4 @@ def test_closing_the_dashboard_closes_the_source(is_prepared: bool) -> None:  # 
         await dashboard.close()
 
     asyncio.run(close_dashboard())
-    assert source.closed
+    assert source.is_closed

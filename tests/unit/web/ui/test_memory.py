@@ -31,21 +31,21 @@ def test_tokens_differ_for_the_same_notice() -> None:
 
 def test_number_and_size_of_notices_are_limited() -> None:
     notices = Notices()
-    first = notices.store(notice(1))
+    first_token = notices.store(notice(1))
     tokens = [notices.store(notice(500, "y" * 10_000)) for _ in range(64)]
-    assert notices.get(first) is EXPIRED_NOTICE
-    stored = notices.get(tokens[0])
-    assert stored is not None
-    assert (len(stored.results), stored.left_out) == (100, 400)
-    assert max(len(each.text) for each in stored.results) == 2_000
-    named = notices.get(
-        notices.store(Notice(title="Delete", results=(replace(stored.results[0], name="x" * 10_000),)))
+    assert notices.get(first_token) is EXPIRED_NOTICE
+    stored_notice = notices.get(tokens[0])
+    assert stored_notice is not None
+    assert (len(stored_notice.results), stored_notice.left_out) == (100, 400)
+    assert max(len(result.text) for result in stored_notice.results) == 2_000
+    notice_with_long_name = notices.get(
+        notices.store(Notice(title="Delete", results=(replace(stored_notice.results[0], name="x" * 10_000),)))
     )
-    assert named is not None
-    assert len(named.results[0].name) == 2_000
+    assert notice_with_long_name is not None
+    assert len(notice_with_long_name.results[0].name) == 2_000
 
 
 def test_every_dashboard_has_a_separate_key() -> None:
-    stored = {"a": "1", "b.password": "x"}
-    seal = DashboardState().seals.seal(stored, ())
-    assert DashboardState().seals.seal(stored, ()) != seal
+    config = {"a": "1", "b.password": "x"}
+    seal = DashboardState().seals.seal(config, ())
+    assert DashboardState().seals.seal(config, ()) != seal

@@ -21,9 +21,9 @@ def sink(topic: str, partition: int, offset: int | None) -> dict[str, Any]:
 @pytest.fixture
 def worker() -> FakeConnect:
     config: dict[str, str | None] = {"connector.class": "org.example.FileSink"}
-    stopped = Connector(config=config, type="sink", state="STOPPED", tasks=[])
-    stopped.offsets = [sink("t", 0, 100), sink("t", 1, 7), sink("t", 2, 9)]
-    return FakeConnect({"lines": stopped})
+    connector = Connector(config=config, type="sink", state="STOPPED", tasks=[])
+    connector.offsets = [sink("t", 0, 100), sink("t", 1, 7), sink("t", 2, 9)]
+    return FakeConnect({"lines": connector})
 
 
 @pytest.fixture
@@ -54,17 +54,17 @@ def test_offsets_are_refreshed_until_they_can_be_changed(browser: Browser) -> No
     connector.state, connector.tasks = "RUNNING", ["RUNNING"]
     assert f'data-live="states" hx-get="{PATH}?part=offsets&amp;q=t"' in browser.get(f"{PATH}?q=t").text
     connector.state, connector.tasks = "STOPPED", []
-    changeable = browser.get(f"{PATH}?part=offsets&q=t")
-    assert "<html" not in changeable.text
-    assert 'name="o.1"' in changeable.text
-    assert "data-live" not in changeable.text, "a refresh would replace the user's input"
+    part = browser.get(f"{PATH}?part=offsets&q=t")
+    assert "<html" not in part.text
+    assert 'name="o.1"' in part.text
+    assert "data-live" not in part.text, "a refresh would replace the user's input"
 
 
 def test_stopped_connector_without_offsets_is_reported(browser: Browser) -> None:
     browser.worker.connectors["lines"].offsets = []
     page = browser.get(PATH)
     assert "no partitions yet" in page.plain
-    assert 'name="new.partition"' in page.text, "offsets can be added"
+    assert 'name="new.partition"' in page.text, "the page offers to add offsets"
 
 
 def test_sink_shows_its_lag(browser: Browser) -> None:
@@ -92,8 +92,8 @@ def test_change_is_previewed_then_sent(browser: Browser) -> None:
     preview = browser.post(PATH, *with_values(form, o_1="90", o_2="17"), ("x.3", "on"), ("do", "preview"))
     assert preview.status == 200
     assert "Change 3 offsets of lines?" in preview.plain
-    assert "10 records read again at most" in preview.plain
-    assert "10 records skipped at most" in preview.plain
+    assert "reads at most 10 records again" in preview.plain
+    assert "skips at most 10 records" in preview.plain
     assert "curl -sS -X PATCH" in preview.plain
     assert browser.worker.requests == []
     result_page = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
@@ -108,8 +108,11 @@ def test_change_is_previewed_then_sent(browser: Browser) -> None:
 
 
 def test_partitions_can_be_added(browser: Browser) -> None:
-    new = [("new.partition", json.dumps(sink("n", 0, 1)["partition"])), ("new.offset", '{"kafka_offset": 3}')]
-    preview = browser.post(PATH, *new, ("do", "preview"))
+    new_row = [
+        ("new.partition", json.dumps(sink("n", 0, 1)["partition"])),
+        ("new.offset", '{"kafka_offset": 3}'),
+    ]
+    preview = browser.post(PATH, *new_row, ("do", "preview"))
     browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
     assert sink("n", 0, 3) in browser.worker.connectors["lines"].offsets
 
@@ -124,14 +127,14 @@ def test_source_offsets_are_json(browser: Browser) -> None:
     assert "<i>" not in page.text
     fields = with_values(offsets_form(page), o_1='{"position": 0}')
     preview = browser.post(PATH, *fields, ("do", "preview"))
-    assert "continues there" in preview.plain
+    assert "continues at this offset" in preview.plain
     browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
     assert connector.offsets == [{"partition": {"b": 1, "a": "<i>"}, "offset": {"position": 0}}]
 
 
-@pytest.mark.parametrize("typed", ["", "x", "-1", "<script>alert(1)</script>"])
-def test_invalid_offset_is_reported_and_not_sent(browser: Browser, typed: str) -> None:
-    page = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1=typed), ("do", "apply"))
+@pytest.mark.parametrize("text", ["", "x", "-1", "<script>alert(1)</script>"])
+def test_invalid_offset_is_reported_and_not_sent(browser: Browser, text: str) -> None:
+    page = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1=text), ("do", "apply"))
     assert page.status == 422
     assert "Enter a nonnegative integer" in page.plain
     assert browser.worker.requests == []
@@ -149,7 +152,7 @@ def test_concurrent_changes_are_shown_before_writing(browser: Browser) -> None:
     page = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
     assert page.status == 409
     assert "Offsets have changed" in page.plain
-    assert "40 records skipped at most" in page.plain
+    assert "skips at most 40 records" in page.plain
     assert browser.worker.requests == []
     browser.post(PATH, *page.form(action=PATH).fields, ("do", "apply"))
     assert sink("t", 0, 90) in browser.worker.connectors["lines"].offsets
@@ -193,7 +196,7 @@ def test_worker_without_offsets_endpoint_is_reported(browser: Browser) -> None:
         if segments[-1] == "offsets":
             raise Problem(404, "HTTP 404 Not Found")
 
-    browser.worker.on_ask = refuse
+    browser.worker.on_request = refuse
     page = browser.get(PATH)
     assert page.status == 404
     assert "This worker does not support offset requests" in page.plain

@@ -25,7 +25,7 @@ URL = "http://worker:8083/"
 
 
 class FeaturelessSource(InProcessSource):
-    """Source without features."""
+    """Source of a worker without optional features."""
 
     @override
     async def features(self, caller: Caller) -> Features:
@@ -67,8 +67,8 @@ def test_connector_page_shows_failed_task_first_with_cause_and_trace(api_with_or
 
 def test_long_traces_are_truncated_and_complete_on_demand(api: Api) -> None:
     long_trace = "IOError: disk is full\n" + "\tat a.B.c\n" * 100_000 + "the \u202e end"
-    failed = {number: status(State.FAILED, f"{number} {long_trace}") for number in range(20)}
-    statuses = ConnectorStatuses(connector=status(State.FAILED, long_trace), tasks=failed)
+    failed_tasks = {number: status(State.FAILED, f"{number} {long_trace}") for number in range(20)}
+    statuses = ConnectorStatuses(connector=status(State.FAILED, long_trace), tasks=failed_tasks)
     api.herder.put("orders", {"connector.class": "a.b.FileSource"}, tasks=20, statuses=statuses)
     code, text = get(api, "/ui/connectors/orders")
     assert (code, len(text) < 250_000) == (200, True)
@@ -88,7 +88,9 @@ def test_long_traces_are_truncated_and_complete_on_demand(api: Api) -> None:
 
 def test_short_traces_are_complete(api_with_orders: Api) -> None:
     assert "Whole trace" not in get(api_with_orders, "/ui/connectors/orders")[1]
-    assert get(api_with_orders, "/ui/connectors/orders/trace?task=0")[0] == 404, "the task has not failed"
+    assert get(api_with_orders, "/ui/connectors/orders/trace?task=0")[0] == 404, (
+        "a task that has not failed has no trace"
+    )
 
 
 def test_cluster_page_shows_workers_and_their_instances(api_with_orders: Api) -> None:
@@ -107,16 +109,16 @@ def test_part_is_the_page_without_its_frame(api_with_orders: Api) -> None:
 
 
 def test_unchanged_part_returns_304(api_with_orders: Api) -> None:
-    first = api_with_orders.client.get("/ui/connectors?part=list")
-    headers = {"If-None-Match": first.headers["etag"]}
-    unchanged = api_with_orders.client.get("/ui/connectors?part=list", headers=headers)
-    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    first_response = api_with_orders.client.get("/ui/connectors?part=list")
+    headers = {"If-None-Match": first_response.headers["etag"]}
+    second_response = api_with_orders.client.get("/ui/connectors?part=list", headers=headers)
+    assert (second_response.status_code, second_response.content) == (304, b"")
     api_with_orders.herder.remove("orders")
     assert api_with_orders.client.get("/ui/connectors?part=list", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("path", "request_shown"),
+    ("path", "expected_request"),
     [
         ("", "curl -sS 'http://testserver/connectors?expand=status&amp;traces=causes'"),
         ("cluster", "curl -sS http://testserver/admin/assignments"),
@@ -137,12 +139,12 @@ def test_unchanged_part_returns_304(api_with_orders: Api) -> None:
     ],
 )
 def test_every_page_lists_its_requests_as_curl_commands(
-    api_with_orders: Api, path: str, request_shown: str
+    api_with_orders: Api, path: str, expected_request: str
 ) -> None:
     code, text = get(api_with_orders, f"/ui/{path}")
     assert code == 200
     assert text.count("<summary>Copy as curl</summary>") == 1
-    assert request_shown in text.replace("&#39;", "'")
+    assert expected_request in text.replace("&#39;", "'")
 
 
 def test_repeated_requests_are_listed_once_and_parts_list_no_commands(api_with_orders: Api) -> None:
@@ -194,9 +196,9 @@ def test_dashboard_is_served_only_by_separate_admin_listeners() -> None:
     api = Api(Settings(advertised_url=URL, has_separate_admin=True))
     api.herder.put("orders", {"connector.class": "x"})
     assert get(api, "/ui/")[0] == 404
-    admin = TestClient(api.apps.admin)
-    assert "/ui/connectors/orders" in admin.get("/ui/").text
-    assert "worker:8083" in admin.get("/ui/cluster").text
+    admin_client = TestClient(api.apps.admin)
+    assert "/ui/connectors/orders" in admin_client.get("/ui/").text
+    assert "worker:8083" in admin_client.get("/ui/cluster").text
 
 
 def test_dashboard_requires_the_workers_authentication() -> None:
@@ -218,8 +220,8 @@ def test_read_only_dashboard_is_marked_and_has_no_actions(*, read_only: bool) ->
     for path in ("/ui/", "/ui/connectors/orders"):
         _, text = get(api, path)
         assert (">read-only</span>" in text) is read_only
-        for acting in (">Restart<", "Restart the row"):
-            assert (acting in text) is not read_only
+        for label in (">Restart<", "Restart the row"):
+            assert (label in text) is not read_only
 
 
 def test_java_worker_has_only_states_and_traces() -> None:
@@ -252,9 +254,9 @@ def test_java_worker_has_only_states_and_traces() -> None:
     connector_text = client.get("/ui/connectors/orders").text
     assert "E: why" in connector_text
     assert "Last batch" not in connector_text
-    cluster = client.get("/ui/cluster").text
-    assert "10.0.0.2:8083" in cluster
-    assert "does not report" in cluster
+    cluster_text = client.get("/ui/cluster").text
+    assert "10.0.0.2:8083" in cluster_text
+    assert "does not report" in cluster_text
     assert not [
         path for _, path in source.requests if "supervision" in path or "progress" in path or "admin" in path
     ]
@@ -304,12 +306,12 @@ def test_metrics_missing_from_a_java_task_are_omitted() -> None:
     )
     client = TestClient(dashboard(source))
     connector_text = client.get("/ui/connectors/orders").text
-    task = client.get("/ui/connectors/orders/tasks/0").text
+    task_text = client.get("/ui/connectors/orders/tasks/0").text
     assert ">4 ms<" in connector_text
-    assert ">4 ms<" in task
-    for page_text in (connector_text, task):
+    assert ">4 ms<" in task_text
+    for page_text in (connector_text, task_text):
         assert ">Poll<" in page_text
-        assert [each for each in ("Backlog", ">Write<", ">Commit<", UNKNOWN) if each in page_text] == []
+        assert [label for label in ("Backlog", ">Write<", ">Commit<", UNKNOWN) if label in page_text] == []
 
 
 def test_cluster_page_shows_latest_rebalances_with_reasons() -> None:
@@ -333,13 +335,13 @@ def leader_rebalance(generation: int, leader: str, reason: str | None) -> dict[s
 
 @pytest.mark.parametrize("earlier_reason", ["joined: http://other:8083/", None])
 def test_cluster_page_of_any_worker_shows_the_leaders_rebalances(earlier_reason: str | None) -> None:
-    latest = leader_rebalance(7, "http://other:8083/", "left: http://third:8083/")
-    earlier = leader_rebalance(6, "http://third:8083/", earlier_reason)
+    latest_rebalance = leader_rebalance(7, "http://other:8083/", "left: http://third:8083/")
+    earlier_rebalance = leader_rebalance(6, "http://third:8083/", earlier_reason)
     source = FakeSource(
         {
             "/connectors?expand=status&traces=causes": {},
             "/admin/assignments": {
-                "leader": "http://other:8083/", "workers": [], "rebalances": [latest, earlier],
+                "leader": "http://other:8083/", "workers": [], "rebalances": [latest_rebalance, earlier_rebalance],
             },
         },
         Features(kraal=True, events=True, assignments=True),
@@ -378,6 +380,8 @@ def test_missing_page_has_the_navigation() -> None:
     missing_page = TestClient(dashboard(FakeSource(features=Features(events=True)))).get("/ui/nothing")
     assert missing_page.status_code == 404
     assert 'href="/ui/events"' in missing_page.text
-    unavailable = TestClient(dashboard(FakeSource(features=SourceUnavailable("gone")))).get("/ui/nothing")
-    assert unavailable.status_code == 404
-    assert "There is no such page." in unavailable.text
+    page_without_worker = TestClient(dashboard(FakeSource(features=SourceUnavailable("gone")))).get(
+        "/ui/nothing"
+    )
+    assert page_without_worker.status_code == 404
+    assert "There is no such page." in page_without_worker.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.fakes.servers.connect_rest import FakeConnect
 from tests.unit.web.ui.browser import Browser
 
-CREATE = "/ui/create/org.example.FileSource"
+CREATE_PATH = "/ui/create/org.example.FileSource"
 
 
 def test_plugins_are_listed_and_documented() -> None:
@@ -17,6 +17,6 @@ def test_plugins_are_listed_and_documented() -> None:
     assert "File <script>alert(1)</script>" in page.plain
     assert "<script>alert" not in page.text
     assert '"topic": "my-topic"' in page.plain
-    assert f'href="{CREATE}?example=1"' in page.text
+    assert f'href="{CREATE_PATH}?example=1"' in page.text
     assert "Create one" not in browser.get("/ui/plugins/org.example.Cast$Value").plain
     assert browser.get("/ui/plugins/Nope").status == 404

@@ -19,8 +19,8 @@ from web.ui import rendering as module
 from web.ui.options import DashboardOptions
 from web.ui.rendering import Rendering, escape_invisible, etag, unescape_segment, url
 
-TEMPLATES_AT = Path(__file__).parents[4] / "web" / "ui" / "templates"
-TEMPLATES = sorted(TEMPLATES_AT.rglob("*.html"))
+TEMPLATE_FOLDER = Path(__file__).parents[4] / "web" / "ui" / "templates"
+TEMPLATES = sorted(TEMPLATE_FOLDER.rglob("*.html"))
 HOSTILE = [
     "<script>alert(1)</script>",
     '"onmouseover="alert(1)',
@@ -42,13 +42,13 @@ HOSTILE = [
 ]
 
 
-class Reader(HTMLParser):
-    """Parser that collects the elements, links and texts of a page."""
+class ParsedPage(HTMLParser):
+    """Elements, links and texts of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.elements: set[tuple[str, ...]] = set()
-        """Tags with the names of their attributes."""
+        """Tag name of each element, followed by the names of its attributes."""
         self.links: list[str] = []
         self.text: list[str] = []
         self.feed(text)
@@ -66,10 +66,10 @@ class Reader(HTMLParser):
         self.text.append(data)
 
 
-def page(api: Api, path: str) -> Reader:
+def page(api: Api, path: str) -> ParsedPage:
     response = api.client.get(path)
     assert response.status_code == 200, response.text[:500]
-    return Reader(response.text)
+    return ParsedPage(response.text)
 
 
 def add_hostile_connector(api: Api, name: str) -> None:
@@ -85,7 +85,7 @@ def add_hostile_connector(api: Api, name: str) -> None:
     )
 
 
-def hostile_pages(api: Api, name: str) -> list[Reader]:
+def hostile_pages(api: Api, name: str) -> list[ParsedPage]:
     """Return all pages of a hostile connector, and the list with hostile filters."""
     add_hostile_connector(api, name)
     filtered_list = url("connectors", q=name, sort=name, worker=name, type=name, state=name)
@@ -95,20 +95,22 @@ def hostile_pages(api: Api, name: str) -> list[Reader]:
 
 
 @pytest.fixture(scope="module")
-def harmless_pages() -> list[Reader]:
+def harmless_pages() -> list[ParsedPage]:
     return hostile_pages(Api(Settings(advertised_url="http://worker:8083/")), "shop.orders")
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_name_is_escaped(api: Api, harmless_pages: list[Reader], name: str) -> None:
-    for rendered, expected in zip(hostile_pages(api, name), harmless_pages, strict=True):
-        assert rendered.elements <= expected.elements
-        assert all(link.startswith(("/ui/", "#")) for link in rendered.links), rendered.links
-        text = "".join(rendered.text)
+def test_hostile_name_is_escaped(api: Api, harmless_pages: list[ParsedPage], name: str) -> None:
+    for hostile_page, harmless_page in zip(hostile_pages(api, name), harmless_pages, strict=True):
+        assert hostile_page.elements <= harmless_page.elements
+        assert all(link.startswith(("/ui/", "#")) for link in hostile_page.links), hostile_page.links
+        text = "".join(hostile_page.text)
         assert not set("\u202e\u2066\x00\x1b") & set(text)
         assert str(escape_invisible(name)) in text
     assert not [
-        each for each in harmless_pages[0].elements if any(name.startswith(("on", "style")) for name in each)
+        element
+        for element in harmless_pages[0].elements
+        if any(name.startswith(("on", "style")) for name in element)
     ]
 
 
@@ -149,7 +151,7 @@ def test_templates_have_no_inline_code_or_unescaped_text(path: Path) -> None:
     )
     assert not re.search(r"<script(?![^>]*\ssrc=)", text)
     assert not re.search(r'hx-trigger="[^"]*\[', text)
-    assert not re.search(r"=\{\{", text), "an attribute without quotes"
+    assert not re.search(r"=\{\{", text), "attribute values must be quoted"
 
 
 def test_missing_value_is_an_error() -> None:
@@ -165,18 +167,18 @@ def test_entity_tags_depend_on_the_content() -> None:
 
 
 async def test_precompiled_pages_compile_no_templates(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[str | None] = []
+    compiled_names: list[str | None] = []
     compile_template = Environment.compile
 
     def record_compile(self: Environment, source: str, name: str | None, *arguments: object) -> object:
-        compiled.append(name)
+        compiled_names.append(name)
         return compile_template(self, source, name, *arguments)  # type: ignore[call-overload]
 
     monkeypatch.setattr(Environment, "compile", record_compile)
     monkeypatch.setattr(module, "_TEMPLATE_CACHE", None)  # without templates that other tests have compiled
-    rendered = Rendering(str, {"keys": (), "options": DashboardOptions(worker="w:1")})
-    await rendered.compile_all(pause_s=0.0)
-    names = sorted(str(path.relative_to(TEMPLATES_AT)) for path in TEMPLATES)
-    assert sorted(filter(None, compiled)) == names
-    rendered.render("parts/help.html", {"features": {}})
-    assert len(compiled) == len(names)
+    rendering = Rendering(str, {"shortcuts": (), "options": DashboardOptions(worker="w:1")})
+    await rendering.compile_all(pause_s=0.0)
+    names = sorted(str(path.relative_to(TEMPLATE_FOLDER)) for path in TEMPLATES)
+    assert sorted(filter(None, compiled_names)) == names
+    rendering.render("parts/help.html", {"features": {}})
+    assert len(compiled_names) == len(names)

@@ -9,8 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.unit.web.api import Api
-from tests.unit.web.ui.activity import FORM as OWN_FORM
-from tests.unit.web.ui.activity import NAME, canned_responses
+from tests.unit.web.ui.activity import FORM_HEADERS, NAME, canned_responses
 from tests.unit.web.ui.canned import CannedSource, browser
 from tests.unit.web.ui.fake_source import FakeSource, dashboard
 from web.settings import Settings
@@ -21,17 +20,17 @@ from web.ui.safety import HEADERS, rejection
 HOST = "worker:8083"
 FORM = {"host": HOST, "content-type": "application/x-www-form-urlencoded", "content-length": "10"}
 OPTIONS = DashboardOptions(worker=HOST)
-FILLED = {"connector": NAME, "task": "0", "plugin": "org.acme.Sink"}
-ACTION_PATHS = ["/ui" + page.path.format(**FILLED) for page in PAGES if page.method == "POST"]
-PAGE_PATHS = ["/ui" + page.path.format(**FILLED) for page in PAGES if page.method == "GET"]
+PATH_PARAMETERS = {"connector": NAME, "task": "0", "plugin": "org.acme.Sink"}
+ACTION_PATHS = ["/ui" + page.path.format(**PATH_PARAMETERS) for page in PAGES if page.method == "POST"]
+PAGE_PATHS = ["/ui" + page.path.format(**PATH_PARAMETERS) for page in PAGES if page.method == "GET"]
 ALL_FIELDS = (
     f"action=delete&name={NAME}&do=save&do=apply&v.name={NAME}&v.connector.class=org.acme.Sink&limit=1"
 )
 
 
 def status(method: str, headers: Mapping[str, str], options: DashboardOptions = OPTIONS) -> int:
-    reason = rejection(method, headers, options)
-    return 200 if reason is None else int(reason[0])
+    refusal = rejection(method, headers, options)
+    return 200 if refusal is None else int(refusal[0])
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
@@ -73,7 +72,7 @@ def test_post_without_host_and_origin_is_rejected() -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "POSTS"])
-def test_forms_use_only_post(method: str) -> None:
+def test_methods_other_than_post_are_not_allowed(method: str) -> None:
     assert status(method, FORM | {"origin": f"http://{HOST}"}) == 405
 
 
@@ -127,7 +126,7 @@ def test_cross_site_actions_are_rejected(path: str, headers: dict[str, str]) -> 
 @pytest.mark.parametrize("path", ACTION_PATHS)
 def test_read_only_dashboard_performs_no_action(path: str) -> None:
     source = CannedSource(canned_responses())
-    response = browser(source, read_only=True).post(path, content=ALL_FIELDS, headers=OWN_FORM)
+    response = browser(source, read_only=True).post(path, content=ALL_FIELDS, headers=FORM_HEADERS)
     assert (response.status_code, response.text) == (403, "This dashboard is read-only.\n")
     assert source.requests == []
 
@@ -147,8 +146,8 @@ def test_read_only_dashboard_has_no_action_pages(path: str) -> None:
 @pytest.mark.parametrize("path", PAGE_PATHS)
 def test_reading_pages_sends_only_gets(path: str, method: str) -> None:
     source = CannedSource(canned_responses())
-    override = {"X-HTTP-Method-Override": "POST", "X-Method-Override": "POST"}
-    browser(source).request(method, f"{path}?{ALL_FIELDS}&_method=POST", headers=override)
+    override_headers = {"X-HTTP-Method-Override": "POST", "X-Method-Override": "POST"}
+    browser(source).request(method, f"{path}?{ALL_FIELDS}&_method=POST", headers=override_headers)
     changes = [
         (method, target)
         for method, target, _, body in source.requests
@@ -231,12 +230,12 @@ def test_repeated_headers_are_rejected() -> None:
 def test_scheme_of_the_browser_is_passed_to_the_worker(scheme: str) -> None:
     source = FakeSource()
     TestClient(dashboard(source), base_url=f"{scheme}://testserver").get("/ui/")
-    assert {each.scheme for each in source.callers} == {scheme}
+    assert {caller.scheme for caller in source.callers} == {scheme}
 
 
 @pytest.mark.parametrize("path", PAGE_PATHS)
 def test_pages_hide_secrets_of_configs(path: str) -> None:
-    secret = "hunter2-of-the-sink"  # noqa: S105 - nothing asks for it
+    secret = "hunter2-of-the-sink"  # noqa: S105 - a test value
     config = {
         "connector.class": "org.acme.Sink",
         "db.passphrase": secret,

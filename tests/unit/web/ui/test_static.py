@@ -1,4 +1,4 @@
-"""Tests for static files: permanent caching, compression, licenses, size, and no evaluated text."""
+"""Tests for static files: permanent caching, compression, licenses, size, and absence of `eval`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from web.ui.features import Features
 from web.ui.static import StaticFiles
 
 ROOT = Path(__file__).parents[4]
-FOLDER = ROOT / "web" / "ui" / "static"
-VENDORED = FOLDER / "vendored"
+STATIC_FOLDER = ROOT / "web" / "ui" / "static"
+VENDORED_FOLDER = STATIC_FOLDER / "vendored"
 FILES = StaticFiles()
 
 
@@ -24,13 +24,13 @@ FILES = StaticFiles()
 def test_static_file_is_cached_permanently_by_content_hash(name: str) -> None:
     client = TestClient(dashboard())
     response = client.get(FILES.url(name), headers={"Accept-Encoding": "gzip"})
-    assert response.content == (FOLDER / name).read_bytes()
+    assert response.content == (STATIC_FOLDER / name).read_bytes()
     assert response.headers["content-encoding"] == "gzip"
     assert response.headers["cache-control"] == "public, max-age=31536000, immutable"
     assert response.headers["x-content-type-options"] == "nosniff"
-    plain = client.get(FILES.url(name), headers={"Accept-Encoding": "identity"})
-    assert "content-encoding" not in plain.headers
-    assert sha256(plain.content).hexdigest().startswith(FILES.url(name).split("/")[3])
+    uncompressed = client.get(FILES.url(name), headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in uncompressed.headers
+    assert sha256(uncompressed.content).hexdigest().startswith(FILES.url(name).split("/")[3])
 
 
 @pytest.mark.parametrize(
@@ -42,19 +42,21 @@ def test_unknown_static_path_is_not_found(path: str) -> None:
 
 
 def test_vendored_files_match_the_license_file() -> None:
-    text = (VENDORED / "LICENSES.md").read_text(encoding="utf-8")
-    named = dict(re.findall(r"^\| `([\w.]+)` \|.*`([0-9a-f]{64})` \|$", text, re.MULTILINE))
-    names = {
+    text = (VENDORED_FOLDER / "LICENSES.md").read_text(encoding="utf-8")
+    listed_hashes = dict(re.findall(r"^\| `([\w.]+)` \|.*`([0-9a-f]{64})` \|$", text, re.MULTILINE))
+    actual_hashes = {
         path.name: sha256(path.read_bytes()).hexdigest()
-        for path in VENDORED.iterdir()
+        for path in VENDORED_FOLDER.iterdir()
         if path.name != "LICENSES.md"
     }
-    assert named == names
-    assert {"htmx.min.js", "uPlot.iife.min.js", "uPlot.min.css"} == named.keys()
+    assert listed_hashes == actual_hashes
+    assert {"htmx.min.js", "uPlot.iife.min.js", "uPlot.min.css"} == listed_hashes.keys()
 
 
 def test_static_files_are_compressed_once() -> None:
-    assert all(gzip.decompress(each.gzipped) == each.body for each in FILES.files.values())
+    assert all(
+        gzip.decompress(static_file.gzipped) == static_file.body for static_file in FILES.files.values()
+    )
 
 
 def test_first_visit_with_1000_connectors_transfers_less_than_200_kb() -> None:
@@ -65,24 +67,24 @@ def test_first_visit_with_1000_connectors_transfers_less_than_200_kb() -> None:
     }
     names = [f"connector-{number:04d}" for number in range(1000)]
     config = {"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
-    recent = {"tasks": [{"id": 0}], "recent_records_per_second": list(range(24))}
+    progress = {"tasks": [{"id": 0}], "recent_records_per_second": list(range(24))}
     source = FakeSource(
         {
             "/connectors?expand=status&traces=causes": {name: {"status": status} for name in names},
             "/connectors?expand=info": {name: {"info": {"config": config}} for name in names},
-            "/connectors?expand=progress": {name: {"progress": recent} for name in names},
+            "/connectors?expand=progress": {name: {"progress": progress} for name in names},
         },
         Features(kraal=True, progress=True),
     )
     page = TestClient(dashboard(source)).get("/ui/", headers={"Accept-Encoding": "gzip"})
     assert page.text.count("data-row") == 50
-    static = re.findall(r'(?:href|src)="/ui/static/\w+/([^"]+)"', page.text)
-    assert {"kraal.css", "app.js", "vendored/htmx.min.js"} <= set(static)
-    total = int(page.headers["content-length"]) + sum(len(FILES.files[name].gzipped) for name in static)
+    static_names = re.findall(r'(?:href|src)="/ui/static/\w+/([^"]+)"', page.text)
+    assert {"kraal.css", "app.js", "vendored/htmx.min.js"} <= set(static_names)
+    total = int(page.headers["content-length"]) + sum(len(FILES.files[name].gzipped) for name in static_names)
     assert total < 60_000
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.js")))
+@pytest.mark.parametrize("name", sorted(path.name for path in STATIC_FOLDER.glob("*.js")))
 def test_scripts_do_not_evaluate_text(name: str) -> None:
-    text = (FOLDER / name).read_text(encoding="utf-8")
+    text = (STATIC_FOLDER / name).read_text(encoding="utf-8")
     assert not re.search(r"\beval\b|new Function|document\.write|setTimeout\(['\"`]", text)

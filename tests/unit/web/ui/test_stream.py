@@ -24,7 +24,7 @@ from web.ui.stream import Streams, encode_event
 if TYPE_CHECKING:
     from starlette.types import Message
 
-STREAMING = Features(kraal=True, changes=True)
+STREAM_FEATURES = Features(kraal=True, changes=True)
 
 
 @pytest.mark.parametrize(
@@ -62,66 +62,66 @@ async def events(source: Source, *, ping_s: float = 15.0) -> AsyncGenerator[byte
     assert response.media_type == "text/event-stream"
     body = response.body_iterator
     try:
-        async for piece in body:
-            yield piece.encode() if isinstance(piece, str) else bytes(piece)
+        async for chunk in body:
+            yield chunk.encode() if isinstance(chunk, str) else bytes(chunk)
     finally:
         await body.aclose()  # type: ignore[attr-defined]
 
 
 async def test_changes_are_sent_as_events_until_closing() -> None:
-    source = FakeSource(features=STREAMING)
+    source = FakeSource(features=STREAM_FEATURES)
     app = DashboardApp(source, DashboardOptions(worker="w:1"))
     for change in (Change(ChangeEvent.CHANGED, names=("a",)), Change(ChangeEvent.CLOSING)):
         source.feed.put_nowait(change)
     async with asyncio.timeout(10):
-        output = b"".join([piece async for piece in events(app.source)])
+        output = b"".join([chunk async for chunk in events(app.source)])
     assert output.startswith(b"retry: 1000\n\nevent: hello\n")
     assert b'event: changed\ndata: {"kinds": [], "names": ["a"]}' in output
     assert output.endswith(b"event: bye\ndata: {}\n\n")
 
 
 async def test_idle_stream_is_pinged() -> None:
-    stream = events(FakeSource(features=STREAMING), ping_s=0.01)
+    stream = events(FakeSource(features=STREAM_FEATURES), ping_s=0.01)
     async with asyncio.timeout(10):
-        async for piece in stream:
-            if piece == b": ping\n\n":
+        async for chunk in stream:
+            if chunk == b": ping\n\n":
                 break
     await stream.aclose()
 
 
 async def test_disconnected_browser_ends_its_stream() -> None:
-    app = DashboardApp(FakeSource(features=STREAMING), DashboardOptions(worker="w:1"))
+    app = DashboardApp(FakeSource(features=STREAM_FEATURES), DashboardOptions(worker="w:1"))
     stream = events(app.source)
     async with asyncio.timeout(10):
         assert await anext(stream) == b"retry: 1000\n\n"
         await anext(stream)
-        assert app.source.listeners == 1
+        assert app.source.listener_count == 1
         await stream.aclose()
-    assert app.source.listeners == 0
+    assert app.source.listener_count == 0
 
 
 async def test_stalled_browser_is_disconnected() -> None:
-    aborted, sent = asyncio.Event(), 0
+    is_aborted, sent_count = asyncio.Event(), 0
 
     async def receive() -> Message:
         await asyncio.Event().wait()
         raise AssertionError
 
     async def send(message: Message) -> None:
-        nonlocal sent
-        sent += 1
-        if message["type"] == "http.response.body" and sent > 2:
+        nonlocal sent_count
+        sent_count += 1
+        if message["type"] == "http.response.body" and sent_count > 2:
             await asyncio.Event().wait()
 
     scope = {
         "type": "http", "method": "GET", "headers": [], "client": ("127.0.0.1", 1), "asgi": {"spec_version": "2.3"},
-        "extensions": {ABORT: {"call": aborted.set}},
+        "extensions": {ABORT: {"call": is_aborted.set}},
     }  # fmt: skip
-    app = DashboardApp(FakeSource(features=STREAMING), DashboardOptions(worker="w:1"))
+    app = DashboardApp(FakeSource(features=STREAM_FEATURES), DashboardOptions(worker="w:1"))
     dashboard = Dashboard(app.source, DashboardOptions(worker="w:1"), Rendering(str, {}))
     streams = Streams(dashboard, ping_s=0.01, send_timeout_s=0.02)
     response = await streams.respond(Request(scope))
     async with asyncio.timeout(5):
         await response(scope, receive, send)
-    assert aborted.is_set()
-    assert app.source.listeners == 0
+    assert is_aborted.is_set()
+    assert app.source.listener_count == 0

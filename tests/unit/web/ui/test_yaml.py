@@ -15,7 +15,7 @@ from tests.unit.web.ui.browser import Browser
 from web.ui.pages import connector, connectors
 
 CONFIG = {"connector.class": "org.example.FileSource", "topic": "t", "passphrase": HIDE_ME}
-HIDDEN = {**CONFIG, "passphrase": "[hidden]"}
+MASKED_CONFIG = {**CONFIG, "passphrase": "[hidden]"}
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def test_connectors_are_exported_as_one_file_without_secrets(browser: Browser) -
     page = browser.get("/ui/yaml")
     assert page.status == 200
     assert HIDE_ME not in page.text
-    assert sorted(documents(page.text), key=lambda each: each["name"]) == [
-        {"name": "bills", "config": HIDDEN, "initial_state": "PAUSED"},
-        {"name": "orders", "config": HIDDEN},
+    assert sorted(documents(page.text), key=lambda document: document["name"]) == [
+        {"name": "bills", "config": MASKED_CONFIG, "initial_state": "PAUSED"},
+        {"name": "orders", "config": MASKED_CONFIG},
         {"name": "other", "config": {"connector.class": "org.unknown.Sink", "anything": "[hidden]"}},
     ]
     assert "All connectors of the cluster: 3." in page.plain
@@ -62,7 +62,7 @@ def test_connectors_are_exported_as_one_file_without_secrets(browser: Browser) -
 
 def test_export_applies_the_filters_of_the_list(browser: Browser) -> None:
     page = browser.get("/ui/yaml?state=paused&q=BILL")
-    assert [each["name"] for each in documents(page.text)] == ["bills"]
+    assert [document["name"] for document in documents(page.text)] == ["bills"]
     assert "All connectors in state paused, with a name or class that contains “BILL”: 1." in page.plain
     assert 'href="/ui/connectors?state=paused&amp;q=BILL"' in page.text
     assert documents(browser.get("/ui/yaml?q=nothing").text) == []
@@ -70,15 +70,15 @@ def test_export_applies_the_filters_of_the_list(browser: Browser) -> None:
 
 def test_keys_of_a_plugin_are_requested_once(browser: Browser, worker: FakeConnect) -> None:
     requests: list[list[str]] = []
-    worker.on_ask = lambda _method, segments: requests.append(segments)
+    worker.on_request = lambda _method, segments: requests.append(segments)
     browser.get("/ui/yaml")
-    plugins = [each for each in requests if each[0] == "connector-plugins"]
-    assert sorted(each[1] for each in plugins) == ["org.example.FileSource", "org.unknown.Sink"]
+    plugins = [segments for segments in requests if segments[0] == "connector-plugins"]
+    assert sorted(segments[1] for segments in plugins) == ["org.example.FileSource", "org.unknown.Sink"]
 
 
 def test_connector_page_includes_its_yaml(browser: Browser) -> None:
     page = browser.get("/ui/connectors/bills")
-    assert documents(page.text) == [{"name": "bills", "config": HIDDEN, "initial_state": "PAUSED"}]
+    assert documents(page.text) == [{"name": "bills", "config": MASKED_CONFIG, "initial_state": "PAUSED"}]
     assert HIDE_ME not in page.text
     assert "Copy as curl" in page.plain
 
@@ -93,11 +93,11 @@ def test_connector_page_limits_the_wait_for_plugin_keys(
     assert HIDE_ME not in page.text
     monkeypatch.undo()
 
-    def vanish(_method: str, segments: list[str]) -> None:
+    def drop_connection(_method: str, segments: list[str]) -> None:
         if segments[0] == "connector-plugins":
             raise httpx2.ReadError("gone")
 
-    worker.on_ask = vanish
+    worker.on_request = drop_connection
     page = browser.get("/ui/connectors/bills")
     assert page.status == 200
     assert documents(page.text) == []
@@ -106,5 +106,5 @@ def test_connector_page_limits_the_wait_for_plugin_keys(
 def test_truncated_list_reports_omitted_entries(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connectors, "MAX_CONNECTORS", 2)
     page = browser.get("/ui/yaml?sort=name")
-    assert [each["name"] for each in documents(page.text)] == ["bills", "orders"]
+    assert [document["name"] for document in documents(page.text)] == ["bills", "orders"]
     assert "These are the first 2 of 3 connectors." in page.plain

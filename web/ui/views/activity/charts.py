@@ -100,17 +100,22 @@ class Charts:
 def build_charts(series: object, task: int | None = None) -> Charts:
     """Return the charts of all tasks together, or of one task, without charts that have no values."""
     content = mapping(series)
-    tasks = [each for each in maps(content.get("tasks")) if task is None or get_integer(each, "id") == task]
+    tasks = [
+        series_of_task
+        for series_of_task in maps(content.get("tasks"))
+        if task is None or get_integer(series_of_task, "id") == task
+    ]
     count = min(
         max(
-            (len(each) for columns in tasks for each in columns.values() if isinstance(each, list)), default=0
+            (len(column) for columns in tasks for column in columns.values() if isinstance(column, list)),
+            default=0,
         ),
         _MAX_SAMPLES,
     )
     rates = _lines_by_task(tasks, "records_per_second", count)
     backlogs = _lines_by_task(tasks, "backlog_records", count)
     times = {
-        label: [_task_values(each, key, count) for each in tasks]
+        label: [_task_values(columns, key, count) for columns in tasks]
         for label, key in (("Poll", "poll_ms"), ("Write", "write_ms"), ("Commit", "commit_ms"))
     }
     phases = {label: _combine(task_series, _mean, count) for label, task_series in times.items()}
@@ -154,9 +159,13 @@ def _build_chart(
     key: str, title: str, unit: str, lines_by_label: Mapping[str, Values], *, stacked: bool = False
 ) -> Chart:
     known_lines = {
-        label: values for label, values in lines_by_label.items() if any(each is not None for each in values)
+        label: values
+        for label, values in lines_by_label.items()
+        if any(value is not None for value in values)
     }
-    top = max((each for values in known_lines.values() for each in values if each is not None), default=0.0)
+    top = max(
+        (value for values in known_lines.values() for value in values if value is not None), default=0.0
+    )
     lines = [
         Line(label=label, values=values, path=line_path(values, top)) for label, values in known_lines.items()
     ]
@@ -176,17 +185,18 @@ def _task_values(task: Mapping[str, Any], key: str, count: int) -> Values:
     """Return the values of a task, padded with None at the end."""
     samples = task.get(key)
     values: list[float | None] = [
-        each if is_number(each) else None for each in (samples if isinstance(samples, list) else [])[:count]
+        sample if is_number(sample) else None
+        for sample in (samples if isinstance(samples, list) else [])[:count]
     ]
     return values + [None] * (count - len(values))
 
 
 def _combine(series: Sequence[Values], join: Callable[[list[float]], float], count: int) -> Values:
-    combined: list[float | None] = []
+    combined_values: list[float | None] = []
     for index in range(count):
         known_values = [value for values in series if (value := values[index]) is not None]
-        combined.append(round(join(known_values), 3) if known_values else None)
-    return combined
+        combined_values.append(round(join(known_values), 3) if known_values else None)
+    return combined_values
 
 
 def _can_stack(tasks: Iterable[Sequence[Values]]) -> bool:
@@ -196,11 +206,11 @@ def _can_stack(tasks: Iterable[Sequence[Values]]) -> bool:
     """
     samples_with_any = samples_with_all = 0
     for phases in tasks:
-        measured = [values for values in phases if any(value is not None for value in values)]
-        counts = [sum(value is not None for value in sample) for sample in zip(*measured, strict=True)]
-        if len(measured) > 1:
+        measured_phases = [values for values in phases if any(value is not None for value in values)]
+        counts = [sum(value is not None for value in sample) for sample in zip(*measured_phases, strict=True)]
+        if len(measured_phases) > 1:
             samples_with_any += sum(count > 0 for count in counts)
-            samples_with_all += sum(count == len(measured) for count in counts)
+            samples_with_all += sum(count == len(measured_phases) for count in counts)
     return samples_with_all * 2 >= samples_with_any
 
 

@@ -31,7 +31,7 @@ class Bytes:
     """Content as text, or in base64 if it is not text."""
     kind: str
     """`text`, `base64` or `null`."""
-    full: int | None = None
+    full_size: int | None = None
     """Full size in bytes if the content is truncated."""
 
     @property
@@ -98,7 +98,7 @@ class Preview:
 def parse_letters(response: object) -> DeadLetters:
     """Parse `GET …/dead-letters`."""
     content = mapping(response)
-    letters = [_parse_letter(each) for each in maps(content.get("shown"))]
+    letters = [_parse_letter(letter) for letter in maps(content.get("shown"))]
     letters.sort(key=lambda letter: letter.ms or 0, reverse=True)
     causes = Counter(letter.exception for letter in letters if letter.exception)
     return DeadLetters(
@@ -142,7 +142,7 @@ def start_as_text(start: Mapping[str, int]) -> str:
 
 def parse_start(text: str) -> dict[str, int]:
     """Parse the text of `start_as_text`. Raises ValueError."""
-    pairs = (each.partition(":") for each in text.split())
+    pairs = (word.partition(":") for word in text.split())
     return {str(int(partition)): int(offset) for partition, _, offset in pairs}
 
 
@@ -162,7 +162,7 @@ def parse_preview(response: object) -> Preview:
 def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
     """Return the confirmation of a replay of at most `limit` letters."""
     topics = join_names([f"{topic} ({count:,})" for topic, count in preview.topic_counts])
-    remaining = ["Remaining letters are left for another replay."] if preview.total >= limit else []
+    remaining_effects = ["Remaining letters are left for another replay."] if preview.total >= limit else []
     return Confirmation(
         question=f"Replay {format_count(preview.total, 'dead letter')} of {name}?",
         effects=(
@@ -170,7 +170,7 @@ def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
             "Other consumers of these topics receive them again, too.",
             "A record that fails again becomes a new dead letter.",
             "The offsets are committed, and the next replay continues after these records.",
-            *remaining,
+            *remaining_effects,
         ),
         button="Replay",
         dangerous=False,
@@ -186,8 +186,10 @@ def describe_replay(name: str, body: Json) -> Result:
         if outcome.total
         else "there was nothing left to replay"
     )
-    remaining = get_integer(mapping(body), "left_to_replay")
-    return Result(name=name, done=True, text=f"{summary}; {remaining:,} left" if remaining else summary)
+    remaining_count = get_integer(mapping(body), "left_to_replay")
+    return Result(
+        name=name, done=True, text=f"{summary}; {remaining_count:,} left" if remaining_count else summary
+    )
 
 
 def _count_searched(content: Mapping[str, Any]) -> int | None:

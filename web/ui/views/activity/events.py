@@ -55,20 +55,20 @@ class Events:
 
 def parse_events(response: object, *, kind: str = "", connector: str = "", page: int = 1) -> Events:
     """Return a page of the events, filtered by `kind` and `connector`; an empty filter matches all events."""
-    events = [_parse_event(each) for each in maps(mapping(response).get("events"))]
+    events = [_parse_event(event) for event in maps(mapping(response).get("events"))]
     events.sort(key=lambda event: event.seq, reverse=True)
     connector_events = [event for event in events if not connector or event.connector == connector]
     counts = {name: sum(event.kind == name for event in connector_events) for name in dict.fromkeys(KINDS)}
     for event in connector_events:
         if event.kind not in KINDS:
             counts[event.kind] = counts.get(event.kind, 0) + 1
-    selected = [event for event in connector_events if not kind or event.kind == kind]
-    pages = max((len(selected) + PER_PAGE - 1) // PER_PAGE, 1)
+    matching_events = [event for event in connector_events if not kind or event.kind == kind]
+    pages = max((len(matching_events) + PER_PAGE - 1) // PER_PAGE, 1)
     page = min(max(page, 1), pages)
     return Events(
-        events=selected[(page - 1) * PER_PAGE : page * PER_PAGE],
+        events=matching_events[(page - 1) * PER_PAGE : page * PER_PAGE],
         kinds=[(name, KINDS.get(name, name), count) for name, count in counts.items() if count],
-        total=len(selected),
+        total=len(matching_events),
         page=page,
         pages=pages,
     )

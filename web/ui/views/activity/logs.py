@@ -13,7 +13,7 @@ from web.ui.views.json_values import get_integer, mapping, maps, text, texts
 
 LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 """Levels that the page can filter by and set, most detailed first."""
-SETTABLE: Final = (*LEVELS[:-1], "OFF")
+SETTABLE_LEVELS: Final = (*LEVELS[:-1], "OFF")
 SCOPES: Final = ("worker", "cluster")
 MAX_LINES: Final = 500
 _RANK: Final = {level: rank for rank, level in enumerate(LEVELS)}
@@ -71,7 +71,7 @@ def parse_level(text: str) -> str:
 def filter_log(response: object, *, level: str = "", task: int | None = None, query: str = "") -> Log:
     """Parse `GET …/logs`, and filter its lines by minimum level, task and text."""
     content = mapping(response)
-    lines = [_parse_line(each) for each in maps(content.get("lines"))]
+    lines = [_parse_line(line) for line in maps(content.get("lines"))]
     min_rank = _RANK.get(level, 0)
     text_query = query.lower()
     matching_lines = [
@@ -107,8 +107,8 @@ def level_request(logger: str, level: str, scope: str) -> Request:
     """Return the request that sets a level. Raises ValueError with a message for the user."""
     if not logger.strip():
         raise ValueError("Enter the name of a logger.")
-    if level not in SETTABLE:
-        raise ValueError(f"Unknown level {level!r}; valid levels are {', '.join(SETTABLE)}.")
+    if level not in SETTABLE_LEVELS:
+        raise ValueError(f"Unknown level {level!r}; valid levels are {', '.join(SETTABLE_LEVELS)}.")
     if scope not in SCOPES:
         raise ValueError(f"Unknown scope {scope!r}; valid scopes are {', '.join(SCOPES)}.")
     return Request(

@@ -22,21 +22,21 @@ class TaskEntry:
 
 
 def task_config(
-    tasks: object, task: int, connector: Config, declared: Collection[str]
+    tasks: object, task: int, connector: Config, secret_keys: Collection[str]
 ) -> Sequence[TaskEntry] | None:
     """Return the config of a task from `GET …/tasks`, overrides first; None if there is no such task.
 
-    `declared` are the keys of type PASSWORD. Secrets of the connector are masked in all values of the task's config.
+    `secret_keys` are the keys of type PASSWORD. Secrets of the connector are masked in all values of the task's config.
     """
     responses = maps(tasks)
     task_info = next(
-        (each for each in responses if get_integer(mapping(each.get("id")), "task") == task), None
+        (response for response in responses if get_integer(mapping(response.get("id")), "task") == task), None
     )
     if task_info is None:
         return None
     config = parse_config(dict(mapping(task_info.get("config"))))
-    masked = {
-        key: None if value is None else scrub(value, connector, declared) for key, value in config.items()
+    masked_config = {
+        key: None if value is None else scrub(value, connector, secret_keys) for key, value in config.items()
     }
     task_entries = [
         TaskEntry(
@@ -44,6 +44,6 @@ def task_config(
             entry.cell,
             is_override=entry.key not in connector or connector[entry.key] != config[entry.key],
         )
-        for entry in entries(masked, declared)
+        for entry in entries(masked_config, secret_keys)
     ]
     return sorted(task_entries, key=lambda entry: not entry.is_override)

@@ -55,7 +55,7 @@ class Restart:
 
     ms: int
     task: int | None
-    automatic: bool
+    is_automatic: bool
     by: str
     cause: str
     ran_ms: float | None
@@ -99,17 +99,17 @@ class Timeline:
         ]
 
     @property
-    def automatic(self) -> int:
+    def automatic_count(self) -> int:
         """Number of automatic restarts."""
         return sum(entry.restart == "automatic" for entry in self.entries)
 
     @property
-    def requested(self) -> int:
+    def requested_count(self) -> int:
         """Number of requested restarts."""
         return sum(entry.restart == "requested" for entry in self.entries)
 
     @property
-    def failures(self) -> int:
+    def failure_count(self) -> int:
         """Number of failures."""
         return sum(entry.state == DisplayState.FAILED for entry in self.entries)
 
@@ -150,20 +150,22 @@ def select_instance(timeline: Timeline, task: int | None) -> Timeline:
 
 def build_strip(entries: Sequence[Entry], now_ms: int) -> Sequence[Segment]:
     """Return the states of one instance during the last day, oldest first, scaled to STRIP_WIDTH."""
-    begin = max(now_ms - _MAX_STRIP_MS, min((entry.ms for entry in entries), default=now_ms))
-    recent = [
-        entry for entry in reversed(entries) if entry.current or entry.ms + (entry.lasted_ms or 0) > begin
+    begin_ms = max(now_ms - _MAX_STRIP_MS, min((entry.ms for entry in entries), default=now_ms))
+    recent_entries = [
+        entry for entry in reversed(entries) if entry.current or entry.ms + (entry.lasted_ms or 0) > begin_ms
     ][-_MAX_SEGMENTS:]
-    if not recent:
+    if not recent_entries:
         return []
-    begin = max(begin, min(entry.ms for entry in recent))
-    shares = [max(entry.ms + (entry.lasted_ms or 0) - max(entry.ms, begin), 0.0) for entry in recent]
+    begin_ms = max(begin_ms, min(entry.ms for entry in recent_entries))
+    shares = [
+        max(entry.ms + (entry.lasted_ms or 0) - max(entry.ms, begin_ms), 0.0) for entry in recent_entries
+    ]
     total = sum(shares) or 1.0
-    free = STRIP_WIDTH - _MIN_WIDTH * len(recent)
+    free_width = STRIP_WIDTH - _MIN_WIDTH * len(recent_entries)
     segments: list[Segment] = []
     x = 0.0
-    for entry, share in zip(recent, shares, strict=True):
-        width = _MIN_WIDTH + share / total * free if sum(shares) else STRIP_WIDTH / len(recent)
+    for entry, share in zip(recent_entries, shares, strict=True):
+        width = _MIN_WIDTH + share / total * free_width if sum(shares) else STRIP_WIDTH / len(recent_entries)
         segments.append(
             Segment(
                 x=round(x, 1),
@@ -219,11 +221,11 @@ def _restart_kind(state: Mapping[str, Any]) -> str:
     return "requested" if is_restart else ""
 
 
-def _build_restart(entry: Entry, newer: Sequence[Entry]) -> Restart:
-    """Return a restart with its outcome; `newer` has the later entries, newest first."""
-    later = [each for each in reversed(newer) if each.task == entry.task]
-    steps = [entry, *later]
-    index = next((index for index, each in enumerate(steps) if each.state not in _RESTART_STATES), None)
+def _build_restart(entry: Entry, newer_entries: Sequence[Entry]) -> Restart:
+    """Return a restart with its outcome; `newer_entries` are the entries after the restart, newest first."""
+    later_entries = [newer_entry for newer_entry in reversed(newer_entries) if newer_entry.task == entry.task]
+    steps = [entry, *later_entries]
+    index = next((index for index, step in enumerate(steps) if step.state not in _RESTART_STATES), None)
     run = steps[index] if index is not None and steps[index].state == DisplayState.RUNNING else None
     next_entry = (
         None
@@ -235,7 +237,7 @@ def _build_restart(entry: Entry, newer: Sequence[Entry]) -> Restart:
     return Restart(
         ms=entry.ms,
         task=entry.task,
-        automatic=entry.restart == "automatic",
+        is_automatic=entry.restart == "automatic",
         by=entry.by,
         cause=entry.cause,
         ran_ms=None if run is None else run.lasted_ms,

@@ -20,7 +20,7 @@ class Topic:
     """A topic of a connector."""
 
     name: str
-    used: bool
+    is_used: bool
     """Whether the connector has read or written the topic."""
     role: str
     """Role in the config: `sink` (input of a sink), `dead letters` or empty."""
@@ -31,18 +31,23 @@ class Topics:
     """Content of the topics page."""
 
     topics: Sequence[Topic]
-    used: int
+    used_count: int
     pattern: str
     """Regular expression that selects a sink's topics; empty if there is none."""
 
 
 def parse_topics(response: object, config: object, name: str) -> Topics:
     """Return the sorted topics from `GET …/topics` and the config."""
-    active = set(texts(mapping(mapping(response).get(name)).get("topics")))
+    active_topics = set(texts(mapping(mapping(response).get(name)).get("topics")))
     roles = _topic_roles(mapping(config))
-    topics = [Topic(each, each in active, roles.get(each, "")) for each in sorted(active | roles.keys())]
+    topics = [
+        Topic(topic, topic in active_topics, roles.get(topic, ""))
+        for topic in sorted(active_topics | roles.keys())
+    ]
     pattern = mapping(config).get(_PATTERN_KEY)
-    return Topics(topics=topics, used=len(active), pattern=pattern if isinstance(pattern, str) else "")
+    return Topics(
+        topics=topics, used_count=len(active_topics), pattern=pattern if isinstance(pattern, str) else ""
+    )
 
 
 def reset_request(name: str) -> Request:
@@ -53,7 +58,7 @@ def reset_request(name: str) -> Request:
 def reset_confirmation(name: str, topics: Topics) -> Confirmation:
     """Return the confirmation of a reset of the active topics."""
     return Confirmation(
-        question=f"Forget the {format_count(topics.used, 'topic')} that {name} has used?",
+        question=f"Forget the {format_count(topics.used_count, 'topic')} that {name} has used?",
         effects=(
             "Only this list is cleared; topics, records and offsets are kept.",
             "A topic reappears with its next record.",
@@ -66,9 +71,9 @@ def reset_confirmation(name: str, topics: Topics) -> Confirmation:
 def _topic_roles(config: Mapping[str, Any]) -> dict[str, str]:
     topic_list = config.get("topics")
     roles = {
-        each.strip(): "sink"
-        for each in (topic_list.split(",") if isinstance(topic_list, str) else [])
-        if each.strip()
+        topic.strip(): "sink"
+        for topic in (topic_list.split(",") if isinstance(topic_list, str) else [])
+        if topic.strip()
     }
     dead_letter_topic = config.get(TOPIC_KEY)
     if isinstance(dead_letter_topic, str) and dead_letter_topic.strip():

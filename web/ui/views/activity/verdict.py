@@ -21,7 +21,7 @@ _TITLES: Final = {
     DisplayState.STOPPED: "Stopped",
     DisplayState.RUNNING: "Running",
 }
-_RESTART: Final = "Restart it after fixing the cause."
+_RESTART_ADVICE: Final = "Restart it after fixing the cause."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,12 @@ def summarize_instance(
         )
     latest = entry if entry is not None and _matches(entry, state) else None
     unassigned = next(
-        (each for each in waiting if (each.connector, each.task) == (connector, row.instance.task)), None
+        (
+            instance
+            for instance in waiting
+            if (instance.connector, instance.task) == (connector, row.instance.task)
+        ),
+        None,
     )
     next_step, next_ms = _next_step(row, unassigned)
     return Verdict(
@@ -99,7 +104,7 @@ def _next_step(row: TaskRow, unassigned: UnassignedInstance | None) -> tuple[str
         case DisplayState.FAILED:
             return _step_after_failure(row.restarts)
         case DisplayState.UNASSIGNED | DisplayState.UNKNOWN if unassigned is None:
-            return "A worker reports its state as soon as it has the task.", None
+            return "The state is reported once a worker has started the task.", None
         case DisplayState.PAUSED:
             return "It continues when the connector is resumed.", None
         case DisplayState.STOPPED:
@@ -110,7 +115,7 @@ def _next_step(row: TaskRow, unassigned: UnassignedInstance | None) -> tuple[str
 
 def _step_after_failure(restarts: Restarts | None) -> tuple[str, int | None]:
     if restarts is None:
-        return _RESTART, None
+        return _RESTART_ADVICE, None
     if restarts.next_ms is not None:
         return "It is restarted automatically", restarts.next_ms
     policy = (
@@ -118,4 +123,4 @@ def _step_after_failure(restarts: Restarts | None) -> tuple[str, int | None]:
         if restarts.given_up
         else "It is not restarted automatically."
     )
-    return f"{policy} {restarts.why or _RESTART}", None
+    return f"{policy} {restarts.why or _RESTART_ADVICE}", None

@@ -16,10 +16,10 @@ from tests.fakes.servers.connect_rest import Connector, FakeConnect
 from tests.fakes.workers.worker_config import Defaults
 from tests.unit.plugins.shipped import SINK_CLASS, SOURCE_CLASS, registry
 from tests.unit.web.api import Api
-from tests.unit.web.ui.browser import ORIGIN, Browser, Form, RenderedPage
+from tests.unit.web.ui.browser import FORM_HEADERS, Browser, Form, RenderedPage
 from web.settings import Settings
 
-EDIT = "/ui/connectors/orders/edit"
+EDIT_PATH = "/ui/connectors/orders/edit"
 CONFIG = {
     "connector.class": SOURCE_CLASS,
     "topic": "t",
@@ -58,9 +58,9 @@ def browser(api: Api) -> Browser:
 
 def build_form(page: RenderedPage) -> Form:
     return next(
-        each
-        for each in map(page.form, range(9))
-        if each.action.endswith(("/edit", f"/create/{SOURCE_CLASS}"))
+        form
+        for form in map(page.form, range(9))
+        if form.action.endswith(("/edit", f"/create/{SOURCE_CLASS}"))
     )
 
 
@@ -69,7 +69,7 @@ def stored_config(api: Api) -> Config:
 
 
 def test_editing_a_stored_config_keeps_its_secret(api: Api, browser: Browser) -> None:
-    page = browser.get(EDIT)
+    page = browser.get(EDIT_PATH)
     assert page.status == 200
     assert "geheim" not in page.text
     assert [title in page.plain for title in ("Common", "Error Handling", "Topic Creation")] == [True] * 3
@@ -83,7 +83,7 @@ def test_editing_a_stored_config_keeps_its_secret(api: Api, browser: Browser) ->
 
 def test_kraal_errors_are_shown_at_their_fields(browser: Browser) -> None:
     page = browser.submit(
-        build_form(browser.get(EDIT)), ("do", "save"), topic="", **{"tasks.max": "x", "transforms": "a"}
+        build_form(browser.get(EDIT_PATH)), ("do", "save"), topic="", **{"tasks.max": "x", "transforms": "a"}
     )
     assert page.status == 422
     for key in ("topic", "tasks.max", "transforms.a.type"):
@@ -96,18 +96,22 @@ def test_form_creates_a_connector(api: Api, browser: Browser) -> None:
     result_page = browser.submit(
         build_form(page), ("do", "save"), name="new", topic="t", initial_state="PAUSED"
     )
-    assert "new: created, to be PAUSED" in result_page.plain
+    assert "new: created with initial state PAUSED" in result_page.plain
     assert api.published.latest.config.connectors["new"].config["topic"] == "t"  # type: ignore[index]
 
 
 def test_form_creates_a_connector_with_initial_offsets(api: Api, browser: Browser) -> None:
     fields = build_form(browser.get(f"/ui/create/{SOURCE_CLASS}")).with_values(name="new", topic="t")
-    remaining = [(name, value) for name, value in fields if not name.startswith("at.")]
-    typed = [("at.partition", '{"filename": "/data/x"}'), ("at.offset", '{"position": 7}'), ("do", "save")]
-    result_page = browser.post(f"/ui/create/{SOURCE_CLASS}", *remaining, *typed)
-    assert "new: created, to be RUNNING (status 201) altered" in result_page.plain
-    (sent,) = [each for each in api.herder.requests if isinstance(each, CreateConnector)]
-    assert sent.initial_offsets == [({"filename": "/data/x"}, {"position": 7})]
+    config_fields = [(name, value) for name, value in fields if not name.startswith("at.")]
+    offset_fields = [
+        ("at.partition", '{"filename": "/data/x"}'),
+        ("at.offset", '{"position": 7}'),
+        ("do", "save"),
+    ]
+    result_page = browser.post(f"/ui/create/{SOURCE_CLASS}", *config_fields, *offset_fields)
+    assert "new: created with initial state RUNNING (status 201) altered" in result_page.plain
+    (create_request,) = [request for request in api.herder.requests if isinstance(request, CreateConnector)]
+    assert create_request.initial_offsets == [({"filename": "/data/x"}, {"position": 7})]
 
 
 def test_recommended_values_are_suggested_at_their_field(browser: Browser) -> None:
@@ -142,15 +146,15 @@ def test_in_process_requests_are_retried_during_rebalances(api: Api, browser: Br
 
 
 def test_config_tab_reports_an_unchanged_config(browser: Browser) -> None:
-    unchanged = "The config has not changed since this worker started."
-    assert unchanged in browser.get("/ui/connectors/orders/config").plain
+    message = "The config has not changed since this worker started."
+    assert message in browser.get("/ui/connectors/orders/config").plain
     java_browser = Browser(FakeConnect({"orders": Connector(config={**CONFIG})}))
-    assert unchanged not in java_browser.get("/ui/connectors/orders/config").plain
+    assert message not in java_browser.get("/ui/connectors/orders/config").plain
 
 
 def test_actions_require_the_origin_of_the_dashboard(api: Api) -> None:
     response = api.client.post(
-        "/ui/actions", content="action=delete&name=orders", headers={**ORIGIN, "Origin": "http://evil"}
+        "/ui/actions", content="action=delete&name=orders", headers={**FORM_HEADERS, "Origin": "http://evil"}
     )
     assert response.status_code == 403
     assert "orders" in api.published.latest.config.connectors

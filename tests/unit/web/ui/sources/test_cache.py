@@ -13,12 +13,12 @@ from web.ui.sources.api import ApiResponse, SourceUnavailable
 from web.ui.sources.cache import ResponseCache
 from web.ui.sources.shared import SharedSource
 
-LIST: dict[str, Any] = {"/connectors?expand=status": {"a": {}}, "/connectors/a/status": {}}
+RESPONSES: dict[str, Any] = {"/connectors?expand=status": {"a": {}}, "/connectors/a/status": {}}
 QUERY = (("expand", "status"),)
 
 
 async def test_concurrent_requests_are_merged() -> None:
-    source = FakeSource(LIST)
+    source = FakeSource(RESPONSES)
     shared = SharedSource(source)
     responses = await asyncio.gather(
         *(shared.ask("GET", "connectors", query=QUERY, caller=CALLER) for _ in range(5))
@@ -28,7 +28,7 @@ async def test_concurrent_requests_are_merged() -> None:
 
 
 async def test_unchanged_response_is_parsed_once() -> None:
-    shared = SharedSource(FakeSource(LIST))
+    shared = SharedSource(FakeSource(RESPONSES))
     first = await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
     second = await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
     assert second.value is first.value
@@ -37,21 +37,21 @@ async def test_unchanged_response_is_parsed_once() -> None:
 def test_derived_value_is_computed_once_per_set_of_responses() -> None:
     calls = 0
 
-    def joined(*values: list[int]) -> list[int]:
+    def concatenate(*values: list[int]) -> list[int]:
         nonlocal calls
         calls += 1
         return [number for value in values for number in value]
 
     one, two, other = ApiResponse(200, b"[1]"), ApiResponse(200, b"[2]"), ApiResponse(200, b"[2]")
-    assert [one.derive(joined, two), one.derive(joined, two)] == [[1, 2], [1, 2]]
+    assert [one.derive(concatenate, two), one.derive(concatenate, two)] == [[1, 2], [1, 2]]
     assert calls == 1
-    assert one.derive(joined, other) == [1, 2]
-    assert one.derive(joined) == [1]
+    assert one.derive(concatenate, other) == [1, 2]
+    assert one.derive(concatenate) == [1]
     assert calls == 3
 
 
 async def test_changed_response_replaces_the_cached_response() -> None:
-    source = FakeSource(LIST)
+    source = FakeSource(RESPONSES)
     shared = SharedSource(source)
     await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
     source.responses["/connectors?expand=status"] = {"b": {}}
@@ -59,20 +59,20 @@ async def test_changed_response_replaces_the_cached_response() -> None:
 
 
 async def test_responses_are_dropped_when_the_last_browser_disconnects() -> None:
-    shared = SharedSource(FakeSource(LIST, Features(kraal=True, changes=True)))
-    one, other = shared.changes(CALLER), shared.changes(CALLER)
-    await anext(one)
-    await anext(other)
-    first = await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
-    await one.aclose()
-    assert await shared.ask("GET", "connectors", query=QUERY, caller=CALLER) is first
-    await other.aclose()
-    assert await shared.ask("GET", "connectors", query=QUERY, caller=CALLER) is not first
+    shared = SharedSource(FakeSource(RESPONSES, Features(kraal=True, changes=True)))
+    first_stream, second_stream = shared.changes(CALLER), shared.changes(CALLER)
+    await anext(first_stream)
+    await anext(second_stream)
+    response = await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
+    await first_stream.aclose()
+    assert await shared.ask("GET", "connectors", query=QUERY, caller=CALLER) is response
+    await second_stream.aclose()
+    assert await shared.ask("GET", "connectors", query=QUERY, caller=CALLER) is not response
 
 
 @pytest.mark.parametrize(("keep_s", "count"), [(0.0, 2), (60.0, 1)])
 async def test_response_is_cached_for_keep_s(keep_s: float, count: int) -> None:
-    source = FakeSource(LIST)
+    source = FakeSource(RESPONSES)
     shared = SharedSource(source, keep_s=keep_s)
     for _ in range(2):
         await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
@@ -81,7 +81,7 @@ async def test_response_is_cached_for_keep_s(keep_s: float, count: int) -> None:
 
 
 async def test_action_invalidates_cached_responses() -> None:
-    source = FakeSource(LIST | {"/connectors/a/pause": {}})
+    source = FakeSource(RESPONSES | {"/connectors/a/pause": {}})
     shared = SharedSource(source, keep_s=60)
     await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
     await shared.ask("PUT", "connectors", "a", "pause", caller=CALLER)
@@ -92,25 +92,25 @@ async def test_action_invalidates_cached_responses() -> None:
 async def test_request_after_a_change_does_not_reuse_an_older_request() -> None:
     cache = ResponseCache(keep_s=60)
     gates = [asyncio.Event(), asyncio.Event()]
-    sent = [asyncio.Event(), asyncio.Event()]
+    sent_events = [asyncio.Event(), asyncio.Event()]
     count = 0
 
     async def ask() -> ApiResponse:
         nonlocal count
         number, count = count, count + 1
-        sent[number].set()
+        sent_events[number].set()
         await gates[number].wait()
         return ApiResponse(200, b"%d" % number)
 
-    before = asyncio.create_task(cache.get(("x",), ask))
-    await sent[0].wait()
+    older_request = asyncio.create_task(cache.get(("x",), ask))
+    await sent_events[0].wait()
     cache.invalidate()
-    after = asyncio.create_task(cache.get(("x",), ask))
-    await sent[1].wait()
+    newer_request = asyncio.create_task(cache.get(("x",), ask))
+    await sent_events[1].wait()
     gates[1].set()
-    assert (await after).body == b"1"
+    assert (await newer_request).body == b"1"
     gates[0].set()
-    assert (await before).body == b"0"
+    assert (await older_request).body == b"0"
     assert (await cache.get(("x",), ask)).body == b"1"
 
 
@@ -120,7 +120,7 @@ async def test_error_reaches_all_waiters_and_is_not_cached() -> None:
     results = await asyncio.gather(
         *(shared.ask("GET", "connectors", caller=CALLER) for _ in range(3)), return_exceptions=True
     )
-    assert [str(each) for each in results] == ["gone"] * 3
+    assert [str(result) for result in results] == ["gone"] * 3
     source.responses["/connectors"] = []
     assert (await shared.ask("GET", "connectors", caller=CALLER)).value == []
 
@@ -133,16 +133,16 @@ async def test_disconnected_browser_does_not_cancel_other_requests() -> None:
         return ApiResponse(200, b"1")
 
     cache = ResponseCache()
-    canceled = asyncio.create_task(cache.get(("x",), ask))
-    waiting = asyncio.create_task(cache.get(("x",), ask))
+    canceled_request = asyncio.create_task(cache.get(("x",), ask))
+    waiting_request = asyncio.create_task(cache.get(("x",), ask))
     await asyncio.sleep(0)
-    canceled.cancel()
+    canceled_request.cancel()
     gate.set()
-    assert (await waiting).body == b"1"
+    assert (await waiting_request).body == b"1"
 
 
 async def test_responses_about_one_connector_are_not_shared() -> None:
-    source = FakeSource(LIST)
+    source = FakeSource(RESPONSES)
     shared = SharedSource(source, keep_s=60)
     for _ in range(2):
         await shared.ask("GET", "connectors", "a", "status", caller=CALLER)

@@ -35,9 +35,9 @@ def test_events_are_parsed_as_changes(event: Event, expected: Change | None) -> 
 
 
 async def test_oversized_event_ends_the_stream() -> None:
-    async def pieces() -> AsyncIterator[bytes]:
+    async def chunks() -> AsyncIterator[bytes]:
         for _ in range(100):
             yield b"x" * 100_000
 
     with pytest.raises(SourceUnavailable, match="too long"):
-        _ = [change async for change in parse_changes(pieces())]
+        _ = [change async for change in parse_changes(chunks())]

@@ -89,9 +89,9 @@ async def test_error_has_connects_message_and_retry_after() -> None:
         await send({"type": "http.response.start", "status": 409, "headers": headers})
         await send({"type": "http.response.body", "body": b'{"error_code":409,"message":"rebalance"}'})
 
-    with pytest.raises(RequestRejected) as raised:
+    with pytest.raises(RequestRejected) as error:
         await create_source(app).ask("GET", "x", caller=CALLER)
-    assert (raised.value.status, raised.value.text, raised.value.retry_after) == (409, "rebalance", "3")
+    assert (error.value.status, error.value.text, error.value.retry_after) == (409, "rebalance", "3")
 
 
 async def test_source_is_unavailable_before_bind() -> None:
@@ -99,15 +99,15 @@ async def test_source_is_unavailable_before_bind() -> None:
         await InProcessSource().ask("GET", caller=CALLER)
 
 
-async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+async def send_two_changes(scope: Scope, receive: Receive, send: Send) -> None:
     """Send two changes, and set `disconnected` when the reader disconnects."""
     await receive()
     await send({"type": "http.response.start", "status": 200, "headers": []})
-    for piece in (
+    for chunk in (
         b'event: hello\ndata: {"boot":"b"}\n\nevent: cha',
         b'nged\ndata: {"connectors":["a"],"kinds":[]}\n\n',
     ):
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await receive()
     scope["state"]["disconnected"].set()
 
@@ -117,7 +117,7 @@ async def test_changes_are_streamed_until_the_reader_closes() -> None:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await stream({**scope, "state": {"disconnected": disconnected}}, receive, send)
+            await send_two_changes({**scope, "state": {"disconnected": disconnected}}, receive, send)
         finally:
             disconnected.set()
 
@@ -130,20 +130,20 @@ async def test_changes_are_streamed_until_the_reader_closes() -> None:
 
 async def test_rejected_stream_is_an_error() -> None:
     changes = create_source(Echo(503)).changes(CALLER)
-    with pytest.raises(RequestRejected) as raised:
+    with pytest.raises(RequestRejected) as error:
         await anext(changes)
-    assert raised.value.status == 503
+    assert error.value.status == 503
 
 
-@pytest.mark.parametrize("is_separate", [False, True])
-async def test_features_are_detected(*, is_separate: bool) -> None:
-    api = Api(Settings(advertised_url="http://worker:8083/", has_separate_admin=is_separate))
-    source = create_source(api.apps.main, api.apps.admin if is_separate else None)
+@pytest.mark.parametrize("is_admin_separate", [False, True])
+async def test_features_are_detected(*, is_admin_separate: bool) -> None:
+    api = Api(Settings(advertised_url="http://worker:8083/", has_separate_admin=is_admin_separate))
+    source = create_source(api.apps.main, api.apps.admin if is_admin_separate else None)
     features = await source.features(Caller())
-    expected: dict[str, Any] = {
+    flags: dict[str, Any] = {
         name: getattr(features, name) for name in ("kraal", "assignments", "loggers", "changes")
     }
-    assert expected == {"kraal": True, "assignments": True, "loggers": True, "changes": True}
+    assert flags == {"kraal": True, "assignments": True, "loggers": True, "changes": True}
     assert features.supervision
     assert features.version == "4.4.0"
 
@@ -159,4 +159,4 @@ async def test_change_on_a_worker_is_streamed() -> None:
     assert "configs" in change.kinds
     api.apps.streams.close()
     async with asyncio.timeout(10):
-        assert [each.event async for each in changes] == [ChangeEvent.CLOSING]
+        assert [change.event async for change in changes] == [ChangeEvent.CLOSING]

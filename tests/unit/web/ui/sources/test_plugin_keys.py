@@ -36,19 +36,19 @@ async def test_plugins_declare_their_secrets() -> None:
 
 
 async def test_only_values_of_an_unknown_plugin_are_secrets() -> None:
-    unknown = RequestRejected(404, "Unknown plugin Cast.")
-    assert await fetch_secrets(KEYS, unknown) == {"pin", "transforms.a.salt"}
-    assert await fetch_secrets(unknown, []) == {"pin"}
-    assert await fetch_secrets(unknown, unknown) == {"pin", "transforms.a.salt"}
+    unknown_plugin = RequestRejected(404, "Unknown plugin Cast.")
+    assert await fetch_secrets(KEYS, unknown_plugin) == {"pin", "transforms.a.salt"}
+    assert await fetch_secrets(unknown_plugin, []) == {"pin"}
+    assert await fetch_secrets(unknown_plugin, unknown_plugin) == {"pin", "transforms.a.salt"}
 
 
 async def test_worker_without_plugin_keys_declares_no_secrets() -> None:
-    older = RequestRejected(404, "HTTP 404 Not Found")
-    assert await fetch_secrets(older, older) == frozenset()
+    unknown_endpoint = RequestRejected(404, "HTTP 404 Not Found")
+    assert await fetch_secrets(unknown_endpoint, unknown_endpoint) == frozenset()
 
 
 @pytest.mark.parametrize("status", [409, 500, 503])
 async def test_all_values_are_secrets_while_keys_are_unavailable(status: int) -> None:
-    busy = RequestRejected(status, "The worker is too busy")
-    assert await fetch_secrets(KEYS, busy) == {"pin", "transforms.a.salt"}
-    assert await fetch_secrets(busy, SALT) == {"pin", "transforms.a.salt"}
+    rejection = RequestRejected(status, "The worker is too busy")
+    assert await fetch_secrets(KEYS, rejection) == {"pin", "transforms.a.salt"}
+    assert await fetch_secrets(rejection, SALT) == {"pin", "transforms.a.salt"}

@@ -42,9 +42,9 @@ async def test_redirect_is_not_followed() -> None:
         assert request.url.host == "worker"
         return httpx2.Response(307, headers={"Location": "http://evil/"})
 
-    with pytest.raises(RequestRejected) as raised:
+    with pytest.raises(RequestRejected) as error:
         await remote(handler).ask("GET", caller=CALLER)
-    assert raised.value.status == 307
+    assert error.value.status == 307
 
 
 @pytest.mark.parametrize(("method", "requests"), [("GET", 2), ("POST", 1)])
@@ -62,9 +62,9 @@ async def test_only_gets_are_retried_during_a_rebalance(method: str, requests: i
     if method == "GET":
         assert (await source.ask(method, caller=CALLER)).value == {}
     else:
-        with pytest.raises(RequestRejected) as raised:
+        with pytest.raises(RequestRejected) as error:
             await source.ask(method, caller=CALLER)
-        assert raised.value.retry_after == "0"
+        assert error.value.retry_after == "0"
     assert count == requests
 
 
@@ -90,9 +90,9 @@ async def test_unreachable_worker_is_unavailable() -> None:
     ],
 )
 async def test_error_response_has_a_text(response: httpx2.Response, text: str) -> None:
-    with pytest.raises(RequestRejected) as raised:
+    with pytest.raises(RequestRejected) as error:
         await remote(lambda _: response).ask("GET", caller=CALLER)
-    assert raised.value.text == text
+    assert error.value.text == text
 
 
 async def test_invalid_json_response_fails_on_use() -> None:

@@ -16,7 +16,7 @@ from web.ui.sources.watching import ChangeWatcher
 
 HELLO = Change(ChangeEvent.CONNECTED)
 ORDERS = Change(ChangeEvent.CHANGED, frozenset({"states"}), ("orders",))
-STREAMING = Features(kraal=True, changes=True)
+STREAM_FEATURES = Features(kraal=True, changes=True)
 
 
 async def wait_until_true(condition: Callable[[], bool]) -> None:
@@ -29,7 +29,7 @@ async def close(stream: AsyncGenerator[Change]) -> None:
     await stream.aclose()
 
 
-async def first(stream: AsyncGenerator[Change], event: ChangeEvent) -> Change:
+async def await_event(stream: AsyncGenerator[Change], event: ChangeEvent) -> Change:
     async with asyncio.timeout(10):
         while True:
             change = await anext(stream)
@@ -38,24 +38,24 @@ async def first(stream: AsyncGenerator[Change], event: ChangeEvent) -> Change:
 
 
 async def test_browsers_share_one_stream_until_the_last_one_leaves() -> None:
-    source = FakeSource(features=STREAMING)
-    received: list[Change] = []
-    watcher = ChangeWatcher(source, received.append)
+    source = FakeSource(features=STREAM_FEATURES)
+    received_changes: list[Change] = []
+    watcher = ChangeWatcher(source, received_changes.append)
     first_browser, second_browser = watcher.listen(CALLER), watcher.listen(CALLER)
     assert [await anext(first_browser), await anext(second_browser)] == [HELLO, HELLO]
     source.feed.put_nowait(ORDERS)
     assert [await anext(first_browser), await anext(second_browser)] == [ORDERS, ORDERS]
-    assert received == [HELLO, ORDERS]
-    assert source.streams == 1
+    assert received_changes == [HELLO, ORDERS]
+    assert source.stream_count == 1
     await close(first_browser)
     source.feed.put_nowait(ORDERS)
-    assert await first(second_browser, ChangeEvent.CHANGED) == ORDERS
+    assert await await_event(second_browser, ChangeEvent.CHANGED) == ORDERS
     await close(second_browser)
-    assert watcher.listeners == 0
-    reopened = watcher.listen(CALLER)
-    assert await anext(reopened) == HELLO
-    await wait_until_true(lambda: source.streams == 2)
-    await close(reopened)
+    assert watcher.listener_count == 0
+    third_browser = watcher.listen(CALLER)
+    assert await anext(third_browser) == HELLO
+    await wait_until_true(lambda: source.stream_count == 2)
+    await close(third_browser)
 
 
 @pytest.mark.parametrize(
@@ -65,61 +65,61 @@ async def test_unavailable_worker_is_reported_once_and_retried(error: Exception)
     source = FakeSource(features=error)
     watcher = ChangeWatcher(source, lambda _: None, reconnect_s=0)
     stream = watcher.listen(CALLER)
-    assert (await first(stream, ChangeEvent.UNAVAILABLE)).reason
-    late = watcher.listen(CALLER)
-    assert (await anext(late)).event is ChangeEvent.UNAVAILABLE
-    source.reported_features = STREAMING
+    assert (await await_event(stream, ChangeEvent.UNAVAILABLE)).reason
+    second_stream = watcher.listen(CALLER)
+    assert (await anext(second_stream)).event is ChangeEvent.UNAVAILABLE
+    source.reported_features = STREAM_FEATURES
     async with asyncio.timeout(10):
         assert await anext(stream) == HELLO
-        assert await anext(late) == HELLO
+        assert await anext(second_stream) == HELLO
     await close(stream)
-    await close(late)
+    await close(second_stream)
 
 
 async def test_broken_stream_is_reopened() -> None:
-    source = FakeSource(features=STREAMING)
+    source = FakeSource(features=STREAM_FEATURES)
     watcher = ChangeWatcher(source, lambda _: None, reconnect_s=0)
     stream = watcher.listen(CALLER)
     await anext(stream)
     source.feed.put_nowait(SourceUnavailable("broken"))
-    assert (await first(stream, ChangeEvent.UNAVAILABLE)).reason == "broken"
-    assert await first(stream, ChangeEvent.CONNECTED) == HELLO
-    assert source.streams == 2
+    assert (await await_event(stream, ChangeEvent.UNAVAILABLE)).reason == "broken"
+    assert await await_event(stream, ChangeEvent.CONNECTED) == HELLO
+    assert source.stream_count == 2
     await close(stream)
 
 
 async def test_slow_browser_receives_one_change_without_names() -> None:
-    source = FakeSource(features=STREAMING)
+    source = FakeSource(features=STREAM_FEATURES)
     watcher = ChangeWatcher(source, lambda _: None)
-    slow, quick = watcher.listen(CALLER), watcher.listen(CALLER)
-    assert [await anext(slow), await anext(quick)] == [HELLO, HELLO]
+    slow_browser, fast_browser = watcher.listen(CALLER), watcher.listen(CALLER)
+    assert [await anext(slow_browser), await anext(fast_browser)] == [HELLO, HELLO]
     for _ in range(150):
         source.feed.put_nowait(ORDERS)
-        assert await first(quick, ChangeEvent.CHANGED) == ORDERS
+        assert await await_event(fast_browser, ChangeEvent.CHANGED) == ORDERS
     await watcher.close()
-    queued = [change async for change in slow]
-    assert Change(ChangeEvent.CHANGED) in queued
-    assert len(queued) < 100
+    queued_changes = [change async for change in slow_browser]
+    assert Change(ChangeEvent.CHANGED) in queued_changes
+    assert len(queued_changes) < 100
 
 
 async def test_close_ends_current_and_later_streams() -> None:
-    watcher = ChangeWatcher(FakeSource(features=STREAMING), lambda _: None)
+    watcher = ChangeWatcher(FakeSource(features=STREAM_FEATURES), lambda _: None)
     stream = watcher.listen(CALLER)
     await anext(stream)
     await watcher.close()
     async with asyncio.timeout(10):
-        assert [each.event async for each in stream][-1] is ChangeEvent.CLOSING
-        assert [each.event async for each in watcher.listen(CALLER)] == [ChangeEvent.CLOSING]
+        assert [change.event async for change in stream][-1] is ChangeEvent.CLOSING
+        assert [change.event async for change in watcher.listen(CALLER)] == [ChangeEvent.CLOSING]
 
 
 async def test_worker_shutdown_ends_the_streams() -> None:
-    source = FakeSource(features=STREAMING)
+    source = FakeSource(features=STREAM_FEATURES)
     watcher = ChangeWatcher(source, lambda _: None)
     stream = watcher.listen(CALLER)
     source.feed.put_nowait(Change(ChangeEvent.CLOSING))
     async with asyncio.timeout(10):
-        assert [each.event async for each in stream][-1] is ChangeEvent.CLOSING
-        assert [each.event async for each in watcher.listen(CALLER)] == [ChangeEvent.CLOSING], (
+        assert [change.event async for change in stream][-1] is ChangeEvent.CLOSING
+        assert [change.event async for change in watcher.listen(CALLER)] == [ChangeEvent.CLOSING], (
             "a stopping worker does not wait for streams"
         )
 
@@ -166,7 +166,7 @@ async def test_worker_without_a_stream_is_polled() -> None:
 async def test_watcher_polls_workers_without_a_stream() -> None:
     source = FakeSource({"/connectors?expand=status&traces=causes": {}}, features=Features())
     stream = ChangeWatcher(source, lambda _: None).listen(CALLER)
-    await first(stream, ChangeEvent.CONNECTED)
+    await await_event(stream, ChangeEvent.CONNECTED)
     await wait_until_true(lambda: ("GET", "/connectors?expand=status&traces=causes") in source.requests)
-    assert source.streams == 0
+    assert source.stream_count == 0
     await close(stream)

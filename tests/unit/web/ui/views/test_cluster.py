@@ -52,7 +52,7 @@ ASSIGNMENTS: dict[str, Any] = {
 
 
 def workers(cluster: Cluster) -> dict[str, dict[str, list[int | None]]]:
-    return {each.id: dict(each.connectors) for each in cluster.workers}
+    return {worker.id: dict(worker.connectors) for worker in cluster.workers}
 
 
 def test_workers_of_a_java_cluster_are_derived_from_statuses() -> None:
@@ -69,7 +69,7 @@ def test_leader_reports_assignments_and_unassigned_instances() -> None:
         7, f"http://{A}/", "a worker left", 300_000,
     )  # fmt: skip
     assert workers(cluster)["10.0.0.3:8083"] == {"orders-1": [0, 12]}
-    assert [(each.id, each.leader, each.static) for each in cluster.workers] == [
+    assert [(worker.id, worker.is_leader, worker.is_static) for worker in cluster.workers] == [
         (A, True, False), (B, False, False), ("10.0.0.3:8083", False, True),
     ]  # fmt: skip
     assert cluster.waiting[0].reason == "Its worker was lost."
@@ -80,23 +80,23 @@ def test_leader_reports_the_latest_rebalances() -> None:
     cluster = build_cluster(ASSIGNMENTS, ())
     assert cluster.rebalances == [Rebalance(7, 5, A, "a worker left"), Rebalance(6, 4, B, "")]
     assert not build_cluster({"leader": "x", "rebalances": None}, ()).rebalances, (
-        "reported by newer workers only"
+        "older workers do not report rebalances"
     )
 
 
 def test_standalone_worker_has_no_group() -> None:
-    standalone = {
+    assignments = {
         **ASSIGNMENTS,
         "protocol": None,
         "rebalance": None,
         "waiting": [],
         "workers": [{"url": None}],
     }
-    cluster = build_cluster(standalone, ())
+    cluster = build_cluster(assignments, ())
     assert (cluster.protocol, cluster.rebalanced_ms, list(cluster.waiting)) == ("", None, [])
 
 
-def test_malformed_responses_are_no_error() -> None:
+def test_malformed_responses_cause_no_error() -> None:
     assert (
         build_cluster(
             {"workers": 7, "waiting": [1], "rebalance": [], "rebalances": [1], "leader": 3}, ()

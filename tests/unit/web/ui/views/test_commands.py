@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from web.ui.views.commands import (
-    BULK,
+    BULK_ACTIONS,
     LABELS,
     Action,
     Subject,
@@ -25,7 +25,9 @@ def status(state: str, *tasks: str, type_: str = "sink") -> Any:
     return {
         "name": "c",
         "connector": {"state": state, "worker_id": "w"},
-        "tasks": [{"id": number, "state": each, "worker_id": "w"} for number, each in enumerate(tasks)],
+        "tasks": [
+            {"id": number, "state": task_state, "worker_id": "w"} for number, task_state in enumerate(tasks)
+        ],
         "type": type_,
     }
 
@@ -36,7 +38,7 @@ def prompt_text(action: Action, *subjects: Subject) -> str:
 
 
 def test_every_action_is_one_request() -> None:
-    assert {each: build_request(each, "a b").text for each in Action} == {
+    assert {action: build_request(action, "a b").text for action in Action} == {
         Action.PAUSE: "PUT /connectors/a%20b/pause",
         Action.RESUME: "PUT /connectors/a%20b/resume",
         Action.STOP: "PUT /connectors/a%20b/stop",
@@ -65,13 +67,13 @@ def test_available_actions_depend_on_state(response: Any, actions: str) -> None:
 
 
 def test_stop_lists_its_effects() -> None:
-    running = parse_subject(status("RUNNING", *["RUNNING"] * 4))
-    assert prompt_text(Action.STOP, running) == (
+    running_subject = parse_subject(status("RUNNING", *["RUNNING"] * 4))
+    assert prompt_text(Action.STOP, running_subject) == (
         "Stop c? Its 4 tasks end; its config and offsets stay. While stopped, offsets can be changed."
     )
     assert "Its 1 task ends" in prompt_text(Action.STOP, parse_subject(status("RUNNING", "RUNNING")))
     assert "Their 5 tasks end; their configs and offsets stay" in prompt_text(
-        Action.STOP, running, Subject(name="d", tasks=((0, ""),))
+        Action.STOP, running_subject, Subject(name="d", tasks=((0, ""),))
     )
 
 
@@ -84,15 +86,15 @@ def test_deletion_lists_effects_on_offsets_by_type() -> None:
     assert prompt_text(Action.DELETE, sink).endswith(
         "Its consumer group stays with its offsets until Kafka expires them."
     )
-    both = prompt_text(Action.DELETE, source, sink)
-    assert both.startswith("Delete 2 connectors (a and b)? Their tasks end, and their configs are removed.")
-    assert "Source offsets stay" in both
-    assert "Consumer groups of sinks stay with their offsets" in both
+    text = prompt_text(Action.DELETE, source, sink)
+    assert text.startswith("Delete 2 connectors (a and b)? Their tasks end, and their configs are removed.")
+    assert "Source offsets stay" in text
+    assert "Consumer groups of sinks stay with their offsets" in text
     assert "Their consumer groups stay with their offsets" in prompt_text(Action.DELETE, sink, sink)
 
 
-def test_bulk_deletion_requires_typing_the_number() -> None:
-    subjects = [Subject(name=f"c{each}") for each in range(11)]
+def test_bulk_deletion_requires_typing_the_connector_count() -> None:
+    subjects = [Subject(name=f"c{number}") for number in range(11)]
     assert confirmation(Action.DELETE, subjects).must_type == "11"
     assert "c9 and 1 more" in confirmation(Action.DELETE, subjects).question
     assert confirmation(Action.DELETE, subjects[:10]).must_type == ""
@@ -100,7 +102,7 @@ def test_bulk_deletion_requires_typing_the_number() -> None:
 
 
 def test_only_stops_and_deletions_are_dangerous() -> None:
-    assert [each for each in Action if confirmation(each, [Subject(name="c")]).dangerous] == [
+    assert [action for action in Action if confirmation(action, [Subject(name="c")]).dangerous] == [
         Action.STOP,
         Action.DELETE,
     ]
@@ -118,7 +120,7 @@ def test_restart_confirmation_names_tasks_and_repeated_records() -> None:
     assert task_confirmation("c", 2).question == "Restart task 2 of c?"
 
 
-def test_restart_of_failed_instances_names_them() -> None:
+def test_restart_confirmation_names_failed_instances() -> None:
     question = prompt_text(
         Action.RESTART_FAILED, parse_subject(status("FAILED", "RUNNING", "FAILED", "FAILED"))
     )
@@ -146,7 +148,7 @@ def test_restart_reports_its_plan() -> None:
 
 
 def test_every_action_has_a_label() -> None:
-    assert set(LABELS) == set(Action) > set(BULK)
+    assert set(LABELS) == set(Action) > set(BULK_ACTIONS)
     assert parse_action("pause") is Action.PAUSE
     assert parse_action("PAUSE") is parse_action("") is parse_action("restart-task") is None
 

@@ -25,10 +25,10 @@ def test_secrets_are_masked_by_name_by_type_and_in_urls() -> None:
         "none": None,
         "e": "",
     }
-    by_key = {each.key: each for each in entries(config, {"phrase"})}
+    by_key = {entry.key: entry for entry in entries(config, {"phrase"})}
     assert [by_key[key].cell.text for key in ("phrase", "db.password")] == [HIDDEN, HIDDEN]
     assert by_key["url"].cell.text == f"jdbc:pg://me:{HIDDEN}@host/db"
-    assert [each.key for each in by_key.values() if each.hidden] == ["db.password", "phrase", "url"]
+    assert [entry.key for entry in by_key.values() if entry.is_masked] == ["db.password", "phrase", "url"]
     assert (by_key["none"].cell.kind, by_key["e"].cell.kind, by_key["topic"].cell.kind) == (
         Kind.NULL,
         Kind.EMPTY,
@@ -39,8 +39,8 @@ def test_secrets_are_masked_by_name_by_type_and_in_urls() -> None:
 def test_differences_list_each_key_once_without_secrets() -> None:
     before = {"a": "1", "b": "2", "db.password": "old", "gone": None, "same": "s"}
     after = {"a": "1", "b": "3", "db.password": "new", "more": "", "same": "s"}
-    by_key = {each.key: each for each in differences(before, after)}
-    assert {key: each.change for key, each in by_key.items()} == {
+    by_key = {difference.key: difference for difference in differences(before, after)}
+    assert {key: difference.change for key, difference in by_key.items()} == {
         "a": Change.SAME,
         "b": Change.CHANGED,
         "db.password": Change.CHANGED,
@@ -53,7 +53,7 @@ def test_differences_list_each_key_once_without_secrets() -> None:
     assert by_key["db.password"].before.text == by_key["db.password"].after.text == HIDDEN
     assert by_key["more"].before.kind is Kind.ABSENT
     assert by_key["more"].after.kind is Kind.EMPTY
-    assert [each.key for each in without_unchanged(list(by_key.values()))] == [
+    assert [difference.key for difference in without_unchanged(list(by_key.values()))] == [
         "b",
         "db.password",
         "gone",
@@ -74,12 +74,17 @@ def test_versions_are_compared_with_their_successors() -> None:
             {"ms": 1, "config": {"db.password": HIDDEN}, "changed": ["a"]},
         ],
     }
-    first, second = (without_unchanged(each) for each in history_differences(response))
-    assert [(each.key, each.before.text, each.after.text, each.secret) for each in first] == [
+    first, second = (
+        without_unchanged(version_differences) for version_differences in history_differences(response)
+    )
+    assert [
+        (difference.key, difference.before.text, difference.after.text, difference.secret)
+        for difference in first
+    ] == [
         ("a", "2", "3", False),
         ("db.password", HIDDEN, HIDDEN, True),
     ]
-    assert [(each.key, each.change) for each in second] == [("a", Change.ADDED)]
+    assert [(difference.key, difference.change) for difference in second] == [("a", Change.ADDED)]
     assert list(history_differences([])) == []
 
 
@@ -93,7 +98,7 @@ def test_config_plugins_have_key_prefixes() -> None:
         "predicates": "p",
         "predicates.p.type": "P",
     }
-    assert [(each.prefix, each.plugin) for each in named_plugins(config)] == [
+    assert [(named_plugin.prefix, named_plugin.plugin) for named_plugin in named_plugins(config)] == [
         ("", "C"),
         ("value.converter.", "V"),
         ("transforms.a.", "T"),

@@ -9,7 +9,7 @@ from web.ui.views.connector import connector_page
 from web.ui.views.navigation import Entry, available
 from web.ui.views.states import DisplayState
 
-JAVA: dict[str, Any] = {
+JAVA_STATUS: dict[str, Any] = {
     "name": "orders",
     "connector": {"state": "RUNNING", "worker_id": "10.0.0.1:8083"},
     "tasks": [
@@ -22,8 +22,8 @@ RESTARTS = {
     "worker_id": "10.0.0.1:8083", "supervised": True, "restarts": 3, "restarts_in_window": 2, "last_restart_ms": 5,
     "next_restart_ms": 9, "given_up": None, "why": None,
 }  # fmt: skip
-KRAAL = {
-    **JAVA,
+KRAAL_STATUS = {
+    **JAVA_STATUS,
     "supervision": {
         "policy": {"restart": "task", "max": 5, "window_ms": 600_000, "backoff_ms": 1000},
         "connector": {**RESTARTS, "stalled": True, "stall_cause": "It fails to generate task configs: E"},
@@ -32,7 +32,7 @@ KRAAL = {
                 "id": 0,
                 **RESTARTS,
                 "stalled": True,
-                "stall_cause": "Its batch does not end",
+                "stall_cause": "The batch does not complete",
                 "step_ms": 400_000,
                 "last_batch_age_ms": 500,
                 "last_batch_way": "w",
@@ -52,7 +52,7 @@ TOPICS = {"orders": {"topics": ["b", "a"]}}
 
 
 def test_java_worker_reports_states_and_traces() -> None:
-    page = connector_page("orders", JAVA, {"connector.class": "a.b.C"}, TOPICS)
+    page = connector_page("orders", JAVA_STATUS, {"connector.class": "a.b.C"}, TOPICS)
     assert page.state is DisplayState.FAILED
     assert [row.instance.task for row in page.tasks] == [1, 0]
     assert page.tasks[0].instance.cause == "E: why"
@@ -61,39 +61,46 @@ def test_java_worker_reports_states_and_traces() -> None:
 
 
 def test_kraal_worker_reports_restarts_stalls_and_metrics() -> None:
-    page = connector_page("orders", KRAAL, {}, None)
-    assert page.policy == "Failures are restarted automatically (task): at most 5 times in 10 min."
-    failed, stalled = page.tasks
-    assert stalled.instance.state is DisplayState.STALLED
-    assert stalled.instance.stall == "Its batch does not end"
+    page = connector_page("orders", KRAAL_STATUS, {}, None)
+    assert page.policy == "Failed instances are restarted automatically (task), at most 5 times in 10 min."
+    failed_row, stalled_row = page.tasks
+    assert stalled_row.instance.state is DisplayState.STALLED
+    assert stalled_row.instance.stall == "The batch does not complete"
     assert page.connector.instance.stall == "It fails to generate task configs: E"
     assert page.connector.instance.state is DisplayState.STALLED
-    assert page.status.causes == ("It fails to generate task configs: E", "Its batch does not end", "E: why")
-    assert (stalled.step_ms, stalled.batch_age_ms, stalled.batch_way) == (400_000, 500, "w")
-    assert failed.restarts is not None
-    assert (failed.restarts.given_up, failed.restarts.why) == (True, "5 of 5 restarts are used.")
-    assert failed.progress is None
-    assert stalled.progress is not None
+    assert page.status.causes == (
+        "It fails to generate task configs: E",
+        "The batch does not complete",
+        "E: why",
+    )
+    assert (stalled_row.step_ms, stalled_row.batch_age_ms, stalled_row.batch_way) == (400_000, 500, "w")
+    assert failed_row.restarts is not None
+    assert (failed_row.restarts.given_up, failed_row.restarts.why) == (True, "5 of 5 restarts are used.")
+    assert failed_row.progress is None
+    assert stalled_row.progress is not None
     assert page.progress.backlog == 4
     assert page.silent == ["10.0.0.3:8083", "10.0.0.4:8083"]
-    assert (page.supervised, [each.key for each in page.measures]) == (True, ["records_per_s", "backlog"])
+    assert (page.supervised, [measure.key for measure in page.measures]) == (
+        True,
+        ["records_per_s", "backlog"],
+    )
 
 
 def test_stall_is_detected_from_metrics_alone() -> None:
-    page = connector_page("orders", {**JAVA, "progress": KRAAL["progress"]}, None, None)
+    page = connector_page("orders", {**JAVA_STATUS, "progress": KRAAL_STATUS["progress"]}, None, None)
     assert [row.instance.state for row in page.tasks] == [DisplayState.FAILED, DisplayState.STALLED]
     assert page.tasks[1].step_ms == 400_001
 
 
 def test_disabled_restarts_are_shown() -> None:
     status = {
-        **JAVA,
+        **JAVA_STATUS,
         "supervision": {"policy": {"restart": "none", "max": 5, "window_ms": 1, "backoff_ms": 1}},
     }
     assert connector_page("orders", status, [], []).policy == "No automatic restarts."
 
 
-def test_malformed_responses_are_no_error() -> None:
+def test_malformed_responses_cause_no_error() -> None:
     status = {"supervision": [], "progress": 7, "tasks": None}
     page = connector_page("orders", status, 7, {"orders": {"topics": None}})
     assert (page.state, list(page.tasks), page.topics, page.plugin) == (DisplayState.UNKNOWN, [], [], "")
@@ -101,14 +108,22 @@ def test_malformed_responses_are_no_error() -> None:
 
 def test_unsupported_tabs_and_entries_are_omitted() -> None:
     entries = (Entry("", "Overview"), Entry("logs", "Logs", needs="logs"), Entry("edit", "Edit", writes=True))
-    assert [each.key for each in available(entries, Features(), read_only=False)] == ["", "edit"]
-    assert [each.key for each in available(entries, Features(logs=True), read_only=True)] == ["", "logs"]
+    assert [entry.key for entry in available(entries, Features(), read_only=False)] == ["", "edit"]
+    assert [entry.key for entry in available(entries, Features(logs=True), read_only=True)] == ["", "logs"]
 
 
 def test_metrics_without_values_have_no_column() -> None:
-    java = {"id": 0, "records_per_second": 0.0, "records_total": 0, "poll_ms": None, "backlog_records": None}
-    progress = {"tasks": [java, {"id": 1, "write_ms": 12.5, "commit_ms": None}]}
-    page = connector_page("orders", {**JAVA, "progress": progress}, None, None)
-    assert [each.title for each in page.measures] == ["Records/s", "Records", "Write"]
-    silent = connector_page("orders", {**JAVA, "progress": {"tasks": [{"id": 0}]}}, None, None)
-    assert silent.measures == []
+    java_task = {
+        "id": 0,
+        "records_per_second": 0.0,
+        "records_total": 0,
+        "poll_ms": None,
+        "backlog_records": None,
+    }
+    progress = {"tasks": [java_task, {"id": 1, "write_ms": 12.5, "commit_ms": None}]}
+    page = connector_page("orders", {**JAVA_STATUS, "progress": progress}, None, None)
+    assert [measure.title for measure in page.measures] == ["Records/s", "Records", "Write"]
+    page_without_metrics = connector_page(
+        "orders", {**JAVA_STATUS, "progress": {"tasks": [{"id": 0}]}}, None, None
+    )
+    assert page_without_metrics.measures == []

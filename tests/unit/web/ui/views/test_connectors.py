@@ -129,8 +129,8 @@ def test_counts_ignore_the_state_filter() -> None:
 
 
 def test_connector_metrics_are_sums_of_available_values() -> None:
-    runs = next(row for row in make_listing().rows if row.name == "runs")
-    assert (runs.progress.records_per_s, runs.progress.backlog) == (4.0, 1)
+    running_row = next(row for row in make_listing().rows if row.name == "runs")
+    assert (running_row.progress.records_per_s, running_row.progress.backlog) == (4.0, 1)
     assert next(row for row in make_listing().rows if row.name == "paused").progress.records_per_s is None
 
 

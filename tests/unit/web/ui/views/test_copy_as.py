@@ -99,13 +99,13 @@ def test_masked_secrets_become_shell_variables() -> None:
 
 
 def test_command_fails_while_its_secrets_are_unset() -> None:
-    snippet = curl(put("c", {"db.password": HIDDEN}), "http://h", passwords=False)
+    snippet = curl(put("c", {"db.password": HIDDEN}), "http://h", needs_password=False)
     with pytest.raises(subprocess.CalledProcessError):
         run(snippet.text)
 
 
 def test_worker_password_is_a_variable() -> None:
-    snippet = curl(Request(method="GET", segments=("connectors",)), "http://h", passwords=True)
+    snippet = curl(Request(method="GET", segments=("connectors",)), "http://h", needs_password=True)
     assert run(snippet.text, {"CONNECT_USER": "u", "CONNECT_PASSWORD": "p w"}) == [
         "-sS",
         "-u",
@@ -146,7 +146,7 @@ def test_apply_accepts_the_yaml_of_a_connector(text: str, tmp_path: Path) -> Non
 
 def test_apply_rejects_yaml_with_masked_secrets(tmp_path: Path) -> None:
     snippet = connector_yaml(
-        "c", {"name": "c", "db.password": "geheim", "phrase": "geheim"}, declared={"phrase"}
+        "c", {"name": "c", "db.password": "geheim", "phrase": "geheim"}, secret_keys={"phrase"}
     )
     assert "geheim" not in snippet.text
     assert snippet.notes

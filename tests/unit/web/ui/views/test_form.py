@@ -18,19 +18,23 @@ from web.ui.views.form import (
     validation_from_keys,
 )
 
-JAVA = {
-    name: each for name, each in recorded("validate").items() if each["status"] == 200 and "request" in each
+JAVA_VALIDATIONS = {
+    name: golden
+    for name, golden in recorded("validate").items()
+    if golden["status"] == 200 and "request" in golden
 }
-JAVA = {name: each for name, each in JAVA.items() if isinstance(each["body"], dict)}
+JAVA_VALIDATIONS = {
+    name: golden for name, golden in JAVA_VALIDATIONS.items() if isinstance(golden["body"], dict)
+}
 
 
 def field(form: Form, key: str) -> Field:
-    fields = [*form.extras, *(each for group in form.groups for each in group.fields)]
-    (field,) = [each for each in fields if each.key == key]
+    fields = [*form.extras, *(form_field for group in form.groups for form_field in group.fields)]
+    (field,) = [form_field for form_field in fields if form_field.key == key]
     return field
 
 
-def info(name: str, value: str | None = None, **more: Any) -> dict[str, Any]:
+def info(name: str, value: str | None = None, **fields: Any) -> dict[str, Any]:
     definition = {
         "name": name,
         "type": "STRING",
@@ -39,11 +43,11 @@ def info(name: str, value: str | None = None, **more: Any) -> dict[str, Any]:
         "importance": "LOW",
     }
     layout = {"group": None, "order_in_group": -1, "display_name": name, "documentation": ""}
-    state = {"errors": more.pop("errors", []), "visible": more.pop("visible", True)}
-    recommended = {"recommended_values": more.pop("recommended_values", [])}
+    state = {"errors": fields.pop("errors", []), "visible": fields.pop("visible", True)}
+    recommendations = {"recommended_values": fields.pop("recommended_values", [])}
     return {
-        "definition": {**definition, **layout, **more},
-        "value": {"name": name, "value": value, **state, **recommended},
+        "definition": {**definition, **layout, **fields},
+        "value": {"name": name, "value": value, **state, **recommendations},
     }
 
 
@@ -51,26 +55,28 @@ def validation_result(*infos: dict[str, Any], groups: tuple[str, ...] = ()) -> A
     return {"name": "C", "error_count": 0, "groups": list(groups), "configs": list(infos)}
 
 
-@pytest.mark.parametrize("name", JAVA)
+@pytest.mark.parametrize("name", JAVA_VALIDATIONS)
 def test_form_has_every_key_and_error_of_java_responses(name: str) -> None:
-    config, body = JAVA[name]["request"], JAVA[name]["body"]
+    config, body = JAVA_VALIDATIONS[name]["request"], JAVA_VALIDATIONS[name]["body"]
     form = build_form(body, config)
-    fields = [*form.extras, *(each for group in form.groups for each in group.fields)]
-    keys = [each.key for each in fields]
+    fields = [*form.extras, *(form_field for group in form.groups for form_field in group.fields)]
+    keys = [form_field.key for form_field in fields]
     assert len(keys) == len(set(keys))
     assert set(config) <= set(keys)
-    assert {each.key: each.value for each in fields if each.is_set} == {
+    assert {form_field.key: form_field.value for form_field in fields if form_field.is_set} == {
         key: text or "" for key, text in config.items()
     }
-    shown_errors = {error for each in fields for error in each.errors} | set(form.problems)
-    for each in body["configs"]:
-        for error in each["value"]["errors"]:
-            assert error in shown_errors or f"{each['value']['name']}: {error}" in shown_errors
+    shown_errors = {error for form_field in fields for error in form_field.errors} | set(form.problems)
+    for config_info in body["configs"]:
+        for error in config_info["value"]["errors"]:
+            assert error in shown_errors or f"{config_info['value']['name']}: {error}" in shown_errors
 
 
 def test_groups_and_keys_keep_javas_order() -> None:
-    form = build_form(JAVA["validate-source-good"]["body"], JAVA["validate-source-good"]["request"])
-    assert [each.title for each in form.groups] == [
+    form = build_form(
+        JAVA_VALIDATIONS["validate-source-good"]["body"], JAVA_VALIDATIONS["validate-source-good"]["request"]
+    )
+    assert [group.title for group in form.groups] == [
         "Common",
         "Plugin",
         "Transforms",
@@ -80,17 +86,17 @@ def test_groups_and_keys_keep_javas_order() -> None:
         "Exactly Once Support",
         "offsets.topic",
     ]
-    assert [each.key for each in form.groups[0].fields][:4] == [
+    assert [form_field.key for form_field in form.groups[0].fields][:4] == [
         "name",
         "connector.class",
         "connector.plugin.version",
         "tasks.max",
     ]
-    assert [each.key for each in form.groups[1].fields] == ["file", "topic", "batch.size"]
+    assert [form_field.key for form_field in form.groups[1].fields] == ["file", "topic", "batch.size"]
 
 
 def test_only_groups_with_values_errors_or_required_keys_are_open() -> None:
-    optional_infos = [info(f"k{each}", group="Many") for each in range(200)]
+    optional_infos = [info(f"k{number}", group="Many") for number in range(200)]
     invalid_info = info("w", group="Wrong", errors=["bad"])
     form = build_form(
         validation_result(
@@ -98,13 +104,13 @@ def test_only_groups_with_values_errors_or_required_keys_are_open() -> None:
         ),
         {"s": "1"},
     )
-    assert {each.title: each.open for each in form.groups} == {
+    assert {group.title: group.open for group in form.groups} == {
         "Many": False,
         "Wrong": True,
         "Set": True,
         "Needed": True,
     }
-    assert [(each.title, each.errors, each.values) for each in form.groups][1:3] == [
+    assert [(group.title, group.errors, group.values) for group in form.groups][1:3] == [
         ("Wrong", 1, 0),
         ("Set", 0, 1),
     ]
@@ -112,12 +118,12 @@ def test_only_groups_with_values_errors_or_required_keys_are_open() -> None:
 
 def test_group_of_a_plugin_with_few_keys_is_open() -> None:
     assert build_form(validation_result(info("a")), {}).groups[0].open
-    assert not build_form(validation_result(*(info(f"a{each}") for each in range(13))), {}).groups[0].open
+    assert not build_form(validation_result(*(info(f"a{number}") for number in range(13))), {}).groups[0].open
 
 
 def test_keys_are_ordered_within_groups() -> None:
     infos = [info("c", order_in_group=-1), info("b", order_in_group=2), info("a", order=1, order_in_group=1)]
-    assert [each.key for each in build_form(validation_result(*infos), {}).groups[0].fields] == [
+    assert [form_field.key for form_field in build_form(validation_result(*infos), {}).groups[0].fields] == [
         "a",
         "b",
         "c",
@@ -166,21 +172,21 @@ def test_every_type_has_an_input() -> None:
 
 
 def test_defaults_and_recommended_values_of_secrets_are_not_shown() -> None:
-    validation = info("p", type="PASSWORD", default_value="geheim", recommended_values=["geheim"])
+    secret_info = info("p", type="PASSWORD", default_value="geheim", recommended_values=["geheim"])
     assert "geheim" not in repr(
-        build_form(validation_result(validation, info("x.password", default_value="geheim")), {})
+        build_form(validation_result(secret_info, info("x.password", default_value="geheim")), {})
     )
 
 
 def test_keys_unknown_to_the_worker_are_extras() -> None:
-    body = JAVA["validate-source-overrides-none"]["body"]
-    form = build_form(body, JAVA["validate-source-overrides-none"]["request"])
-    extra = field(form, "producer.override.zork")
-    assert not extra.defined
-    assert extra.errors == (
+    body = JAVA_VALIDATIONS["validate-source-overrides-none"]["body"]
+    form = build_form(body, JAVA_VALIDATIONS["validate-source-overrides-none"]["request"])
+    extra_field = field(form, "producer.override.zork")
+    assert not extra_field.defined
+    assert extra_field.errors == (
         "The 'None' policy does not allow 'zork' to be overridden in the connector configuration.",
     )
-    assert extra in form.extras
+    assert extra_field in form.extras
 
 
 def test_error_of_an_unknown_key_is_shown_on_top() -> None:
@@ -200,7 +206,7 @@ def test_invisible_keys_are_omitted_unless_set_or_invalid() -> None:
         info("a", visible=False), info("b", visible=False), info("c", visible=False, errors=["bad"])
     )
     form = build_form(validation, {"b": "1"})
-    assert [each.key for each in form.groups[0].fields] == ["b", "c"]
+    assert [form_field.key for form_field in form.groups[0].fields] == ["b", "c"]
 
 
 def test_empty_and_null_values_are_marked() -> None:
@@ -220,7 +226,7 @@ def test_errors_are_shown_once() -> None:
 
 
 def test_password_keys_include_prefixes() -> None:
-    assert parse_password_keys(JAVA["validate-source-override-types"]["body"]) == {
+    assert parse_password_keys(JAVA_VALIDATIONS["validate-source-override-types"]["body"]) == {
         "producer.override.ssl.keystore.password"
     }
 
@@ -247,5 +253,5 @@ def test_json_view_equals_the_config() -> None:
 )
 def test_malformed_response_builds_the_form_from_the_config(validation: Any) -> None:
     form = build_form(validation, {"a": "1"})
-    assert [each.key for each in form.extras] == ["a"]
+    assert [form_field.key for form_field in form.extras] == ["a"]
     assert form.groups == ()

@@ -12,7 +12,7 @@ from kraal.core.ids import Config
 from web.ui.views.form import DROP, MARK, VALUE, Form, build_form
 from web.ui.views.form_post import (
     CHANGED_SECRET,
-    JSON,
+    JSON_FIELD,
     NEW_KEY,
     NEW_VALUE,
     NO_SECRET,
@@ -26,18 +26,18 @@ from web.ui.views.form_post import (
 def submitted_fields(form: Form) -> list[tuple[str, str]]:
     """Return the fields that a browser submits, with line ends in values as CR LF."""
     pairs = []
-    for each in [*(each for group in form.groups for each in group.fields), *form.extras]:
+    for form_field in [*(item for group in form.groups for item in group.fields), *form.extras]:
         pairs.append(
             (
-                each.inputs["value"],
-                each.value.replace("\0", "\ufffd")
+                form_field.inputs["value"],
+                form_field.value.replace("\0", "\ufffd")
                 .replace("\r\n", "\n")
                 .replace("\r", "\n")
                 .replace("\n", "\r\n"),
             )
         )
-        if each.marker:
-            pairs.append((each.inputs["mark"], each.marker.value))
+        if form_field.marker:
+            pairs.append((form_field.inputs["mark"], form_field.marker.value))
     return parse_qsl(urlencode(pairs, errors="replace"), keep_blank_values=True)
 
 
@@ -70,25 +70,27 @@ def test_unknown_keys_can_be_removed_and_added() -> None:
 
 
 def test_json_numbers_are_kept_as_written() -> None:
-    posted = read_post([(JSON, '{"a": 1.50, "b": true, "c": null, "d": "x"}'), (VALUE + "a", "other")])
+    posted = read_post([(JSON_FIELD, '{"a": 1.50, "b": true, "c": null, "d": "x"}'), (VALUE + "a", "other")])
     assert posted.config == {"a": "1.50", "b": "true", "c": None, "d": "x"}
     assert posted.problem == ""
 
 
 def test_body_of_a_create_request_is_accepted() -> None:
-    posted = read_post([(JSON, '{"name": "c", "config": {"a": "1"}, "initial_state": "STOPPED"}')])
+    posted = read_post([(JSON_FIELD, '{"name": "c", "config": {"a": "1"}, "initial_state": "STOPPED"}')])
     assert posted.config == {"name": "c", "a": "1"}
 
 
-def pasted(offset: str) -> str:
+def pasted_request(offset: str) -> str:
     return '{"config": {"a": 1.50}, "initial_offsets": [{"partition": {"n": 1}, "offset": ' + offset + "}]}"
 
 
 def test_pasted_offsets_keep_numbers_and_config_values_become_strings() -> None:
-    posted = read_post([(JSON, pasted('{"p": [12345678901234567890, "1", 1.50, 1e3, NaN, true]}'))])
+    posted = read_post(
+        [(JSON_FIELD, pasted_request('{"p": [12345678901234567890, "1", 1.50, 1e3, NaN, true]}'))]
+    )
     assert posted.config == {"a": "1.50"}
     assert {type(value) for value in posted.config.values()} == {str}
-    [row] = posted.start.rows
+    [row] = posted.initial_offsets.rows
     assert row.partition == '{"n": 1}'
     assert row.offset == '{"p": [12345678901234567890, "1", 1.5, 1000.0, NaN, true]}'
 
@@ -101,9 +103,9 @@ def test_pasted_offsets_keep_numbers_and_config_values_become_strings() -> None:
     ],
 )
 def test_invalid_pasted_offsets_are_an_error(offset: str, problem: str) -> None:
-    posted = read_post([(JSON, pasted(offset))])
+    posted = read_post([(JSON_FIELD, pasted_request(offset))])
     assert problem in posted.problem
-    assert (posted.text, posted.config) == (pasted(offset), {})
+    assert (posted.text, posted.config) == (pasted_request(offset), {})
 
 
 @pytest.mark.parametrize(
@@ -111,23 +113,23 @@ def test_invalid_pasted_offsets_are_an_error(offset: str, problem: str) -> None:
     [
         ("{", "cannot be read"),
         ("[]", "must be an object"),
-        ('{"a": {}}', "but 'a' is none of these"),
+        ('{"a": {}}', "'a' has another type of value"),
         ('{"a": 1, "a": 2}', "duplicate key 'a'"),
         ("[" * 100_000, "too deeply"),
     ],
 )
 def test_invalid_json_is_reported_and_preserved(text_with_error: str, problem: str) -> None:
-    posted = read_post([(JSON, text_with_error)])
+    posted = read_post([(JSON_FIELD, text_with_error)])
     assert problem in posted.problem
     assert posted.text == text_with_error
     assert posted.config == {}
 
 
 def test_unchanged_placeholder_keeps_the_stored_secret() -> None:
-    stored = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "phrase": "geheim", "a": "1"}
-    typed = {"db.password": HIDDEN, "url": f"pg://me:{HIDDEN}@h/d", "phrase": HIDDEN, "a": "2"}
-    restored = restore(typed, stored, {"phrase"})
-    assert restored.config == {**stored, "a": "2"}
+    stored_config = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "phrase": "geheim", "a": "1"}
+    typed_config = {"db.password": HIDDEN, "url": f"pg://me:{HIDDEN}@h/d", "phrase": HIDDEN, "a": "2"}
+    restored = restore(typed_config, stored_config, {"phrase"})
+    assert restored.config == {**stored_config, "a": "2"}
     assert restored.errors == {}
 
 
@@ -145,8 +147,8 @@ def test_new_secret_replaces_the_stored_secret() -> None:
     ],
 )
 def test_placeholder_without_a_stored_secret_is_an_error(key: str, value: str, error: str) -> None:
-    stored = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "topic": "t", "empty.password": ""}
-    restored = restore({key: value}, stored)
+    stored_config = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "topic": "t", "empty.password": ""}
+    restored = restore({key: value}, stored_config)
     assert restored.errors == {key: (error,)}
     assert "geheim" not in json.dumps(restored.config)
 
@@ -155,37 +157,43 @@ def test_new_connector_has_no_stored_secrets() -> None:
     assert restore({"db.password": HIDDEN}, None).errors == {"db.password": (NO_SECRET,)}
 
 
-STORED = {"a": "1", "db.password": "geheim", "phrase": "geheim"}
+STORED_CONFIG = {"a": "1", "db.password": "geheim", "phrase": "geheim"}
 
 
 @pytest.mark.parametrize(
-    "other", [{**STORED, "a": "2"}, {"a": "1"}, {**STORED, "b": None}, {**STORED, "db.password": "x"}]
+    "other_config",
+    [
+        {**STORED_CONFIG, "a": "2"},
+        {"a": "1"},
+        {**STORED_CONFIG, "b": None},
+        {**STORED_CONFIG, "db.password": "x"},
+    ],
 )
-def test_seal_detects_any_change(other: Config) -> None:
+def test_seal_detects_any_change(other_config: Config) -> None:
     seals = Seals(b"key")
-    seal = seals.seal(STORED, {"phrase"})
-    assert seals.matches(seal, dict(reversed(STORED.items())), {"phrase"})
-    assert not seals.matches(seal, other, {"phrase"})
+    seal = seals.seal(STORED_CONFIG, {"phrase"})
+    assert seals.matches(seal, dict(reversed(STORED_CONFIG.items())), {"phrase"})
+    assert not seals.matches(seal, other_config, {"phrase"})
 
 
 def test_another_worker_verifies_a_seal_without_the_secrets() -> None:
-    seal = Seals(b"key").seal(STORED, {"phrase"})
-    assert Seals(b"other").matches(seal, STORED, {"phrase"})
-    assert not Seals(b"other").matches(seal, {**STORED, "a": "2"}, {"phrase"})
+    seal = Seals(b"key").seal(STORED_CONFIG, {"phrase"})
+    assert Seals(b"other").matches(seal, STORED_CONFIG, {"phrase"})
+    assert not Seals(b"other").matches(seal, {**STORED_CONFIG, "a": "2"}, {"phrase"})
 
 
 def test_seal_does_not_reveal_secrets() -> None:
     seals = Seals(b"key")
-    one = seals.seal(STORED, {"phrase"})
-    two = seals.seal({**STORED, "phrase": "else", "db.password": "else"}, {"phrase"})
-    assert one.split(".")[2] == two.split(".")[2]
-    assert one.split(".")[1] != two.split(".")[1]
-    assert one.split(".")[1] != Seals(b"other").seal(STORED, {"phrase"}).split(".")[1]
+    first_seal = seals.seal(STORED_CONFIG, {"phrase"})
+    second_seal = seals.seal({**STORED_CONFIG, "phrase": "else", "db.password": "else"}, {"phrase"})
+    assert first_seal.split(".")[2] == second_seal.split(".")[2]
+    assert first_seal.split(".")[1] != second_seal.split(".")[1]
+    assert first_seal.split(".")[1] != Seals(b"other").seal(STORED_CONFIG, {"phrase"}).split(".")[1]
 
 
 @pytest.mark.parametrize("seal", ["", ".", "a.b.c", "ä.ö.ü", "..." * 1000])
 def test_forged_seal_is_rejected(seal: str) -> None:
-    assert not Seals(b"key").matches(seal, STORED, ())
+    assert not Seals(b"key").matches(seal, STORED_CONFIG, ())
 
 
 def test_digest_is_unique_per_config() -> None:

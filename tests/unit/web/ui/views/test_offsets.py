@@ -38,7 +38,7 @@ def typed_offset(row: Any, after: str, *, delete: bool = False) -> TypedOffset:
 
 
 def test_sink_offsets_are_sorted_by_topic_and_partition() -> None:
-    table = build_table(sink(("t", 10, 5), ("t", 9, None), ("a", 0, 1)), sink=True)
+    table = build_table(sink(("t", 10, 5), ("t", 9, None), ("a", 0, 1)), is_sink=True)
     assert [(row.topic, row.number, row.position) for row in table.rows] == [
         ("a", "0", "1"),
         ("t", "9", ""),
@@ -48,19 +48,19 @@ def test_sink_offsets_are_sorted_by_topic_and_partition() -> None:
 
 
 def test_source_offsets_keep_the_field_order() -> None:
-    (row,) = build_table(source(({"z": 1, "a": "ä"}, {"pos": 1.50})), sink=False).rows
+    (row,) = build_table(source(({"z": 1, "a": "ä"}, {"pos": 1.50})), is_sink=False).rows
     assert row.partition == '{"z": 1, "a": "ä"}'
     assert row.offset == '{"pos": 1.5}'
 
 
 def test_table_is_filtered_and_limited() -> None:
-    response = source(*(({"file": f"F{each}"}, {"p": each}) for each in range(30)))
-    table = build_table(response, sink=False, query="f1", limit=5)
+    response = source(*(({"file": f"F{number}"}, {"p": number}) for number in range(30)))
+    table = build_table(response, is_sink=False, query="f1", limit=5)
     assert (len(table.rows), table.match_count, table.total) == (5, 11, 30)
 
 
 @pytest.mark.parametrize(
-    ("status", "allowed"),
+    ("status", "is_allowed"),
     [
         ({"connector": {"state": "STOPPED"}, "tasks": []}, True),
         ({"connector": {"state": "STOPPED"}, "tasks": [{"id": 0, "state": "RUNNING"}]}, False),
@@ -69,13 +69,13 @@ def test_table_is_filtered_and_limited() -> None:
         (None, False),
     ],
 )
-def test_offsets_can_be_changed_only_when_stopped_without_tasks(*, status: Any, allowed: bool) -> None:
-    assert can_change(status) is allowed
+def test_offsets_can_be_changed_only_when_stopped_without_tasks(*, status: Any, is_allowed: bool) -> None:
+    assert can_change(status) is is_allowed
 
 
 def test_preview_shows_old_and_new_offsets_with_the_distance() -> None:
     response = sink(("t", 0, 100), ("t", 1, 100), ("t", 2, None), ("t", 3, 7), ("t", 4, 9))
-    rows = build_table(response, sink=True).rows
+    rows = build_table(response, is_sink=True).rows
     result = preview(
         [
             typed_offset(rows[0], "90"),
@@ -85,18 +85,18 @@ def test_preview_shows_old_and_new_offsets_with_the_distance() -> None:
             typed_offset(rows[4], " 9 "),
         ],
         response,
-        sink=True,
+        is_sink=True,
     )
-    assert [(each.kind, each.records) for each in result.changes] == [
+    assert [(change.kind, change.records) for change in result.changes] == [
         (Kind.BACK, 10),
         (Kind.FORWARD, 1000),
         (Kind.ADDED, None),
         (Kind.DELETED, None),
     ]
-    assert [each.effect for each in result.changes] == [
-        "10 records read again at most",
-        "1,000 records skipped at most",
-        "starts there",
+    assert [change.effect for change in result.changes] == [
+        "reads at most 10 records again",
+        "skips at most 1,000 records",
+        "starts at this offset",
         "no offset; the connector decides where to start",
     ]
     assert (result.errors, result.outdated_partitions) == ({}, ())
@@ -106,25 +106,27 @@ def test_preview_shows_old_and_new_offsets_with_the_distance() -> None:
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "1e3", "٣", "9" * 19, "+1"])
 def test_sink_offset_is_a_number(text: str) -> None:
     response = sink(("t", 0, 1))
-    (row,) = build_table(response, sink=True).rows
-    result = preview([typed_offset(row, text)], response, sink=True)
+    (row,) = build_table(response, is_sink=True).rows
+    result = preview([typed_offset(row, text)], response, is_sink=True)
     assert result.changes == ()
     assert "nonnegative integer" in result.errors[row.partition]
 
 
 def test_empty_offset_is_valid_only_for_deletion() -> None:
     response = sink(("t", 0, None))
-    (row,) = build_table(response, sink=True).rows
-    assert preview([typed_offset(row, "", delete=True)], response, sink=True).changes == ()
+    (row,) = build_table(response, is_sink=True).rows
+    assert preview([typed_offset(row, "", delete=True)], response, is_sink=True).changes == ()
 
 
 def test_source_offsets_are_json() -> None:
     response = source(({"b": 1, "a": 2}, {"position": 5}), ({"b": 2}, {"position": 6}))
-    one, two = build_table(response, sink=False).rows
+    first_row, second_row = build_table(response, is_sink=False).rows
     result = preview(
-        [typed_offset(one, '{"position":0}'), typed_offset(two, '{ "position" : 6 }')], response, sink=False
+        [typed_offset(first_row, '{"position":0}'), typed_offset(second_row, '{ "position" : 6 }')],
+        response,
+        is_sink=False,
     )
-    assert [(each.before, each.after, each.kind) for each in result.changes] == [
+    assert [(change.before, change.after, change.kind) for change in result.changes] == [
         ('{"position": 5}', '{"position": 0}', Kind.CHANGED)
     ]
     assert (
@@ -137,24 +139,24 @@ def test_source_offsets_are_json() -> None:
 )
 def test_source_offset_is_an_object_or_null(text: str) -> None:
     response = source(({"a": 1}, {"p": 1}))
-    (row,) = build_table(response, sink=False).rows
-    assert row.partition in preview([typed_offset(row, text)], response, sink=False).errors
-    assert preview([typed_offset(row, "null")], response, sink=False).changes[0].kind is Kind.DELETED
+    (row,) = build_table(response, is_sink=False).rows
+    assert row.partition in preview([typed_offset(row, text)], response, is_sink=False).errors
+    assert preview([typed_offset(row, "null")], response, is_sink=False).changes[0].kind is Kind.DELETED
 
 
 def test_concurrent_offset_change_is_reported() -> None:
-    (row,) = build_table(sink(("t", 0, 5)), sink=True).rows
-    result = preview([typed_offset(row, "0")], sink(("t", 0, 8)), sink=True)
+    (row,) = build_table(sink(("t", 0, 5)), is_sink=True).rows
+    result = preview([typed_offset(row, "0")], sink(("t", 0, 8)), is_sink=True)
     assert result.outdated_partitions == (row.partition,)
     assert result.changes[0].before == '{"kafka_offset": 8}'
-    assert preview([typed_offset(row, "5")], sink(("t", 0, 8)), sink=True).changes == ()
+    assert preview([typed_offset(row, "5")], sink(("t", 0, 8)), is_sink=True).changes == ()
 
 
 def test_partitions_can_be_added() -> None:
-    new = TypedOffset(partition='{"kafka_topic":"n","kafka_partition":1}', after='{"kafka_offset": 3}')
-    result = preview([new, new], sink(), sink=True)
+    new_row = TypedOffset(partition='{"kafka_topic":"n","kafka_partition":1}', after='{"kafka_offset": 3}')
+    result = preview([new_row, new_row], sink(), is_sink=True)
     assert result.body == sink(("n", 1, 3))
-    assert "Duplicate" in result.errors[new.partition]
+    assert "Duplicate" in result.errors[new_row.partition]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_partitions_can_be_added() -> None:
     ],
 )
 def test_new_sink_partition_must_have_kafka_fields(partition: str, offset: str) -> None:
-    result = preview([TypedOffset(partition=partition, after=offset)], sink(), sink=True)
+    result = preview([TypedOffset(partition=partition, after=offset)], sink(), is_sink=True)
     assert result.changes == ()
     assert partition in result.errors
 
@@ -184,15 +186,17 @@ def test_posted_rows_are_read_in_order() -> None:
 
 def test_confirmations_describe_the_effect() -> None:
     response = sink(("t", 0, 5))
-    (row,) = build_table(response, sink=True).rows
-    result = preview([typed_offset(row, "0")], response, sink=True)
-    assert change_question("s", result.changes, sink=True).startswith("Change 1 offset of s? Records between")
-    assert "consumer group is deleted" in reset_question("s", 12, sink=True)
-    assert reset_question("s", 12, sink=False).startswith(
-        "Delete all 12 offsets of s? Once resumed, it starts as if"
+    (row,) = build_table(response, is_sink=True).rows
+    result = preview([typed_offset(row, "0")], response, is_sink=True)
+    assert change_question("s", result.changes, is_sink=True).startswith(
+        "Change 1 offset of s? Records between"
+    )
+    assert "consumer group is deleted" in reset_question("s", 12, is_sink=True)
+    assert reset_question("s", 12, is_sink=False).startswith(
+        "Delete all 12 offsets of s? Once resumed, the connector starts as if"
     )
 
 
 @pytest.mark.parametrize("response", [None, [], {"offsets": None}, {"offsets": [1, {"partition": None}]}])
 def test_malformed_responses_are_shown_partially(response: Any) -> None:
-    assert all(row.partition == "null" for row in build_table(response, sink=True).rows)
+    assert all(row.partition == "null" for row in build_table(response, is_sink=True).rows)

@@ -14,7 +14,7 @@ from web.ui.views.plugins import (
     parse_plugins,
 )
 
-ALL = recorded("plugins")["plugins-all"]["body"]
+ALL_PLUGINS = recorded("plugins")["plugins-all"]["body"]
 
 
 def keys(plugin: str) -> Any:
@@ -22,8 +22,8 @@ def keys(plugin: str) -> Any:
 
 
 def test_plugins_are_grouped_by_type_with_connectors_first() -> None:
-    kinds = group_by_type(parse_plugins(ALL))
-    assert [each.title for each in kinds] == [
+    kinds = group_by_type(parse_plugins(ALL_PLUGINS))
+    assert [kind.title for kind in kinds] == [
         "Sources",
         "Sinks",
         "Transforms",
@@ -31,33 +31,33 @@ def test_plugins_are_grouped_by_type_with_connectors_first() -> None:
         "Converters",
         "Header converters",
     ]
-    assert [each.simple_name for each in kinds[0].plugins] == [
+    assert [plugin.simple_name for plugin in kinds[0].plugins] == [
         "FileStreamSourceConnector",
         "MirrorCheckpointConnector",
         "MirrorHeartbeatConnector",
         "MirrorSourceConnector",
     ]
-    assert sum(len(each.plugins) for each in kinds) == len(
-        {(each["class"], each["type"], each["version"]) for each in ALL}
+    assert sum(len(kind.plugins) for kind in kinds) == len(
+        {(plugin["class"], plugin["type"], plugin["version"]) for plugin in ALL_PLUGINS}
     )
 
 
 def test_plugins_are_filtered_by_a_substring_of_their_class() -> None:
-    assert {each.simple_name for each in parse_plugins(ALL, "filestream")} == {
+    assert {plugin.simple_name for plugin in parse_plugins(ALL_PLUGINS, "filestream")} == {
         "FileStreamSinkConnector",
         "FileStreamSourceConnector",
     }
-    plugin = find_plugin(parse_plugins(ALL), "FileStreamSinkConnector")
+    plugin = find_plugin(parse_plugins(ALL_PLUGINS), "FileStreamSinkConnector")
     assert plugin is not None
-    assert (plugin.type, plugin.connector, plugin.version) == ("sink", True, "4.4.0")
-    assert find_plugin(parse_plugins(ALL), "FileStreamSink") == plugin
-    assert find_plugin(parse_plugins(ALL), "Nope") is None
+    assert (plugin.type, plugin.is_connector, plugin.version) == ("sink", True, "4.4.0")
+    assert find_plugin(parse_plugins(ALL_PLUGINS), "FileStreamSink") == plugin
+    assert find_plugin(parse_plugins(ALL_PLUGINS), "Nope") is None
 
 
 def test_documentation_lists_plugin_keys_before_other_groups() -> None:
     groups = parse_keys(keys("FileStreamSink"))
-    assert [each.title for each in groups][:2] == ["Plugin", "Common"]
-    assert [each.name for each in groups[0].keys] == ["file"]
+    assert [group.title for group in groups][:2] == ["Plugin", "Common"]
+    assert [key.name for key in groups[0].keys] == ["file"]
     assert (
         parse_keys([{"name": "a", "documentation": "<b>x</b> <script>"}])[0].keys[0].documentation
         == "x <script>"

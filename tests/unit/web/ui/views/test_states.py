@@ -9,14 +9,14 @@ from kraal.core.traces import root_cause
 from web.ui.views.formats import duration, iso, number, utc
 from web.ui.views.states import RANK, DisplayState, display_state, most_urgent
 
-JAVA = """org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSinkTask due to unrecoverable exception.
+JAVA_TRACE = """org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSinkTask due to unrecoverable exception.
 \tat org.apache.kafka.connect.runtime.WorkerSinkTask.deliverMessages(WorkerSinkTask.java:636)
 Caused by: java.lang.IllegalStateException: pool is closed
 \tat a.B.c(B.java:1)
 Caused by: java.net.ConnectException: Connection refused
 \t... 12 more
 """
-JACKSON = """org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler
+JACKSON_TRACE = """org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler
 \tat org.apache.kafka.connect.runtime.errors.RetryWithToleranceOperator.execAndHandleError(RetryWithTolerance.java:267)
 Caused by: org.apache.kafka.connect.errors.DataException: Converting byte[] to Kafka Connect data failed due to \
 serialization error:\x20
@@ -26,12 +26,12 @@ Caused by: com.fasterxml.jackson.core.JsonParseException: Unrecognized token 'xy
 \tat com.fasterxml.jackson.core.JsonParser._constructReadException(JsonParser.java:2673)
 \t... 19 more
 """
-RECORD = (
+RECORD_CAUSE = (
     "org.apache.kafka.connect.errors.DataException: record orders-3@41 failed at VALUE_CONVERTER: Converting byte[] to "
     "Kafka Connect data failed due to serialization error: json.decoder.JSONDecodeError: Expecting value: line 1 "
     "column 7 (char 6)"
 )
-KRAAL = f"""{RECORD}
+KRAAL_TRACE = f"""{RECORD_CAUSE}
   in task orders-sink-0, batch 12
 org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler
 \tat stage VALUE_CONVERTER of org.apache.kafka.connect.json.JsonConverter, record orders-3@41
@@ -39,7 +39,7 @@ Caused by: org.apache.kafka.connect.errors.DataException: Converting byte[] to K
 \tat parse(parse.py:75)
 Caused by: json.decoder.JSONDecodeError: Expecting value: line 1 column 7 (char 6)
 \tat raw_decode(decoder.py:355)"""
-PYTHON = """Traceback (most recent call last):
+PYTHON_TRACE = """Traceback (most recent call last):
   File "a.py", line 1, in <module>
     raise KeyError("x")
 KeyError: 'x'
@@ -52,7 +52,7 @@ def test_states_are_ranked_by_urgency() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "stalled", "expected"),
+    ("state", "is_stalled", "expected"),
     [
         ("RUNNING", False, DisplayState.RUNNING),
         ("RUNNING", True, DisplayState.STALLED),
@@ -68,9 +68,9 @@ def test_states_are_ranked_by_urgency() -> None:
     ],
 )
 def test_display_state_maps_connect_states_and_stalls(
-    state: object, *, stalled: bool, expected: DisplayState
+    state: object, *, is_stalled: bool, expected: DisplayState
 ) -> None:
-    assert display_state(state, stalled=stalled) is expected
+    assert display_state(state, stalled=is_stalled) is expected
 
 
 def test_most_urgent_state_is_returned() -> None:
@@ -83,17 +83,17 @@ def test_most_urgent_state_is_returned() -> None:
 @pytest.mark.parametrize(
     ("trace", "cause"),
     [
-        (JAVA, "java.net.ConnectException: Connection refused"),
+        (JAVA_TRACE, "java.net.ConnectException: Connection refused"),
         (
-            JACKSON,
+            JACKSON_TRACE,
             (
                 "com.fasterxml.jackson.core.JsonParseException: Unrecognized token 'xyz': was expecting 'null' "
                 "(line 1, column 7)"
             ),
         ),
-        (KRAAL, RECORD),
-        (RECORD, RECORD),
-        (PYTHON, "KeyError: 'x'"),
+        (KRAAL_TRACE, RECORD_CAUSE),
+        (RECORD_CAUSE, RECORD_CAUSE),
+        (PYTHON_TRACE, "KeyError: 'x'"),
         ("OSError: disk is full\n  more", "OSError: disk is full"),
         ("\n\n  one line  ", "one line"),
         ("", ""),
@@ -136,12 +136,15 @@ def test_times_are_utc_without_scripts() -> None:
 
 
 def test_root_cause_of_a_huge_trace_is_fast() -> None:
-    class Huge(str):
+    class HugeTrace(str):
         __slots__ = ()
 
         @override
         def splitlines(self, keepends: bool = False) -> list[str]:
             raise AssertionError("all lines")
 
-    assert root_cause(Huge("Error: a\n\tat b\nCaused by: c\n" + "\tat d\n" * 9)) == "c"
-    assert root_cause(Huge("Traceback (most recent call last):\n  File\nOSError: disk\n")) == "OSError: disk"
+    assert root_cause(HugeTrace("Error: a\n\tat b\nCaused by: c\n" + "\tat d\n" * 9)) == "c"
+    assert (
+        root_cause(HugeTrace("Traceback (most recent call last):\n  File\nOSError: disk\n"))
+        == "OSError: disk"
+    )

@@ -26,11 +26,11 @@ def test_non_string_documentation_is_empty() -> None:
 
 
 def test_count_is_followed_by_a_noun() -> None:
-    assert [format_count(each, "task") for each in (0, 1, 1234)] == ["0 tasks", "1 task", "1,234 tasks"]
+    assert [format_count(count, "task") for count in (0, 1, 1234)] == ["0 tasks", "1 task", "1,234 tasks"]
 
 
 def test_long_lists_of_names_are_shortened() -> None:
-    names = [f"c{each}" for each in range(12)]
+    names = [f"c{number}" for number in range(12)]
     assert join_names(names[:1]) == "c0"
     assert join_names(names[:3]) == "c0, c1 and c2"
     assert join_names(names).endswith("c8, c9 and 2 more")

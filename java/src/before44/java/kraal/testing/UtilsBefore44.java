@@ -17,7 +17,7 @@ import org.apache.kafka.connect.components.Versioned;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.transforms.Transformation;
 
-/** A transform built with Kafka 4.3 that uses classes moved in Kafka 4.4. The documentation of each key is a result. */
+/** A transform built with Kafka 4.3 that uses classes moved in Kafka 4.4. Each key's documentation contains a result. */
 public class UtilsBefore44<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
     @Override
     public String version() {

@@ -14,7 +14,7 @@ import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
-/** A source whose tasks return batches of row changes, like Debezium's, at a configurable rate. */
+/** A source whose tasks return batches of row changes, as Debezium does, at a configurable rate. */
 public final class BatchSource extends SourceConnector {
     private Map<String, String> config;
 

@@ -40,7 +40,7 @@ public final class ClientSource extends SourceConnector {
 
     @Override
     public Class<? extends Task> taskClass() {
-        return Telling.class;
+        return HistoryTask.class;
     }
 
     @Override
@@ -71,8 +71,8 @@ public final class ClientSource extends SourceConnector {
     public record Starts(int getStarts) implements StartsMBean {
     }
 
-    /** Counts starts in the history topic. Returns one record per start: client version, number of starts and of MBeans. */
-    public static final class Telling extends SourceTask {
+    /** Counts starts in the history topic. Returns one record per start: the client version and the numbers of starts and MBeans. */
+    public static final class HistoryTask extends SourceTask {
         private final MBeanServer server = ManagementFactory.getPlatformMBeanServer();
         private Map<String, String> config;
         private ObjectName bean;

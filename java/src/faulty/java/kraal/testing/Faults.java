@@ -44,10 +44,10 @@ final class Faults {
             case "exit" -> System.exit(3);
             case "memory" -> throw new OutOfMemoryError("as if there were no memory in " + method);
             case "exhaust" -> exhaust();
-            case "block" -> forEver();
+            case "block" -> blockForever();
             case "thread" -> {
                 for (String name : List.of("faulty-1", "faulty-2")) {
-                    Thread leaked = new Thread(Faults::forEver, name);
+                    Thread leaked = new Thread(Faults::blockForever, name);
                     leaked.setDaemon(false);
                     leaked.start();
                 }
@@ -64,7 +64,7 @@ final class Faults {
         }
     }
 
-    private static void forEver() {
+    private static void blockForever() {
         while (true) {
             try {
                 new CountDownLatch(1).await();

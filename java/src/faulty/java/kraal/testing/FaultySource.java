@@ -32,7 +32,7 @@ public final class FaultySource extends SourceConnector {
     private static final Logger LOG = LoggerFactory.getLogger(FaultySource.class);
     private static final AtomicLong STARTS = new AtomicLong();
     private Map<String, String> config;
-    private volatile boolean watches;
+    private volatile boolean isWatching;
 
     @Override
     public String version() {
@@ -45,7 +45,7 @@ public final class FaultySource extends SourceConnector {
         count(context().pluginMetrics(), "connector-starts-total");
         Faults.at("connector.start", config);
         if (!props.getOrDefault("tasks.file", "").isEmpty()) {
-            watches = true;
+            isWatching = true;
             Thread watcher = new Thread(this::watch, "tasks-of-" + props.get("topic"));
             watcher.setDaemon(true);
             watcher.start();
@@ -54,18 +54,18 @@ public final class FaultySource extends SourceConnector {
 
     /** Requests a task reconfiguration when the number in the file changes. */
     private void watch() {
-        int last = tasks(Integer.MAX_VALUE);
-        while (watches) {
+        int last = readTaskCount(Integer.MAX_VALUE);
+        while (isWatching) {
             LockSupport.parkNanos(20_000_000);
-            int now = tasks(Integer.MAX_VALUE);
-            if (watches && now != last) {
+            int now = readTaskCount(Integer.MAX_VALUE);
+            if (isWatching && now != last) {
                 last = now;
                 context().requestTaskReconfiguration();
             }
         }
     }
 
-    private int tasks(int maxTasks) {
+    private int readTaskCount(int maxTasks) {
         String file = config.getOrDefault("tasks.file", "");
         try {
             return file.isEmpty() ? maxTasks : Math.min(maxTasks, Integer.parseInt(Files.readString(Path.of(file))));
@@ -84,7 +84,7 @@ public final class FaultySource extends SourceConnector {
     public List<Map<String, String>> taskConfigs(int maxTasks) {
         Faults.at("connector.taskConfigs", config);
         List<Map<String, String>> configs = new ArrayList<>();
-        int taskCount = "tasks".equals(config.get("fault")) ? maxTasks + 1 : tasks(maxTasks);
+        int taskCount = "tasks".equals(config.get("fault")) ? maxTasks + 1 : readTaskCount(maxTasks);
         for (int task = 0; task < taskCount; task++) {
             Map<String, String> taskConfig = new HashMap<>(config);
             taskConfig.put("id", "" + task);
@@ -95,7 +95,7 @@ public final class FaultySource extends SourceConnector {
 
     @Override
     public void stop() {
-        watches = false;
+        isWatching = false;
         LOG.info("Stopped the connector of topic {}", config.get("topic"));
         Faults.at("connector.stop", config);
     }
@@ -139,15 +139,15 @@ public final class FaultySource extends SourceConnector {
         return true;
     }
 
-    /** Counts a start, and publishes the number of starts, which distinguishes the starts of a connector or task. */
+    /** Counts a start and publishes the count as a metric, so that tests can tell starts apart. */
     private static void count(PluginMetrics metrics, String name) {
-        long number = STARTS.incrementAndGet();
+        long startCount = STARTS.incrementAndGet();
         metrics.addMetric(
             metrics.metricName(name, "Starts until this one.", new LinkedHashMap<>()),
-            (Gauge<Long>) (config, now) -> number);
+            (Gauge<Long>) (config, now) -> startCount);
     }
 
-    /** Returns one number per poll; every tenth ends a transaction if the task defines the boundaries. */
+    /** Returns one number per poll. Every tenth number ends a transaction if the task defines the boundaries. */
     public static final class Counting extends SourceTask {
         private Map<String, String> config;
         private long pauseMs;

@@ -10,7 +10,7 @@ public final class JmxValue {
     private JmxValue() {
     }
 
-    /** The arguments are a port of the loopback interface, and the names of the MBean and the attribute. */
+    /** The arguments are a port on the loopback interface, the MBean's name and the attribute's name. */
     public static void main(String[] args) throws Exception {
         JMXServiceURL url = new JMXServiceURL("service:jmx:rmi:///jndi/rmi://127.0.0.1:" + args[0] + "/jmxrmi");
         try (JMXConnector connector = JMXConnectorFactory.connect(url)) {

@@ -17,7 +17,7 @@ import org.apache.kafka.connect.storage.HeaderConverter;
 import org.apache.kafka.connect.transforms.Transformation;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
 
-/** Plugins of every kind that a task uses, which count their calls in a metric (KIP-877). */
+/** One plugin of each kind that a task uses. Each plugin counts its calls in a metric (KIP-877). */
 public final class Monitored {
     private Monitored() {
     }

@@ -188,7 +188,7 @@ public final class RecordingSink extends SinkConnector {
         }
 
         private static Stream<String> format(Map<TopicPartition, OffsetAndMetadata> offsets) {
-            return offsets.entrySet().stream().map(each -> each.getKey() + ":" + each.getValue().offset());
+            return offsets.entrySet().stream().map(entry -> entry.getKey() + ":" + entry.getValue().offset());
         }
 
         @Override

@@ -5,7 +5,7 @@ import java.lang.reflect.Field;
 /**
  * Keeps Jetty from registering a shutdown hook in a Java Connect worker.
  *
- * <p>Jetty's hook and that of Connect run concurrently and both stop the REST server. Sometimes
+ * <p>Jetty's hook and Connect's hook run concurrently, and both stop the REST server. Sometimes
  * {@code RestServer.stop} (Kafka 4.4.0) then waits forever in {@code Server.join}, and the worker does not exit.
  */
 public final class ShutdownAgent {

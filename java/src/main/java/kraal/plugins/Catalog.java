@@ -35,7 +35,7 @@ import org.slf4j.LoggerFactory;
 final class Catalog {
     private static final Logger LOG = LoggerFactory.getLogger(Catalog.class);
     private static final String CLASS_PATH = "classpath";
-    private static final long DESCRIPTION_S = 10;
+    private static final long DESCRIPTION_TIMEOUT_S = 10;
     private final WorkerPlugins plugins;
 
     Catalog(WorkerPlugins plugins) {
@@ -49,7 +49,7 @@ final class Catalog {
         return descriptions;
     }
 
-    /** Returns all plugins except those on the class path, and except copies of Kafka's own providers and policies. */
+    /** Returns all plugins except those on the class path and copies of Kafka's own providers and policies. */
     private List<PluginDesc<?>> all() {
         List<Collection<? extends PluginDesc<?>>> kinds = List.of(
             plugins.sinkConnectors(), plugins.sourceConnectors(), plugins.transformations(), plugins.predicates(),
@@ -88,13 +88,13 @@ final class Catalog {
         thread.setDaemon(true); // the thread is abandoned if the plugin does not return
         thread.start();
         try {
-            description.putAll(details.get(DESCRIPTION_S, TimeUnit.SECONDS));
+            description.putAll(details.get(DESCRIPTION_TIMEOUT_S, TimeUnit.SECONDS));
         } catch (Exception e) {
             Throwable cause = e instanceof ExecutionException && e.getCause() != null ? e.getCause() : e;
             LOG.warn("The plugin {} cannot be described; it is listed without config keys", plugin.className(), cause);
             description.put("keys", List.of());
             description.put("error", e instanceof TimeoutException
-                ? "it has not returned its config keys within " + DESCRIPTION_S + " s"
+                ? "it has not returned its config keys within " + DESCRIPTION_TIMEOUT_S + " s"
                 : String.valueOf(cause));
             description.put("lasts", cause instanceof LinkageError); // a missing class is a permanent error
         }
@@ -102,25 +102,25 @@ final class Catalog {
     }
 
     private Map<String, Object> keysAndTask(PluginDesc<?> plugin) throws Exception {
-        Map<String, Object> found = new HashMap<>();
+        Map<String, Object> details = new HashMap<>();
         if (plugin.type() == PluginType.CONFIGPROVIDER
             || plugin.type() == PluginType.CONNECTOR_CLIENT_CONFIG_OVERRIDE_POLICY) {
-            found.put("keys", List.of());
-            return found;
+            details.put("keys", List.of());
+            return details;
         }
         try (LoaderSwap swap = plugins.withClassLoader(plugin.loader())) {
             Object instance = plugin.pluginClass().getDeclaredConstructor().newInstance();
             ConfigDef keys = (ConfigDef) instance.getClass().getMethod("config").invoke(instance);
-            found.put("keys", keys == null ? List.of() : keys(keys));
+            details.put("keys", keys == null ? List.of() : keys(keys));
             if (instance instanceof Connector connector) {
-                found.put("task_class", connector.taskClass().getName());
+                details.put("task_class", connector.taskClass().getName());
             }
         } catch (NoSuchMethodException e) {
-            found.put("keys", List.of());
+            details.put("keys", List.of());
         } catch (InvocationTargetException e) {
             throw e.getCause() instanceof Exception cause ? cause : e;
         }
-        return found;
+        return details;
     }
 
     private static List<Object> keys(ConfigDef keys) {
@@ -133,7 +133,7 @@ final class Catalog {
 
     /** Returns the result of a connector's {@code validate} as {@code ConfigValueInfo} objects, possibly not for all keys. */
     List<Object> validate(String className, String version, Map<String, String> config) throws Exception {
-        return with(className, version, connector -> {
+        return callConnector(className, version, connector -> {
             Config checked = connector.validate(config);
             if (checked == null) {
                 throw new IllegalStateException(String.format(
@@ -149,7 +149,7 @@ final class Catalog {
 
     /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector returns null. */
     String exactlyOnceSupport(String className, String version, Map<String, String> config) throws Exception {
-        return with(className, version, connector -> {
+        return callConnector(className, version, connector -> {
             ExactlyOnceSupport support = ((SourceConnector) connector).exactlyOnceSupport(config);
             return support == null ? null : support.name();
         });
@@ -157,7 +157,7 @@ final class Catalog {
 
     /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector returns null. */
     String transactionBoundaries(String className, String version, Map<String, String> config) throws Exception {
-        return with(className, version, connector -> {
+        return callConnector(className, version, connector -> {
             ConnectorTransactionBoundaries boundaries =
                 ((SourceConnector) connector).canDefineTransactionBoundaries(config);
             return boundaries == null ? null : boundaries.name();
@@ -170,7 +170,7 @@ final class Catalog {
         throws Exception {
         Map<Map<String, ?>, Map<String, ?>> offsets = new LinkedHashMap<>();
         pairs.forEach(pair -> offsets.put(pair.get(0), pair.get(1)));
-        return with(className, version, connector -> ((SourceConnector) connector).alterOffsets(config, offsets));
+        return callConnector(className, version, connector -> ((SourceConnector) connector).alterOffsets(config, offsets));
     }
 
     /** Calls {@code SinkConnector.alterOffsets}; the keys of each pair are {@code topic}, {@code partition}, {@code offset}. */
@@ -185,10 +185,10 @@ final class Catalog {
                 new TopicPartition((String) partitionKey.get("topic"), partition),
                 pair.get(1) == null ? null : (Long) pair.get(1).get("offset"));
         }
-        return with(className, version, connector -> ((SinkConnector) connector).alterOffsets(config, offsets));
+        return callConnector(className, version, connector -> ((SinkConnector) connector).alterOffsets(config, offsets));
     }
 
-    private <T> T with(String className, String version, Use<T> use) throws Exception {
+    private <T> T callConnector(String className, String version, ConnectorCall<T> use) throws Exception {
         var range = PluginUtils.connectorVersionRequirement(version);
         try (LoaderSwap swap = plugins.withClassLoader(plugins.connectorLoader(className, range))) {
             return use.of(plugins.newConnector(className, range));
@@ -196,7 +196,7 @@ final class Catalog {
     }
 
     /** A call of a connector object that was not started. */
-    private interface Use<T> {
+    private interface ConnectorCall<T> {
         T of(Connector connector) throws Exception;
     }
 }

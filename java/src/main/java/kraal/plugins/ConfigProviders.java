@@ -27,7 +27,7 @@ final class ConfigProviders {
     }
 
     /**
-     * Returns {@code data}, the existing values of these keys, and {@code ttl}, in milliseconds or null.
+     * Returns a map with {@code data} (the values of the keys that exist) and {@code ttl} (in milliseconds, or null).
      * {@code number} identifies the provider within the worker.
      */
     Map<String, Object> values(

@@ -151,7 +151,7 @@ final class DirectJsonConverter implements Converter {
         }
     }
 
-    /** Writes a value if its schema is one of Connect's logical types; returns whether it is. */
+    /** Writes a value if its schema is one of Connect's logical types; returns whether it was written. */
     private boolean writeLogical(JsonGenerator json, Schema schema, Object value) throws IOException {
         switch (schema.name()) {
             case Decimal.LOGICAL_NAME -> {

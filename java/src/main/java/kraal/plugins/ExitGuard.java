@@ -13,10 +13,11 @@ import javassist.bytecode.CodeAttribute;
 import javassist.bytecode.ConstPool;
 
 /**
- * Turns {@code System.exit} in a plugin into an error of the calling thread, so that only its task fails.
+ * Turns {@code System.exit} in a plugin into an error of the calling thread, so that only that thread's task fails.
  *
- * <p>A Java agent: {@link Runtime#exit} and {@link Runtime#halt} call {@link #check} first, even if called by
- * reflection. A SecurityManager would change the common fork-join pool, and is not available since Java 24.
+ * <p>This is a Java agent. It makes {@link Runtime#exit} and {@link Runtime#halt} call {@link #check} first, even if
+ * they are called by reflection. A SecurityManager is no alternative: it would change the common fork-join pool, and
+ * is not available since Java 24.
  */
 public final class ExitGuard {
     private static final String RUNTIME = "java/lang/Runtime";
@@ -82,7 +83,7 @@ public final class ExitGuard {
             }
         }
 
-        /** Returns a reflective call of {@link #check}, which JDK classes cannot see; without branches or stack map frames. */
+        /** Returns a reflective call of {@link #check}, which JDK classes cannot see. The code has no branches. */
         private static Bytecode makeCheck(ConstPool constants) {
             Bytecode code = new Bytecode(constants);
             code.addInvokestatic("java.lang.invoke.MethodHandles", "publicLookup", "()Ljava/lang/invoke/MethodHandles$Lookup;");

@@ -60,8 +60,10 @@ final class Measurements {
         all.put("threads", ManagementFactory.getThreadMXBean().getThreadCount());
         all.put("uptime_ms", ManagementFactory.getRuntimeMXBean().getUptime());
         Map<String, Object> collectors = new LinkedHashMap<>();
-        for (GarbageCollectorMXBean each : ManagementFactory.getGarbageCollectorMXBeans()) {
-            collectors.put(each.getName(), Map.of("count", each.getCollectionCount(), "ms", each.getCollectionTime()));
+        for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans()) {
+            collectors.put(
+                collector.getName(),
+                Map.of("count", collector.getCollectionCount(), "ms", collector.getCollectionTime()));
         }
         all.put("collectors", collectors);
         if (ManagementFactory.getOperatingSystemMXBean() instanceof UnixOperatingSystemMXBean system) {

@@ -27,7 +27,7 @@ import java.util.regex.Pattern;
 final class MovedClasses implements ClassFileTransformer {
     private static final String BEFORE = "org/apache/kafka/common/utils/";
     private static final String AFTER = BEFORE + "internals/";
-    private static final String CLASS = ".class";
+    private static final String CLASS_SUFFIX = ".class";
     /** Matches a name on its own or in a descriptor; names of relocated copies have a prefix. */
     private static final Pattern NAME = Pattern.compile("(?<![^L])(org([./])apache\\2kafka\\2common\\2utils\\2)(\\w+)");
     /** The size of a constant in bytes by its tag, without the tag. Source: Java Virtual Machine Specification, 4.4. */
@@ -52,14 +52,14 @@ final class MovedClasses implements ClassFileTransformer {
 
     /** Returns the simple names of the top-level classes that this Kafka version has in {@code internals} only. */
     private static Set<String> moved() throws IOException {
-        String present = BEFORE + "Utils" + CLASS;
-        JarURLConnection connection = (JarURLConnection) ClassLoader.getSystemResource(present).openConnection();
+        String oldClass = BEFORE + "Utils" + CLASS_SUFFIX;
+        JarURLConnection connection = (JarURLConnection) ClassLoader.getSystemResource(oldClass).openConnection();
         connection.setUseCaches(false);
         Set<String> names = new HashSet<>();
         try (JarFile jar = connection.getJarFile()) {
             jar.stream().map(entry -> entry.getName()).filter(MovedClasses::isOuter).forEach(name -> {
                 if (jar.getEntry(BEFORE + name.substring(AFTER.length())) == null) {
-                    names.add(name.substring(AFTER.length(), name.length() - CLASS.length()));
+                    names.add(name.substring(AFTER.length(), name.length() - CLASS_SUFFIX.length()));
                 }
             });
         }
@@ -67,7 +67,7 @@ final class MovedClasses implements ClassFileTransformer {
     }
 
     private static boolean isOuter(String entry) {
-        return entry.startsWith(AFTER) && entry.endsWith(CLASS) && entry.indexOf('$') < 0;
+        return entry.startsWith(AFTER) && entry.endsWith(CLASS_SUFFIX) && entry.indexOf('$') < 0;
     }
 
     /** Returns null if nothing changes, or if the class cannot be parsed, because the JVM then reports the error. */

@@ -27,7 +27,7 @@ import org.slf4j.LoggerFactory;
 /**
  * The plugins' own metrics: metrics registered through KIP-877, and Debezium's MBeans. Metrics that are not numeric are omitted.
  *
- * <p>Plugin code computes them on a separate thread, so that a plugin that hangs only makes these metrics unavailable.
+ * <p>Plugin code computes the values on a separate thread, so a hung plugin makes only these metrics unavailable.
  */
 final class PluginNumbers {
     private static final Logger LOG = LoggerFactory.getLogger(PluginNumbers.class);
@@ -61,7 +61,7 @@ final class PluginNumbers {
      */
     synchronized Map<String, Object> take(Metrics metrics, long waitMs) throws InterruptedException {
         if (pending == null || pending.isDone()) {
-            pending = thread.submit(() -> all(metrics));
+            pending = thread.submit(() -> readAll(metrics));
             isLate = false;
         }
         try {
@@ -77,7 +77,7 @@ final class PluginNumbers {
         return null;
     }
 
-    private Map<String, Object> all(Metrics metrics) throws JMException {
+    private Map<String, Object> readAll(Metrics metrics) throws JMException {
         Families plugins = new Families(maxValues);
         for (KafkaMetric metric : metrics.metrics().values()) {
             MetricName name = metric.metricName();
@@ -138,7 +138,7 @@ final class PluginNumbers {
         }
 
         void add(String name, String help, Map<String, String> labels, Object value) {
-            Number number = value instanceof Boolean yes ? (Integer) (yes ? 1 : 0) : plain(value);
+            Number number = value instanceof Boolean yes ? (Integer) (yes ? 1 : 0) : toJdkNumber(value);
             if (number == null) {
                 return;
             }
@@ -154,8 +154,8 @@ final class PluginNumbers {
             familyRows.add(List.of(labels, number));
         }
 
-        /** Converts a value to a number of a JDK class, or null. Classes of plugins may run plugin code here. */
-        private static Number plain(Object value) {
+        /** Converts a number to a JDK class; returns null for other values. May run plugin code. */
+        private static Number toJdkNumber(Object value) {
             if (value instanceof Integer || value instanceof Long || value instanceof Double || value instanceof Float) {
                 return (Number) value;
             }

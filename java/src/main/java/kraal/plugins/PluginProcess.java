@@ -26,7 +26,7 @@ import sun.misc.Signal;
  * connector in process listings.
  */
 public final class PluginProcess {
-    private static final String PORT = "kraal.plugins listens on port ";
+    private static final String PORT_LINE_PREFIX = "kraal.plugins listens on port ";
 
     private PluginProcess() {
     }
@@ -36,8 +36,8 @@ public final class PluginProcess {
         System.setIn(new ByteArrayInputStream(new byte[0])); // plugins that read standard input would block
         System.setErr(System.out);
         Logger root = LogManager.getLogManager().getLogger("");
-        for (Handler each : root.getHandlers()) {
-            root.removeHandler(each);
+        for (Handler handler : root.getHandlers()) {
+            root.removeHandler(handler);
         }
         root.addHandler(new ToLog4j());
     }
@@ -85,7 +85,7 @@ public final class PluginProcess {
             .build();
         server.start();
         System.out.println(); // completes a line that a plugin has printed without a newline
-        System.out.println(PORT + server.getListeningPort());
+        System.out.println(PORT_LINE_PREFIX + server.getListeningPort());
         System.out.flush();
         while (input.readLine() != null) {
             // no more input is sent; the stream ends with the Python worker

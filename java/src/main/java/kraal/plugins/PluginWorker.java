@@ -132,8 +132,8 @@ public final class PluginWorker {
     // --- The worker -----------------------------------------------------------------------------------------
 
     /**
-     * Starts Kafka's worker with the properties of a distributed or a standalone worker; requires reachable brokers.
-     * Afterwards, the process exits unless {@link #take} is called at least every {@code silenceMs}.
+     * Starts Kafka's worker with the properties of a distributed or a standalone worker. The brokers must be reachable.
+     * Afterwards, the process exits unless {@link #take} is called at least every {@code silenceMs} milliseconds.
      */
     public synchronized void start(String properties, boolean standalone, long silenceMs) throws Exception {
         if (worker != null) {
@@ -191,7 +191,7 @@ public final class PluginWorker {
 
     /** Completes a request of an event {@code load} or {@code store} with pairs of texts, or with a non-null error. */
     public void answerOffsets(long request, String pairs, String error) {
-        standaloneOffsets.answer(request, Json.textPairs(pairs), error);
+        standaloneOffsets.complete(request, Json.textPairs(pairs), error);
     }
 
     /**
@@ -260,7 +260,7 @@ public final class PluginWorker {
         }
     }
 
-    /** Stops a connector, waiting up to five seconds like Kafka. Returns the stack trace of its {@code stop}, or null. */
+    /** Stops a connector, waiting up to five seconds like Kafka; returns the stack trace of an error in its stop, or null. */
     public String stopConnector(String name, long run) throws ReflectiveOperationException {
         RunningConnector connector = connectors.get(name);
         if (connector == null || connector.run != run || !connectors.remove(name, connector)) {
@@ -301,7 +301,7 @@ public final class PluginWorker {
         tasks.setPaused(connector, task, run, paused);
     }
 
-    /** Requests a task to stop; the event {@code ended} follows. */
+    /** Requests that a task stop; the event {@code ended} follows. */
     public void requestStop(String connector, int task, long run) throws Exception {
         tasks.requestStop(connector, task, run);
     }
@@ -319,8 +319,8 @@ public final class PluginWorker {
     // --- Transforms and converters of connectors in Python --------------------------------------------------
 
     /**
-     * Creates the transforms and converters of a task; {@code kind} is "source" or "sink", {@code run} identifies them.
-     * Returns the address for their batches; see {@link ChainServer}.
+     * Creates the transforms and converters of a run; {@code kind} is "source" or "sink".
+     * Returns the address to which Python sends their batches; see {@link ChainServer}.
      */
     public String openChain(String kind, String connector, int task, long run, String config)
         throws Exception {

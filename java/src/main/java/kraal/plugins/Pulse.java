@@ -2,12 +2,12 @@ package kraal.plugins;
 
 /**
  * Halts the process if Python has sent no heartbeat for some time, because the tasks of a frozen worker may be running
- * on another one.
+ * on another worker.
  *
  * <p>A task that is merely cancelled could still commit offsets when its plugin returns.
  */
 final class Pulse {
-    private static final long WATCH_MS = 250;
+    private static final long CHECK_INTERVAL_MS = 250;
     private volatile long lastHeartbeatNanos = System.nanoTime();
 
     Pulse(long silenceMs) {
@@ -24,7 +24,7 @@ final class Pulse {
     private void watch(long silenceMs) {
         while (System.nanoTime() - lastHeartbeatNanos < silenceMs * 1_000_000) {
             try {
-                Thread.sleep(WATCH_MS);
+                Thread.sleep(CHECK_INTERVAL_MS);
             } catch (InterruptedException e) {
                 // the watch must not be interrupted
             }

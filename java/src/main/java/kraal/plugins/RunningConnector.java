@@ -13,7 +13,7 @@ import org.apache.kafka.connect.util.Callback;
 
 /** One start of a connector: its context and its outcome. Requests after its end are dropped. */
 final class RunningConnector implements CloseableConnectorContext, ConnectorStatus.Listener, Callback<TargetState> {
-    /** Completes with null when the connector is running, or with the stack trace of the error. */
+    /** Completes with null when the connector is running, or with the stack trace if the start fails. */
     final CompletableFuture<String> started = new CompletableFuture<>();
     final long run;
     private final String name;
@@ -52,7 +52,7 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
         detached = true;
     }
 
-    /** Removes the connector's own metrics, once, because a later start may register metrics of the same names. */
+    /** Removes the connector's own metrics, but only once: a later start may register metrics with the same names. */
     @Override
     public void close() {
         detach();
@@ -77,14 +77,14 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
     }
 
     /**
-     * Returns whether the plugin's object is still running although the connector has failed, because it returned too many task
-     * configs. Kafka's worker does not stop the object.
+     * Returns whether the plugin's object is still running although the connector has failed. Kafka's worker does not stop
+     * the object of a connector that failed because it returned too many task configs.
      */
     boolean stillRuns() {
         return stillRuns;
     }
 
-    /** Returns the stack trace of the exception of {@code stop}, or null. */
+    /** Returns the stack trace of the exception that {@code stop} threw, or null. */
     String stopTrace() {
         return stopTrace;
     }

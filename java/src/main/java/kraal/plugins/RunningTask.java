@@ -22,12 +22,12 @@ import org.slf4j.LoggerFactory;
  */
 final class RunningTask implements TaskStatus.Listener {
     private static final Logger LOG = LoggerFactory.getLogger(RunningTask.class);
-    private static final String TASKS = "org.apache.kafka.connect.runtime.Worker";
+    private static final String TASK_CLASS_PREFIX = "org.apache.kafka.connect.runtime.Worker";
     /** The names of sensors of Kafka's {@code WorkerTask}, {@code AbstractWorkerSourceTask} and {@code WorkerSinkTask}. */
     private static final String COMMITS = "commit-time";
     private static final String POLLS = "poll-batch-time";
     private static final String PUTS = "put-batch-time";
-    private static final long BACKLOG_NS = 5_000_000_000L;
+    private static final long BACKLOG_INTERVAL_NS = 5_000_000_000L;
     final ConnectorTaskId id;
     final long run;
     private final Events events;
@@ -84,7 +84,7 @@ final class RunningTask implements TaskStatus.Listener {
         }
     }
 
-    /** Reports, if changed, the numbers of records read and written since the start, a sink's partitions, and topics. */
+    /** Reports, if changed, the total records read and written, the number of a sink's partitions, and the topics. */
     synchronized void reportProgress() {
         long[] values = new long[3];
         for (int i = 0; i < counters.length; i++) {
@@ -127,7 +127,7 @@ final class RunningTask implements TaskStatus.Listener {
         if ((backlogDue != null && nanoTime - backlogDue < 0) || (now.records() == 0 && now.equals(reportedBacklog))) {
             return;
         }
-        backlogDue = nanoTime + BACKLOG_NS;
+        backlogDue = nanoTime + BACKLOG_INTERVAL_NS;
         reportedBacklog = now;
         events.addTaskEvent(id, run, "backlog", now.detail());
     }
@@ -136,7 +136,7 @@ final class RunningTask implements TaskStatus.Listener {
     boolean isInside(Set<String> methods) {
         Thread taskThread = thread;
         return taskThread != null && Arrays.stream(taskThread.getStackTrace()).anyMatch(
-            frame -> frame.getClassName().startsWith(TASKS) && methods.contains(frame.getMethodName()));
+            frame -> frame.getClassName().startsWith(TASK_CLASS_PREFIX) && methods.contains(frame.getMethodName()));
     }
 
     /** Reports that the task has entered or left a step. */

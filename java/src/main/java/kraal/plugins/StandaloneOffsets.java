@@ -27,7 +27,7 @@ final class StandaloneOffsets implements OffsetBackingStore {
     /** The run number of events with offset requests; no run has this number. */
     static final long RUN = -1;
     private final Events events;
-    /** Request numbers that earlier processes, whose responses may still arrive, have not used. */
+    /** Generates request numbers that no earlier process has used, because responses to its requests may still arrive. */
     private final AtomicLong numbers = new AtomicLong(System.currentTimeMillis() << 20);
     private final Map<Long, CompletableFuture<Map<ByteBuffer, ByteBuffer>>> pending = new ConcurrentHashMap<>();
 
@@ -36,7 +36,7 @@ final class StandaloneOffsets implements OffsetBackingStore {
     }
 
     /** Completes a request with pairs of a key and its value, which may be null, or with an error. */
-    void answer(long number, List<List<String>> pairs, String error) {
+    void complete(long number, List<List<String>> pairs, String error) {
         CompletableFuture<Map<ByteBuffer, ByteBuffer>> request = pending.remove(number);
         if (request == null) {
             return;

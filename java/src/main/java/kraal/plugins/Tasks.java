@@ -39,15 +39,15 @@ final class Tasks {
     private final ConcurrentMap<ConnectorTaskId, Object> workerTasks;
     private final Map<ConnectorTaskId, RunningTask> running = new ConcurrentHashMap<>();
     private final Map<ConnectorTaskId, Object> lingering = new ConcurrentHashMap<>();
-    /** The runs whose plugins are being created, which may take any time. */
+    /** The runs whose plugins are being created, which may take arbitrarily long. */
     private final Map<ConnectorTaskId, RunningTask> starting = new ConcurrentHashMap<>();
     /** The tasks in {@code starting} that were requested to stop. */
-    private final Set<ConnectorTaskId> stopped = ConcurrentHashMap.newKeySet();
+    private final Set<ConnectorTaskId> stopRequests = ConcurrentHashMap.newKeySet();
     private final Executor starters;
     /** The number of the last requested run of each task. */
     private final Map<ConnectorTaskId, Long> latestRuns = new ConcurrentHashMap<>();
     private final Map<ConnectorTaskId, Object> locks = new ConcurrentHashMap<>();
-    private final UsedTopics topics = new UsedTopics(this::uses);
+    private final UsedTopics topics = new UsedTopics(this::reportTopic);
 
     Tasks(Worker worker, WorkerPlugins plugins, Events events) throws ReflectiveOperationException {
         this(worker, tasksOf(worker), plugins, events, Executors.newCachedThreadPool(work -> {
@@ -96,7 +96,8 @@ final class Tasks {
 
     /**
      * Returns whether a task has records that are not yet sent or put, is committing, or is executing a method of its
-     * sink, which may hang without records because Kafka also puts empty batches. A polling source may wait for data.
+     * sink, which may hang without records because Kafka also puts empty batches. A source that polls is not busy, because
+     * it may be waiting for data.
      */
     private boolean isBusy(RunningTask task, Object workerTask) throws ReflectiveOperationException {
         return task.source
@@ -122,7 +123,7 @@ final class Tasks {
         return topics;
     }
 
-    private boolean uses(TopicStatus status) {
+    private boolean reportTopic(TopicStatus status) {
         RunningTask task = running.get(new ConnectorTaskId(status.connector(), status.task()));
         if (task == null) {
             return false;
@@ -131,7 +132,7 @@ final class Tasks {
         return true;
     }
 
-    /** Starts a task on a separate thread. An earlier run is cancelled, and must have ended. */
+    /** Starts a task on a separate thread. Cancels an earlier run; if that run has not ended, reports it and starts nothing. */
     void start(
         String connector, int task, long run, Map<String, String> config, Map<String, String> taskConfig, boolean source)
         throws Exception {
@@ -181,7 +182,7 @@ final class Tasks {
         }
         synchronized (lockOf(id)) {
             starting.remove(id, newTask);
-            boolean mustStop = stopped.remove(id);
+            boolean mustStop = stopRequests.remove(id);
             if (!started) {
                 running.remove(id, newTask);
                 return;
@@ -226,7 +227,7 @@ final class Tasks {
         }
     }
 
-    /** Requests a task to stop; the task then reports its end. Its offsets are no longer committed in the background. */
+    /** Requests that a task stop; the task then reports its end. Its offsets are no longer committed in the background. */
     void requestStop(String connector, int task, long run) throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
         synchronized (lockOf(id)) {
@@ -234,12 +235,12 @@ final class Tasks {
             if (findTask(id, run) != null) {
                 call(worker, "stopTask", ConnectorTaskId.class, id);
             } else if (startingTask != null && startingTask.run == run) {
-                stopped.add(id);
+                stopRequests.add(id);
             }
         }
     }
 
-    /** Removes a task; if it has not ended, cancels it and abandons its thread. */
+    /** Removes a task, cancelling it and abandoning its thread if it has not ended; returns whether it had ended. */
     boolean end(String connector, int task, long run) throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
         synchronized (lockOf(id)) {

@@ -6,7 +6,7 @@ import org.apache.kafka.common.metrics.MetricConfig;
 
 /**
  * The count and total duration of an operation of a task. Attached to a sensor of Kafka's worker, whose own averages
- * cover only its sample windows. Not published as a metric. Thread-safe.
+ * cover only the sample windows. Not published as a metric. Thread-safe.
  */
 final class Times implements CompoundStat {
     private long count;

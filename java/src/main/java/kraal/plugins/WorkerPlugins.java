@@ -69,7 +69,7 @@ class WorkerPlugins extends Plugins {
 
     /** Returns the scan for {@link #of} in a later process. */
     List<Map<String, String>> scan() {
-        return listed(scanned);
+        return toMaps(scanned);
     }
 
     /** Returns all config providers, including Kafka's own. */
@@ -87,7 +87,7 @@ class WorkerPlugins extends Plugins {
         }
     }
 
-    private static List<Map<String, String>> listed(PluginScanResult scan) {
+    private static List<Map<String, String>> toMaps(PluginScanResult scan) {
         List<Map<String, String>> all = new ArrayList<>();
         scan.forEach(plugin -> all.add(Map.of(
             "class", plugin.className(), "type", plugin.type().name(), "version", plugin.version(),
@@ -134,7 +134,7 @@ class WorkerPlugins extends Plugins {
         @Override
         public PluginScanResult discoverPlugins(Set<PluginSource> sources) {
             PluginScanResult result = super.discoverPlugins(sources);
-            List<Map<String, String>> present = listed(result);
+            List<Map<String, String>> present = toMaps(result);
             if (present.size() != plugins.size()) {
                 throw new IllegalStateException(present.size() + " of " + plugins.size() + " plugins are present");
             }
@@ -154,14 +154,14 @@ class WorkerPlugins extends Plugins {
         private <T> SortedSet<PluginDesc<T>> of(PluginType type, PluginSource source) {
             String location = source.loader() instanceof PluginClassLoader isolated ? isolated.location() : CLASS_PATH;
             SortedSet<PluginDesc<T>> all = new TreeSet<>();
-            for (Map<String, String> each : plugins) {
-                if (type.name().equals(each.get("type")) && location.equals(each.get("location"))) {
+            for (Map<String, String> plugin : plugins) {
+                if (type.name().equals(plugin.get("type")) && location.equals(plugin.get("location"))) {
                     try {
-                        Class<?> loaded = Class.forName(each.get("class"), false, source.loader());
+                        Class<?> loaded = Class.forName(plugin.get("class"), false, source.loader());
                         all.add(pluginDesc(
-                            (Class<? extends T>) loaded.asSubclass(type.superClass()), each.get("version"), type, source));
+                            (Class<? extends T>) loaded.asSubclass(type.superClass()), plugin.get("version"), type, source));
                     } catch (ClassNotFoundException | ClassCastException | LinkageError e) {
-                        throw new IllegalStateException(each.get("class") + " cannot be loaded", e);
+                        throw new IllegalStateException(plugin.get("class") + " cannot be loaded", e);
                     }
                 }
             }

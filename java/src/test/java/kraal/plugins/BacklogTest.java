@@ -56,6 +56,6 @@ final class BacklogTest {
         task.reportBacklog(new Backlog(0, 1, 0), 15_000_000_000L);
         assertEquals(
             List.of(7L, 7L, 0L),
-            events.take(0).stream().map(each -> ((Map<?, ?>) each.get("detail")).get("records")).toList());
+            events.take(0).stream().map(event -> ((Map<?, ?>) event.get("detail")).get("records")).toList());
     }
 }

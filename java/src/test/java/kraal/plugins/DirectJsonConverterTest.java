@@ -62,18 +62,18 @@ final class DirectJsonConverterTest {
         cases.add(value(null, Arrays.asList(1, "two", null, 3.0, List.of(), new byte[] {1})));
         cases.add(value(null, new LinkedHashMap<>(Map.of("key", Map.of("inner", true)))));
         cases.add(value(SchemaBuilder.map(Schema.STRING_SCHEMA, Schema.INT8_SCHEMA).build(), Map.of("one", (byte) 1)));
-        for (SchemaAndValue each : cases) {
-            assertSerializedDirectly(each);
+        for (SchemaAndValue input : cases) {
+            assertSerializedDirectly(input);
         }
     }
 
     @Test
     void nonobjectMapsAndMutableSchemasAreDelegatedToKafka() throws Exception {
-        for (SchemaAndValue each : List.of(
+        for (SchemaAndValue input : List.of(
             value(null, Map.of(1, "one")), value(null, new LinkedHashMap<>(Map.of("a", 1, 2, "b"))),
             value(SchemaBuilder.map(Schema.INT32_SCHEMA, Schema.STRING_SCHEMA).build(), Map.of(1, "one")),
             value(SchemaBuilder.array(Schema.INT32_SCHEMA), List.of(1, 2)))) {
-            assertSame(each);
+            assertSame(input);
         }
     }
 
@@ -104,7 +104,7 @@ final class DirectJsonConverterTest {
         Map<Object, Object> nullKey = new HashMap<>();
         nullKey.put(null, 1);
         Schema other = SchemaBuilder.struct().field("a", Schema.INT32_SCHEMA).build();
-        for (SchemaAndValue each : List.of(
+        for (SchemaAndValue input : List.of(
             value(Schema.INT32_SCHEMA, "text"), value(Schema.INT32_SCHEMA, null), value(SchemaBuilder.int32().defaultValue(5).build(), null),
             value(Schema.STRING_SCHEMA, 5),
             value(Schema.STRING_SCHEMA, "half a \ud83d"), value(Schema.BYTES_SCHEMA, "text"),
@@ -112,7 +112,7 @@ final class DirectJsonConverterTest {
             value(Decimal.schema(1), 1.5), value(Decimal.schema(1), new BigDecimal("0.25")), value(Time.SCHEMA, 5),
             value(Time.SCHEMA, new Date(86_400_000L)), value(null, new Object()), value(null, nullKey),
             value(SchemaBuilder.map(Schema.STRING_SCHEMA, Schema.INT32_SCHEMA).build(), Map.of(1, 1)))) {
-            assertSame(each);
+            assertSame(input);
         }
     }
 
@@ -130,7 +130,7 @@ final class DirectJsonConverterTest {
     }
 
     /** Fails if the converter delegates the value to Kafka's, or writes different bytes. */
-    private static void assertSerializedDirectly(SchemaAndValue each) throws Exception {
+    private static void assertSerializedDirectly(SchemaAndValue input) throws Exception {
         for (Map<String, String> config : CONFIGS) {
             JsonConverter refusing = new JsonConverter() {
                 @Override
@@ -140,24 +140,24 @@ final class DirectJsonConverterTest {
             };
             refusing.configure(config, false);
             DirectJsonConverter direct = new DirectJsonConverter(refusing);
-            String expected = serialize(newKafkaConverter(config), each);
+            String expected = serialize(newKafkaConverter(config), input);
             for (int i = 0; i < 2; i++) {
-                assertEquals(expected, serialize(direct, each), config::toString);
+                assertEquals(expected, serialize(direct, input), config::toString);
             }
         }
     }
 
-    private static void assertSame(SchemaAndValue each) throws Exception {
+    private static void assertSame(SchemaAndValue input) throws Exception {
         for (Map<String, String> config : CONFIGS) {
             Converter direct = new DirectJsonConverter(newKafkaConverter(config));
-            assertEquals(serialize(newKafkaConverter(config), each), serialize(direct, each), config::toString);
+            assertEquals(serialize(newKafkaConverter(config), input), serialize(direct, input), config::toString);
         }
     }
 
     /** Returns the output of a converter, or its exception. */
-    private static String serialize(Converter converter, SchemaAndValue each) {
+    private static String serialize(Converter converter, SchemaAndValue input) {
         try {
-            return text(converter.fromConnectData("t", each.schema(), each.value()));
+            return text(converter.fromConnectData("t", input.schema(), input.value()));
         } catch (RuntimeException e) {
             return e + ", caused by " + e.getCause();
         }

@@ -16,10 +16,10 @@ final class EventsTest {
         Events events = new Events();
         events.addTaskEvent(new ConnectorTaskId("a", 1), 7, "started", null);
         events.addConnectorEvent("a", 8, "reconfigure", null);
-        List<Map<String, Object>> taken = events.take(0);
-        assertEquals(2, taken.size());
-        assertEquals(7L, taken.get(0).get("run"));
-        assertEquals("reconfigure", taken.get(1).get("what"));
+        List<Map<String, Object>> takenEvents = events.take(0);
+        assertEquals(2, takenEvents.size());
+        assertEquals(7L, takenEvents.get(0).get("run"));
+        assertEquals("reconfigure", takenEvents.get(1).get("what"));
         assertEquals(List.of(), events.take(0));
     }
 

@@ -56,15 +56,15 @@ final class LogLinesTest {
     }
 
     private List<String> parseOnlyLine() throws Exception {
-        assertEquals(1, lines.written.size());
-        String line = lines.written.get(0);
+        assertEquals(1, lines.writtenLines.size());
+        String line = lines.writtenLines.get(0);
         assertEquals(line.length() - 1, line.indexOf('\n'), line);
         return List.of(new ObjectMapper().readValue(line, String[].class));
     }
 
-    /** Formats log events like the process. */
+    /** Formats log events as the plugins' process does. */
     private static final class Lines extends AbstractAppender {
-        final List<String> written = new ArrayList<>();
+        final List<String> writtenLines = new ArrayList<>();
 
         Lines(LoggerContext context) {
             super("test", null, context.getConfiguration().getAppender("lines").getLayout(), false, Property.EMPTY_ARRAY);
@@ -73,7 +73,7 @@ final class LogLinesTest {
         @Override
         public void append(LogEvent event) {
             if (event.getLevel().isMoreSpecificThan(Level.WARN)) {
-                written.add(new String(getLayout().toByteArray(event), StandardCharsets.UTF_8));
+                writtenLines.add(new String(getLayout().toByteArray(event), StandardCharsets.UTF_8));
             }
         }
     }

@@ -75,10 +75,10 @@ final class MeasurementsTest {
         addPluginMetric("bad", Map.of(), (config, now) -> {
             throw new IllegalStateException("unknown");
         });
-        Map<?, ?> found = (Map<?, ?>) numbers.take(metrics, TIMEOUT_MS).get("plugins");
+        Map<?, ?> result = (Map<?, ?>) numbers.take(metrics, TIMEOUT_MS).get("plugins");
         assertEquals(Map.of(
             "size", Map.of("help", "Its size.", "rows", List.of(List.of(ordered("connector", "c", "task", "0", "place", "x"), 7))),
-            "open", Map.of("help", "Its open.", "rows", List.of(List.of(ordered("connector", "c", "task", "0"), 1)))), found);
+            "open", Map.of("help", "Its open.", "rows", List.of(List.of(ordered("connector", "c", "task", "0"), 1)))), result);
     }
 
     /** A number whose class belongs to a plugin. */
@@ -123,9 +123,9 @@ final class MeasurementsTest {
         addPluginMetric("own", Map.of(), (config, now) -> new PluginNumber(1.5));
         addPluginMetric("broken", Map.of(), (config, now) -> new PluginNumber(-1));
         addPluginMetric("size", Map.of(), (config, now) -> 7);
-        Map<String, Object> found = numbers.take(metrics, TIMEOUT_MS);
-        assertEquals(Set.of("own", "size"), ((Map<?, ?>) found.get("plugins")).keySet());
-        assertTrue(Json.text(found).contains("[{\"connector\":\"c\",\"task\":\"0\"},1.5]"), Json.text(found));
+        Map<String, Object> result = numbers.take(metrics, TIMEOUT_MS);
+        assertEquals(Set.of("own", "size"), ((Map<?, ?>) result.get("plugins")).keySet());
+        assertTrue(Json.text(result).contains("[{\"connector\":\"c\",\"task\":\"0\"},1.5]"), Json.text(result));
     }
 
     @Test
@@ -133,8 +133,8 @@ final class MeasurementsTest {
         for (int i = 0; i < 5; i++) {
             addPluginMetric("size", Map.of("place", "" + i), (config, now) -> 7);
         }
-        Map<?, ?> found = (Map<?, ?>) new PluginNumbers(3).take(metrics, TIMEOUT_MS).get("plugins");
-        assertEquals(3, ((List<?>) ((Map<?, ?>) found.get("size")).get("rows")).size());
+        Map<?, ?> result = (Map<?, ?>) new PluginNumbers(3).take(metrics, TIMEOUT_MS).get("plugins");
+        assertEquals(3, ((List<?>) ((Map<?, ?>) result.get("size")).get("rows")).size());
     }
 
     @Test
@@ -151,24 +151,24 @@ final class MeasurementsTest {
         assertNull(numbers.take(metrics, 1));
         assertNull(numbers.take(metrics, TIMEOUT_MS * 1000), "no further wait for a plugin that has timed out");
         released.countDown();
-        Map<String, Object> found = null;
-        for (long end = System.nanoTime() + TIMEOUT_MS * 1_000_000; found == null && System.nanoTime() < end; ) {
-            found = numbers.take(metrics, 1);
+        Map<String, Object> result = null;
+        for (long end = System.nanoTime() + TIMEOUT_MS * 1_000_000; result == null && System.nanoTime() < end; ) {
+            result = numbers.take(metrics, 1);
         }
-        assertTrue(((Map<?, ?>) found.get("plugins")).containsKey("slow"));
+        assertTrue(((Map<?, ?>) result.get("plugins")).containsKey("slow"));
     }
 
     @Test
-    void debeziumMetricsHaveTheLabelsOfItsRules() throws Exception {
+    void debeziumMetricsHaveTheLabelsOfTheExporterRules() throws Exception {
         ObjectName name = new ObjectName("debezium.postgres:type=connector-metrics,context=streaming,server=shop,task=0");
         ManagementFactory.getPlatformMBeanServer().registerMBean(new Streaming(), name);
         try {
-            Map<?, ?> found = (Map<?, ?>) numbers.take(metrics, TIMEOUT_MS).get("debezium");
-            assertEquals(Set.of("MilliSecondsBehindSource", "Connected"), found.keySet());
+            Map<?, ?> result = (Map<?, ?>) numbers.take(metrics, TIMEOUT_MS).get("debezium");
+            assertEquals(Set.of("MilliSecondsBehindSource", "Connected"), result.keySet());
             Map<String, String> labels =
                 ordered("plugin", "postgres", "context", "streaming", "name", "shop", "task", "0");
-            assertEquals(List.of(List.of(labels, 42L)), ((Map<?, ?>) found.get("MilliSecondsBehindSource")).get("rows"));
-            assertEquals(List.of(List.of(labels, 1)), ((Map<?, ?>) found.get("Connected")).get("rows"));
+            assertEquals(List.of(List.of(labels, 42L)), ((Map<?, ?>) result.get("MilliSecondsBehindSource")).get("rows"));
+            assertEquals(List.of(List.of(labels, 1)), ((Map<?, ?>) result.get("Connected")).get("rows"));
         } finally {
             ManagementFactory.getPlatformMBeanServer().unregisterMBean(name);
         }
@@ -176,12 +176,12 @@ final class MeasurementsTest {
 
     @Test
     void processMetricsContainMemory() {
-        Map<String, Object> found = Measurements.ofJvm();
-        Map<?, ?> heap = (Map<?, ?>) found.get("heap");
+        Map<String, Object> result = Measurements.ofJvm();
+        Map<?, ?> heap = (Map<?, ?>) result.get("heap");
         assertTrue((Long) heap.get("used") > 0);
         assertTrue((Long) heap.get("used") <= (Long) heap.get("max"));
-        assertTrue((Integer) found.get("threads") > 0);
-        assertFalse(((Map<?, ?>) found.get("collectors")).isEmpty());
+        assertTrue((Integer) result.get("threads") > 0);
+        assertFalse(((Map<?, ?>) result.get("collectors")).isEmpty());
     }
 
     @Test

@@ -17,7 +17,11 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** Tests for {@link MovedClasses} in a JVM with the agent. The property {@code before44} lists the classes of Kafka 4.3 that Kafka 4.4 lacks. */
+/**
+ * Tests for {@link MovedClasses} in a JVM with the agent.
+ *
+ * <p>The property {@code before44} lists the classes of Kafka 4.3 that Kafka 4.4 lacks.
+ */
 class MovedClassesTest {
     private static final String UTILS = "org.apache.kafka.common.utils.";
 

@@ -23,9 +23,9 @@ final class RunningTaskTest {
         task.reportProgress();
         task.addTopic("topic");
         task.reportProgress();
-        List<Map<String, Object>> taken = events.take(0);
-        assertEquals(2, taken.size());
-        assertEquals(Set.of("topic"), ((Map<?, ?>) taken.get(1).get("detail")).get("topics"));
+        List<Map<String, Object>> takenEvents = events.take(0);
+        assertEquals(2, takenEvents.size());
+        assertEquals(Set.of("topic"), ((Map<?, ?>) takenEvents.get(1).get("detail")).get("topics"));
     }
 
     @Test
@@ -34,7 +34,7 @@ final class RunningTaskTest {
         task.setBusy(true);
         task.setBusy(true);
         task.setBusy(false);
-        assertEquals(List.of(true, false), events.take(0).stream().map(each -> each.get("detail")).toList());
+        assertEquals(List.of(true, false), events.take(0).stream().map(event -> event.get("detail")).toList());
     }
 
     @Test

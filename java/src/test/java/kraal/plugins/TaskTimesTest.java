@@ -83,14 +83,14 @@ final class TaskTimesTest {
     /** Creates the objects that Kafka's worker creates for a task. */
     private static Object createMetricsGroup(String name, Object... arguments) throws ReflectiveOperationException {
         Constructor<?> constructor = Arrays.stream(Class.forName(RUNTIME_PACKAGE + name).getDeclaredConstructors())
-            .filter(each -> each.getParameterCount() == arguments.length).findFirst().orElseThrow();
+            .filter(candidate -> candidate.getParameterCount() == arguments.length).findFirst().orElseThrow();
         constructor.setAccessible(true);
         return constructor.newInstance(arguments);
     }
 
     private static void call(Object of, String name, Object... arguments) throws ReflectiveOperationException {
         Method method = Arrays.stream(of.getClass().getDeclaredMethods())
-            .filter(each -> each.getName().equals(name)).findFirst().orElseThrow();
+            .filter(candidate -> candidate.getName().equals(name)).findFirst().orElseThrow();
         method.setAccessible(true);
         method.invoke(of, arguments);
     }

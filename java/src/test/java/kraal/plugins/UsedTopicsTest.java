@@ -11,9 +11,9 @@ import org.junit.jupiter.api.Test;
 
 /** Tests for {@link UsedTopics}. */
 final class UsedTopicsTest {
-    private final List<String> reported = new ArrayList<>();
+    private final List<String> reportedTopics = new ArrayList<>();
     private boolean running = true;
-    private final UsedTopics topics = new UsedTopics(status -> running && reported.add(status.topic()));
+    private final UsedTopics topics = new UsedTopics(status -> running && reportedTopics.add(status.topic()));
 
     @Test
     void topicOfAnEndedTaskIsUnknown() {
@@ -34,10 +34,10 @@ final class UsedTopicsTest {
         assertNull(topics.getTopic("any", "two"));
         assertNotNull(topics.getTopic("other", "one"));
         use("any", "one");
-        assertEquals(List.of("one", "two", "one", "one"), reported);
+        assertEquals(List.of("one", "two", "one", "one"), reportedTopics);
     }
 
-    /** Looks up a topic like Kafka's task for each record. */
+    /** Looks up a topic as Kafka's tasks do for each record. */
     private void use(String connector, String topic) {
         if (topics.getTopic(connector, topic) == null) {
             topics.put(new TopicStatus(topic, connector, 0, 0L));

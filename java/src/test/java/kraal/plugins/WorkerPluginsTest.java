@@ -29,8 +29,8 @@ final class WorkerPluginsTest {
         assertEquals(StringConverter.class, plugins.startSource(() -> newConverter(StringConverter.class, Map.of())).getClass());
     }
 
-    private Converter newConverter(Class<?> converter, Map<String, String> more) {
-        Map<String, String> config = new HashMap<>(more);
+    private Converter newConverter(Class<?> converter, Map<String, String> converterSettings) {
+        Map<String, String> config = new HashMap<>(converterSettings);
         config.putAll(Map.of("name", "n", "connector.class", "none", VALUE, converter.getName()));
         return plugins.newConverter(new ConnectorConfig(plugins, config), VALUE, VALUE + ".plugin.version");
     }

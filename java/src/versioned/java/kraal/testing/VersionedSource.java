@@ -47,7 +47,7 @@ public final class VersionedSource extends SourceConnector {
     /** Writes the record. */
     public static final class Once extends SourceTask {
         private Map<String, String> config;
-        private boolean done;
+        private boolean hasReturned;
 
         @Override
         public String version() {
@@ -61,11 +61,11 @@ public final class VersionedSource extends SourceConnector {
 
         @Override
         public List<SourceRecord> poll() throws InterruptedException {
-            if (done) {
+            if (hasReturned) {
                 Thread.sleep(10);
                 return null;
             }
-            done = true;
+            hasReturned = true;
             String text = "connector " + config.get("connector") + ", task " + version();
             return List.of(new SourceRecord(
                 Map.of("one", 1), Map.of("at", 1), config.get("topic"), null, null, Schema.STRING_SCHEMA, text));

@@ -16,9 +16,12 @@ def series(*tasks: Any) -> Any:
     return {"step_ms": 5_000, "start_ms": 60_000, "tasks": list(tasks), "silent": ["w:2"]}
 
 
-def lines(parsed: Any, key: str) -> dict[str, list[float | None]]:
+def lines(charts: Any, key: str) -> dict[str, list[float | None]]:
     return {
-        each.label: list(each.values) for chart in parsed.charts if chart.key == key for each in chart.lines
+        chart_line.label: list(chart_line.values)
+        for chart in charts.charts
+        if chart.key == key
+        for chart_line in chart.lines
     }
 
 
@@ -74,9 +77,9 @@ def test_phases_are_stacked_only_for_the_same_batches() -> None:
     assert stacked(poll_ms=[3, 3, None, 3], write_ms=[9, 9, None, 9], commit_ms=[1, None, 1, 1])
     assert stacked(poll_ms=[None, None], write_ms=[9, None]), "a single phase can be stacked"
     assert not stacked(poll_ms=[3, 3, 3, 3], commit_ms=[None, 60, None, None])
-    alternating = [task(0, poll_ms=[3, 3, 3], commit_ms=[9, None, None]), task(1, poll_ms=[3, 3, 3])]
-    alternating.append(task(2, poll_ms=[3, 3, 3], commit_ms=[None, 9, None]))
-    assert not build_charts(series(*alternating)).charts[0].stacked
+    alternating_tasks = [task(0, poll_ms=[3, 3, 3], commit_ms=[9, None, None]), task(1, poll_ms=[3, 3, 3])]
+    alternating_tasks.append(task(2, poll_ms=[3, 3, 3], commit_ms=[None, 9, None]))
+    assert not build_charts(series(*alternating_tasks)).charts[0].stacked
 
 
 def test_charts_report_whether_they_have_times() -> None:
@@ -96,7 +99,7 @@ def test_line_has_latest_mean_and_highest_value() -> None:
 def test_lines_of_a_chart_share_a_scale_and_have_gaps() -> None:
     assert line_path([0, 10, None, 5], 10) == f"M0.0,{HEIGHT - 1}.0L{WIDTH / 3:.1f},1.0M{WIDTH:.1f},40.0h2"
     rate = build_charts(series(task(0, records_per_second=[2]), task(1, records_per_second=[2]))).charts[0]
-    assert [each.path[:9] for each in rate.lines] == ["M0.0,1.0h", "M0.0,40.0", "M0.0,40.0"]
+    assert [chart_line.path[:9] for chart_line in rate.lines] == ["M0.0,1.0h", "M0.0,40.0", "M0.0,40.0"]
 
 
 def test_chart_data_is_plain_json() -> None:

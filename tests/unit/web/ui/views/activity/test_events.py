@@ -31,14 +31,24 @@ RESPONSE = {
 
 def test_newest_event_comes_first_with_its_author() -> None:
     events = parse_events(RESPONSE)
-    assert [each.text for each in events.events] == ["event 4", "event 3", "event 2", "event 1"]
+    assert [listed_event.text for listed_event in events.events] == [
+        "event 4",
+        "event 3",
+        "event 2",
+        "event 1",
+    ]
     assert events.events[0].by == "PUT from 10.0.0.7"
-    assert [each.title for each in events.events] == ["odd", "Configs", "Configs", "Rebalances"]
+    assert [listed_event.title for listed_event in events.events] == [
+        "odd",
+        "Configs",
+        "Configs",
+        "Rebalances",
+    ]
 
 
 def test_events_are_filtered_and_counted_by_kind() -> None:
     events = parse_events(RESPONSE, kind="config", connector="orders")
-    assert [each.seq for each in events.events] == [2]
+    assert [listed_event.seq for listed_event in events.events] == [2]
     assert events.kinds == [("config", "Configs", 1), ("odd", "odd", 1)]
     assert parse_events(RESPONSE).kinds == [
         ("rebalance", "Rebalances", 1),
@@ -50,7 +60,7 @@ def test_events_are_filtered_and_counted_by_kind() -> None:
 def test_failures_are_urgent() -> None:
     texts = ("task orders-0 FAILED on w:1: full", "task orders-0 RUNNING on w:1: it FAILED on w:2", "")
     events = parse_events({"events": [event(9 - number, "state", text) for number, text in enumerate(texts)]})
-    assert [each.urgent for each in events.events] == [True, False, False]
+    assert [listed_event.urgent for listed_event in events.events] == [True, False, False]
     assert parse_events({"events": [event(1, "given_up")]}).events[0].urgent
 
 
@@ -58,7 +68,7 @@ def test_events_are_paginated() -> None:
     response = {"events": [event(number) for number in range(1, PER_PAGE + 2)]}
     first, last = parse_events(response), parse_events(response, page=99)
     assert (len(first.events), first.page, first.pages, first.total) == (PER_PAGE, 1, 2, PER_PAGE + 1)
-    assert ([each.seq for each in last.events], last.page) == ([1], 2)
+    assert ([listed_event.seq for listed_event in last.events], last.page) == ([1], 2)
 
 
 @pytest.mark.parametrize("response", [None, [], {"events": {}}, {"events": [7]}])

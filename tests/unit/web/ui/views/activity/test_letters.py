@@ -78,18 +78,22 @@ def test_letter_of_a_source_has_an_origin_without_offset() -> None:
 
 
 def test_newest_letter_comes_first_and_exceptions_are_counted() -> None:
-    later = {**LETTER, "timestamp": 2_000, "offset": 18}
-    letters = parse_letters(make_response(LETTER, later, {**LETTER, "error": {"exception": "E"}}))
+    later_letter = {**LETTER, "timestamp": 2_000, "offset": 18}
+    letters = parse_letters(make_response(LETTER, later_letter, {**LETTER, "error": {"exception": "E"}}))
     assert [letter.ms for letter in letters.latest] == [2_000, 1_000, 1_000]
     assert letters.causes == [("org.apache.kafka.connect.errors.DataException", 2), ("E", 1)]
 
 
 def test_truncated_fields_have_their_full_size() -> None:
-    truncated = {"key": 5_000, "value": 1_000_000, "headers": 9_000}
-    (letter,) = parse_letters(make_response({**LETTER, "truncated": truncated})).latest
-    assert (letter.key.full, letter.value.full, letter.more_headers) == (5_000, 1_000_000, True)
-    (complete,) = parse_letters(make_response({**LETTER, "truncated": {}})).latest
-    assert (complete.key.full, complete.value.full, complete.more_headers) == (None, None, False)
+    sizes = {"key": 5_000, "value": 1_000_000, "headers": 9_000}
+    (letter,) = parse_letters(make_response({**LETTER, "truncated": sizes})).latest
+    assert (letter.key.full_size, letter.value.full_size, letter.more_headers) == (5_000, 1_000_000, True)
+    (complete_letter,) = parse_letters(make_response({**LETTER, "truncated": {}})).latest
+    assert (complete_letter.key.full_size, complete_letter.value.full_size, complete_letter.more_headers) == (
+        None,
+        None,
+        False,
+    )
 
 
 def test_partial_search_of_the_topic_is_reported() -> None:
@@ -104,16 +108,16 @@ def test_malformed_response_has_no_letters(malformed: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "limit"), [("", MAX_REPLAYED), (" 17 ", 17), (str(MAX_REPLAYED), MAX_REPLAYED)]
+    ("text", "limit"), [("", MAX_REPLAYED), (" 17 ", 17), (str(MAX_REPLAYED), MAX_REPLAYED)]
 )
-def test_limit_defaults_to_the_maximum(typed: str, limit: int) -> None:
-    assert parse_limit(typed) == limit
+def test_limit_defaults_to_the_maximum(text: str, limit: int) -> None:
+    assert parse_limit(text) == limit
 
 
-@pytest.mark.parametrize("typed", ["0", "-1", "x", "10001", "9" * 5_000, "1.5", "\u0661"])
-def test_invalid_limits_are_rejected(typed: str) -> None:
+@pytest.mark.parametrize("text", ["0", "-1", "x", "10001", "9" * 5_000, "1.5", "\u0661"])
+def test_invalid_limits_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"records\.$"):
-        parse_limit(typed)
+        parse_limit(text)
 
 
 def test_replay_request_has_limit_and_dry_run() -> None:

@@ -29,7 +29,7 @@ def line(
 
 
 def messages(response: Any, **filters: Any) -> list[str]:
-    return [each.message for each in filter_log(response, **filters).lines]
+    return [log_line.message for log_line in filter_log(response, **filters).lines]
 
 
 def test_newest_line_comes_first_across_workers() -> None:
@@ -64,8 +64,8 @@ def test_page_limits_lines_and_reports_more() -> None:
 
 def test_levels_have_a_tone() -> None:
     tones = [
-        each.tone
-        for each in filter_log(
+        log_line.tone
+        for log_line in filter_log(
             {"lines": [line(9 - number, level) for number, level in enumerate(LEVELS)]}
         ).lines
     ]
@@ -91,7 +91,7 @@ def test_loggers_of_plugin_and_lines_have_effective_levels() -> None:
     }
     lines = filter_log({"lines": [line(1, logger="kraal.engine")]}).lines
     loggers = plugin_loggers(levels, "org.acme.sink.JdbcSink", lines)
-    assert [(each.name, each.level) for each in loggers] == [
+    assert [(logger.name, logger.level) for logger in loggers] == [
         ("org.acme.sink", "WARN"),
         ("org.acme.sink.writer", "DEBUG"),
         ("kraal.engine", "INFO"),
@@ -100,7 +100,7 @@ def test_loggers_of_plugin_and_lines_have_effective_levels() -> None:
 
 def test_plugin_alias_has_the_loggers_of_its_lines() -> None:
     lines = filter_log({"lines": [line(1, logger="x")]}).lines
-    assert [(each.name, each.level) for each in plugin_loggers(None, "FileStreamSource", lines)] == [
+    assert [(logger.name, logger.level) for logger in plugin_loggers(None, "FileStreamSource", lines)] == [
         ("x", "")
     ]
 

@@ -33,12 +33,12 @@ def make_timeline(*states: Any) -> Timeline:
 
 def test_state_lasts_until_the_next_state_or_now() -> None:
     timeline = make_timeline(state(100_000, "RUNNING", "created"), state(900_000, "FAILED", "IOError: full"))
-    assert [(each.state, each.lasted_ms, each.current) for each in timeline.entries] == [
+    assert [(entry.state, entry.lasted_ms, entry.current) for entry in timeline.entries] == [
         ("failed", 100_000, True),
         ("running", 800_000, False),
     ]
     assert (timeline.since_ms, timeline.worker, timeline.dropped) == (5, "w:9", 2)
-    assert [(each.cause, each.trace) for each in timeline.entries] == [
+    assert [(entry.cause, entry.trace) for entry in timeline.entries] == [
         ("IOError: full", "IOError: full\n\tat a.B"),
         ("created", ""),
     ]
@@ -51,19 +51,19 @@ def test_states_of_other_instances_do_not_end_a_state() -> None:
         state(300, "FAILED", task=1),
         state(400, "FAILED"),
     )
-    assert [(each.task, each.ms, each.lasted_ms) for each in timeline.entries] == [
+    assert [(entry.task, entry.ms, entry.lasted_ms) for entry in timeline.entries] == [
         (0, 400, NOW - 400),
         (1, 300, NOW - 300),
         (0, 200, 200),
         (None, 100, NOW - 100),
     ]
-    assert [each.ms for each in select_instance(timeline, 0).entries] == [400, 200]
-    assert [each.ms for each in select_instance(timeline, None).entries] == [100]
+    assert [entry.ms for entry in select_instance(timeline, 0).entries] == [400, 200]
+    assert [entry.ms for entry in select_instance(timeline, None).entries] == [100]
 
 
 def test_clock_skew_gives_no_negative_duration() -> None:
     assert [
-        each.lasted_ms for each in make_timeline(state(500, "RUNNING"), state(400, "FAILED")).entries
+        entry.lasted_ms for entry in make_timeline(state(500, "RUNNING"), state(400, "FAILED")).entries
     ] == [
         NOW - 400,
         0,
@@ -74,7 +74,7 @@ def test_removed_instance_has_no_duration() -> None:
     timeline = make_timeline(
         state(100, "RUNNING"), state(300, "REMOVED", "deleted", by="DELETE from 10.0.0.7")
     )
-    assert [(each.state, each.lasted_ms, each.by) for each in timeline.entries] == [
+    assert [(entry.state, entry.lasted_ms, entry.by) for entry in timeline.entries] == [
         ("removed", None, "DELETE from 10.0.0.7"),
         ("running", 200, ""),
     ]
@@ -84,7 +84,7 @@ def test_entry_marks_a_moved_instance() -> None:
     timeline = make_timeline(
         state(100, "RUNNING"), state(200, "RUNNING", worker="w:2"), state(300, "PAUSED", worker="w:2")
     )
-    assert [each.is_moved for each in timeline.entries] == [False, True, False]
+    assert [entry.is_moved for entry in timeline.entries] == [False, True, False]
 
 
 def test_state_before_worker_startup_is_marked() -> None:
@@ -105,13 +105,13 @@ def test_restart_is_counted_once_despite_several_states() -> None:
         state(330, "RESTARTING", "restarted"),
         state(340, "RUNNING", "restarted"),
     )
-    assert (timeline.requested, timeline.automatic, timeline.failures) == (2, 1, 1)
-    assert [each.ms for each in timeline.restarts] == [330, 310, 200]
+    assert (timeline.requested_count, timeline.automatic_count, timeline.failure_count) == (2, 1, 1)
+    assert [restart.ms for restart in timeline.restarts] == [330, 310, 200]
 
 
 def test_restart_without_a_separate_state_is_counted() -> None:
     timeline = make_timeline(state(100, "FAILED", "E"), state(200, "RUNNING", "automatic restart 2 of 5"))
-    assert (timeline.automatic, timeline.restarts[0].ran_ms) == (1, NOW - 200)
+    assert (timeline.automatic_count, timeline.restarts[0].ran_ms) == (1, NOW - 200)
 
 
 def test_restart_has_the_duration_of_the_following_run() -> None:
@@ -124,7 +124,8 @@ def test_restart_has_the_duration_of_the_following_run() -> None:
         state(800, "RESTARTING", "automatic restart 2 of 5"),
     )
     assert [
-        (each.automatic, each.by, each.ran_ms, each.next_state, each.next_cause) for each in timeline.restarts
+        (restart.is_automatic, restart.by, restart.ran_ms, restart.next_state, restart.next_cause)
+        for restart in timeline.restarts
     ] == [
         (True, "", None, "", ""),
         (True, "", None, "failed", "IOError: still full"),
@@ -136,26 +137,26 @@ def test_strip_shows_states_by_duration_with_a_minimum_width() -> None:
     entries = make_timeline(
         state(0, "RUNNING"), state(999_990, "FAILED"), state(999_995, "RESTARTING")
     ).entries
-    timeline = build_strip(entries, NOW)
-    assert [each.state for each in timeline] == ["running", "failed", "restarting"]
-    assert timeline[0].width > 500
-    assert min(each.width for each in timeline) >= 3
-    assert sum(each.width for each in timeline) == pytest.approx(STRIP_WIDTH, abs=1)
-    assert timeline[1].x == pytest.approx(timeline[0].width, abs=0.2)
+    strip = build_strip(entries, NOW)
+    assert [segment.state for segment in strip] == ["running", "failed", "restarting"]
+    assert strip[0].width > 500
+    assert min(segment.width for segment in strip) >= 3
+    assert sum(segment.width for segment in strip) == pytest.approx(STRIP_WIDTH, abs=1)
+    assert strip[1].x == pytest.approx(strip[0].width, abs=0.2)
 
 
 def test_strip_is_limited_to_a_day_and_its_width() -> None:
     day = 24 * 3_600_000
     now = 10 * day
-    entries = build_timeline(
+    timeline = build_timeline(
         {"states": [state(now - 1, "FAILED"), state(now - day // 2, "PAUSED"), state(0, "RUNNING")]}, now
     )
-    widths = {each.state: each.width for each in build_strip(entries.entries, now)}
+    widths = {segment.state: segment.width for segment in build_strip(timeline.entries, now)}
     assert widths["running"] == pytest.approx(widths["paused"], abs=2)
     states = [state(now - number, "FAILED" if number % 2 else "RUNNING") for number in range(1_000)]
-    timeline = build_strip(build_timeline({"states": states}, now).entries, now)
-    assert sum(each.width for each in timeline) == pytest.approx(STRIP_WIDTH, abs=STRIP_WIDTH / 10)
-    assert timeline[-1].state == "running"
+    strip = build_strip(build_timeline({"states": states}, now).entries, now)
+    assert sum(segment.width for segment in strip) == pytest.approx(STRIP_WIDTH, abs=STRIP_WIDTH / 10)
+    assert strip[-1].state == "running"
 
 
 @pytest.mark.parametrize("entries", [[], [state(NOW, "RUNNING")]])
@@ -172,6 +173,6 @@ def test_values_of_unexpected_types_are_missing() -> None:
     timeline = build_timeline(
         {"states": [{"ms": 1, "task": "x", "state": 7, "cause": None, "generation": True}]}, NOW
     )
-    assert [(each.task, each.state, each.cause, each.generation) for each in timeline.entries] == [
+    assert [(entry.task, entry.state, entry.cause, entry.generation) for entry in timeline.entries] == [
         (None, "unknown", "", None)
     ]

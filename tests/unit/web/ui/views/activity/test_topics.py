@@ -11,13 +11,13 @@ CONFIG = {"topics": "orders, clicks", "errors.deadletterqueue.topic.name": "dead
 
 def test_topics_combine_active_and_configured_topics() -> None:
     topics = parse_topics({"c": {"topics": ["orders", "old"]}}, CONFIG, "c")
-    assert [(each.name, each.used, each.role) for each in topics.topics] == [
+    assert [(topic.name, topic.is_used, topic.role) for topic in topics.topics] == [
         ("clicks", False, "sink"),
         ("dead", False, "dead letters"),
         ("old", True, ""),
         ("orders", True, "sink"),
     ]
-    assert topics.used == 2
+    assert topics.used_count == 2
 
 
 def test_topic_pattern_is_shown() -> None:

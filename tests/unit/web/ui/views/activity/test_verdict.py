@@ -15,7 +15,7 @@ def verdict(
     *states: tuple[str, str, str],
     trace: str = "",
     supervision: Any = None,
-    stalled: bool = False,
+    is_stalled: bool = False,
     waiting: tuple[UnassignedInstance, ...] = (),
 ) -> Verdict:
     """Return the verdict on task 0 in a state, with the latest states of its history as (state, cause, author)."""
@@ -23,8 +23,8 @@ def verdict(
         "connector": {"state": "RUNNING"},
         "tasks": [{"id": 0, "state": state, "worker_id": "w:1", "trace": trace}],
     }
-    if supervision is not None or stalled:
-        status["supervision"] = {"tasks": [{"id": 0, "stalled": stalled, **(supervision or {})}]}
+    if supervision is not None or is_stalled:
+        status["supervision"] = {"tasks": [{"id": 0, "stalled": is_stalled, **(supervision or {})}]}
     page = connector_page("orders", status, None, None)
     history = {
         "states": [
@@ -77,8 +77,8 @@ def test_unassigned_task_has_a_reason() -> None:
     unassigned = UnassignedInstance("orders", 0, "UNASSIGNED", "delayed until 12:05")
     explanation = verdict("UNASSIGNED", ("UNASSIGNED", "revoked in a rebalance", ""), waiting=(unassigned,))
     assert (explanation.title, explanation.why) == ("No worker runs it", "delayed until 12:05")
-    other = UnassignedInstance("orders", 1, "UNASSIGNED", "something else")
-    assert verdict("UNASSIGNED", ("UNASSIGNED", "given up", ""), waiting=(other,)).why == "given up"
+    other_task = UnassignedInstance("orders", 1, "UNASSIGNED", "something else")
+    assert verdict("UNASSIGNED", ("UNASSIGNED", "given up", ""), waiting=(other_task,)).why == "given up"
 
 
 def test_history_older_than_the_status_is_ignored() -> None:
@@ -87,11 +87,11 @@ def test_history_older_than_the_status_is_ignored() -> None:
 
 
 def test_stalled_task_is_running_since_its_start() -> None:
-    explanation = verdict("RUNNING", ("RUNNING", "created", ""), stalled=True)
+    explanation = verdict("RUNNING", ("RUNNING", "created", ""), is_stalled=True)
     assert (explanation.title, explanation.since_ms, explanation.why) == ("No progress", 900, "created")
-    cause = "Its batch does not end"
+    cause = "The batch does not complete"
     explanation = verdict(
-        "RUNNING", ("RUNNING", "created", ""), stalled=True, supervision={"stall_cause": cause}
+        "RUNNING", ("RUNNING", "created", ""), is_stalled=True, supervision={"stall_cause": cause}
     )
     assert explanation.why == cause
 

@@ -130,7 +130,7 @@ public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoClosea
         }
     }
 
-    /** Runs one step of a record with retries, with the class loader of its plugin. */
+    /** Runs one step of a record with retries, using the class loader of the plugin. */
     final <V> V step(ProcessingContext<T> context, Stage stage, Object plugin, Operation<V> operation) {
         return retries.execute(context, () -> inLoader(plugin, operation), stage, plugin.getClass());
     }

@@ -23,13 +23,13 @@ import org.slf4j.LoggerFactory;
 /**
  * Receives batches of records from Python over the loopback interface, and returns the results of their {@link Chain}.
  *
- * <p>A connection starts with the token. Each following {@link Frame} contains the number of a chain and has a response.
- * Each connection is served by a thread until it is closed.
+ * <p>A connection starts with the token. Each request that follows is a {@link Frame} with the number of a chain; the
+ * response is also a frame. Each connection is served by its own thread until it is closed.
  */
 public final class ChainServer implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ChainServer.class);
     private static final int TOKEN_BYTES = 16;
-    private static final int BUFFER = 1 << 16;
+    private static final int BUFFER_BYTES = 1 << 16;
     private static final int TOKEN_TIMEOUT_MS = 10_000;
     private ServerSocket serverSocket;
     private final String token;
@@ -70,7 +70,7 @@ public final class ChainServer implements AutoCloseable {
         }
     }
 
-    /** Closes all chains; no more can be added. */
+    /** Closes all chains; no more chains can be added. */
     @Override
     public synchronized void close() throws IOException {
         if (serverSocket != null) {
@@ -119,8 +119,8 @@ public final class ChainServer implements AutoCloseable {
         try (socket) {
             socket.setTcpNoDelay(true);
             socket.setSoTimeout(TOKEN_TIMEOUT_MS);
-            DataInputStream input = new DataInputStream(new BufferedInputStream(socket.getInputStream(), BUFFER));
-            DataOutputStream output = new DataOutputStream(new BufferedOutputStream(socket.getOutputStream(), BUFFER));
+            DataInputStream input = new DataInputStream(new BufferedInputStream(socket.getInputStream(), BUFFER_BYTES));
+            DataOutputStream output = new DataOutputStream(new BufferedOutputStream(socket.getOutputStream(), BUFFER_BYTES));
             byte[] received = input.readNBytes(2 * TOKEN_BYTES);
             if (!MessageDigest.isEqual(received, token.getBytes(StandardCharsets.US_ASCII))) {
                 return;

@@ -41,8 +41,8 @@ final class Columns {
     static Map<String, Column> readAll(Frame frame, Function<String, Schema> schemas) {
         Iterator<ByteBuffer> buffers = frame.buffers().iterator();
         Map<String, Column> columns = new LinkedHashMap<>();
-        for (Object each : (List<?>) frame.about().get("columns")) {
-            Map<String, Object> entry = object(each);
+        for (Object item : (List<?>) frame.about().get("columns")) {
+            Map<String, Object> entry = object(item);
             String name = (String) entry.get("name");
             columns.put(name, read(part(entry, "column"), schemas.apply(name), buffers));
         }
@@ -61,7 +61,7 @@ final class Columns {
                 return row -> new Date(times.getLong(8 * row));
             case "double":
             case "float":
-                return decimals(buffers.next(), schema == null ? "float".equals(kind) : schema.type() == Schema.Type.FLOAT32);
+                return floats(buffers.next(), schema == null ? "float".equals(kind) : schema.type() == Schema.Type.FLOAT32);
             case "boolean":
                 BitSet bits = BitSet.valueOf(buffers.next());
                 return bits::get;
@@ -69,7 +69,7 @@ final class Columns {
                 Column texts = bytes(buffers.next(), buffers.next());
                 return row -> new String((byte[]) texts.get(row), StandardCharsets.UTF_8);
             case "decimal":
-                return numbers(bytes(buffers.next(), buffers.next()), schema);
+                return decimals(bytes(buffers.next(), buffers.next()), schema);
             case "bytes":
                 return bytes(buffers.next(), buffers.next());
             case "struct":
@@ -99,14 +99,14 @@ final class Columns {
         }
     }
 
-    private static Column decimals(ByteBuffer data, boolean single) {
+    private static Column floats(ByteBuffer data, boolean single) {
         if (single) {
             return row -> (float) data.getDouble(8 * row);
         }
         return row -> data.getDouble(8 * row);
     }
 
-    private static Column numbers(Column bytes, Schema schema) {
+    private static Column decimals(Column bytes, Schema schema) {
         String scale = schema == null || schema.parameters() == null ? null : schema.parameters().get(Decimal.SCALE_FIELD);
         return row -> {
             BigDecimal number = new BigDecimal(new String((byte[]) bytes.get(row), StandardCharsets.US_ASCII));
@@ -126,8 +126,8 @@ final class Columns {
 
     private static Column structs(Map<String, Object> description, Schema schema, Iterator<ByteBuffer> buffers) {
         Map<String, Column> columns = new LinkedHashMap<>();
-        for (Object each : (List<?>) description.get("fields")) {
-            Map<String, Object> field = object(each);
+        for (Object item : (List<?>) description.get("fields")) {
+            Map<String, Object> field = object(item);
             String name = (String) field.get("name");
             Field schemaField = schema == null ? null : schema.field(name);
             columns.put(name, read(part(field, "column"), schemaField == null ? null : schemaField.schema(), buffers));

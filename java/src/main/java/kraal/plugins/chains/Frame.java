@@ -16,8 +16,8 @@ import kraal.plugins.Json;
 /**
  * A message between Python and {@link ChainServer}: a JSON object, then buffers in Arrow's layout, little-endian.
  *
- * <p>Wire format: the length of the JSON as a big-endian int, the JSON, whose {@code sizes} are the lengths of the
- * buffers, and the buffers. Source of the layouts: Arrow's columnar format.
+ * <p>Wire format: the length of the JSON as a big-endian int; the JSON, whose key {@code sizes} contains the lengths of
+ * the buffers; and the buffers. Source of the layouts: Arrow's columnar format.
  */
 record Frame(Map<String, Object> about, List<ByteBuffer> buffers) {
 
@@ -34,9 +34,9 @@ record Frame(Map<String, Object> about, List<ByteBuffer> buffers) {
     }
 
     void write(DataOutputStream output) throws IOException {
-        Map<String, Object> all = new LinkedHashMap<>(about);
-        all.put("sizes", buffers.stream().map(ByteBuffer::remaining).toList());
-        byte[] text = Json.text(all).getBytes(StandardCharsets.UTF_8);
+        Map<String, Object> header = new LinkedHashMap<>(about);
+        header.put("sizes", buffers.stream().map(ByteBuffer::remaining).toList());
+        byte[] text = Json.text(header).getBytes(StandardCharsets.UTF_8);
         output.writeInt(text.length);
         output.write(text);
         for (ByteBuffer buffer : buffers) {
@@ -45,7 +45,7 @@ record Frame(Map<String, Object> about, List<ByteBuffer> buffers) {
         output.flush();
     }
 
-    /** Creates a buffer of bytes to which rows can be appended. */
+    /** A buffer to which rows can be appended. */
     static final class GrowingBuffer extends ByteArrayOutputStream {
         void addInt(int value) {
             write(value);

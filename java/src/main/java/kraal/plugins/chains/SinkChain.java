@@ -124,8 +124,9 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
 
         private ConnectHeaders headers(ConsumerRecord<byte[], byte[]> record, Map<Header, byte[]> originalBytes) {
             ConnectHeaders converted = new ConnectHeaders();
-            for (org.apache.kafka.common.header.Header each : record.headers()) {
-                converted.add(each.key(), headerConverter.toConnectHeader(record.topic(), each.key(), each.value()));
+            for (org.apache.kafka.common.header.Header header : record.headers()) {
+                converted.add(
+                    header.key(), headerConverter.toConnectHeader(record.topic(), header.key(), header.value()));
             }
             originalBytes.clear(); // left over from an earlier attempt
             Iterator<org.apache.kafka.common.header.Header> raw = record.headers().iterator();
@@ -136,10 +137,10 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
         /** Converts headers to bytes; headers that no transform has changed keep their original bytes. */
         private RecordHeaders bytes(SinkRecord out, Map<Header, byte[]> originalBytes) {
             RecordHeaders headers = new RecordHeaders();
-            for (Header each : out.headers()) {
-                headers.add(each.key(), originalBytes.containsKey(each)
-                    ? originalBytes.get(each)
-                    : headerConverter.fromConnectHeader(out.topic(), each.key(), each.schema(), each.value()));
+            for (Header header : out.headers()) {
+                headers.add(header.key(), originalBytes.containsKey(header)
+                    ? originalBytes.get(header)
+                    : headerConverter.fromConnectHeader(out.topic(), header.key(), header.schema(), header.value()));
             }
             return headers;
         }
@@ -173,9 +174,9 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
     /** Returns Kafka's timestamp type for an id. */
     private static TimestampType kind(Object number) {
         long id = number == null ? TimestampType.CREATE_TIME.id : (Long) number;
-        for (TimestampType each : TimestampType.values()) {
-            if (each.id == id) {
-                return each;
+        for (TimestampType type : TimestampType.values()) {
+            if (type.id == id) {
+                return type;
             }
         }
         return TimestampType.NO_TIMESTAMP_TYPE;
@@ -184,8 +185,8 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
     private static RecordHeaders headers(List<?> items) {
         RecordHeaders headers = new RecordHeaders();
         if (items != null) {
-            for (Object each : items) {
-                Map<String, Object> header = Columns.object(each);
+            for (Object item : items) {
+                Map<String, Object> header = Columns.object(item);
                 headers.add((String) header.get("key"), (byte[]) header.get("value"));
             }
         }

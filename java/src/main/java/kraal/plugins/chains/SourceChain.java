@@ -27,8 +27,8 @@ import org.apache.kafka.connect.util.ConnectorTaskId;
 
 /** The chain of a Python source, which converts values to bytes. Source: AbstractWorkerSourceTask. */
 final class SourceChain extends Chain<SourceRecord, SourceRecord> {
-    private static final JsonConverter PLAIN = json(false);
-    private static final JsonConverter SCHEMAS = json(true);
+    private static final JsonConverter SCHEMALESS_JSON_CONVERTER = json(false);
+    private static final JsonConverter JSON_CONVERTER = json(true);
     private static final ObjectMapper MAPPER = new ObjectMapper();
 
     SourceChain(Plugins plugins, ConnectMetrics metrics, ConnectorTaskId id, Map<String, String> config) {
@@ -46,7 +46,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
         return new Batch(request).run();
     }
 
-    /** Processes one batch. With {@code stops}, stops at the first failed record; with {@code dead}, returns failed records. */
+    /** Processes one batch; stops at the first failed record if {@code stops} is true. */
     private final class Batch {
         private final Map<String, Object> about;
         private final List<SourceRecord> records;
@@ -122,15 +122,15 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
 
         /** Converts headers, except the record's original ones, which are already bytes. */
         private Void addHeaders(SourceRecord out, Set<Header> originals, RecordHeaders headers) {
-            for (org.apache.kafka.common.header.Header each : headers.toArray()) {
-                headers.remove(each.key()); // left over from an earlier attempt
+            for (org.apache.kafka.common.header.Header header : headers.toArray()) {
+                headers.remove(header.key()); // left over from an earlier attempt
             }
             boolean refusesNul = Boolean.TRUE.equals(about.get("refuses_nul")); // the writer of the rows would truncate the name
             for (Header header : out.headers()) {
                 if (refusesNul && header.key().indexOf('\0') >= 0) {
                     throw new DataException("The header name '" + header.key().replace("\0", "\\x00")
                         + "' of a record for the topic " + out.topic() + " contains NUL, which cannot be written with"
-                        + " exactly-once support; use a name without it");
+                        + " exactly-once support; use a name without NUL");
                 }
                 headers.add(header.key(), originals.contains(header)
                     ? (byte[]) header.value()
@@ -153,13 +153,13 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
                 return inLoader(
                     converter, () -> converter.fromConnectData(record.topic(), new RecordHeaders(), schema, value));
             } catch (Exception | LinkageError e) {
-                return plain(record.topic(), schema, value);
+                return fallbackBytes(record.topic(), schema, value);
             }
         }
 
-        private byte[] plain(String topic, Schema schema, Object value) {
+        private byte[] fallbackBytes(String topic, Schema schema, Object value) {
             try {
-                return PLAIN.fromConnectData(topic, schema, value);
+                return SCHEMALESS_JSON_CONVERTER.fromConnectData(topic, schema, value);
             } catch (RuntimeException e) {
                 return String.valueOf(value).getBytes(StandardCharsets.UTF_8);
             }
@@ -202,8 +202,8 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
         private Iterable<Header> bytes(List<?> headers) {
             ConnectHeaders connectHeaders = new ConnectHeaders();
             if (headers != null) {
-                for (Object each : headers) {
-                    Map<String, Object> header = Columns.object(each);
+                for (Object item : headers) {
+                    Map<String, Object> header = Columns.object(item);
                     connectHeaders.add((String) header.get("key"), header.get("value"), Schema.OPTIONAL_BYTES_SCHEMA);
                 }
             }
@@ -212,7 +212,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
 
         private Schema schema(String name) throws Exception {
             Object text = about.get(name);
-            return text == null ? null : SCHEMAS.asConnectSchema(MAPPER.readTree((String) text));
+            return text == null ? null : JSON_CONVERTER.asConnectSchema(MAPPER.readTree((String) text));
         }
     }
 }

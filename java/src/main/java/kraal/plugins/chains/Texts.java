@@ -75,15 +75,15 @@ enum Texts {
             json.writeEndObject();
         } else if (value instanceof Map<?, ?> map) {
             json.writeStartObject();
-            for (Map.Entry<?, ?> each : map.entrySet()) {
-                json.writeFieldName(String.valueOf(each.getKey()));
-                write(each.getValue(), json);
+            for (Map.Entry<?, ?> entry : map.entrySet()) {
+                json.writeFieldName(String.valueOf(entry.getKey()));
+                write(entry.getValue(), json);
             }
             json.writeEndObject();
         } else if (value instanceof Collection<?> list) {
             json.writeStartArray();
-            for (Object each : list) {
-                write(each, json);
+            for (Object item : list) {
+                write(item, json);
             }
             json.writeEndArray();
         } else {

@@ -8,7 +8,11 @@ import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
-/** Serves one chain, number 1, without brokers, for tests in Python: prints its address, and exits at the end of standard input. */
+/**
+ * Serves one chain, which has the number 1, without brokers, for tests in Python.
+ *
+ * <p>Prints the server's address, and exits at the end of standard input.
+ */
 public final class ChainProcess {
     private ChainProcess() {
     }

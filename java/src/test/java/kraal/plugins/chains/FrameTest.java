@@ -22,8 +22,8 @@ import org.junit.jupiter.api.Test;
 final class FrameTest {
     private static ByteBuffer buffer(int... bytes) {
         byte[] array = new byte[bytes.length];
-        for (int at = 0; at < bytes.length; at++) {
-            array[at] = (byte) bytes[at];
+        for (int index = 0; index < bytes.length; index++) {
+            array[index] = (byte) bytes[index];
         }
         return ByteBuffer.wrap(array).order(ByteOrder.LITTLE_ENDIAN);
     }

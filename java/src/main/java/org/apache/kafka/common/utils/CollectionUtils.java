@@ -38,7 +38,8 @@ public final class CollectionUtils {
     public static <T> Map<String, T> groupPartitionsByTopic(
         Collection<TopicPartition> partitions, Function<String, T> make, BiConsumer<T, Integer> add) {
         Map<String, T> topics = new HashMap<>();
-        partitions.forEach(each -> add.accept(topics.computeIfAbsent(each.topic(), make), each.partition()));
+        partitions.forEach(partition ->
+            add.accept(topics.computeIfAbsent(partition.topic(), make), partition.partition()));
         return topics;
     }
 }

@@ -1,6 +1,6 @@
 """Tracks the offsets of records that a transactional producer writes, for sources that request them (`OffsetTracking`).
 
-The offsets of consecutive records of a partition are consecutive, so only the last one of them is tracked.
+Consecutive records of a partition have consecutive offsets, so only the last record of each sequence is tracked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OFFSET: Final = "offset"
 
 
 class TrackedRecords:
-    """The offset pairs of the last record per partition in the open transaction. One thread at a time."""
+    """The offset pairs of the last record per partition in the open transaction. Not thread-safe."""
 
     def __init__(self) -> None:
         """Create the object without records."""
@@ -29,22 +29,22 @@ class TrackedRecords:
         self._pairs: dict[TopicPartition, OffsetPair] = {}
 
     def make_callbacks(self, part: pa.RecordBatch, topic: str | None) -> Mapping[int, Callable[[int], None]]:
-        """Return the functions that receive the offsets of tracked rows: the argument `placed` of `Transactions.write`.
+        """Return the functions that receive the offsets of tracked rows: `offset_callbacks` of `Transactions.write`.
 
-        `topic` is the topic of all rows; None if there is a column.
+        `topic` is the topic of all rows; None if there is a `topic` column.
         """
         if OFFSET not in part.schema.names or not part.num_rows:
             return {}
-        tracked = _find_last_rows(part, ["partition"] if topic is not None else ["topic", "partition"])
+        last_rows = _find_last_rows(part, ["partition"] if topic is not None else ["topic", "partition"])
         callbacks: dict[int, Callable[[int], None]] = {}
-        for row in tracked:
+        for row in last_rows:
             name = topic if topic is not None else part["topic"][row].as_py()
             target = TopicPartition(name, part["partition"][row].as_py())
             callbacks[row] = partial(_record_pair, self._pairs, target, part[OFFSET][row].as_py())
         return callbacks
 
     def report_committed(self) -> None:
-        """Report the records of the transaction, which was committed."""
+        """Report the offset pairs of the committed transaction."""
         pairs, self._pairs = self._pairs, {}
         if pairs and self.tracking is not None:
             report(self.tracking, {target: [pair] for target, pair in pairs.items()})

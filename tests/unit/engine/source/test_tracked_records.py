@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pytest
 
-from kraal.engine.source.placed_records import TrackedRecords
+from kraal.engine.source.tracked_records import TrackedRecords
 from kraal.plugins.api import OffsetPair, OffsetTracking, TopicPartition
 
 Reports = list[Mapping[TopicPartition, Sequence[OffsetPair]]]
