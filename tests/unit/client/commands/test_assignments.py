@@ -53,7 +53,7 @@ def test_assignments_shows_why_static_assignments_are_ignored_and_lost_work_wait
     leader.rebalance()
     script_response(worker, leader)
     lines = kraal.out("assignments").splitlines()
-    assert lines[1] == "http://w1:8083/   wildcard   -       c1"
+    assert lines[1] == "http://w1:8083/   wildcard   -        c1"
     assert lines[4].startswith("c2        Its worker has left the group.")
     assert lines[6].startswith("Static assignments are ignored, because not every worker of the group has")
     assert lines[9] == (
@@ -104,7 +104,7 @@ def test_json_output_is_the_response(kraal: Kraal, worker: Connect) -> None:
 
 def test_standalone_worker_runs_all_instances(kraal: Kraal, worker: Connect) -> None:
     worker.create("orders", {"connector.class": "FakeSource", "tasks.max": "1"})
-    assert "wildcard   -       orders, orders-0" in kraal.out("assignments")
+    assert "wildcard   -        orders, orders-0" in kraal.out("assignments")
 
 
 def test_missing_assignments_endpoint_is_reported(kraal: Kraal, worker: Connect) -> None:
