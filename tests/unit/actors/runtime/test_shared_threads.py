@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
-import pykka
 import pytest
 
 from actors.runtime.mailbox import Address, Ask, Tell, ask
@@ -75,15 +73,6 @@ class NumberRecorder:
             case _:
                 raise AssertionError(message)
         return None
-
-
-@pytest.fixture
-def system() -> Iterator[ThreadSystem]:
-    thread_system = ThreadSystem()
-    yield thread_system
-    assert thread_system.close(5) == []
-    # Actors that the test has released may still be stopping.
-    assert all(ref.actor_stopped.wait(5) for ref in pykka.ActorRegistry.get_all()), "no test leaks an actor"
 
 
 def create_shared_actor(system: ThreadSystem, name: str) -> tuple[Address, NumberRecorder]:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import pykka
 import pytest
 
 from actors.messages.supervisor import ListActors, Release, Supervise
@@ -65,15 +64,6 @@ class Scribe:
             case _:
                 raise AssertionError(message)
         return None
-
-
-@pytest.fixture
-def system() -> Iterator[ThreadSystem]:
-    thread_system = ThreadSystem()
-    yield thread_system
-    assert thread_system.close(5) == []
-    # Actors that the test has released may still be stopping.
-    assert all(ref.actor_stopped.wait(5) for ref in pykka.ActorRegistry.get_all()), "no test leaks an actor"
 
 
 @pytest.fixture
