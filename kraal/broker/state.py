@@ -52,7 +52,7 @@ class Record:
 
 
 def read(data_dir: Path) -> Record | None:
-    """Return the record in `data_dir`; None if there is none. Raises BrokerError if the record cannot be read."""
+    """Return the record in `data_dir`, or None if it does not exist. Raises BrokerError if it cannot be read."""
     path = data_dir / NAME
     try:
         fields = json.loads(path.read_text(encoding="ascii"))

@@ -26,7 +26,7 @@ class ConfigProvider(ABC):
     """A config provider, created and configured once for each name in `config.providers`. `get` must be thread-safe."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef()
-    """The provider's parameters, for the manual. `configure` must validate the parameters itself."""
+    """The provider's parameters, which are only used for the documentation. `configure` must validate parameters."""
 
     def configure(self, params: Mapping[str, str]) -> None:  # noqa: B027 - optional
         """Apply the parameters. Any exception aborts the worker's startup.

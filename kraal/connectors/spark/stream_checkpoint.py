@@ -67,7 +67,7 @@ def read_query_id(checkpoint: str) -> str | None:
 
 
 def read_last_batch(checkpoint: str) -> int:
-    """Return the number of the last planned batch; -1 if there is none."""
+    """Return the number of the last planned batch, or -1."""
     folder = Path(checkpoint, "offsets")
     numbers = (
         [int(path.name) for path in folder.iterdir() if path.name.isdecimal()] if folder.is_dir() else []

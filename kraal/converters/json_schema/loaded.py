@@ -183,7 +183,7 @@ class References:
 
 
 def _find_anchor(parsed: Any, anchor: str) -> Any:
-    """Return the schema whose `$id` or `$anchor` is `anchor`; None if there is none."""
+    """Return the schema whose `$id` or `$anchor` is `anchor`, or None."""
     if isinstance(parsed, dict):
         if parsed.get("$id") == f"#{anchor}" or parsed.get("$anchor") == anchor:
             return parsed

@@ -125,7 +125,7 @@ class Session:
 
     @property
     def current(self) -> Spark | None:
-        """The running session; None if there is none. The end of the session's JVM may not have been detected yet."""
+        """The running session, or None. The session's JVM may have exited already."""
         return self._spark
 
     @property

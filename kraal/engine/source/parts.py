@@ -83,7 +83,7 @@ class SourceParts:
             self.cancel_pending()
 
     def choose_jobless_path(self, row_count: int, size: int) -> WritePath | None:
-        """Return the path on which a plain table of this size can be sent without a job now; None if there is none."""
+        """Return the path on which a plain table of this size can now be sent without a job, or None."""
         if self.context.lanes.accepts(row_count, size):
             return WritePath.LANE
         is_accepted = self.context.worker_producers.accepts(row_count, size)

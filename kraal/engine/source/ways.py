@@ -72,7 +72,7 @@ class PolledBatch:
     passes_here: bool = False
     """Whether the worker can convert the records of this small table with the same result as Spark."""
     without_job: WritePath | None = None
-    """The path on which this small table can be sent without a job now, once converted; None if there is none."""
+    """The path on which this small table, once converted, can now be sent without a job, or None."""
     size: int = 0
     """The size of the table in bytes; 0 without a table."""
 

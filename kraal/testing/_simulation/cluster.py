@@ -356,7 +356,7 @@ class EmbeddedCluster:
         return [w.name for w in running_workers if task in w.effective]
 
     def describe(self) -> str:
-        """Describe the running instances of each worker, for the message of a failed test."""
+        """Return a description of the running instances of each worker, for assertion messages."""
         return "; ".join(f"{w.name}: {sorted(map(str, w.running))}" for w in self.alive)
 
 
