@@ -44,7 +44,26 @@ def java(kafka: Broker, tmp_path: Path) -> Iterator[Worker]:
         worker.process.stop(1.0)  # an only member takes long to leave its group
 
 
-def test_java_worker_can_be_monitored_and_controlled(java: Worker, visitor: Visitor, tmp_path: Path) -> None:
+@pytest.fixture
+def java_ui(java: Worker, tmp_path: Path) -> Iterator[str]:
+    """Run `kraal ui` for the Java worker, and yield its URL.
+
+    Like `read_only_ui`, must be requested before `visitor`, so that no open page requests a stopped server.
+    """
+    with kraal_ui(tmp_path / "ui", java.rest.url) as url:
+        yield url
+
+
+@pytest.fixture
+def read_only_ui(scene: Scene, tmp_path: Path) -> Iterator[str]:
+    """Run a read-only `kraal ui` for a Kraal worker, and yield its URL."""
+    with kraal_ui(tmp_path / "ui", scene.worker.url, "--read-only") as url:
+        yield url
+
+
+def test_java_worker_can_be_monitored_and_controlled(
+    java: Worker, java_ui: str, visitor: Visitor, tmp_path: Path
+) -> None:
     lines = tmp_path / "lines"
     lines.write_text("one\n", encoding="utf-8")
     source = {
@@ -57,31 +76,30 @@ def test_java_worker_can_be_monitored_and_controlled(java: Worker, visitor: Visi
     java.rest.create("java-source", source)
     java.rest.create("java-sink", sink | {"file": str(tmp_path / "missing" / "out")})
     java.wait_until_running("java-source")
-    with kraal_ui(tmp_path / "ui", java.rest.url) as url:
-        page = visitor.open(page_url(url))
-        failed_row = page.locator("tr[data-row]").filter(has_text="java-sink")
-        expect(failed_row.locator(".state")).to_have_text("failed", timeout=UPDATE_MS)
-        assert page.locator("tr[data-row] th a").all_inner_texts()[0] == "java-sink"
-        expect(failed_row.locator(".cause")).to_contain_text(str(tmp_path / "missing"))
-        expect(page.get_by_role("columnheader", name="Records/s")).to_have_count(0)
-        screens = list_navigation_urls(page)
-        page.goto(page_url(url, "connectors", "java-source"))
-        screens += list_tab_urls(page)
-        for screen in dict.fromkeys(screens):
-            page.goto(screen)
-            expect(page.get_by_role("heading", level=1)).not_to_have_text("Not found")
-            assert violations(page) == []
-        page.goto(page_url(url, "connectors", "java-source"))
-        page.locator("#connector-actions").get_by_role("link", name="Stop", exact=True).click()
-        page.get_by_role("dialog").get_by_role("button", name="Stop").click()
-        expect(page.locator(".facts")).to_contain_text("stopped", timeout=UPDATE_MS)
-        status = java.rest.status("java-source")
-        assert status is not None
-        assert (status["connector"]["state"], status["tasks"]) == ("STOPPED", [])
-        page.locator("#connector-actions").get_by_role("link", name="Delete", exact=True).click()
-        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("Connectors")
-        assert java.rest.connectors() == ["java-sink"]
+    page = visitor.open(page_url(java_ui))
+    failed_row = page.locator("tr[data-row]").filter(has_text="java-sink")
+    expect(failed_row.locator(".state")).to_have_text("failed", timeout=UPDATE_MS)
+    assert page.locator("tr[data-row] th a").all_inner_texts()[0] == "java-sink"
+    expect(failed_row.locator(".cause")).to_contain_text(str(tmp_path / "missing"))
+    expect(page.get_by_role("columnheader", name="Records/s")).to_have_count(0)
+    screens = list_navigation_urls(page)
+    page.goto(page_url(java_ui, "connectors", "java-source"))
+    screens += list_tab_urls(page)
+    for screen in dict.fromkeys(screens):
+        page.goto(screen)
+        expect(page.get_by_role("heading", level=1)).not_to_have_text("Not found")
+        assert violations(page) == []
+    page.goto(page_url(java_ui, "connectors", "java-source"))
+    page.locator("#connector-actions").get_by_role("link", name="Stop", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    expect(page.locator(".facts")).to_contain_text("stopped", timeout=UPDATE_MS)
+    status = java.rest.status("java-source")
+    assert status is not None
+    assert (status["connector"]["state"], status["tasks"]) == ("STOPPED", [])
+    page.locator("#connector-actions").get_by_role("link", name="Delete", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Connectors")
+    assert java.rest.connectors() == ["java-sink"]
 
 
 @dataclass(frozen=True)
@@ -120,9 +138,8 @@ class JavaConnector:
 
 
 @pytest.fixture
-def java_connector(java: Worker, visitor: Visitor, tmp_path: Path) -> Iterator[JavaConnector]:
-    with kraal_ui(tmp_path / "ui", java.rest.url) as url:
-        yield JavaConnector(java, visitor.open(page_url(url)), url)
+def java_connector(java: Worker, java_ui: str, visitor: Visitor) -> JavaConnector:
+    return JavaConnector(java, visitor.open(page_url(java_ui)), java_ui)
 
 
 @pytest.mark.slow
@@ -248,22 +265,21 @@ def test_offsets_and_topics_of_a_java_worker_can_be_changed(
 
 
 def test_read_only_dashboard_has_no_actions_and_rejects_them(
-    scene: Scene, visitor: Visitor, tmp_path: Path
+    scene: Scene, read_only_ui: str, visitor: Visitor
 ) -> None:
-    with kraal_ui(tmp_path, scene.worker.url, "--read-only") as url:
-        page = visitor.open(page_url(url))
-        expect(page.get_by_text("read-only")).to_be_visible()
-        screens = list_navigation_urls(page)
-        page.goto(page_url(url, "connectors", FAILING))
-        for screen in dict.fromkeys([*screens, page.url, *list_tab_urls(page)]):
-            page.goto(screen)
-            assert page.locator("form[method=post], a[data-confirm]").count() == 0, screen
-            assert page.get_by_role("link", name="Edit").count() == 0, screen
-        response = httpx2.post(
-            page_url(url, "actions"),
-            data={"action": "pause", "name": SOURCE},
-            headers={"Origin": url},
-            trust_env=False,
-        )
-        assert response.status_code == 403
-        assert scene.worker.states(SOURCE)[0] == "RUNNING"
+    page = visitor.open(page_url(read_only_ui))
+    expect(page.get_by_text("read-only")).to_be_visible()
+    screens = list_navigation_urls(page)
+    page.goto(page_url(read_only_ui, "connectors", FAILING))
+    for screen in dict.fromkeys([*screens, page.url, *list_tab_urls(page)]):
+        page.goto(screen)
+        assert page.locator("form[method=post], a[data-confirm]").count() == 0, screen
+        assert page.get_by_role("link", name="Edit").count() == 0, screen
+    response = httpx2.post(
+        page_url(read_only_ui, "actions"),
+        data={"action": "pause", "name": SOURCE},
+        headers={"Origin": read_only_ui},
+        trust_env=False,
+    )
+    assert response.status_code == 403
+    assert scene.worker.states(SOURCE)[0] == "RUNNING"
