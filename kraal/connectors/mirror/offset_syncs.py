@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 PARTITION: Final = 0
 """The only partition of the topic."""
 TOPIC_SETTINGS: Final = {"cleanup.policy": "compact"}
-_FLUSH_TIMEOUT_S: Final = 1.0
+_FLUSH_TIMEOUT_S: Final = 3.0
 """Timeout of `close` for unwritten syncs."""
 _WARN_INTERVAL_S: Final = 60.0
 """Minimum interval between two warnings."""
@@ -79,6 +79,10 @@ class OffsetSyncs:
         self._is_closed = False
         self._last_warning_s: float | None = None
         self._last_reason = ""
+
+    def connect(self) -> None:
+        """Start to connect, so that the first syncs do not wait for the connection. Does not block."""
+        self._connect()
 
     def write(self, pairs: Mapping[TopicPartition, Sequence[OffsetPair]]) -> None:
         """Send a sync for each pair. `pairs` maps partitions of the target to offset pairs."""

@@ -119,6 +119,8 @@ class MirrorSourceTask(SourceTask):
         client_id = f"{alias}->{self._policy.target}|{self._name}|replication-consumer"
         self._client = SourceClient(self._settings, client_id)
         self._syncs = make_syncs(config, parsed, self._policy, self._partitions, self._name)
+        if self._syncs is not None:
+            self._syncs.connect()
         self._tracking = make_tracking(self._syncs, parsed)
 
     @override

@@ -101,7 +101,8 @@ def test_topic_name_contains_the_other_cluster(changes: dict[str, str], name: st
 
 def test_syncs_contain_source_topic_and_are_written_to_source_cluster() -> None:
     syncs = create_syncs(source_producer_linger_ms="7")
-    assert Producer.producers == [], "an idle task has no producer"
+    syncs.connect()
+    assert Producer.producers[0].messages == []
     syncs.write({A: [OffsetPair(10, 4), OffsetPair(12, 5)]})
     (producer,) = Producer.producers
     key = serialize_key(TopicPartition("t", 3))
