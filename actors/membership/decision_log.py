@@ -35,30 +35,30 @@ def log_plan(plan: GroupPlan, generation: int) -> None:
     if plan.failed:
         log.info("Computed no assignments for generation %d: %s; all members rejoin", generation, plan.why)
         return
-    derived = plan.derived
+    derived_sets = plan.derived_sets
     log.info(
         "Planned generation %d with %d connectors and tasks on %d members: "
         "%d new submissions, %d lost assignments, %d to revoke; reason: %s",
         generation,
         len(plan.owners),
         len(plan.urls),
-        len(derived.new_submissions),
-        len(derived.lost),
+        len(derived_sets.new_submissions),
+        len(derived_sets.lost),
         sum(len(assignment.revoked) for assignment in plan.assignments.values()),
         plan.why,
     )
-    if derived.lost_handling is LostHandling.DELAYED:
+    if derived_sets.lost_handling is LostHandling.DELAYED:
         log.info(
             "Delaying the rebalance by %d ms; lost assignments: %s",
             plan.delay_ms,
-            _format_first_jobs(derived.lost),
+            _format_first_jobs(derived_sets.lost),
         )
     elif plan.delay_ms:
         log.info("Postponing revocations for load balancing by %d ms", plan.delay_ms)
-    elif derived.lost and derived.lost_handling in _HANDLING_TEXTS:
-        log.info(_HANDLING_TEXTS[derived.lost_handling], _format_first_jobs(derived.lost))
+    elif derived_sets.lost and derived_sets.lost_handling in _HANDLING_TEXTS:
+        log.info(_HANDLING_TEXTS[derived_sets.lost_handling], _format_first_jobs(derived_sets.lost))
     if log.isEnabledFor(logging.DEBUG):
-        _log_sets(derived)
+        _log_sets(derived_sets)
         for member, assignment in plan.assignments.items():
             log.debug(
                 "Assigned to %s: [%s], to revoke: [%s]",
@@ -68,9 +68,9 @@ def log_plan(plan: GroupPlan, generation: int) -> None:
             )
 
 
-def _log_sets(derived: DerivedSets) -> None:
-    for set_field in fields(derived):
-        jobs = getattr(derived, set_field.name)
+def _log_sets(derived_sets: DerivedSets) -> None:
+    for set_field in fields(derived_sets):
+        jobs = getattr(derived_sets, set_field.name)
         if isinstance(jobs, frozenset):
             log.debug(
                 "Derived from the reports of all members: %s: [%s]",

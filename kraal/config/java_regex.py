@@ -19,25 +19,25 @@ from kraal.config.values import invalid
 _POSITION: Final = re.compile(r" at position \d+( \(line .*\))?$")
 
 
-def compile_pattern(text: str, *, ignore_case: bool = False) -> Pattern:
+def compile_pattern(expression: str, *, ignore_case: bool = False) -> Pattern:
     """Compile a Java regular expression. Raises ValueError if it is invalid."""
-    if (reason := patterns.check_length(text)) is not None:
+    if (reason := patterns.check_length(expression)) is not None:
         raise ValueError(reason)
     try:
-        translation = translate(text, ignore_case=ignore_case)
+        translation = translate(expression, ignore_case=ignore_case)
     except re.error as exc:
         raise ValueError(str(exc)) from exc
     try:
-        return patterns.compile_pattern(text, translation)
+        return patterns.compile_pattern(expression, translation)
     except ValueError as exc:
         # Positions refer to the translation, which the user does not see.
-        raise ValueError(str(exc) if translation == text else _POSITION.sub("", str(exc))) from exc
+        raise ValueError(str(exc) if translation == expression else _POSITION.sub("", str(exc))) from exc
 
 
-def find_pattern_error(text: str) -> str | None:
-    """Return the reason why a text is not a valid expression, or None if it is valid."""
+def find_pattern_error(expression: str) -> str | None:
+    """Return the reason why an expression is not valid, or None if it is valid."""
     try:
-        compile_pattern(text)
+        compile_pattern(expression)
     except ValueError as exc:
         return str(exc)
     return None

@@ -85,7 +85,7 @@ class _Reader:
         self._read_bytes(_FIELDS.size)
         mark, _, size = _BLOCK.unpack(self._read_bytes(_BLOCK.size))
         if mark != _BLOCK_HEAD or size < 0:
-            raise ProtocolError(f"byte {self._position - _BLOCK.size} does not begin the size of the map")
+            raise ProtocolError(f"no valid map size at byte {self._position - _BLOCK.size}")
         pairs = [(self._read_array(), self._read_array()) for _ in range(size)]
         self._expect(_END, "the end of the map")
         if self._position != len(self._data):
@@ -127,7 +127,7 @@ class _Reader:
             raise ProtocolError(
                 f"it ends at byte {len(self._data)}"
                 if is_truncated
-                else f"byte {begin} does not begin {description}"
+                else f"expected {description} at byte {begin}"
             )
         self._position += len(expected)
 

@@ -78,7 +78,8 @@ class Disk:
             self._unprotect(directory)
         if self.is_mounted:
             copy = self.path.with_name(f"{self.path.name}.kept")
-            with suppress(OSError, shutil.Error):  # sockets, and files that were just deleted
+            # copytree raises errors for sockets and for files that are deleted during the copy.
+            with suppress(OSError, shutil.Error):
                 shutil.copytree(self.path, copy, symlinks=True, ignore=shutil.ignore_patterns(_FILL_FILE))
             self.is_mounted = not _run_command("umount", "-l", str(self.path))
             if not self.is_mounted and copy.exists():

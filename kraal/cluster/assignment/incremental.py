@@ -92,7 +92,7 @@ def build_outcome(
     round_: Round,
     shares: Shares,
     revoked: Mapping[str, Jobs],
-    derived: DerivedSets,
+    derived_sets: DerivedSets,
     *,
     waiting: frozenset[Job],
     lists: Mapping[str, frozenset[Job]],
@@ -111,8 +111,8 @@ def build_outcome(
             members=frozenset(shares.owned),
             lists=lists,
         ),
-        derived=replace(
-            derived,
+        derived_sets=replace(
+            derived_sets,
             surplus=frozenset(chain.from_iterable(shares.revoked.values())),
             lost_handling=shares.lost_handling,
         ),

@@ -64,8 +64,8 @@ class GroupPlan:
     """Delay that was sent to the members."""
     placements: Mapping[Job, Placement] = field(default_factory=dict)
     """Decisions that assigned the jobs in `owners` to their members."""
-    derived: DerivedSets = field(default_factory=DerivedSets)
-    """The derived sets; empty under the eager protocol or if the assignment failed."""
+    derived_sets: DerivedSets = field(default_factory=DerivedSets)
+    """Sets from which the assignments were computed; empty under the eager protocol or if the assignment failed."""
     why: str = ""
     """Reason for this rebalance as seen by the leader."""
 
@@ -177,7 +177,7 @@ def _plan_incrementally(
         placements=placements(
             round_, outcome, state, owners, {} if previous is None else previous.placements
         ),
-        derived=outcome.derived,
+        derived_sets=outcome.derived_sets,
         delay_ms=outcome.delay_ms,
         why=rebalance_reason(
             round_,

@@ -66,8 +66,8 @@ def placements(
         for job in jobs:
             if job in listed_jobs:
                 kind = PlacedBy.STATIC
-            elif job in outcome.derived.lost:
-                kind = _KIND_BY_LOST_HANDLING.get(outcome.derived.lost_handling, PlacedBy.LOST)
+            elif job in outcome.derived_sets.lost:
+                kind = _KIND_BY_LOST_HANDLING.get(outcome.derived_sets.lost_handling, PlacedBy.LOST)
             else:
                 kind = PlacedBy.REVOKED if job in before.revoked else PlacedBy.NEW
             by_job[job] = Placement(kind, round_.generation)
@@ -79,7 +79,7 @@ def placement_reason(job: Job, placement: Placement) -> str:
     """Return an explanation for the operator."""
     if placement.by is PlacedBy.STATIC:
         key = "static.connectors" if job.task == CONNECTOR else "static.tasks"
-        return f"Assigned by {key} of this worker in generation {placement.generation} (KIP-987)."
+        return f"Assigned in generation {placement.generation} to a worker that lists it in {key} (KIP-987)."
     return _TEXTS[placement.by].format(placement.generation)
 
 
@@ -87,8 +87,8 @@ _TEXTS = {
     PlacedBy.NEW: "Assigned as a new submission in generation {}, to the worker with the fewest connectors or tasks.",
     PlacedBy.REVOKED: "Assigned in generation {} after its previous worker had stopped it.",
     PlacedBy.CANDIDATE: (
-        "Assigned in generation {}: its worker had left, and this worker joined or had no work during the rebalance "
-        "delay."
+        "Assigned in generation {}: its previous worker had left, and its new worker joined or had no work during the "
+        "rebalance delay."
     ),
     PlacedBy.LOST: (
         "Assigned in generation {}: its worker had left and did not return within scheduled.rebalance.max.delay.ms."

@@ -119,4 +119,4 @@ class Outcome:
     delay_ms: int
     """Delay before the next rejoin, the same for all members; 0 if none is required."""
     state: AssignorState
-    derived: DerivedSets = field(default_factory=DerivedSets)
+    derived_sets: DerivedSets = field(default_factory=DerivedSets)

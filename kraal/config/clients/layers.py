@@ -1,4 +1,6 @@
-"""Precedence of client settings: Connect's layers, which override the security settings of the worker.
+"""Precedence of client settings: the connector's overrides, then the worker's settings of the client.
+
+Unlike in Connect, the worker's security settings apply if neither sets `security.protocol`.
 
 Source: Worker.baseProducerConfigs, baseConsumerConfigs, adminConfigs (Kafka 4.4.0).
 """

@@ -116,5 +116,5 @@ class StreamReader:
             checkpoint=f"file://{self._checkpoint}",  # the local path, regardless of Spark's default file system
             interval_ms=self._interval_ms,
             written=-1 if self._written_position is None else self._written_position.batch,
-            planned=partial(read_last_batch, self._checkpoint),
+            read_last_planned=partial(read_last_batch, self._checkpoint),
         )

@@ -118,7 +118,7 @@ REGISTRY_KEYS: Final = (
         type=ConfigType.STRING,
         default="URL",
         validator=one_of("URL", "USER_INFO"),
-        doc=f"Source of user and password: the URL, or {USER_INFO}.",
+        doc=f"Source of user and password. URL: the URL of the registry; USER_INFO: {USER_INFO}.",
         source=f"{_SERDE}BASIC_AUTH_CREDENTIALS_SOURCE",
     ),
     Key(
@@ -133,7 +133,7 @@ REGISTRY_KEYS: Final = (
         type=ConfigType.STRING,
         default="",
         validator=one_of("", "STATIC_TOKEN"),
-        doc=f"Source of the bearer token: none, or {TOKEN}.",
+        doc=f"Source of the bearer token. STATIC_TOKEN: {TOKEN}; empty: no bearer authentication.",
         source=f"{_SERDE}BEARER_AUTH_CREDENTIALS_SOURCE",
     ),
     Key(

@@ -139,7 +139,7 @@ public final class ExecutorProducers implements SparkPlugin {
                     count = ((Long) response[0]).longValue();
                     lastResponseNs = System.nanoTime();
                 } catch (Exception e) {
-                    // The driver is unavailable; `watchDriver` measures for how long.
+                    // The driver did not respond; `watchDriver` closes the producers after DRIVER_TIMEOUT_MS.
                 }
                 pause();
             }

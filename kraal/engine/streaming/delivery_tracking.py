@@ -48,24 +48,24 @@ class PartitionProgress:
 class DeliveryTracker:
     """Tracks the deliveries of one query. For job threads; each method calls the JVM."""
 
-    def __init__(self, spark: SparkSession, run: str) -> None:
+    def __init__(self, spark: SparkSession, run_id: str) -> None:
         """Load the interceptor's class into the JVM."""
-        self._run = run
+        self._run_id = run_id
         self._runs = _runs(spark.sparkContext)
 
     def progress(self) -> dict[TopicPartition, PartitionProgress]:
         """Return the progress of each target partition that records were sent to."""
-        run = self._runs.get(self._run)
+        run = self._runs.get(self._run_id)
         return {} if run is None else parse_progress(str(run.toString()))
 
     def clear(self) -> None:
         """Remove the tracked progress."""
-        self._runs.remove(self._run)
+        self._runs.remove(self._run_id)
 
 
-def options(user_options: Mapping[str, str], run: str) -> dict[str, str]:
+def options(user_options: Mapping[str, str], run_id: str) -> dict[str, str]:
     """Return Kafka writer options for marked records. The user's interceptors run after Kraal's."""
-    result = {**with_interceptor(user_options, _CLASS), _RUN: run}
+    result = {**with_interceptor(user_options, _CLASS), _RUN: run_id}
     if user_options.get(_IDEMPOTENCE, "false").lower() != "true":
         result[_IN_FLIGHT] = "1"  # otherwise a record could be acknowledged before one that is retried
     return result

@@ -58,16 +58,16 @@ class Batch:
 class Handover:
     """Passes batches from Spark's thread, which blocks, to callers, which do not block. Thread-safe."""
 
-    def __init__(self, written: int, planned: Callable[[], int]) -> None:
+    def __init__(self, written: int, read_last_planned: Callable[[], int]) -> None:
         """Create a handover.
 
         Args:
             written: the number of the last written batch, or -1.
-            planned: returns the number of the last batch in the checkpoint.
+            read_last_planned: returns the number of the last batch in the checkpoint.
         """
         self._changed = threading.Condition()
         self._written = written
-        self._planned = planned
+        self._read_last_planned = read_last_planned
         self._over = False
         self._batch: Batch | None = None
 
@@ -82,10 +82,10 @@ class Handover:
         Returns at once for a batch that the previous query has written but not committed. Raises UnexpectedBatch, and
         BatchNotWritten if the handover is cancelled.
         """
-        planned = self._planned()
-        if number != planned:
+        last_planned = self._read_last_planned()
+        if number != last_planned:
             raise UnexpectedBatch(
-                f"Batch {number} was offered, but the checkpoint's last planned batch is {planned}"
+                f"Batch {number} was offered, but the checkpoint's last planned batch is {last_planned}"
             )
         with self._changed:
             if self._batch is not None:
@@ -124,7 +124,7 @@ class BatchQuery:
         checkpoint: str,
         interval_ms: int,
         written: int,
-        planned: Callable[[], int],
+        read_last_planned: Callable[[], int],
     ) -> None:
         """Start the query. Raises Spark's errors for a source that cannot be read.
 
@@ -133,10 +133,10 @@ class BatchQuery:
             checkpoint: the path of the checkpoint.
             interval_ms: the interval at which the query checks for new data.
             written: the number of the last written batch, or -1.
-            planned: returns the number of the last batch in the checkpoint.
+            read_last_planned: returns the number of the last batch in the checkpoint.
         """
         logging.getLogger("py4j.clientserver").addFilter(_NOT_WRITTEN_FILTER)
-        self._handover = Handover(written, planned)
+        self._handover = Handover(written, read_last_planned)
         writer = frame.writeStream.foreachBatch(self._handover.offer)
         writer = writer.option("checkpointLocation", checkpoint)
         self._query = writer.trigger(processingTime=f"{interval_ms} milliseconds").start()

@@ -125,7 +125,7 @@ class StreamExecutor:
         return self._version
 
     def poll(self, *, requested: bool) -> JobLauncher | None:
-        """Return the job that starts the query, checks a running query if a check is due, or ends the query."""
+        """Return a job that starts, checks or ends the query; None if no check is due and no query has to end."""
         if not (requested and self._spec.may_read()):
             return self._context.launch(self._end_query) if self.is_flowing else None
         if self.is_flowing and time.monotonic() < self._check_due_s:

@@ -77,15 +77,15 @@ class StreamQuery:
         self, spark: SparkSession, stream: SourceStream, plan: WritePlan, scratch: Path, name: str
     ) -> None:
         """Start the query. Raises Spark's errors for an invalid plan."""
-        run = f"{name}-{uuid.uuid4().hex[:8]}"
+        run_id = f"{name}-{uuid.uuid4().hex[:8]}"
         self._stream = stream
-        self._tracker = DeliveryTracker(spark, run)
+        self._tracker = DeliveryTracker(spark, run_id)
         self._last_progress: Mapping[TopicPartition, PartitionProgress] = {}
         self._checkpoint = new_checkpoint(scratch)
         writer = (
             _mark_records(stream.read(spark), plan, stream.topic)
             .writeStream.format("kafka")
-            .options(**delivery_tracking.options(plan.options, run))
+            .options(**delivery_tracking.options(plan.options, run_id))
             .option("checkpointLocation", str(self._checkpoint))
             .outputMode("update")
             .trigger(**stream.trigger)

@@ -31,7 +31,7 @@ _INT_BYTES: Final = 4
 
 
 class ChainLost(Exception):
-    """Raised if the JVM of Java plugins has exited; another run repeats the batch."""
+    """Raised if the connection to the JVM of Java plugins is lost; a new run retries the batch."""
 
     @staticmethod
     def is_in(trace: str) -> bool:

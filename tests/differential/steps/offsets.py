@@ -20,12 +20,12 @@ def _pairs(*pairs: tuple[Any, Any]) -> dict[str, Any]:
     return {"offsets": [{"partition": partition, "offset": offset} for partition, offset in pairs]}
 
 
-def _alter_source_offset(label: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
-    return ask(f"a source's {label}", f"PATCH {_SOURCE}/offsets", _pairs((partition, offset)), *allow)
+def _alter_source_offset(label: str, partition: Any, offset: Any, *allowances: Allowance) -> Step:
+    return ask(f"a source's {label}", f"PATCH {_SOURCE}/offsets", _pairs((partition, offset)), *allowances)
 
 
-def _alter_sink_offset(label: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
-    return ask(f"a sink's {label}", f"PATCH {_SINK}/offsets", _pairs((partition, offset)), *allow)
+def _alter_sink_offset(label: str, partition: Any, offset: Any, *allowances: Allowance) -> Step:
+    return ask(f"a sink's {label}", f"PATCH {_SINK}/offsets", _pairs((partition, offset)), *allowances)
 
 
 _SHOW = f"GET {_SOURCE}/offsets"

@@ -53,7 +53,7 @@ def add_members(add_member: AddMember, count: int) -> list[KafkaMember]:
 
 
 def read_assigned_tasks(members: list[KafkaMember]) -> set[int]:
-    """Return the tasks assigned to the members, one for each member of a generation."""
+    """Return the task numbers in the members' latest assignments; distinct if all members are in one generation."""
     return {m.hooks.joins[-1].assignment.assigned[0].task for m in members if m.hooks.joins}
 
 

@@ -1,4 +1,4 @@
-"""Tests that a worker joins a group with connectors only once its engine is ready."""
+"""Tests that a worker waits, up to a timeout, for its engine before it joins a group that has connectors."""
 
 from __future__ import annotations
 

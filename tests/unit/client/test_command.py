@@ -21,7 +21,7 @@ def iterate_commands(commands: Iterable[click.Command], *parents: str) -> Iterat
             yield path
 
 
-PATHS = list(iterate_commands(lazy.load() for lazy in CLIENT_COMMANDS.values()))
+PATHS = list(iterate_commands(command.load() for command in CLIENT_COMMANDS.values()))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)

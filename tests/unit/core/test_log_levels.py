@@ -21,7 +21,7 @@ class Clock:
 
 
 class Tree:
-    """A separate tree of loggers. Only root (WARNING) and a (INFO) have levels, and a.x is a placeholder."""
+    """A separate logger hierarchy. Only root (WARNING) and `a` (INFO) have levels; `a.x` is a placeholder."""
 
     def __init__(self) -> None:
         self.root = logging.RootLogger(logging.WARNING)

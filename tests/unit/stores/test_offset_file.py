@@ -133,7 +133,7 @@ def test_truncated_file_is_rejected_and_unchanged(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        pytest.param(b"hello", "byte 0 does not begin a Java object stream", id="another file"),
+        pytest.param(b"hello", "expected a Java object stream at byte 0", id="another file"),
         pytest.param((GOLDEN / "java-string.bin").read_bytes(), "a java.util.HashMap", id="another object"),
         pytest.param((GOLDEN / "java-empty.bin").read_bytes() + b"x", "1 bytes follow", id="trailing bytes"),
     ],

@@ -14,13 +14,13 @@ from web.ui.views.plugins import Kind, Plugin, example, find_plugin, group_by_ty
 
 @page("/plugins", "pages/plugins.html", nav="plugins")
 async def _plugins(visit: Visit) -> Model:
-    """List the plugins, optionally only those whose class contains a text."""
+    """List the plugins; `q` selects those whose class name contains it, ignoring case."""
     query = visit.text("q").strip()
     return {"kinds": await fetch_plugins_by_type(visit, query), "query": query}
 
 
 async def fetch_plugins_by_type(visit: Visit, query: str, *, connectors_only: bool = False) -> list[Kind]:
-    """Return the plugins whose class contains a text, by type."""
+    """Return the plugins whose class name contains `query`, grouped by type."""
     plugins = parse_plugins(await fetch_plugins(visit), query)
     return group_by_type([plugin for plugin in plugins if plugin.is_connector or not connectors_only])
 

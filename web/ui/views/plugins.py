@@ -78,7 +78,7 @@ class KeyGroup:
 
 
 def parse_plugins(response: Json, query: str = "") -> list[Plugin]:
-    """Parse a response to `GET /connector-plugins`; return the plugins whose class contains `query`, in order."""
+    """Parse a response to `GET /connector-plugins`; return the plugins whose class name contains `query`, in order."""
     plugins = [
         Plugin(
             name=str(plugin.get("class") or ""),

@@ -76,31 +76,31 @@ def test_new_submission_keeps_its_placement() -> None:
         Job(C, 0): Placement(PlacedBy.NEW, 1),
         Job(D): Placement(PlacedBy.NEW, 2),
     }
-    assert plan.derived.new_submissions == {Job(D)}
+    assert plan.derived_sets.new_submissions == {Job(D)}
 
 
 def test_job_of_a_returning_worker_is_placed_as_candidate() -> None:
     leader = Leader()
     leader.round("w1", "w2", c=0, d=0)
     delayed_plan = leader.round("w1", c=0, d=0)
-    assert delayed_plan.derived.lost_handling is LostHandling.DELAYED
-    [lost_job] = delayed_plan.derived.lost
+    assert delayed_plan.derived_sets.lost_handling is LostHandling.DELAYED
+    [lost_job] = delayed_plan.derived_sets.lost
     assert lost_job not in delayed_plan.placements
     leader.now_ms += MAX_DELAY_MS // 2
     leader.round("w1", "w3", c=0, d=0)
     leader.now_ms += MAX_DELAY_MS
     plan = leader.round("w1", "w3", c=0, d=0)
-    assert plan.derived.lost_handling is LostHandling.CANDIDATES
+    assert plan.derived_sets.lost_handling is LostHandling.CANDIDATES
     assert plan.placements[lost_job] == Placement(PlacedBy.CANDIDATE, 4)
 
 
 def test_job_of_a_lost_worker_is_placed_as_lost_after_the_delay() -> None:
     leader = Leader()
     leader.round("w1", "w2", c=0, d=0)
-    [lost_job] = leader.round("w1", c=0, d=0).derived.lost
+    [lost_job] = leader.round("w1", c=0, d=0).derived_sets.lost
     leader.now_ms += MAX_DELAY_MS
     plan = leader.round("w1", c=0, d=0)
-    assert (plan.derived.lost_handling, plan.placements[lost_job]) == (
+    assert (plan.derived_sets.lost_handling, plan.placements[lost_job]) == (
         LostHandling.REASSIGNED,
         Placement(PlacedBy.LOST, 3),
     )
@@ -110,24 +110,26 @@ def test_revoked_job_is_placed_as_revoked() -> None:
     leader = Leader()
     leader.round("w1", c=3)
     first_plan = leader.round("w1", "w2", c=3)
-    assert first_plan.derived.surplus == frozenset(first_plan.assignments["w1"].revoked)
-    assert first_plan.derived.surplus
+    assert first_plan.derived_sets.surplus == frozenset(first_plan.assignments["w1"].revoked)
+    assert first_plan.derived_sets.surplus
     second_plan = leader.round("w1", "w2", c=3)
-    assert {second_plan.placements[job].by for job in first_plan.derived.surplus} == {PlacedBy.REVOKED}
+    assert {second_plan.placements[job].by for job in first_plan.derived_sets.surplus} == {PlacedBy.REVOKED}
 
 
 def test_listed_job_is_placed_as_static() -> None:
     leader = Leader()
     plan = leader.round("w1", "w2", static={"w2": (Job(C, 0),)}, c=1)
     assert plan.placements[Job(C, 0)] == Placement(PlacedBy.STATIC, 1)
-    assert placement_reason(Job(C, 0), plan.placements[Job(C, 0)]).startswith("Assigned by static.tasks ")
+    assert placement_reason(Job(C, 0), plan.placements[Job(C, 0)]).endswith(
+        " lists it in static.tasks (KIP-987)."
+    )
 
 
 def test_misplaced_job_is_derived_from_the_lists() -> None:
     leader = Leader()
     leader.round("w1", c=1)
     plan = leader.round("w1", "w2", static={"w2": (Job(C, 0),)}, c=1)
-    assert plan.derived.misplaced == {Job(C, 0)}
+    assert plan.derived_sets.misplaced == {Job(C, 0)}
 
 
 def test_new_leader_places_work_as_reported() -> None:

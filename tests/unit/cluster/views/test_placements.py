@@ -30,7 +30,7 @@ def test_static_and_new_work_name_their_worker_and_generation() -> None:
         "kind": "static",
         "worker": make_url("w2"),
         "generation": 1,
-        "why": "Assigned by static.connectors of this worker in generation 1 (KIP-987).",
+        "why": "Assigned in generation 1 to a worker that lists it in static.connectors (KIP-987).",
         "rebalance": "unknown: this is the leader's first rebalance, or the previous one failed",
         "until_ms": None,
     }

@@ -131,7 +131,7 @@ class Bench:
         )
         self.refusals: list[Refusal] = []
         self.checks: list[Callable[[], None]] = []
-        """Scheduled checks for refusals, which tests call."""
+        """Callbacks passed to `call_later`, normally checks for refusals; `refuse` runs them."""
         self.closed_client_ids: list[str] = []
         """Client ids whose producers were closed."""
         view = SimpleNamespace(spark_is_local=True, scratch=str(tmp), bootstrap_servers="b:1")

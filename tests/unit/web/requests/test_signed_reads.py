@@ -95,7 +95,7 @@ def test_workers_with_passwords_accept_signed_requests() -> None:
 
 
 def ask(method: str, path: str, headers: Mapping[str, str], **settings: Any) -> int:
-    """Send a request to a worker with basic authentication; return the status of the response."""
+    """Send a request to a worker that requires basic authentication; return the status code of the response."""
     api = Api(Settings(advertised_url=URL, distributed=True, basic_auth=AUTH, **settings))
     api.herder.put("c", {})
     api.herder.publish(config=replace(api.published.latest.config, session_key=KEY))
