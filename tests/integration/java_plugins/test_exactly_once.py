@@ -10,7 +10,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kraal.broker.broker import Broker
+from kraal.jars.jars import ensure
+from kraal.jars.java_module import compile_jar
 from kraal.testing import ProcessCluster
+from tests.integration.java_plugins.conftest import JAVA_SOURCES
 from tests.integration.java_plugins.flows import (
     RUNNING,
     faulty_config,
@@ -67,6 +70,22 @@ def read_committed(bootstrap: str, topic: str) -> list[int]:
         consumer.close()
 
 
+def wait_for_records(cluster: ProcessCluster, topic: str, count: int) -> None:
+    """Wait until more than `count` further records are committed."""
+    total = len(read_committed(cluster.bootstrap, topic)) + count
+    cluster.alive[0].wait_until(
+        "more records were committed", lambda: len(read_committed(cluster.bootstrap, topic)) > total
+    )
+
+
+def expect_each_number_once(cluster: ProcessCluster, name: str) -> None:
+    """Stop the connector, and assert that the topic of the same name contains each number once, in order."""
+    cluster.stop(name)
+    cluster.alive[0].wait_for_states(name, ["STOPPED"])
+    values = read_committed(cluster.bootstrap, name)
+    assert values == list(range(len(values)))
+
+
 @pytest.mark.releases
 @pytest.mark.parametrize(
     ("boundary", "jvm"),
@@ -90,22 +109,38 @@ def test_each_number_is_written_exactly_once(
     exactly_once_cluster.create(name, config)
     worker.wait_for_states(name, RUNNING)
 
-    def wait_for_more_than(count: int) -> None:
-        worker.wait_until(
-            "more records were committed",
-            lambda: len(read_committed(exactly_once_cluster.bootstrap, name)) > count,
-        )
-
-    wait_for_more_than(50)
+    wait_for_records(exactly_once_cluster, name, 50)
     plugin_jvm(worker, name if jvm == "own" else "").kill()
-    wait_for_more_than(len(read_committed(exactly_once_cluster.bootstrap, name)) + 50)
+    wait_for_records(exactly_once_cluster, name, 50)
     exactly_once_cluster.restart(name)
-    wait_for_more_than(len(read_committed(exactly_once_cluster.bootstrap, name)) + 50)
-    exactly_once_cluster.stop(name)
-    worker.wait_for_states(name, ["STOPPED"])
-    values = read_committed(exactly_once_cluster.bootstrap, name)
-    assert values == list(range(len(values)))
+    wait_for_records(exactly_once_cluster, name, 50)
+    expect_each_number_once(exactly_once_cluster, name)
     exactly_once_cluster.delete(name)
+
+
+@pytest.fixture
+def slow_cluster(
+    kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
+) -> Iterator[ProcessCluster]:
+    """Run a cluster of one worker with exactly-once support, whose producers' senders are suspended by `SlowSender`."""
+    agent = tmp_path / "agent.jar"
+    compile_jar(JAVA_SOURCES / "delayed", ensure("plugins"), agent)
+    properties = worker_properties | {
+        "exactly.once.source.support": "enabled",
+        "plugins.jvm.options": f"-Xmx512M -javaagent:{agent}",
+    }
+    with kraal_worker(tmp_path, kafka.bootstrap, properties) as cluster:
+        yield cluster
+
+
+def test_transactions_contain_all_records_despite_a_suspended_sender(slow_cluster: ProcessCluster) -> None:
+    name = unique_name("suspended")
+    config = {"exactly.once.support": "required", "transaction.boundary": "connector", "pause.ms": "1"}
+    slow_cluster.create(name, faulty_config(name) | config)
+    wait_for_records(slow_cluster, name, 100)
+    slow_cluster.restart(name)
+    wait_for_records(slow_cluster, name, 100)
+    expect_each_number_once(slow_cluster, name)
 
 
 def test_transactions_aborted_by_a_connector_are_not_read(exactly_once_cluster: ProcessCluster) -> None:

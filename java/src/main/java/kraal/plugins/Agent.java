@@ -2,7 +2,7 @@ package kraal.plugins;
 
 import java.lang.instrument.Instrumentation;
 
-/** Installs the class transformers {@link ExitGuard} and {@link MovedClasses}. */
+/** Installs the class transformers {@link ExitGuard}, {@link CommitGuard} and {@link MovedClasses}. */
 public final class Agent {
     private Agent() {
     }
@@ -10,6 +10,7 @@ public final class Agent {
     /** Called before {@code main}. Source: package java.lang.instrument. */
     public static void premain(String arguments, Instrumentation instrumentation) {
         ExitGuard.install(instrumentation);
+        CommitGuard.install(instrumentation);
         MovedClasses.install(instrumentation);
     }
 }
