@@ -35,8 +35,10 @@ TIMEOUT_S = 20.0
 class Spark:
     """A fake of the Spark side of a query. Offers batches on a separate thread and records the written batches."""
 
-    def __init__(self, checkpoint: Path, first: int, written: int, planned: Callable[[], int]) -> None:
-        self.handover = Handover(written, planned)
+    def __init__(
+        self, checkpoint: Path, first: int, written: int, read_last_planned: Callable[[], int]
+    ) -> None:
+        self.handover = Handover(written, read_last_planned)
         self.id = "q"
         self.error: Exception | None = None
         self.written_batches: queue.SimpleQueue[int | str] = queue.SimpleQueue()
@@ -90,10 +92,16 @@ class ReaderHarness:
         return reader
 
     def query(
-        self, _: object, *, checkpoint: str, interval_ms: int, written: int, planned: Callable[[], int]
+        self,
+        _: object,
+        *,
+        checkpoint: str,
+        interval_ms: int,
+        written: int,
+        read_last_planned: Callable[[], int],
     ) -> Spark:
         del interval_ms
-        query = Spark(Path(checkpoint.removeprefix("file://")), self.next_batch, written, planned)
+        query = Spark(Path(checkpoint.removeprefix("file://")), self.next_batch, written, read_last_planned)
         self.queries.append(query)
         return query
 
