@@ -124,7 +124,7 @@ class _ActorFactory:
             what="initializing and reading to the end of internal topics", began_ms=parts.clock.wall_ms()
         )
         self.published = Published(
-            Snapshot(worker_id=parts.settings.worker_id, stage=stage, started_up=not parts.files)
+            Snapshot(worker_id=parts.settings.worker_id, stage=stage, started_up=not parts.creates_connectors)
         )
         self.metrics = MetricsRegistry(
             parts.clock, parts.windows, in_group=parts.cluster is not None, stall_s=parts.stall_s
@@ -181,7 +181,7 @@ class _ActorFactory:
             config_wait_timeout_s=cluster.config_wait_timeout_s,
             ready=self._is_engine_ready,
             metrics=self.metrics,
-            static=cluster.static,
+            static_assignment=cluster.static_assignment,
         )
 
     def _is_engine_ready(self) -> bool:

@@ -105,7 +105,7 @@ class Connector:
         self._config: dict[str, str] = {}
         """Resolved config for the current plugin object."""
         self._renewed = False
-        """Whether the tasks run with expired values."""
+        """Whether config provider values have changed since the last task configs."""
         self._expiry: Timer | None = None
         self._make_plugin = make_plugin
         self._address = address
@@ -113,8 +113,8 @@ class Connector:
         self._clock = clock
         self._plugin: Plugin | None = None
         self._phase = _Phase.INIT
-        self._waits_for: str | None = None
-        """Reason why the plugin's process is not running; None while the process runs."""
+        self._waiting_reason: str | None = None
+        """Reason why the plugin is unavailable; None while it is available."""
         self._reports = StateReports(name, wanted.incarnation, worker)
         self._events = RecentEvents(clock)
         self._retry: Timer | None = None
@@ -179,7 +179,7 @@ class Connector:
             self._expiry = None
 
     def _restart_with_new_values(self) -> None:
-        """Restart with new values, and restart the tasks if values changed."""
+        """Restart the connector with new config provider values; changed values also restart its tasks."""
         if self._expiry is None:
             return
         trace = self._stop_plugin() if self._phase is _Phase.STARTED else None
@@ -216,7 +216,7 @@ class Connector:
     def _start(self) -> None:
         plugin = self._plugin
         if self._phase is not _Phase.STARTED:
-            self._waits_for = None
+            self._waiting_reason = None
             if plugin is None:  # creation failed, and the connector was stopped afterwards
                 self._phase = _Phase.INIT
                 self._begin()
@@ -230,14 +230,16 @@ class Connector:
                     self._fail(error.trace)
                     return
                 # The plugin starts when its process is up, and then requests task configs.
-                self._waits_for = str(error.__cause__)
+                self._waiting_reason = str(error.__cause__)
             self._phase = _Phase.STARTED
         self._report_started()
         self._make_task_configs(attempt=0)
 
     def _report_started(self) -> None:
         """Report RUNNING, or UNASSIGNED with a reason while the plugin's process is not running."""
-        self._report(State.RUNNING if self._waits_for is None else State.UNASSIGNED, self._waits_for)
+        self._report(
+            State.RUNNING if self._waiting_reason is None else State.UNASSIGNED, self._waiting_reason
+        )
 
     def _make_task_configs(self, attempt: int) -> None:
         plugin = self._plugin
@@ -253,8 +255,8 @@ class Connector:
             delay = min(FIRST_RETRY_DELAY_S * 2**attempt, MAX_RETRY_DELAY_S)
             is_unavailable = isinstance(error.__cause__, Unavailable)
             level = logging.INFO if is_unavailable else logging.WARNING
-            if is_unavailable and self._waits_for != str(error.__cause__):
-                self._waits_for = str(error.__cause__)
+            if is_unavailable and self._waiting_reason != str(error.__cause__):
+                self._waiting_reason = str(error.__cause__)
                 self._report_started()
             log.log(level, "%s; retrying in %g s", error, delay)
             self._retry = self._clock.after(delay, self._address, Reconfigure(attempt + 1))
@@ -269,8 +271,8 @@ class Connector:
                     )
                 )
             return
-        if self._waits_for is not None:
-            self._waits_for = None
+        if self._waiting_reason is not None:
+            self._waiting_reason = None
             self._report_started()
         if len(configs) > max_tasks and self._config.get("tasks.max.enforce", "true").lower() == "true":
             self._fail(too_many_tasks_text(self._name, len(configs), max_tasks))

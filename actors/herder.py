@@ -169,7 +169,7 @@ class Herder:
             case StartupDone():
                 return self._startup.on_startup_done()
             case WaitUntilLive() | Ping():
-                return self._startup.when_ready(with_files=isinstance(message, Ping))
+                return self._startup.when_ready(after_startup=isinstance(message, Ping))
             case ShutDown():
                 return self._shut_down()
         return None
@@ -350,11 +350,11 @@ class Herder:
                     self._rebalances.on_revoked(message)
                 case GroupLost():
                     self._rebalances.on_group_lost(message.reason)
-                    self._requests.retry_pending()  # the length of the outage is unknown
+                    self._requests.retry_pending()  # fail them now, because the outage may be long
 
     def _on_assigned(self, message: AssignmentReceived) -> None:
         was_leader = self._state.snapshot.is_leader
-        self._rebalances.on_assigned(message, everything=not self._startup.is_over)
+        self._rebalances.on_assigned(message, is_first=not self._startup.is_over)
         if message.is_leader:
             self._statuses.remove_stale(message.plan)
             self._task_configs.remove_stopped_tasks()

@@ -36,7 +36,7 @@ class ClusterParts:
     group: Group
     """Group that the worker joins when the herder has read the logs. The group's creator must close it."""
     protocol: ConnectProtocol
-    static: tuple[Job, ...] | None = None
+    static_assignment: tuple[Job, ...] | None = None
     """Static assignment of this worker (KIP-987), if any."""
     member: MemberSettings = field(default_factory=MemberSettings)
     follow: Follow = field(default_factory=Follow)
@@ -87,5 +87,5 @@ class Parts:
     """Loggers of this process. They outlive the herder, and store the times at which levels were changed."""
     history_max_bytes: int = DEFAULT_BYTES
     """`rest.history.max.bytes`; 0 disables the history."""
-    files: bool = False
-    """Whether connectors given on the command line are created first; `StartupDone` reports that they exist."""
+    creates_connectors: bool = False
+    """Whether the process creates the connectors given on the command line, and then sends `StartupDone`."""

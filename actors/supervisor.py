@@ -1,9 +1,9 @@
 """The supervisor, which restarts each dead actor individually, within a budget and with exponential backoff.
 
-Connect has no supervisor. The death of an actor is a bug in Kraal, not in a plugin (plugins run inside
-`actors.instances.plugin_calls`), so the supervisor restarts the actor from stored state. The actor's pending requests
-fail at once with the cause. An actor that exceeds its budget is not restarted; if that actor is the herder, the worker
-or another system actor, the process exits.
+Connect has no supervisor. An actor dies only because of a bug in Kraal, because plugin code runs inside
+`actors.instances.plugin_calls`. The actor's pending requests fail at once with the cause, and its replacement starts
+from stored state. An actor that exceeds its budget is not restarted; if that actor is the herder, the worker or another
+system actor, the process exits.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Child:
 
 
 class Supervisor:
-    """Starts, restarts and stops every other actor."""
+    """Starts, restarts and stops the long-lived actors of a worker."""
 
     def __init__(self, *, address: Address, system: System, clock: Clock, budget: ActorRestartBudget) -> None:
         self._address = address

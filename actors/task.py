@@ -5,7 +5,7 @@
                             ▼ Held
                           idle ──► stop(), or paused until resumed
 
-Offsets are stored after the write and before the next batch, so at most the batch in flight is delivered twice. A
+Offsets are stored after the write and before the next batch, so only the batch in flight can be delivered twice. A
 graceful stop or pause first waits until that batch is written and its offsets are stored, which avoids duplicates. The
 task stores offsets only with a lease, so that a disconnected worker commits nothing after its work was reassigned.
 Without a lease the task waits, because on a loaded machine the broker's response may merely be late.
@@ -93,7 +93,7 @@ class Task:
     ) -> None:
         """Create a task without a run.
 
-        `version`: version of the plugin. `known_topics` returns the task's topics in the snapshot; None if topic
+        `version`: version of the plugin. `known_topics` returns the connector's topics in the snapshot; None if topic
         tracking is disabled. `resolve` replaces variables by their values; it may block and raise any error.
         """
         self._spec = spec
@@ -117,7 +117,7 @@ class Task:
             spec.task, incarnation, worker, version=version, record=meter.record_state
         )
         self._timer = MessageTimer(clock, address)
-        """Timer of the retry if the offset keeper does not reply; the keeper may have died with the message."""
+        """Timer of the next retry: after an error, without a lease, or because the offset keeper has not replied."""
 
     def receive(self, message: TaskMessage) -> None:
         """Handle one message."""
@@ -236,8 +236,8 @@ class Task:
         )
         match event:
             case Waiting() if self._phase is _Phase.OPENING and not self._is_engine_lost:
-                # An open run is not reported, because it resumes automatically. A lost engine is not reported either,
-                # because the FAILED status with its trace is more useful.
+                # The run is not open yet. After a lost engine, the FAILED status with its trace stays, because the
+                # trace is more useful than this reason.
                 self._reports.send(State.UNASSIGNED, event.reason)
             case Waiting() if self._phase is _Phase.REQUESTING and event.engine_failed:
                 self._reports.send(State.UNASSIGNED, event.reason)
@@ -271,7 +271,7 @@ class Task:
         if self._target is TargetState.STARTED:
             self._reports.send(State.RUNNING)
             self._request_batch()
-        elif self._run is not None:  # an engine may run tasks as soon as they are open
+        elif self._run is not None:  # the engine may process records as soon as a run is open
             self._phase = _Phase.REQUESTING
             self._run.hold()
 

@@ -44,17 +44,17 @@ class Slot:
 
     events: RecentEvents
     wanted: WantedInstance | None = None
-    life: WantedInstance | None = None
+    running_instance: WantedInstance | None = None
     """Incarnation and target of the running instance, if any."""
     address: Address | None = None
     """Address of the instance's actor; None while the instance runs if the actor has exhausted its restart budget."""
-    stopping: Timer | None = None
+    stop_timer: Timer | None = None
     """Timer of the requested stop, if any."""
     fact: InstanceChanged | None = None
     """The latest fact that the instance reported."""
     configs: TaskConfigsGenerated | None = None
     """The latest task configs that a connector reported."""
-    together: frozenset[Instance] = frozenset()
+    restart_group: frozenset[Instance] = frozenset()
     """Instances restarted together; this instance starts when the earlier incarnations of all of them have stopped."""
 
 
@@ -97,7 +97,9 @@ class Worker:
         self._abandon = abandon
         self._graceful_s = graceful_s
         self._metrics = metrics
-        self._together = dict.fromkeys(instance for instance, slot in slots.items() if slot.together)
+        self._grouped_instances = dict.fromkeys(
+            instance for instance, slot in slots.items() if slot.restart_group
+        )
         """Instances that may have to wait for others before they start, in order."""
 
     def receive(self, message: WorkerMessage | Begin) -> None:
@@ -136,7 +138,8 @@ class Worker:
             slot = self._slots.get(instance)
             if slot is None:
                 slot = self._slots[instance] = Slot(events=RecentEvents(self._clock))
-            if wanted is None and slot.wanted is not None and slot.life is None:  # was waiting to start
+            if wanted is None and slot.wanted is not None and slot.running_instance is None:
+                # The instance was waiting to start.
                 self._herder.tell(_make_stopped_fact(instance, slot.wanted.incarnation))
             slot.wanted = wanted
             slot.events.add(
@@ -144,9 +147,9 @@ class Worker:
                 if wanted is None
                 else f"wanted {wanted.target}, {_describe(wanted.incarnation)}"
             )
-        for instance in sorted(message.together & self._slots.keys(), key=str):
-            self._slots[instance].together = message.together
-            self._together[instance] = None
+        for instance in sorted(message.restart_group & self._slots.keys(), key=str):
+            self._slots[instance].restart_group = message.restart_group
+            self._grouped_instances[instance] = None
         for instance in message.changes:
             self._reconcile(instance)
         self._start_waiting()
@@ -154,17 +157,17 @@ class Worker:
     def _resume_reconciling(self, instance: Instance) -> None:
         """Reconcile an instance after its actor or this actor has failed; a pending stop gets a new deadline."""
         slot = self._slots[instance]
-        if slot.stopping is not None:
-            slot.stopping.cancel()
-            slot.stopping = None
+        if slot.stop_timer is not None:
+            slot.stop_timer.cancel()
+            slot.stop_timer = None
         self._reconcile(instance)
 
     def _report_all(self) -> None:
-        lives = {i: slot.life or slot.wanted for i, slot in self._slots.items()}
+        instances = {i: slot.running_instance or slot.wanted for i, slot in self._slots.items()}
         facts = {
-            i: self._slots[i].fact or _make_initial_fact(i, life)
-            for i, life in lives.items()
-            if life is not None
+            i: self._slots[i].fact or _make_initial_fact(i, wanted)
+            for i, wanted in instances.items()
+            if wanted is not None
         }
         wanted_incarnations = {
             i: s.wanted.incarnation for i, s in self._slots.items() if s.wanted is not None
@@ -177,47 +180,47 @@ class Worker:
     def _reconcile(self, instance: Instance) -> None:
         """Take the next step from the actual state to the wanted state."""
         slot = self._slots[instance]
-        wanted, life = slot.wanted, slot.life
-        if life is None:
+        wanted, running_instance = slot.wanted, slot.running_instance
+        if running_instance is None:
             if wanted is None:
                 del self._slots[instance]
-            elif not any(map(self._is_ending, slot.together)):
-                slot.together = frozenset()
+            elif not any(map(self._is_ending, slot.restart_group)):
+                slot.restart_group = frozenset()
                 self._start(instance, slot, wanted)
             return
-        if slot.stopping is not None:
+        if slot.stop_timer is not None:
             return
-        if wanted is None or wanted.incarnation != life.incarnation:
-            self._stop(instance, slot, life)
-        elif wanted.target is not life.target and slot.address is not None:
-            slot.life = replace(life, target=wanted.target)
+        if wanted is None or wanted.incarnation != running_instance.incarnation:
+            self._stop(instance, slot, running_instance)
+        elif wanted.target is not running_instance.target and slot.address is not None:
+            slot.running_instance = replace(running_instance, target=wanted.target)
             slot.address.tell(SetTarget(wanted.target))
 
     def _start_waiting(self) -> None:
         """Start instances that no longer have to wait for others to stop."""
         must_wait: dict[frozenset[Instance], bool] = {}  # checked once per set of instances
-        for instance in tuple(self._together):
+        for instance in tuple(self._grouped_instances):
             slot = self._slots.get(instance)
-            if slot is None or not slot.together:
-                del self._together[instance]
-            elif slot.life is None:
-                if slot.together not in must_wait:
-                    must_wait[slot.together] = any(map(self._is_ending, slot.together))
-                if not must_wait[slot.together]:
-                    slot.together = frozenset()
+            if slot is None or not slot.restart_group:
+                del self._grouped_instances[instance]
+            elif slot.running_instance is None:
+                if slot.restart_group not in must_wait:
+                    must_wait[slot.restart_group] = any(map(self._is_ending, slot.restart_group))
+                if not must_wait[slot.restart_group]:
+                    slot.restart_group = frozenset()
                     self._reconcile(instance)
 
     def _is_ending(self, instance: Instance) -> bool:
         """Return whether a running instance has to stop."""
         slot = self._slots.get(instance)
-        if slot is None or slot.life is None:
+        if slot is None or slot.running_instance is None:
             return False
-        return slot.wanted is None or slot.wanted.incarnation != slot.life.incarnation
+        return slot.wanted is None or slot.wanted.incarnation != slot.running_instance.incarnation
 
     def _start(self, instance: Instance, slot: Slot, wanted: WantedInstance) -> None:
         kind = "task" if isinstance(instance, TaskId) else "connector"
         address = Address(f"{kind} {instance}")
-        slot.address, slot.life = address, wanted
+        slot.address, slot.running_instance = address, wanted
         slot.events.add(f"started, {_describe(wanted.incarnation)}")
         self._metrics.record_start(instance)
 
@@ -228,7 +231,7 @@ class Worker:
             self._address.tell(InstanceActorFailed(instance=instance, trace=trace))
 
         def make() -> Behaviour:
-            return self._make_child(instance, slot.life or wanted, address)
+            return self._make_child(instance, slot.running_instance or wanted, address)
 
         self._supervisor.tell(
             Supervise(
@@ -236,23 +239,27 @@ class Worker:
             )
         )
 
-    def _stop(self, instance: Instance, slot: Slot, life: WantedInstance) -> None:
+    def _stop(self, instance: Instance, slot: Slot, running_instance: WantedInstance) -> None:
         if slot.address is None:
-            self._on_stopped(instance, slot, _make_stopped_fact(instance, life.incarnation))
+            self._on_stopped(instance, slot, _make_stopped_fact(instance, running_instance.incarnation))
             return
-        overdue = StopOverdue(instance=instance, incarnation=life.incarnation, cancelled=False)
-        slot.stopping = self._clock.after(self._graceful_s, self._address, overdue)
-        slot.events.add(f"stop requested, {_describe(life.incarnation)}")
+        overdue = StopOverdue(instance=instance, incarnation=running_instance.incarnation, cancelled=False)
+        slot.stop_timer = self._clock.after(self._graceful_s, self._address, overdue)
+        slot.events.add(f"stop requested, {_describe(running_instance.incarnation)}")
         slot.address.tell(StopInstance())
 
     def _on_changed(self, fact: InstanceChanged) -> None:
         slot = self._slots.get(fact.instance)
-        if slot is None or slot.life is None or slot.life.incarnation != fact.incarnation:
+        if (
+            slot is None
+            or slot.running_instance is None
+            or slot.running_instance.incarnation != fact.incarnation
+        ):
             return
         if fact.stopped:
             self._on_stopped(fact.instance, slot, fact)
             return
-        if slot.stopping is not None and slot.address is not None:
+        if slot.stop_timer is not None and slot.address is not None:
             slot.address.tell(StopInstance())  # the actor may have been restarted since the first request
         slot.fact = fact
         slot.events.add_state(fact)
@@ -260,14 +267,14 @@ class Worker:
         self._herder.tell(fact)
 
     def _on_stopped(self, instance: Instance, slot: Slot, fact: InstanceChanged) -> None:
-        if slot.stopping is not None:
-            slot.stopping.cancel()
+        if slot.stop_timer is not None:
+            slot.stop_timer.cancel()
         if slot.address is not None:
             self._supervisor.tell(Release(slot.address))
         if not isinstance(instance, TaskId):
             self._abandon(instance)
         slot.events.add_state(fact)
-        slot.life = slot.address = slot.stopping = slot.fact = slot.configs = None
+        slot.running_instance = slot.address = slot.stop_timer = slot.fact = slot.configs = None
         self._metrics.remove(instance)
         self._herder.tell(fact)
         self._reconcile(instance)
@@ -275,9 +282,9 @@ class Worker:
 
     def _on_overdue(self, message: StopOverdue) -> None:
         slot = self._slots.get(message.instance)
-        if slot is None or slot.stopping is None or slot.life is None:
+        if slot is None or slot.stop_timer is None or slot.running_instance is None:
             return
-        if slot.life.incarnation != message.incarnation:
+        if slot.running_instance.incarnation != message.incarnation:
             return
         if not message.cancelled and slot.address is not None:
             log.warning(
@@ -286,7 +293,7 @@ class Worker:
             )
             slot.events.add("cancelled")
             overdue = StopOverdue(instance=message.instance, incarnation=message.incarnation, cancelled=True)
-            slot.stopping = self._clock.after(CANCEL_TIMEOUT_S, self._address, overdue)
+            slot.stop_timer = self._clock.after(CANCEL_TIMEOUT_S, self._address, overdue)
             slot.address.tell(CancelInstance())
             return
         log.error(
@@ -298,14 +305,14 @@ class Worker:
 
     def _on_actor_failed(self, message: InstanceActorFailed) -> None:
         slot = self._slots.get(message.instance)
-        if slot is None or slot.life is None:
+        if slot is None or slot.running_instance is None:
             return
         if isinstance(message.instance, TaskId):
             self._abandon(message.instance)
         slot.address = None
         slot.fact = InstanceChanged(
             instance=message.instance,
-            incarnation=slot.life.incarnation,
+            incarnation=slot.running_instance.incarnation,
             state=State.FAILED,
             trace=message.trace,
         )
@@ -319,9 +326,9 @@ def _describe(incarnation: Incarnation) -> str:
     return f"config of offset {incarnation.version}, restart {incarnation.restarts}"
 
 
-def _make_initial_fact(instance: Instance, life: WantedInstance) -> InstanceChanged:
+def _make_initial_fact(instance: Instance, wanted: WantedInstance) -> InstanceChanged:
     """Return the fact for an instance that was or will be started and has not reported yet."""
-    return InstanceChanged(instance=instance, incarnation=life.incarnation, state=State.UNASSIGNED)
+    return InstanceChanged(instance=instance, incarnation=wanted.incarnation, state=State.UNASSIGNED)
 
 
 def _make_stopped_fact(instance: Instance, incarnation: Incarnation) -> InstanceChanged:

@@ -37,7 +37,7 @@ from scripts.harness.workers import START_TIMEOUT_S, Worker
 MIN_WORKERS = 2
 LINES = 120_000
 PIPES = 3
-FEED_S = 24.0
+FEED_DURATION_S = 24.0
 """Time over which lines are appended to the source files."""
 STEP_INTERVAL_S = 0.2
 KILL_AFTER_S = 6.0
@@ -91,7 +91,7 @@ class Feeder:
         for number, pipe in enumerate(pipes):
             write_lines(scratch, share, first=number * share)
             content = scratch.read_bytes()
-            step = max(1, round(share / (FEED_S / STEP_INTERVAL_S))) * LINE_BYTES_ON_DISK
+            step = max(1, round(share / (FEED_DURATION_S / STEP_INTERVAL_S))) * LINE_BYTES_ON_DISK
             self._blocks[pipe.source_file] = [content[at : at + step] for at in range(0, len(content), step)]
         scratch.unlink()
         self.lines = share * len(pipes)
@@ -105,7 +105,7 @@ class Feeder:
 
     @property
     def is_done(self) -> bool:
-        """Whether all lines are in the files."""
+        """Whether the thread has ended, as it does when all lines are in the files."""
         return not self._thread.is_alive()
 
     def stop(self) -> None:

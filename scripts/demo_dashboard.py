@@ -45,7 +45,7 @@ class DashboardConnectors:
             f"  Lines keep flowing through file-source and file-sink. {FAILING_SINK} fails,"
             " because a directory is missing:"
         )
-        say(f"  mkdir {self.missing_directory}   # then restart it there")
+        say(f"  mkdir {self.missing_directory}   # then restart {FAILING_SINK} in the dashboard")
 
     def append_lines(self) -> None:
         """Append a few lines to the source file."""

@@ -69,7 +69,7 @@ def workers_table(cluster: Cluster, names: Sequence[str], dead: Worker | None = 
 
 
 def instances_table(cluster: Cluster, names: Sequence[str]) -> str:
-    """Return a table of all connectors and tasks, with the worker of each."""
+    """Return a table of the connectors `names` and their tasks, with the worker of each."""
     statuses = cluster.statuses.now()
     rows = [("NAME", "KIND", "STATE", "WORKER")]
     rows += [
@@ -82,7 +82,10 @@ def instances_table(cluster: Cluster, names: Sequence[str]) -> str:
 def moves_table(
     cluster: Cluster, names: Sequence[str], before: Mapping[str, str], moving: Sequence[str]
 ) -> str:
-    """Return a table of connectors and tasks with their previous and, for those in `moving`, current workers."""
+    """Return a table of the connectors `names` and their tasks, with the previous worker of each.
+
+    For the connectors and tasks in `moving`, the table also contains the current worker.
+    """
     statuses = cluster.statuses.now()
     rows = [("NAME", "KIND", "BEFORE", "AFTER")]
     for key in _list_status_keys(names):

@@ -85,7 +85,9 @@ def _round(kind: str, worker: Target, seed: int, is_over: Callable[[], bool]) ->
     report = from_schema(worker.url, seed, EXAMPLES_PER_OPERATION, operations=excluded, timeout_s=_TIMEOUT_S)
     if report:
         print(report, flush=True)
-    findings = from_bytes(*worker.address, seed, REQUESTS, should_stop=is_over, loggers=kind != PROCESS)
+    findings = from_bytes(
+        *worker.address, seed, REQUESTS, should_stop=is_over, changes_loggers=kind != PROCESS
+    )
     worker.check_alive()
     print(
         f"{kind}, seed {seed}: {time.monotonic() - start_s:.0f} s, by schema "

@@ -20,7 +20,7 @@ from actors.runtime.mailbox import Address
 from kraal.cluster.views.snapshot import Published
 from kraal.core.errors import KraalError
 from kraal.core.log_levels import Loggers
-from kraal.journal.journal import Journal, disabled
+from kraal.journal.journal import Journal, disabled_journal
 from kraal.peers import Peers
 from web.authentication import AuthenticationMiddleware
 from web.errors import on_http_exception, on_kraal_error
@@ -126,7 +126,7 @@ def create_apps(
         admission=admission or Admission(settings.limits),
         health_check=HealthCheck(herder),
         streams=Broadcaster(published),
-        journal=journal or disabled(),
+        journal=journal or disabled_journal(),
     )
     services.admission.set_gauge(LimitedResource.HERDER, lambda: herder.open_questions)
     services.admission.set_gauge(LimitedResource.WORKERS, lambda: services.peers.waiting)

@@ -1,8 +1,9 @@
-"""Outermost middleware: authenticates requests, sends cached responses, and renders unexpected exceptions.
+"""Middleware that authenticates requests, sends cached responses, and renders unexpected exceptions.
 
-It also passes the undecoded path to the route table, and adds the `Server` header. Basic authentication (enabled by
-`rest.extension.classes`) is checked first. As in Java, only requests between workers need no password. Such requests
-are signed, and `web.routes.internal` verifies the signatures. Source: JaasBasicAuthFilter (Kafka 4.3.0).
+The middleware also passes the undecoded path to the route table, and adds the `Server` header. It checks basic
+authentication (enabled by `rest.extension.classes`) first. Requests between workers need no password, as in Java:
+`web.routes.internal` verifies the signatures of internal requests, `web.requests.signed_reads` the signatures of GETs.
+Source: JaasBasicAuthFilter (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _PLAIN_ACCEPTS = {b"*/*", b"application/json"}
 
 
 class AuthenticationMiddleware:
-    """Outermost middleware. The first lines of `__call__` are on the fast path of every GET; keep them short."""
+    """Middleware of the REST API. The first lines of `__call__` are on the fast path of every GET; keep them short."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app
@@ -71,7 +72,7 @@ class AuthenticationMiddleware:
         if self._auth is not None and not (
             is_authorized(self._auth, scope) or is_signed_read(self._services, scope)
         ):
-            await unauthorized_response()(scope, receive, self._adding_server_header(send))
+            await unauthorized_response()(scope, receive, self._with_server_header(send))
             return
         if scope["method"] == "GET" and _accepts_plain_json(scope["headers"]):
             body = self._services.rendered.get(self._services.published.latest, cache_key(scope))
@@ -89,7 +90,7 @@ class AuthenticationMiddleware:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _adding_server_header(self, send: Send) -> Send:
+    def _with_server_header(self, send: Send) -> Send:
         """Return a `send` that adds the `Server` header."""
 
         async def send_with_server(message: Message) -> None:
@@ -101,7 +102,7 @@ class AuthenticationMiddleware:
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_response_started = False
-        send_with_server = self._adding_server_header(send)
+        send_with_server = self._with_server_header(send)
 
         async def send_tracked(message: Message) -> None:
             nonlocal is_response_started
@@ -123,7 +124,7 @@ class AuthenticationMiddleware:
 
 
 def _accepts_plain_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether the headers accept plain JSON, the only cached type."""
+    """Return whether a cached response is valid: JSON is accepted, and there is no Content-Type to check."""
     for name, value in headers:
         if (name == b"accept" and value not in _PLAIN_ACCEPTS) or name == b"content-type":
             return False

@@ -1,7 +1,7 @@
-"""Members of this worker's group, as reported by the group coordinator.
+"""Members of this worker's group, from the leader's plan or, on other workers, from the group coordinator.
 
 Requests between workers are sent only to group members. Statuses contain worker addresses too, but any client that can
-write to the status topic can forge them.
+write to the status topic can forge statuses.
 """
 
 from __future__ import annotations

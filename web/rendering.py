@@ -28,11 +28,11 @@ def to_json(value: Any) -> bytes:
     """Encode a value as compact JSON; dicts keep their order. Unpaired surrogates become `?`, as in Java."""
     text = _encode(value)
     if not text.isascii():
-        text = _SUPPLEMENTARY.sub(_as_pair, text)
+        text = _SUPPLEMENTARY.sub(_escape_pair, text)
     return text.encode("utf-8", "replace")
 
 
-def _as_pair(match: re.Match[str]) -> str:
+def _escape_pair(match: re.Match[str]) -> str:
     code = ord(match[0]) - 0x10000
     return f"\\u{0xD800 + (code >> 10):04X}\\u{0xDC00 + (code & 0x3FF):04X}"
 

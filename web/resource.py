@@ -114,7 +114,7 @@ class Resource:
 
 
 def from_snapshot(view: View) -> Handler:
-    """Return a GET handler for a view. It caches responses, and contacts no actor once the worker has started."""
+    """Return a GET handler for a view. The handler caches responses, and contacts no actor after startup."""
 
     async def get(services: Services, request: Request) -> Response:
         snapshot = await live_snapshot(services)

@@ -48,7 +48,7 @@ class Listener:
     port: int
     https: bool = False
     admin: bool = False
-    """Whether the listener serves only admin endpoints."""
+    """Whether the listener is one of `admin.listeners`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ def _loop_factory(*, allow_asyncio_loop: bool) -> Callable[[], asyncio.AbstractE
     return uvloop.new_event_loop
 
 
-class _QuietServer(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """Uvicorn server without signal handlers and with a short timeout for closing TLS connections."""
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen on the sockets like uvicorn, but wait less than its 30 s for a client to close TLS."""
+        """Listen on the sockets like uvicorn, but with a timeout for closing TLS that is shorter than 30 s."""
         config = self.config
 
         def protocol() -> asyncio.Protocol:
@@ -102,9 +102,9 @@ class _QuietServer(uvicorn.Server):
 class HttpServer:
     """HTTP server that owns its listening sockets; `run` or `start` serves, `stop` shuts down.
 
-    Raises KraalError if a listener cannot be opened, with a message that names `setting`, and
-    ModuleNotFoundError without uvloop unless `allow_asyncio_loop` is set. Without `date_header`, responses have no
-    `Date` header unless the application sets it.
+    Raises KraalError if a listener cannot be opened; `setting` names the listeners' setting in the message. Raises
+    ModuleNotFoundError if uvloop is not installed, unless `allow_asyncio_loop` is set. Without `date_header`, responses
+    have no `Date` header unless the application sets it.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class HttpServer:
         self._sockets: list[tuple[Listener, socket.socket]] = []
         self._graceful_s = graceful_s
         self._date_header = date_header
-        self._servers: tuple[_QuietServer, ...] = ()
+        self._servers: tuple[_UvicornServer, ...] = ()
         self._thread: threading.Thread | None = None
         self._stopping = False
         try:
@@ -149,13 +149,13 @@ class HttpServer:
         groups: dict[tuple[bool, bool], list[socket.socket]] = {}
         for listener, sock in self._sockets:
             groups.setdefault((listener.admin, listener.https), []).append(sock)
-        servers: list[tuple[_QuietServer, list[socket.socket]]] = []
+        servers: list[tuple[_UvicornServer, list[socket.socket]]] = []
         for (is_admin, https), sockets in groups.items():
             site = admin if is_admin else main
             if site is None or (https and site.tls is None):
                 raise ValueError("listener without an application or a TLS context")
             config = self._config(site.app, site.tls if https else None)
-            servers.append((_QuietServer(config), sockets))
+            servers.append((_UvicornServer(config), sockets))
         lifespan = LifespanOn(self._config(main.app, None, lifespan="on"))
         await lifespan.startup()
         if lifespan.should_exit:
@@ -238,7 +238,7 @@ def _bind(listener: Listener, setting: str) -> socket.socket:
 
 
 def _describe_error(error: OSError, address: str, setting: str) -> str:
-    """Return the reason why a listener cannot be opened, and the remedy."""
+    """Return the reason why a listener cannot be opened, and the remedy if it is known."""
     if error.errno == errno.EADDRINUSE:
         return f"Cannot listen on {address}: the port is in use. Stop the process that uses it, or change {setting}."
     if error.errno == errno.EACCES:

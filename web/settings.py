@@ -15,7 +15,7 @@ from kraal.config.worker.response_headers import HeaderRule
 from kraal.core.connect_version import CONNECT_VERSION
 from kraal.core.ids import Config
 from kraal.core.log_levels import Loggers
-from kraal.journal.journal import Journal, disabled
+from kraal.journal.journal import Journal, disabled_journal
 from kraal.peers import Peers
 from kraal.protocol.signature import DEFAULT_ALGORITHM
 from web.health import HealthCheck
@@ -45,7 +45,7 @@ class Settings:
     version: str = __version__
     """Kraal's version, for the `Server` header."""
     connect_version: str = CONNECT_VERSION
-    """Kafka Connect version whose REST API is implemented; clients parse it."""
+    """Version of Kafka Connect whose REST API is implemented. Clients parse the version."""
     commit: str = __version__
     distributed: bool = False
     """Whether this worker may belong to a group; a standalone worker accepts no internal requests."""
@@ -85,8 +85,8 @@ class Settings:
     """Limit for requests between workers, which send all task configs of a connector in one body."""
     limits: Limits = field(default_factory=Limits)
     """Admission control limits."""
-    validation_threads: int = 4
-    """Maximum number of concurrent config validations by plugin code, which may block."""
+    plugin_threads: int = 4
+    """Number of threads for requests that run plugin code, such as validations; plugin code may block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class Services:
     progress: ProgressReports | None = None
     """Metrics of this worker's tasks; None if unavailable."""
     shared: SharedResponses = field(default_factory=SharedResponses)
-    journal: Journal = field(default_factory=disabled)
+    journal: Journal = field(default_factory=disabled_journal)
     """Journal of this worker's events."""
     rendered: ResponseCache = field(default_factory=ResponseCache)
     peers: Peers = field(default_factory=Peers)

@@ -75,7 +75,7 @@ class Broadcaster:
         self._history: deque[Changes] = deque(maxlen=MAX_CHANGES)
         self._seq = self._metrics_seq = 0
         self._compared_snapshot: Snapshot | None = None
-        """Snapshot at the latest change; None while there is no history."""
+        """Snapshot at the latest comparison; None while there is no history."""
         self._compared_s = 0.0
         self._expiry: asyncio.TimerHandle | None = None
         # Reentrant, because garbage collection may log while the lock is held, and logging calls `notify`.
@@ -197,7 +197,7 @@ class Broadcaster:
         loop.call_at(max(loop.time(), self._compared_s + COMPARE_INTERVAL_S), self._compare)
 
     def _compare(self) -> None:
-        """Record all differences since the latest change as one change and wake the readers."""
+        """Record all differences since the latest comparison as one change, and wake the readers if there are any."""
         with self._lock:
             pending_changes, self._is_waking = self._pending, False
             if pending_changes is None or self._compared_snapshot is None:

@@ -1,4 +1,4 @@
-"""Claims: the startup steps of a source task with exactly-once support (KIP-618). Each claim is an actor.
+"""Claims: the startup steps of a source task with exactly-once support (KIP-618). Each claim has its own actor.
 
     fence at the leader ──► init_transactions ──► verify ──► load offsets
     (older tasks)           (this task's older     (still assigned here, with
@@ -54,7 +54,10 @@ _FENCING_FAILED = "Failed to perform zombie fencing"
 
 
 class SourceTransactions(Protocol):
-    """Transactional producers and offsets of sources. Thread-safe; all methods block. `config` is resolved."""
+    """Transactional producers and offsets of sources. Thread-safe; all methods block.
+
+    `config` is the connector's resolved config.
+    """
 
     def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> Transactions:
         """Return a producer that has fenced all older producers of the task. Raises StoreUnavailable, KraalError.
@@ -88,7 +91,7 @@ class FenceRequest:
 
 
 SendFence = Callable[[FenceRequest], Future[None] | None]
-"""Sends one request; returns None after the response, or a future in single-threaded tests. Raises like `Send`."""
+"""Sends one request; returns None after the response, or a future in single-threaded tests. Raises KraalError."""
 
 
 def fence_at_leader(request: FenceRequest, tls: MakeContext | None = None) -> None:
@@ -107,7 +110,7 @@ class ClaimContext:
     send: SendFence
     algorithm: str
     resolve: Callable[[Config], Mapping[str, str]]
-    """Returns a connector's config for Kafka clients. May raise any error."""
+    """Returns a connector's config with resolved variables. May raise any error."""
     tracks: Callable[[Config], bool]
     """Returns whether a connector's tasks may request the offsets of their records."""
 
@@ -164,7 +167,7 @@ class Claims:
 
 
 class _Claim:
-    """One claim; each reply triggers the next step."""
+    """The actor of one claim; each reply triggers the next step."""
 
     def __init__(
         self, address: Address, request: ClaimTask, context: ClaimContext, finish: Callable[[], None]

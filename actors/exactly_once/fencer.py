@@ -1,4 +1,4 @@
-"""Fencing of producers off the herder's thread. Each request is an actor that waits for Kafka."""
+"""Fencing of producers off the herder's thread. Each request has its own actor, which waits for Kafka."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Fencer:
 
 
 class _Fencing:
-    """One request: fences on Begin, replies and stops."""
+    """The actor of one request: fences on Begin, replies and stops."""
 
     def __init__(self, address: Address, system: System, fence: Fence, request: FenceProducers) -> None:
         self._address = address

@@ -43,38 +43,40 @@ class AutoRestarts:
         """`restart` starts a new incarnation of each given instance, like a restart request over REST."""
         self._state = state
         self._restart = restart
-        self._watched = state.restart_history.watched
+        self._histories = state.restart_history.failure_histories
         self._timers: dict[Instance, tuple[float, Timer]] = {}
         """Pending timers with their due times."""
 
     def on_instance_changed(self, fact: InstanceChanged) -> None:
         """Handle a fact about an instance."""
         instance, situation = fact.instance, self._situation(fact.instance)
-        watched = self._watched.get(instance)
-        if situation is None or situation.life != fact.incarnation or fact.stopped:
-            if watched is not None:
+        history = self._histories.get(instance)
+        if situation is None or situation.incarnation != fact.incarnation or fact.stopped:
+            if history is not None:
                 self._decide_next(instance)
             return
         if fact.state is State.FAILED and not fact.recovers:
-            self._watched[instance] = record_failure(watched, fact.incarnation, fact.trace or "", situation)
+            self._histories[instance] = record_failure(history, fact.incarnation, fact.trace or "", situation)
             self._decide_next(instance)
-        elif watched is not None and fact.state is not State.FAILED and watched.life == fact.incarnation:
-            self._watched[instance] = record_success(watched)
+        elif (
+            history is not None and fact.state is not State.FAILED and history.incarnation == fact.incarnation
+        ):
+            self._histories[instance] = record_success(history)
             self._decide_next(instance)
 
     def check_all(self) -> None:
-        """Check all watched instances after a possible change or when a restart is due."""
-        for instance in list(self._watched):
+        """Check all instances with a failure history after a possible change or when a restart is due."""
+        for instance in list(self._histories):
             self._decide_next(instance)
 
     def run_due(self) -> None:
         """Execute due restarts; called when no rebalance is in progress."""
         self.check_all()
-        for instance, watched in list(self._watched.items()):
+        for instance, history in list(self._histories.items()):
             situation = self._situation(instance)
-            if situation is None or situation.life is None or not is_due(watched, situation):
+            if situation is None or situation.incarnation is None or not is_due(history, situation):
                 continue
-            number, policy, trace = len(watched.restarts) + 1, situation.policy, watched.trace or ""
+            number, policy, trace = len(history.restarts) + 1, situation.policy, history.trace or ""
             log.warning(
                 "Restarting failed %s, restart %d of at most %d within %g s: %s",
                 instance, number, policy.max_restarts, policy.window_s, printable(root_cause(trace)),
@@ -84,19 +86,19 @@ class AutoRestarts:
             )
             self._restart([instance])
             new_situation = self._situation(instance)
-            if new_situation is not None and new_situation.life is not None:
-                self._watched[instance] = record_restart(watched, new_situation.life, situation)
+            if new_situation is not None and new_situation.incarnation is not None:
+                self._histories[instance] = record_restart(history, new_situation.incarnation, situation)
             self._decide_next(instance)
 
     def _decide_next(self, instance: Instance) -> None:
         """Decide the next step for one instance, and publish it."""
         published, situation = self._state.snapshot.watched.get(instance), self._situation(instance)
         if situation is None:
-            del self._watched[instance]
+            del self._histories[instance]
             self._set_timer(instance, None)
             self._publish()
             return
-        after = self._watched[instance] = next_history(instance, self._watched[instance], situation)
+        after = self._histories[instance] = next_history(instance, self._histories[instance], situation)
         self._set_timer(instance, after.due_s)
         if after == published:
             return
@@ -123,7 +125,7 @@ class AutoRestarts:
             self._timers[instance] = (due_s, timer)
 
     def _situation(self, instance: Instance) -> InstanceSituation | None:
-        """Return the current situation of an instance; None if it no longer exists."""
+        """Return the current situation of an instance; None if the instance no longer exists."""
         state = self._state
         name = get_connector(instance)
         entry = state.snapshot.config.connectors.get(name)
@@ -132,13 +134,13 @@ class AutoRestarts:
         wanted_instance = state.work.wanted_instances(name).get(instance)
         return InstanceSituation(
             policy=parse_policy(entry.config, state.settings.auto_restart),
-            life=None if wanted_instance is None else wanted_instance.incarnation,
+            incarnation=None if wanted_instance is None else wanted_instance.incarnation,
             config_version=entry.version,
-            started=entry.target is TargetState.STARTED,
+            is_started=entry.target is TargetState.STARTED,
             now_s=state.clock.now(),
             now_ms=state.clock.wall_ms(),
             chance=state.settings.chance(),
         )
 
     def _publish(self) -> None:
-        self._state.update(watched=dict(self._watched))
+        self._state.update(watched=dict(self._histories))

@@ -8,9 +8,9 @@ The config has been validated when a creation arrives here. The steps are:
 3. Let the plugin validate the offsets, and replace all offsets stored under the name.
 4. Write the config. No task ever starts without the offsets.
 
-If the config was not written, the previous offsets are restored before the response is sent. After an error, the
-config log shows whether it was written. A leader that dies in between, or cannot read the config log, leaves the new
-offsets in place; the next creation with initial offsets replaces them.
+If the config was not written, the previous offsets are restored before the response is sent. After an error,
+the config log shows whether the config was written. A leader that dies in between, or cannot read the config log,
+leaves the new offsets in place; the next creation with initial offsets replaces them.
 """
 
 from __future__ import annotations
@@ -148,10 +148,7 @@ class Creations:
     def _restore_unless_written(
         self, creation: _Creation, modified: OffsetsModified, error: Exception
     ) -> None:
-        """Restore the previous offsets, unless the config topic contains the connector with this config.
-
-        In that case the write has succeeded despite the error.
-        """
+        """Restore the previous offsets, unless the config was written despite the error."""
         entry = self._state.snapshot.config.connectors.get(creation.message.name)
         if entry is not None and entry.config == creation.config:
             self._fail(creation, error)

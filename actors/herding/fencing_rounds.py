@@ -1,6 +1,6 @@
 """Fencing rounds, which workers with exactly-once support request from the leader before a source's tasks start.
 
-Part of the herder; runs on its thread only. Requests that arrive during a round of the connector share its result.
+Part of the herder; runs on its thread only. Requests that arrive during a connector's round share the round's result.
 A creation with initial offsets fences the tasks of a deleted connector of the same name without a round.
 Source: DistributedHerder.fenceZombieSourceTasks, ZombieFencing (Kafka 4.4.0).
 """
@@ -39,7 +39,7 @@ _FENCER_DIED = "Failed to perform zombie fencing: the fencer died"
 class _Round:
     plan: FencingPlan
     token: int
-    waiting: list[Reply[Any]] = field(default_factory=list)
+    replies: list[Reply[Any]] = field(default_factory=list)
 
 
 class FencingRounds:
@@ -58,7 +58,7 @@ class FencingRounds:
         check_fence(state.snapshot.config, name, state.snapshot.types.get(name, "unknown"))
         current = self._rounds.get(name)
         if current is not None:
-            current.waiting.append(reply)
+            current.replies.append(reply)
             return
         plan = plan_fencing(state.snapshot.config, name, state.settings.group_id)
         if plan.record is None:
@@ -116,7 +116,7 @@ class FencingRounds:
                 self._write(current)
 
     def on_fencer_lost(self) -> None:
-        """Fail all pending rounds after the fencer died, because it may not have started them."""
+        """Fail all pending requests after the fencer died, because the fencer may not have started them."""
         for current in list(self._rounds.values()):
             self._complete_round(current, Unavailable(_FENCER_DIED))
         replies, self._previous_task_replies = self._previous_task_replies, {}
@@ -147,7 +147,7 @@ class FencingRounds:
 
     def _complete_round(self, current: _Round, error: KraalError | None) -> None:
         self._rounds.pop(current.plan.name, None)
-        for reply in current.waiting:
+        for reply in current.replies:
             if error is None:
                 reply.set(None)
             else:

@@ -1,8 +1,8 @@
 """The herder's entries in the journal: records, decisions and requests, with causes and authors.
 
 Part of the herder; runs on its thread only. The journal outlives the herder. The first herder of a process records
-the statuses in the logs as stored, without events. A later herder reads the same records again, and handles records
-that no earlier herder has read like live records.
+the statuses in the logs as stored, without events. A later herder reads the same records again; it treats those that
+no earlier herder has read as live records.
 """
 
 from __future__ import annotations
@@ -94,31 +94,31 @@ class History:
         if next_offset is not None:
             journal.config_offset = max(next_offset, result.state.offset)
 
-    def record_statuses(self, result: StatusReplayResult, *, live: bool) -> None:
+    def record_statuses(self, result: StatusReplayResult, *, is_live: bool) -> None:
         """Record statuses read from the log; during a replay, only statuses that no earlier herder has read."""
         journal = self._journal
         if not journal.enabled:
             return
         for instance, status, at_ms in result.applied:
-            if live:
+            if is_live:
                 self._record_forwarded_restart(instance, status)
                 journal.record_state(instance, status, at_ms)
             elif journal.status_replayed:
                 journal.states.replay(instance, status, at_ms)
 
     def record_skipped(self, topic: str, records: Sequence[SkippedRecord]) -> None:
-        """Record invalid records."""
+        """Record an event for each invalid record of a log."""
         for record in records:
             self._journal.record_event(
                 EventKind.WORKER, f"Skipped an invalid record of the {topic} log: {record}"
             )
 
     def record_live(self, snapshot: Snapshot) -> None:
-        """Record the contents of both logs once they have been read to their ends."""
+        """Record that both logs have been read to their ends."""
         journal = self._journal
         if not journal.enabled:
             return
-        journal.record_replayed_states(dict(_statuses(snapshot.status)))
+        journal.record_replayed_states(dict(_iterate_statuses(snapshot.status)))
         if journal.config_offset is None:
             count = len(snapshot.config.connectors)
             journal.record_event(
@@ -131,9 +131,9 @@ class History:
     def _record_replayed(self, event: Event) -> None:
         match event:
             case ConnectorChanged():
-                self._journal.configs.record_stored(event.name, ConfigWrite(event.written_ms))
+                self._journal.configs.record_stored_config(event.name, ConfigWrite(event.written_ms))
             case ConnectorRemoved():
-                self._journal.configs.drop_stored(event.name)
+                self._journal.configs.drop_stored_config(event.name)
             case _:
                 pass
 
@@ -148,7 +148,7 @@ class History:
                 self._record_logged_cause(
                     _list_instances(event, statuses), Kind.DELETED, by, event.written_ms
                 )
-                self._journal.roots.pop(event.name, None)
+                self._journal.task_config_causes.pop(event.name, None)
                 self._journal.record_event(EventKind.CONFIG, "deleted", event.name, by)
             case TargetChanged():
                 by = self._take_author(TargetStateSet(event.name, event.target))
@@ -157,10 +157,10 @@ class History:
                     _list_instances(event, statuses), kind, by, event.written_ms
                 )
                 if event.before is TargetState.STOPPED:  # the connector's task configs are generated again
-                    self._journal.roots[event.name] = cause
+                    self._journal.task_config_causes[event.name] = cause
                 self._journal.record_event(EventKind.TARGET, cause.display_text, event.name, by)
             case TasksChanged():
-                root = self._journal.roots.pop(event.name, None)
+                root = self._journal.task_config_causes.pop(event.name, None)
                 tasks = [TaskId(event.name, number) for number in range(event.tasks)]
                 if root is not None and event.written_ms - root.ms <= MAX_CAUSE_AGE_MS:
                     self._record_logged_cause(tasks, Kind.TASKS, root.by, event.written_ms, root.display_text)
@@ -182,13 +182,13 @@ class History:
         write = ConfigWrite(event.written_ms, by)
         self._journal.record_config(name, event.before, event.config, write)
         kind = Kind.CREATED if event.before is None else Kind.CONFIG
-        self._journal.roots[name] = self._record_logged_cause([name], kind, by, event.written_ms)
+        self._journal.task_config_causes[name] = self._record_logged_cause([name], kind, by, event.written_ms)
         self._journal.record_event(EventKind.CONFIG, _config_text(event.before, event.config), name, by)
 
     def _record_forwarded_restart(self, instance: Instance, status: Status | None) -> None:
         """Record the cause of a restart on another worker if this worker forwarded the request.
 
-        Such a restart leaves no record in the config log.
+        A forwarded restart leaves no record in the config log.
         """
         if status is None or status.worker_id == self._worker_id:
             return
@@ -236,7 +236,7 @@ class History:
     # -- the group and the worker ------------------------------------------------------------------------------
 
     def record_rebalance(self, message: AssignmentReceived) -> None:
-        """Record a rebalance."""
+        """Record a rebalance. No-op in standalone mode."""
         if self._standalone:
             return
         reason = "" if message.plan is None else message.plan.why
@@ -253,10 +253,13 @@ class History:
     def record_revocation(self, before: Assignment, after: Assignment) -> None:
         """Record the instances that a rebalance revokes, except those stopped by a request."""
         now_ms = self._journal.now_ms()
-        revoked: list[Instance] = [*(before.connectors - after.connectors), *(before.tasks - after.tasks)]
+        revoked_instances: list[Instance] = [
+            *(before.connectors - after.connectors),
+            *(before.tasks - after.tasks),
+        ]
         unexplained = [
             instance
-            for instance in revoked
+            for instance in revoked_instances
             if self._journal.states.find_pending_cause(instance, now_ms) is None
         ]
         self._record_cause(unexplained, Kind.REVOKED, "")
@@ -286,7 +289,7 @@ class History:
         result.add_done_callback(record_result)
 
     def _take_author(self, effect: Effect) -> str:
-        """Return the author of a record with this effect."""
+        """Remove and return the author of this effect; in a cluster, an unknown author is another worker."""
         return self._journal.authors.take(effect) or ("" if self._standalone else ANOTHER_WORKER)
 
     def _record_cause(self, instances: Iterable[Instance], kind: Kind, by: str, text: str = "") -> None:
@@ -296,7 +299,7 @@ class History:
     def _record_logged_cause(
         self, instances: Iterable[Instance], kind: Kind, by: str, written_ms: int, text: str = ""
     ) -> Cause:
-        """Record a cause read from a log, possibly after the states that it causes."""
+        """Record and return a cause read from a log, possibly after the states that it causes."""
         has_time = written_ms >= 0
         cause = Cause(kind, by, written_ms if has_time else self._journal.now_ms(), text)
         self._journal.record_cause(instances, cause, amends=has_time)
@@ -313,7 +316,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _statuses(state: StatusState) -> Iterable[tuple[Instance, Status]]:
+def _iterate_statuses(state: StatusState) -> Iterable[tuple[Instance, Status]]:
     for name, statuses in state.statuses.items():
         if statuses.connector is not None:
             yield name, statuses.connector

@@ -153,7 +153,10 @@ class OffsetRequests:
     def replace(
         self, name: ConnectorName, kind: str, config: Config, pairs: Sequence[Pair]
     ) -> Reply[OffsetsModified]:
-        """Replace all offsets of a connector that is about to be created. Raises BadRequest for malformed offsets."""
+        """Request the replacement of all offsets stored under a new connector's name.
+
+        Raises BadRequest for malformed offsets.
+        """
         reply: Reply[OffsetsModified] = Reply()
         source = offset_rules.source_changes(pairs) if kind == "source" else {}
         sink = offset_rules.sink_changes(pairs) if kind == "sink" else {}
@@ -163,7 +166,7 @@ class OffsetRequests:
     def restore(
         self, name: ConnectorName, kind: str, config: Config, modified: OffsetsModified
     ) -> Reply[OffsetsModified]:
-        """Restore the offsets that a replacement has changed."""
+        """Request the restoration of the offsets that a replacement has changed."""
         reply: Reply[OffsetsModified] = Reply()
         source, sink = modified.source_before, modified.sink_before
         self._modify_now(reply, name, kind, config, restore=True, source=source, sink=sink)

@@ -52,7 +52,7 @@ class PendingWrites:
         self._tokens = tokens
         self._unacknowledged: dict[int, _Wait] = {}
         self._acknowledged: list[tuple[int, int, _Wait]] = []
-        self._tie = itertools.count()
+        self._tie_breaker = itertools.count()
         self._blocked: list[tuple[str, _Wait]] = []
         """Keys and requests; each request waits until no record with its key is pending."""
         self._next_offset = 0
@@ -82,7 +82,7 @@ class PendingWrites:
         """Record the offset of a write; the record may have been read already."""
         wait = self._unacknowledged.pop(token, None)
         if wait is not None:
-            heapq.heappush(self._acknowledged, (offset, next(self._tie), wait))
+            heapq.heappush(self._acknowledged, (offset, next(self._tie_breaker), wait))
             self.on_read(self._next_offset)
 
     def on_failed(self, token: int, error: Exception) -> None:
@@ -133,7 +133,7 @@ class LogWrites:
         return bool(self._pending_status_tokens)
 
     def next_token(self) -> int:
-        """Return a token for a message without a record."""
+        """Return a token for a message that writes no record."""
         return self.config.next_token()
 
     def write_config(
@@ -150,7 +150,7 @@ class LogWrites:
     def write_status(
         self, entries: Sequence[Entry], reply: Reply[None] | None = None, *, leased: bool = False
     ) -> None:
-        """Write to the status log with retries; `reply`, if any, fails with the first attempt.
+        """Write to the status log with retries; `reply`, if any, fails if the first attempt fails.
 
         `leased`: write only while this worker holds a lease.
         """

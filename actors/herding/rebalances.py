@@ -61,7 +61,7 @@ class Rebalances:
 
     @property
     def is_rebalancing(self) -> bool:
-        """Whether a rebalance is in progress, so that restarts wait for the next assignment."""
+        """Whether a rebalance was requested or is in progress, so that restarts wait for the next assignment."""
         return self._is_rebalance_requested
 
     @property
@@ -109,10 +109,11 @@ class Rebalances:
         self._state.work.apply(self._state.work.assign(message.keep))
         self.confirm_stopped()
 
-    def on_assigned(self, message: AssignmentReceived, *, everything: bool) -> None:
+    def on_assigned(self, message: AssignmentReceived, *, is_first: bool) -> None:
         """Start assigned work.
 
-        `everything`: compare all instances, not only those whose assignment changed; set for the first assignment.
+        `is_first`: whether this is the herder's first assignment; if so, all instances are compared, not only those
+        whose assignment changed.
         """
         state = self._state
         self._loss_reason = ""
@@ -129,7 +130,7 @@ class Rebalances:
             plan=message.plan,
             rebalances=self._latest_rebalances(message),
         )
-        if everything:
+        if is_first:
             names = state.work.announced_connectors() | set(state.snapshot.config.connectors)
         state.work.apply(names)
 

@@ -93,9 +93,9 @@ class Requests:
         self._creations = Creations(state, rebalances, self.offsets)
         self._verifications = Verifications(state)
         self._checks: dict[int, tuple[Reply[Any], Callable[[], None]]] = {}
-        self._created: dict[ConnectorName, list[Callable[[], None]]] = {}
-        """Create requests in standalone mode, completed when the connector has its tasks."""
-        self._due: list[tuple[Command, Reply[Any]]] = []
+        self._creation_callbacks: dict[ConnectorName, list[Callable[[], None]]] = {}
+        """Functions that complete create requests in standalone mode when the connector has its tasks."""
+        self._deferred: list[tuple[Command, Reply[Any]]] = []
         """Commands that wait for the end of a rebalance."""
 
     def command(self, message: Command, reply: Reply[Any]) -> None:
@@ -143,7 +143,7 @@ class Requests:
 
     def retry_pending(self) -> None:
         """Retry commands that waited for the end of a rebalance."""
-        due_commands, self._due = self._due, []
+        due_commands, self._deferred = self._deferred, []
         for message, reply in due_commands:
             self.command(message, reply)
         self.offsets.waiting.advance_due()
@@ -151,7 +151,7 @@ class Requests:
 
     def fail_pending(self, error: KraalError) -> None:
         """Fail waiting commands at shutdown, when no more work is assigned."""
-        due_commands, self._due = self._due, []
+        due_commands, self._deferred = self._deferred, []
         for _, reply in due_commands:
             reply.fail(error)
         self.offsets.waiting.fail_due(error)
@@ -179,7 +179,7 @@ class Requests:
         self._validate(config, reply, write)
 
     def _patch(self, message: PatchConfig, reply: Reply[Any]) -> None:
-        """Merge a patch into the config; repeat if another config is written first."""
+        """Merge a patch into the config; start again if another config has been written in the meantime."""
         state, name = self._state, message.name
         self._rebalances.check_leader()
         if self._defer_behind_write(message, reply):
@@ -259,7 +259,7 @@ class Requests:
         self._verifications.on_reader_lost()
 
     def on_validator_lost(self) -> None:
-        """Fail all pending validations after the validator died, because it may not have started them."""
+        """Fail all pending validations after the validator died, because it may not have run them."""
         checks, self._checks = self._checks, {}
         for reply, _ in checks.values():
             reply.fail(ActorDied("The validator died before it validated the config; try again"))
@@ -267,13 +267,13 @@ class Requests:
     def _complete_creation(self, name: ConnectorName, reply: Reply[Any], text: str | None = None) -> None:
         entry = self._state.snapshot.config.connectors.get(name)
         if self._state.settings.standalone and entry is not None and entry.target is TargetState.STARTED:
-            self._created.setdefault(name, []).append(lambda: reply.set(text))
+            self._creation_callbacks.setdefault(name, []).append(lambda: reply.set(text))
         else:
             reply.set(text)
 
     def on_settled(self, name: ConnectorName) -> None:
-        """Complete pending create requests of a connector that has its tasks, failed or was removed."""
-        for complete in self._created.pop(name, []):
+        """Complete pending create requests of a connector that has its tasks, needs none, failed or was removed."""
+        for complete in self._creation_callbacks.pop(name, []):
             complete()
 
     # -- restarts ------------------------------------------------------------------------------------------
@@ -315,7 +315,10 @@ class Requests:
     def _restart_instance(
         self, message: Command, instance: Instance, reply: Reply[Any], *, failure: str
     ) -> None:
-        """Restart an instance of this worker at once; otherwise wait for a due rebalance, then raise NotOwner."""
+        """Restart an instance of this worker at once; otherwise repeat the command after a pending rebalance.
+
+        Raises NotOwner or NotLeader if no rebalance is pending and the instance is not assigned to this worker.
+        """
 
         def on_started(failed_instances: list[Instance]) -> None:
             if failed_instances:
@@ -326,7 +329,7 @@ class Requests:
         if self._restarts.restart_instance(instance, on_started):
             return
         if self._rebalances.is_reassigning(get_connector(instance)):
-            self._due.append((message, reply))
+            self._deferred.append((message, reply))
             return
         self._rebalances.check_owner(instance)
         raise RetryableConflict(STALE_CONFIG)

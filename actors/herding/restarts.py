@@ -34,8 +34,8 @@ _MAX_INSTANCES = 20
 class _Watch:
     """A wait for the reports of new incarnations; afterwards, `done` is called with the failed instances."""
 
-    missing: set[Instance]
-    failed: list[Instance]
+    missing_instances: set[Instance]
+    failed_instances: list[Instance]
     done: Callable[[list[Instance]], None]
 
 
@@ -45,9 +45,9 @@ class Restarts:
     def __init__(self, state: HerderState, statuses: StatusTracker) -> None:
         self._state = state
         self._statuses = statuses
-        self._due = state.restart_history.due
+        self._due_requests = state.restart_history.due_requests
         self._watches: list[_Watch] = []
-        self._announced: list[_Watch] = []
+        self._deferred_watches: list[_Watch] = []
         """Watches for restarts that have been read but not executed yet."""
         self._auto = AutoRestarts(state, self._restart)
 
@@ -57,7 +57,7 @@ class Restarts:
         If a request for the connector is already pending, the one with the higher impact is kept. Instances whose
         status is newer than the request (`written_ms`) are not shown, because they have already restarted.
         """
-        due_requests = self._due
+        due_requests = self._due_requests
         pending_request = due_requests.get(request.name)
         due_requests[request.name] = merged_request = (
             request if pending_request is None else higher_impact(pending_request, request)
@@ -86,7 +86,7 @@ class Restarts:
 
     def run_due(self) -> None:
         """Execute requested restarts; called when no rebalance is in progress."""
-        due_requests = self._due
+        due_requests = self._due_requests
         while due_requests:
             # Removed before it is executed, so that a request that crashes the herder is not repeated.
             request = due_requests.pop(next(iter(due_requests)))
@@ -95,9 +95,9 @@ class Restarts:
                 log.warning("Ignored a restart request: Status for connector %s not found", request.name)
             else:
                 self._restart(plan.instances)
-        announced, self._announced = self._announced, []
-        for watch in announced:
-            self.when_started(watch.missing, watch.done)
+        watches, self._deferred_watches = self._deferred_watches, []
+        for watch in watches:
+            self.when_started(watch.missing_instances, watch.done)
         self._auto.run_due()
 
     def resume(self, facts: Iterable[InstanceChanged]) -> None:
@@ -117,7 +117,7 @@ class Restarts:
         self._state.work.apply(
             {get_connector(i) for i in local_instances},
             restarted=local_instances,
-            together=frozenset(local_instances),
+            restart_group=frozenset(local_instances),
         )
 
     def restart_instance(self, instance: Instance, done: Callable[[list[Instance]], None]) -> bool:
@@ -131,7 +131,7 @@ class Restarts:
 
     def when_restarted(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
         """Call `done` like `when_started`, for instances whose requested restart has not been executed yet."""
-        self._announced.append(_Watch(set(instances), [], done))
+        self._deferred_watches.append(_Watch(set(instances), [], done))
 
     def when_started(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
         """Call `done` with the instances that failed.
@@ -150,18 +150,18 @@ class Restarts:
         wanted_instance = self._state.work.wanted_instances(get_connector(fact.instance)).get(fact.instance)
         if wanted_instance is not None and (fact.stopped or fact.incarnation < wanted_instance.incarnation):
             return
-        self._settle(fact.instance, failed=wanted_instance is not None and fact.state is State.FAILED)
+        self._settle(fact.instance, has_failed=wanted_instance is not None and fact.state is State.FAILED)
 
-    def _settle(self, instance: Instance, *, failed: bool) -> None:
+    def _settle(self, instance: Instance, *, has_failed: bool) -> None:
         for watch in list(self._watches):
-            if instance not in watch.missing:
+            if instance not in watch.missing_instances:
                 continue
-            watch.missing.discard(instance)
-            if failed:
-                watch.failed.append(instance)
-            if not watch.missing:
+            watch.missing_instances.discard(instance)
+            if has_failed:
+                watch.failed_instances.append(instance)
+            if not watch.missing_instances:
                 self._watches.remove(watch)
-                watch.done(watch.failed)
+                watch.done(watch.failed_instances)
 
 
 def _format_instances(instances: Iterable[Instance]) -> str:

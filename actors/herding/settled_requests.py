@@ -34,7 +34,7 @@ class DeferredRequests(Generic[R]):
         self._fail = fail
         self._reading: dict[int, R] = {}
         """Requests that wait until the config is read to its end."""
-        self._due: list[R] = []
+        self._deferred: list[R] = []
         """Requests that wait for the end of a rebalance."""
 
     def add(self, request: R) -> None:
@@ -45,7 +45,7 @@ class DeferredRequests(Generic[R]):
 
     def wait(self, request: R) -> None:
         """Execute a request after the rebalance that is due or in progress."""
-        self._due.append(request)
+        self._deferred.append(request)
 
     def advance(self, request: R) -> None:
         """Execute a request now."""
@@ -67,13 +67,13 @@ class DeferredRequests(Generic[R]):
 
     def advance_due(self) -> None:
         """Retry requests that wait for the end of a rebalance."""
-        due_requests, self._due = self._due, []
+        due_requests, self._deferred = self._deferred, []
         for request in due_requests:
             self.advance(request)
 
     def fail_due(self, error: KraalError) -> None:
         """Fail waiting requests at shutdown, when no rebalance will complete."""
-        due_requests, self._due = self._due, []
+        due_requests, self._deferred = self._deferred, []
         for request in due_requests:
             self._fail(request, error)
 

@@ -57,7 +57,7 @@ class Startup:
         reader.tell(Replay(self._number, self._read_up_to[topic]))
 
     def drop_replayed(self, message: RecordsRead) -> RecordsRead | None:
-        """Return the records that were not received before; None if they belong to an older herder's replay."""
+        """Return the records that were not received before; None for a message of an older herder's replay."""
         if message.replay != self._number:
             return None
         next_offset = self._read_up_to[message.topic]
@@ -133,13 +133,13 @@ class Startup:
         reply.set(None)
         return reply
 
-    def when_ready(self, *, with_files: bool) -> Reply[None]:
+    def when_ready(self, *, after_startup: bool) -> Reply[None]:
         """Return a reply that is set when the herder is live.
 
-        `with_files`: whether to wait until the connectors given on the command line exist, too.
+        `after_startup`: whether to wait also for the first assignment and the connectors given on the command line.
         """
         reply: Reply[None] = Reply()
-        self._waiting.append((with_files, reply))
+        self._waiting.append((after_startup, reply))
         self._set_ready_replies()
         return reply
 
@@ -148,8 +148,8 @@ class Startup:
         if started and not self._state.snapshot.ready:
             self._state.update(ready=True)
         waiting_replies, self._waiting = self._waiting, []
-        for with_files, reply in waiting_replies:
-            if started if with_files else self._state.live:
+        for after_startup, reply in waiting_replies:
+            if started if after_startup else self._state.live:
                 reply.set(None)
             else:
-                self._waiting.append((with_files, reply))
+                self._waiting.append((after_startup, reply))

@@ -29,7 +29,7 @@ from kraal.cluster.state.statuses import StatusState
 from kraal.config.connector.auto_restart import AutoRestart
 from kraal.core.ids import ConnectorName, Instance, WorkerId
 from kraal.core.log_levels import Loggers
-from kraal.journal.journal import disabled
+from kraal.journal.journal import disabled_journal
 from kraal.protocol.signature import DEFAULT_ALGORITHM, KEY_BYTES
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class SessionKeySettings:
 
 
 _MAX_REPORT_DELAY_S = 10.0
-"""Maximum time until an instance reports after its graceful timeout."""
+"""Time allowed for an instance's report after the graceful timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class HerderSettings:
 
     @classmethod
     def of(cls, config: WorkerConfig, worker_id: WorkerId, *, standalone: bool) -> HerderSettings:
-        """Return settings from a worker config of either mode; `dataclasses.replace` sets the other fields."""
+        """Return settings from a worker config of either mode; the caller sets the other fields with `replace`."""
         return cls(
             worker_id=worker_id,
             standalone=standalone,
@@ -118,15 +118,15 @@ class HerderSettings:
 
 @dataclass(frozen=True, slots=True)
 class RestartHistory:
-    """Restart history that outlives a herder of this process. Used on the herder's thread only."""
+    """Restart history, which outlives the herder. Used on the herder's thread only."""
 
     restart_counts: dict[Instance, int] = field(default_factory=dict)
     """Number of restarts of each instance, for any reason."""
-    watched: dict[Instance, FailureHistory] = field(default_factory=dict)
+    failure_histories: dict[Instance, FailureHistory] = field(default_factory=dict)
     """Failed instances of this worker with their automatic restarts."""
-    due: dict[ConnectorName, RestartRequest] = field(default_factory=dict)
+    due_requests: dict[ConnectorName, RestartRequest] = field(default_factory=dict)
     """Requests that were read and will be executed when no rebalance is in progress."""
-    renewed: dict[ConnectorName, TaskConfigsGenerated] = field(default_factory=dict)
+    renewed_configs: dict[ConnectorName, TaskConfigsGenerated] = field(default_factory=dict)
     """The latest published task configs with renewed values; if reported again, they do not restart the tasks."""
 
 
@@ -154,7 +154,7 @@ class HerderState:
         `connector_type` returns source, sink or unknown. `lease` returns whether this worker may act for its group now.
         `waiting_reason` returns the reason why the engine is not ready; None if the engine is ready.
         `refuse` exits a process that must not join its group; if None, the process joins even if plugins are missing.
-        Requests for all workers set levels in `loggers`; by default, all loggers of this process.
+        Cluster-wide requests set the levels of `loggers`; by default, all loggers of this process.
         `history` records events; None disables it.
         """
         self.actors = actors
@@ -237,10 +237,10 @@ class HerderState:
 
     def update_status(self, result: StatusReplayResult) -> None:
         """Apply status records."""
-        self.history.record_statuses(result, live=self._live)
+        self.history.record_statuses(result, is_live=self._live)
         self.update(status=result.state)
         self.skip("status", result.skipped)
 
 
 def _disabled_history(settings: HerderSettings) -> History:
-    return History(disabled(), worker_id=settings.worker_id, standalone=settings.standalone)
+    return History(disabled_journal(), worker_id=settings.worker_id, standalone=settings.standalone)

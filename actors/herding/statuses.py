@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 COMPARE_DELAY_S = 2.0
-"""Delay before a suspect status is checked against the instance; by then our own record has usually been read back."""
+"""Delay before a suspect status is checked against the instance; its own record has usually been read by then."""
 
 
 class StatusTracker:
@@ -47,7 +47,7 @@ class StatusTracker:
         self._state = state
         self._restarting: set[Instance] = set()
         """Instances that a KIP-745 request restarts; their next stop is shown as RESTARTING."""
-        self._clean = (ClusterState(), StatusState())
+        self._clean_states = (ClusterState(), StatusState())
         """The last states without stale statuses."""
         self._explained_jobs: frozenset[Job] = frozenset()
         """Jobs that no worker may run, as of the last log line."""
@@ -59,10 +59,14 @@ class StatusTracker:
         self._restart_callbacks: list[tuple[frozenset[Instance], Callable[[], None]]] = []
         """Callbacks that wait until these instances are no longer shown as RESTARTING."""
         self._resets: list[tuple[ConnectorName, frozenset[TopicName], Reply[None]]] = []
-        """Requests that wait until topics are removed, not until an offset: a status topic has several partitions."""
+        """Requests with their topics; a request completes when the snapshot contains none of its topics."""
 
     def begin(self, report: Mapping[Instance, InstanceChanged]) -> None:
-        """Write UNASSIGNED for instances of an earlier process of this worker that no longer run."""
+        """Correct the stored statuses and topics when the herder goes live.
+
+        Instances of an earlier process of this worker that no longer run become UNASSIGNED, and topics of deleted
+        connectors are removed. `report`: facts about the running instances.
+        """
         # Left over from a previous herder; the records that clear them may already have been replayed.
         self.hide_restarting(self._state.snapshot.restarting)
         for name, stored_statuses in self._state.snapshot.status.statuses.items():
@@ -134,7 +138,7 @@ class StatusTracker:
         self._restarting.update(instances)
 
     def show_restarting(self, instances: Iterable[Instance]) -> None:
-        """Show RESTARTING until a later status record replaces it (KIP-745)."""
+        """Show these instances as RESTARTING until their next statuses are read back (KIP-745)."""
         restarting = self._state.snapshot.restarting | frozenset(instances)
         if restarting != self._state.snapshot.restarting:
             self._state.update(restarting=restarting)
@@ -179,7 +183,7 @@ class StatusTracker:
         entry = self._state.snapshot.config.connectors.get(name)
         if entry is None or (isinstance(instance, TaskId) and instance.task >= len(entry.tasks)):
             if fact.stopped:
-                self._delete_status(instance, connector_removed=entry is None)
+                self._delete_status(instance, is_connector_removed=entry is None)
             return
         state = fact.state
         if (
@@ -196,16 +200,16 @@ class StatusTracker:
     def _entries(
         self, instance: Instance, state: State, *, trace: str | None = None, version: str | None = None
     ) -> Sequence[Entry]:
-        """Return the record of a status of this worker; empty if a newer owner's status takes precedence."""
-        herder = self._state
+        """Return the record of a status reported by this worker; empty if a newer owner's status takes precedence."""
+        herder_state = self._state
         status = Status(
             state=state,
-            worker_id=herder.settings.worker_id,
-            generation=herder.snapshot.generation,
+            worker_id=herder_state.settings.worker_id,
+            generation=herder_state.snapshot.generation,
             trace=trace,
             version=version,
         )
-        return status_entries(herder.snapshot.status, instance, status)
+        return status_entries(herder_state.snapshot.status, instance, status)
 
     def remove_stale(self, plan: GroupPlan | None) -> None:
         """As leader, remove statuses of connectors and tasks that the config does not contain.
@@ -213,10 +217,10 @@ class StatusTracker:
         Also write UNASSIGNED with the reason for work that no worker may run (KIP-987), because no worker reports it.
         """
         snapshot = self._state.snapshot
-        stale = stale_statuses(snapshot.config, snapshot.status, clean=self._clean)
+        stale = stale_statuses(snapshot.config, snapshot.status, clean_states=self._clean_states)
         self._state.writes.write_status(tombstones(stale))
         if not stale:
-            self._clean = (snapshot.config, snapshot.status)
+            self._clean_states = (snapshot.config, snapshot.status)
         self._write_waiting_reasons({} if plan is None else plan.waiting)
 
     def _write_waiting_reasons(self, waiting: Mapping[Job, Wait]) -> None:
@@ -259,9 +263,9 @@ class StatusTracker:
         )
 
     def read(self, instances: Iterable[Instance]) -> None:
-        """Show the statuses read back; schedule a check of local instances whose status another worker wrote.
+        """Handle statuses that were read back; schedule a check if the status of a local instance is suspect.
 
-        A previous owner's status may follow this worker's status, as may a duplicate that this worker wrote.
+        In the log, a previous owner's status or an older duplicate may follow the current status of this worker.
         """
         instances = tuple(instances)
         self.hide_restarting(instances)
@@ -306,9 +310,9 @@ class StatusTracker:
         self._pending_topics = {(n, t) for n, t in self._pending_topics if n != name}
         self._state.writes.write_status(reset_topics(self._state.snapshot.status, name))
 
-    def _delete_status(self, instance: Instance, *, connector_removed: bool) -> None:
-        """Delete the status of a removed instance, and with `connector_removed` also the connector's topics."""
+    def _delete_status(self, instance: Instance, *, is_connector_removed: bool) -> None:
+        """Delete the status of a removed instance, and with `is_connector_removed` also the connector's topics."""
         self._restarting.discard(instance)
         self._state.writes.write_status(tombstones([status_key(instance)]))
-        if connector_removed:
+        if is_connector_removed:
             self.delete_topics(get_connector(instance))

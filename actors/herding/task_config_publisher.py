@@ -1,6 +1,6 @@
 """Publisher of task configs: sends them from a connector's owner to the leader, which writes them.
 
-Each request is an actor that waits for the leader's response. A few requests run concurrently; requests of one
+Each request has its own actor, which waits for the leader's response. A few requests run concurrently; requests of one
 connector run sequentially. When the leader is unreachable or another worker becomes the leader, all pending requests
 fail at once and are retried. An unresponsive leader thus delays other connectors by one request timeout at most.
 Source: DistributedHerder.forwardRequestExecutor (Kafka 4.4.0), which sends one request at a time.
@@ -128,7 +128,7 @@ class Publisher:
 
 
 class _Publication:
-    """One request: sends it on Begin, reports the result and stops."""
+    """The actor of one request: sends the request on Begin, reports the result and stops."""
 
     def __init__(
         self, address: Address, system: System, send: Send, request: PublishTasks, publisher: Address

@@ -1,8 +1,8 @@
 """Publication of task configs from a running connector to the config log, through the leader.
 
-Part of the herder; runs on its thread only. Only the leader writes task configs. Other owners sign them and send them
-to the leader, and retry until the leader has written them or they are obsolete. Only one set per connector is in
-flight at a time, so an older set never overtakes a newer one.
+Part of the herder; runs on its thread only. Only the leader writes task configs. The other workers send the task
+configs of their connectors to the leader, and retry until the leader has written them or they are obsolete. Only one
+set per connector is in flight at a time, so an older set never overtakes a newer one.
 Source: DistributedHerder.reconfigureConnectorTasksWithExponentialBackoffRetries, putTaskConfigs (Kafka 4.4.0).
 """
 
@@ -59,7 +59,7 @@ class TaskConfigs:
         self._state = state
         self._rebalances = rebalances
         self._on_settled = on_settled
-        self._renewed = state.restart_history.renewed
+        self._renewed_configs = state.restart_history.renewed_configs
         self._publications: dict[ConnectorName, _Publication] = {}
         self._latest: dict[ConnectorName, TaskConfigsGenerated] = {}
         """The latest task configs that each connector on this worker has generated."""
@@ -69,7 +69,7 @@ class TaskConfigs:
         if message.failed:
             self._on_settled(message.name)
             return
-        if self._renewed.get(message.name) is message:  # repeated by the worker
+        if self._renewed_configs.get(message.name) is message:  # repeated by the worker
             message = replace(message, renewed=False)
         current = self._publications.get(message.name)
         if current is not None and current.task_configs is message and current.is_sent:
@@ -165,7 +165,7 @@ class TaskConfigs:
     def _on_published(self, publication: _Publication) -> None:
         task_configs = publication.task_configs
         if task_configs.renewed:
-            self._renewed[task_configs.name] = task_configs
+            self._renewed_configs[task_configs.name] = task_configs
         self._finish(task_configs.name)
 
     def _retry(self, publication: _Publication, reason: str, status: int | None) -> None:
@@ -191,7 +191,7 @@ class TaskConfigs:
             self.on_generated(publication.newer)
 
     def remove_stopped_tasks(self) -> None:
-        """As leader, remove tasks of STOPPED connectors whose configs were written after the stop."""
+        """As leader, remove the tasks of STOPPED connectors whose task configs were written after the stop."""
         state = self._state
         if not state.snapshot.is_leader:
             return

@@ -1,6 +1,6 @@
 """Validation of connector configs off the herder's thread.
 
-Each validation is an actor, so that a plugin that blocks does not delay others.
+Each validation has its own actor, so that a blocking plugin does not delay other validations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Validator:
 
 
 class _Validation:
-    """One validation: runs on Begin, replies and stops."""
+    """The actor of one validation: validates on Begin, replies and stops."""
 
     def __init__(self, address: Address, system: System, check: Check, request: Validate) -> None:
         self._address = address

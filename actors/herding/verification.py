@@ -26,17 +26,17 @@ class Verifications:
 
     def __init__(self, state: HerderState) -> None:
         self._state = state
-        self._reading: dict[int, tuple[VerifyTask, Reply[Any]]] = {}
+        self._pending: dict[int, tuple[VerifyTask, Reply[Any]]] = {}
 
     def verify(self, message: VerifyTask, reply: Reply[Any]) -> None:
         """Set `reply` if the task is valid; otherwise fail it with the reason."""
         token = self._state.writes.next_token()
-        self._reading[token] = (message, reply)
+        self._pending[token] = (message, reply)
         self._state.actors.config_reader.tell(ReadToEnd(token))
 
     def on_end_reached(self, message: EndReached) -> None:
-        """Verify a task after the config has been read to its end as of the request."""
-        verification = self._reading.pop(message.token, None)
+        """Complete a verification once the config has been read to its end as of the request."""
+        verification = self._pending.pop(message.token, None)
         if verification is None:
             return
         request, reply = verification
@@ -58,5 +58,5 @@ class Verifications:
 
     def on_reader_lost(self) -> None:
         """Resend pending requests to the config reader after the reader died."""
-        for token in self._reading:
+        for token in self._pending:
             self._state.actors.config_reader.tell(ReadToEnd(token))

@@ -56,7 +56,7 @@ class Work:
         self._leaving: set[Instance] = set()
         """Announced instances that are no longer wanted."""
         self._suspended: dict[ConnectorName, int] = {}
-        """Connectors whose tasks stay stopped until an assignment is based on this version of task configs or later."""
+        """Connectors whose tasks stay stopped until an assignment covers this version of their task configs."""
         self._wanted: dict[ConnectorName, dict[Instance, WantedInstance | AdoptedInstance]] = {}
 
     @property
@@ -89,12 +89,12 @@ class Work:
         names: Iterable[ConnectorName],
         *,
         restarted: Iterable[Instance] = (),
-        together: frozenset[Instance] = frozenset(),
+        restart_group: frozenset[Instance] = frozenset(),
     ) -> None:
         """Send the worker the instances of these connectors that it must run.
 
-        `restarted`: instances to start in a new incarnation. `together`: instances that start only after all of them
-        have stopped.
+        `restarted`: instances to start in a new incarnation. `restart_group`: instances that start only after all of
+        them have stopped.
         """
         for instance in restarted:
             self._restart_counts[instance] = self._restart_counts.get(instance, 0) + 1
@@ -116,7 +116,7 @@ class Work:
             self._announced.update(delta)
             for instance, wanted in delta.items():
                 (self._leaving.add if wanted is None else self._leaving.discard)(instance)
-            self._worker.tell(Assign(delta, together))
+            self._worker.tell(Assign(delta, restart_group))
 
     def release(self) -> None:
         """Stop all instances."""
@@ -133,8 +133,8 @@ class Work:
             tasks=frozenset(i for i in running if isinstance(i, TaskId)),
         )
         for instance, incarnation in running.items():
-            adopted = AdoptedInstance(incarnation, wanted.get(instance))
-            self._wanted.setdefault(get_connector(instance), {})[instance] = adopted
+            adopted_instance = AdoptedInstance(incarnation, wanted.get(instance))
+            self._wanted.setdefault(get_connector(instance), {})[instance] = adopted_instance
             self._announced.add(instance)
 
     def resend(self, running: Mapping[Instance, InstanceChanged]) -> None:
@@ -157,12 +157,12 @@ class Work:
         """Handle the stop of an instance; remove it unless it is wanted again."""
         name = get_connector(instance)
         instances = self._wanted.get(name, {})
-        adopted = instances.get(instance)
-        if isinstance(adopted, AdoptedInstance):
-            if adopted.next is None:
+        stopped_instance = instances.get(instance)
+        if isinstance(stopped_instance, AdoptedInstance):
+            if stopped_instance.next is None:
                 del instances[instance]
             else:  # the worker starts the incarnation that an earlier herder requested
-                instances[instance] = AdoptedInstance(adopted.next, adopted.next)
+                instances[instance] = AdoptedInstance(stopped_instance.next, stopped_instance.next)
         if instance not in self.wanted_instances(name):
             self._announced.discard(instance)
             self._leaving.discard(instance)

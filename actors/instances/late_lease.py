@@ -18,7 +18,7 @@ class LateLease:
         """Create the lease of a task without a pending commit."""
         self._spec = spec
         self.is_awaited = False
-        """Whether a commit waits for the lease. The task is stopped if the group has removed the worker."""
+        """Whether a commit waits for the lease."""
 
     def holds(self) -> bool:
         """Return whether the task may commit now; log the start of a delay."""

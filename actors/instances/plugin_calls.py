@@ -29,13 +29,13 @@ def format_trace(error: BaseException) -> str:
 
 
 @contextmanager
-def plugin_code(doing: str) -> Iterator[None]:
-    """Convert any error of a plugin to PluginFailed; `doing` is the prefix of the error message. The code may block."""
+def plugin_code(action: str) -> Iterator[None]:
+    """Convert any error of plugin code, which may block, to PluginFailed. `action`: prefix of the error message."""
     try:
         with blocking():
             yield
     except PluginFailed as exc:  # from a Java plugin, with its own trace
-        raise PluginFailed(secrets.scrub(f"{doing}: {exc}"), secrets.scrub(exc.trace)[:TRACE_LIMIT]) from exc
+        raise PluginFailed(secrets.scrub(f"{action}: {exc}"), secrets.scrub(exc.trace)[:TRACE_LIMIT]) from exc
     except BaseException as exc:
-        message = secrets.scrub(f"{doing}: {exc if isinstance(exc, Unavailable) else repr(exc)}")
+        message = secrets.scrub(f"{action}: {exc if isinstance(exc, Unavailable) else repr(exc)}")
         raise PluginFailed(message, format_trace(exc)) from exc

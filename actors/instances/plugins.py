@@ -16,7 +16,7 @@ class Plugins(Protocol):
     """Plugin operations that actors need. Thread-safe."""
 
     def make(self, config: Mapping[str, str]) -> Plugin:
-        """Create an object of the class in `connector.class`. May raise any exception, even for Connect's own keys."""
+        """Create an object of the class in `connector.class`. May raise any exception."""
 
     def connector_type(self, config: Config) -> str:
         """Return `source`, `sink`, or `unknown` if the class is not found; never raises."""

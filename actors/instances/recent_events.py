@@ -34,7 +34,7 @@ class RecentEvents:
         self.add(f"{'stopped, ' if fact.stopped else ''}{fact.state}{cause}")
 
     def as_text(self) -> str:
-        """Return the events with their ages, oldest first: `12.5 s ago: target STARTED; 12 s ago: RUNNING`."""
+        """Return the events with their ages, oldest first: `12.5 s ago: target state STARTED; 12 s ago: RUNNING`."""
         now_s = self._clock.now()
         texts = [f"{now_s - at_s:.3g} s ago: {event}" for at_s, event in self._events]
         return "; ".join(texts) or "none"

@@ -1,6 +1,6 @@
 """Offsets of a source task.
 
-A task loads its offsets from the offset keeper or through a claim. They are stored by the keeper, or in the same
+A task loads its offsets from the offset keeper or through a claim. The offsets are stored by the keeper, or in the same
 transactions as the records.
 """
 
@@ -31,7 +31,7 @@ class TaskOffsets:
     def __init__(
         self, *, spec: TaskSpec, version: int, address: Address, keeper: Address, claims: Address | None
     ) -> None:
-        """`version` is the version of the task's configs. `claims` is set for a source with exactly-once delivery."""
+        """`version`: version of the task configs. `claims` is set for a source with exactly-once delivery."""
         self._spec = spec
         self._version = version
         self._address = address
@@ -41,8 +41,8 @@ class TaskOffsets:
     def load(self, token: int) -> tuple[int, float]:
         """Request the offsets; return the token of the reply, and the timeout.
 
-        Each claim has its own token. Results of earlier claims must be dropped, because later claims fence their
-        producers.
+        Each claim has its own token. Results of earlier claims must be dropped, because a later claim fences the
+        producers of earlier ones.
         """
         task = self._spec.task
         if self._claims is None:

@@ -67,7 +67,7 @@ class StateReports:
 
 
 def log_change(before: InstanceChanged | None, after: InstanceChanged) -> None:
-    """Log the state of an instance in the instance's log context, unless the state is unchanged."""
+    """Log the state of an instance in the instance's log context. An unchanged state is logged only if it is FAILED."""
     if after.state is State.FAILED and not after.stopped:
         log_failure(after.instance, after.trace or "", recovers=after.recovers)
         return

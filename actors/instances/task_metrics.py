@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def record_event(meter: TaskMeter, event: RunEvent, *, is_requesting: bool, is_storing: bool) -> None:
-    """Update the meter for an event. The flags are set while a batch is requested, or while its offsets are stored."""
+    """Update the meter for an event.
+
+    `is_requesting`: whether a batch is pending. `is_storing`: whether the offsets of a batch are being stored.
+    """
     match event:
         case Waiting(reason=reason, retry=True):
             if is_storing:

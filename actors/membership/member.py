@@ -55,7 +55,7 @@ class ClusterMembership:
 
     def begin(self) -> None:
         """Join the group, or redeliver the current assignment."""
-        self._membership_state.herder_began = True
+        self._membership_state.has_herder_begun = True
         self._address.tell(HerderBegan())
 
     def on_work_changed(self) -> None:
@@ -124,7 +124,7 @@ class GroupMember:
         membership_state = self._membership_state
         if membership_state.state.has_begun:
             self._step(flow.MembershipRestarted())
-        elif membership_state.herder_began:
+        elif membership_state.has_herder_begun:
             self._step(flow.HerderLive())
 
     def _on_joined(self, message: GroupJoined) -> None:
@@ -192,10 +192,10 @@ class GroupMember:
 
     def _join(self) -> None:
         membership_state = self._membership_state
-        if membership_state.started:
+        if membership_state.is_group_started:
             membership_state.group.resume()
         elif membership_state.may_join():
-            membership_state.started = True
+            membership_state.is_group_started = True
             membership_state.group.start(membership_state)
         else:
             if self._join_check is not None:
@@ -209,7 +209,7 @@ class GroupMember:
             self._timer[1].cancel()
             self._timer = None
         self._step(flow.Tick())
-        if self._membership_state.state.has_begun and not self._membership_state.started:
+        if self._membership_state.state.has_begun and not self._membership_state.is_group_started:
             self._join()
 
     def _deliver(self) -> None:

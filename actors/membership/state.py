@@ -1,8 +1,8 @@
 """Membership state: outlives the membership actor and handles the group's callbacks.
 
 The callbacks run on the group's thread and cannot wait for an actor's mailbox. They therefore use published data and
-the state of the flow, and the leader computes the assignments in them. The work that a join reports is current, because
-before each join the actor handles `PrepareJoin`, after all earlier messages of the group.
+the state of the flow. The leader computes the assignments in a callback. The work that a join reports is current,
+because the actor handles `PrepareJoin` before each join, after all earlier messages of the group.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class MembershipState:
         config_wait_timeout_s: float = CONFIG_WAIT_TIMEOUT_S,
         ready: Callable[[], bool] = _always,
         metrics: MetricsRegistry | None = None,
-        static: tuple[Job, ...] | None = None,
+        static_assignment: tuple[Job, ...] | None = None,
     ) -> None:
         """Create the state of one worker; nothing is sent to the group before the herder begins.
 
@@ -91,7 +91,7 @@ class MembershipState:
             config_wait_timeout_s: maximum time that the leader waits for its config reader; blocks the group's thread.
             ready: starts the engine for the group's connectors; returns whether the engine is ready. Thread-safe.
             metrics: registry of rebalances and assigned work; by default, a new registry that is not exported.
-            static: static assignment of this worker (`static.connectors`, `static.tasks`), if any.
+            static_assignment: `static.connectors` and `static.tasks` of this worker, if set.
         """
         self.address = address
         self.group = group
@@ -99,14 +99,14 @@ class MembershipState:
         self.lease = Lease(group.heartbeat_age_s, settings.session_timeout_s)
         """Returns whether this worker may act for the group now. Thread-safe; used as `TaskSpec.lease`."""
         self.state = MemberState()
-        self.herder_began = False
+        self.has_herder_begun = False
         """Whether the herder has ever been live. Stored here, because the flag must outlive the membership actor."""
-        self.started = False
+        self.is_group_started = False
         """Whether the group was started."""
         self._published = published
         self._clock = clock
         self._protocol = protocol
-        self._static = static
+        self._static_assignment = static_assignment
         self._url = url
         self._config_wait_timeout_s = config_wait_timeout_s
         self._ready = ready
@@ -127,11 +127,11 @@ class MembershipState:
 
     def warm_up(self) -> None:
         """Start the engine for the group's connectors, which may be assigned to this worker soon."""
-        if self.started:
+        if self.is_group_started:
             self._ready()
 
     def step(self, event: Event) -> tuple[Decision, ...]:
-        """Execute one step of the flow. Called by the actor only."""
+        """Execute one step of the flow; return the decisions. Called by the actor only."""
         before, offset = self.state, self._published.latest.config.offset
         self.state, decisions = step(
             before, event, now_s=self._clock.now(), offset=offset, settings=self.settings
@@ -171,14 +171,14 @@ class MembershipState:
     # -- GroupHooks ----------------------------------------------------------------------------------------
 
     def prepare(self, *, expelled: bool, away_s: float) -> Future[None]:
-        """Request that the actor prepares the join; the actor's death also completes the future."""
+        """Ask the actor to prepare the join; the returned future fails if the actor dies."""
         log.info("Rebalance started")
         return self.address.question(PrepareJoin(expelled=expelled, away_s=away_s))
 
     def offers(self) -> Sequence[Offer]:
         """Return the metadata for a join: the config offset that this worker has read and the work that it owns."""
         offset = self._published.latest.config.offset
-        return make_offers(self._protocol, self._url, offset, self.state.assignment, self._static)
+        return make_offers(self._protocol, self._url, offset, self.state.assignment, self._static_assignment)
 
     def plan(
         self,
@@ -189,7 +189,7 @@ class MembershipState:
         generation: int,
         last_generation: int,
     ) -> Mapping[str, bytes]:
-        """Assign all work to all members. Raises ProtocolError for malformed metadata."""
+        """Return the encoded assignments of all members, by member id. Raises ProtocolError for malformed metadata."""
         join_result = JoinResult(
             protocol=GroupProtocol(protocol),
             leader=leader,

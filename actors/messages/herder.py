@@ -62,7 +62,7 @@ class PutConfig(Ask[bool]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchConfig(Ask[None]):
-    """Merge `patch` into a config; null removes a key. Raises NotFound and like CreateConnector.
+    """Merge `patch` into a config; null removes a key. Raises NotFound, and the errors of CreateConnector.
 
     Source: PATCH /connectors/{c}/config (KIP-477).
     """
@@ -94,11 +94,11 @@ class SetTargetState(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartConnector(Ask[dict[str, Json] | None]):
-    """Restart a connector, its tasks, or only the failed instances (KIP-745).
+    """Restart a connector, optionally with its tasks, or only those of them that failed (KIP-745).
 
     Without options, replies with None (204) when the connector has started again; otherwise replies with the body of
     202. An instance on this worker restarts at once; other requests wait while a rebalance is due or in progress.
-    Raises NotFound, NotLeader, NotOwner, RetryableConflict, KraalError if the start fails.
+    Raises NotFound, NotLeader, NotOwner, RetryableConflict; KraalError if the start fails.
     """
 
     name: ConnectorName

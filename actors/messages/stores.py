@@ -24,7 +24,7 @@ class Append(Tell):
     entries: Sequence[Entry]
     reply_to: Address
     leased: bool = False
-    """Whether to write only while this worker may act for its group, as its leader or to report its statuses."""
+    """Whether to write only while this worker holds its lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

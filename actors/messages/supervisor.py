@@ -65,12 +65,12 @@ class RestartDue(Tell):
 
 @dataclass(frozen=True, slots=True)
 class ListActors(Ask[dict[str, int]]):
-    """Return the restart count of each running actor by the name of its address."""
+    """Return the restart count of each supervised actor by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrashActor(Ask[None]):
-    """Crash a running actor with `reason` at its next message, for the test control port. Raises NotFound."""
+    """Crash the supervised actor `name` with `reason`, for the test control port. Raises NotFound."""
 
     name: str
     reason: str

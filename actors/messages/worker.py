@@ -19,7 +19,7 @@ class Assign(Tell):
     """Run these instances, and stop those with a value of None. Other instances are unchanged."""
 
     changes: Mapping[Instance, WantedInstance | None]
-    together: frozenset[Instance] = frozenset()
+    restart_group: frozenset[Instance] = frozenset()
     """Instances that start only after the earlier incarnations of all of them have stopped (KIP-745)."""
 
 

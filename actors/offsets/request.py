@@ -112,7 +112,10 @@ def _source_changes(
 def _validate_by_plugin(
     request: ModifyOffsets, kind: offset_rules.Kind, validate: Callable[[], bool]
 ) -> bool:
-    """Let the plugin validate new offsets; return the plugin's result. Raises KraalError if the plugin rejects them."""
+    """Let the plugin validate new offsets; return its result, or True for a restoration, which needs no validation.
+
+    Raises KraalError if the plugin rejects the offsets.
+    """
     if request.restore:
         return True
     try:
@@ -186,29 +189,29 @@ class _SinkRequest:
     def _fetch(self, request: FetchOffsets, config: Mapping[str, str]) -> None:
         group_offsets, name = self._context.groups(), request.name
         try:
-            committed = group_offsets.read(name, config, timeout_s=self._remaining_s())
+            committed_offsets = group_offsets.read(name, config, timeout_s=self._remaining_s())
             ends = (
-                group_offsets.ends(name, config, committed, timeout_s=self._remaining_s())
+                group_offsets.ends(name, config, committed_offsets, timeout_s=self._remaining_s())
                 if request.with_lags
                 else None
             )
         except KraalError as error:
             raise _reported_error(offset_rules.fetch_failed_text("sink", name), error) from error
-        lags = () if ends is None else offset_rules.sink_lags(committed, ends)
+        lags = () if ends is None else offset_rules.sink_lags(committed_offsets, ends)
         request.reply_to.tell(
-            OffsetsFetched(token=request.token, pairs=offset_rules.sink_pairs(committed), lags=lags)
+            OffsetsFetched(token=request.token, pairs=offset_rules.sink_pairs(committed_offsets), lags=lags)
         )
 
     def _modify(self, request: ModifyOffsets, config: Mapping[str, str]) -> None:
         group_offsets, name = self._context.groups(), request.name
-        committed: Mapping[TopicPartition, int] = {}
+        committed_offsets: Mapping[TopicPartition, int] = {}
         if request.reset or request.replace:
             try:
-                committed = group_offsets.read(name, config, timeout_s=self._remaining_s())
+                committed_offsets = group_offsets.read(name, config, timeout_s=self._remaining_s())
             except KraalError as error:
                 raise _reported_error(offset_rules.unreadable_offsets_text(name), error) from error
-        requested = dict.fromkeys(committed) if request.reset else request.sink
-        new_offsets = {**dict.fromkeys(committed), **requested}
+        requested = dict.fromkeys(committed_offsets) if request.reset else request.sink
+        new_offsets = {**dict.fromkeys(committed_offsets), **requested}
         managed = _validate_by_plugin(
             request, "sink", lambda: self._context.make_plugin(config).alter_sink_offsets(config, requested)
         )
@@ -228,7 +231,7 @@ class _SinkRequest:
         _reply_modified(
             request,
             managed=managed,
-            sink_before={partition: committed.get(partition) for partition in new_offsets},
+            sink_before={partition: committed_offsets.get(partition) for partition in new_offsets},
         )
 
 
@@ -347,9 +350,9 @@ class _SourceRequest:
         self._context.keeper.tell(
             LoadOffsets(connector=self._request.name, reply_to=self._address, token=self._token)
         )
-        self._wait(KEEPER_TIMEOUT_S)
+        self._schedule_timeout(KEEPER_TIMEOUT_S)
 
-    def _wait(self, timeout_s: float) -> None:
+    def _schedule_timeout(self, timeout_s: float) -> None:
         clock = self._context.clock
         remaining_s = max(self._deadline_s - clock.now(), MIN_TIMEOUT_S)
         clock.after(min(timeout_s, remaining_s), self._address, RetryTimeout(self._token))
@@ -400,7 +403,7 @@ class _SourceRequest:
             StoreOffsets(connector=request.name, offsets=changes, reply_to=self._address, token=self._token)
         )
         # Not retried, because a second write could overwrite offsets that a resumed task has stored.
-        self._wait(self._deadline_s)
+        self._schedule_timeout(self._deadline_s)
 
     def _on_stored(self) -> None:
         if isinstance(self._request, ModifyOffsets):

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 MIN_WRITE_INTERVAL_S = 0.02
 """Minimum interval between two writes by a worker process; an idle keeper writes at once."""
 RECENT_WRITE_S = 0.1
-"""If the last write is more recent, the next one is delayed by at least a quarter of the interval, to batch offsets."""
+"""After a more recent write, the next one is delayed by at least a quarter of the write interval, to batch offsets."""
 
 
 class OffsetKeeper:
@@ -79,7 +79,7 @@ class OffsetKeeper:
         message.reply_to.tell(OffsetsLoaded(token=message.token, offsets=offsets))
 
     def _flush_soon(self) -> None:
-        """Write after the messages already in the mailbox, or slightly later after a recent write."""
+        """Write after the messages already in the mailbox, or after a short delay if the last write is recent."""
         since_s = self._clock.now() - self._flushed_s
         if self._write_interval_s and since_s < RECENT_WRITE_S:
             delay_s = max(self._write_interval_s / 4, self._write_interval_s - since_s)

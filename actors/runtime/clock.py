@@ -32,7 +32,7 @@ class Clock(Protocol):
         """Return milliseconds since the epoch."""
 
     def after(self, delay_s: float, address: Address, message: Tell) -> Timer:
-        """Send the message to `address` in `delay_s` seconds."""
+        """Send the message to `address` in `delay_s` seconds, unless the returned timer is cancelled."""
 
 
 class MessageTimer:
@@ -44,7 +44,7 @@ class MessageTimer:
         self._timer: Timer | None = None
 
     def schedule(self, delay_s: float, message: Tell) -> None:
-        """Schedule `message` in `delay_s` seconds; a message that is already scheduled is canceled."""
+        """Schedule `message` in `delay_s` seconds; a message that is already scheduled is cancelled."""
         self.cancel()
         self._timer = self._clock.after(delay_s, self._address, message)
 
@@ -72,7 +72,7 @@ class ThreadClock:
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, _Alarm]] = []
-        self._tie = itertools.count()
+        self._tie_breaker = itertools.count()
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
@@ -87,10 +87,10 @@ class ThreadClock:
         return time.time_ns() // 1_000_000
 
     def after(self, delay_s: float, address: Address, message: Tell) -> Timer:
-        """Send the message to `address` in `delay_s` seconds."""
+        """Send the message to `address` in `delay_s` seconds, unless the returned timer is cancelled."""
         alarm = _Alarm(address, message)
         with self._changed:
-            due = (self.now() + delay_s, next(self._tie), alarm)
+            due = (self.now() + delay_s, next(self._tie_breaker), alarm)
             heapq.heappush(self._due, due)
             if self._due[0] is due:
                 self._changed.notify()

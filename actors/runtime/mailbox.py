@@ -117,9 +117,9 @@ class Address:
     def __init__(self, name: str) -> None:
         self.name = name
         self._deliver: Callable[[object], bool] | None = None
-        self._early: list[object] | None = []
+        self._queued: list[object] | None = []
         """Messages queued until an actor is attached; None while an actor is attached or dead."""
-        self._open: dict[Question, None] = {}  # in insertion order, so that a test's seed is reproducible
+        self._pending: dict[Question, None] = {}  # in insertion order, so that a test's seed is reproducible
         self._lock = threading.Lock()
 
     @override
@@ -133,20 +133,20 @@ class Address:
         """
         with self._lock:  # keeps the order of each sender's messages
             if deliver is not None:
-                for message in self._early or ():
+                for message in self._queued or ():
                     deliver(message)
-            self._deliver, self._early = deliver, None
+            self._deliver, self._queued = deliver, None
 
     def hold(self) -> None:
         """Queue new messages for the actor that is attached next."""
         with self._lock:
-            if self._early is None:
-                self._early = []
+            if self._queued is None:
+                self._queued = []
 
     @property
     def open_questions(self) -> int:
         """Number of pending requests."""
-        return len(self._open)
+        return len(self._pending)
 
     def tell(self, message: Tell) -> None:
         """Add `message` to the mailbox. Never blocks."""
@@ -157,7 +157,7 @@ class Address:
         """Add `message` to the mailbox; return the future of its reply."""
         question = Question(message)
         with self._lock:
-            self._open[question] = None
+            self._pending[question] = None
         question.future.add_done_callback(lambda _: self._remove_question(question))
         if not self._enqueue(question):
             settle(question.future, None, ActorDied(f"{self.name} is not running; it is being restarted"))
@@ -166,22 +166,22 @@ class Address:
     def fail_pending(self, reason: str) -> None:
         """Fail every pending request with ActorDied after the actor died."""
         with self._lock:
-            questions = list(self._open)
+            questions = list(self._pending)
         for question in questions:
             settle(question.future, None, ActorDied(reason))
 
     def _enqueue(self, message: object) -> bool:
-        if self._early is not None:
+        if self._queued is not None:
             with self._lock:
-                if self._early is not None:
-                    self._early.append(message)
+                if self._queued is not None:
+                    self._queued.append(message)
                     return True
         deliver = self._deliver
         return deliver is not None and deliver(message)
 
     def _remove_question(self, question: Question) -> None:
         with self._lock:
-            self._open.pop(question, None)
+            self._pending.pop(question, None)
 
 
 def ask(address: Address, message: Ask[R], *, timeout_s: float) -> R:

@@ -75,13 +75,13 @@ class SharedThreads:
 
     def _run(self) -> None:
         _thread_local.threads = self
-        while (turn := self._take()) is not None:
+        while (turn := self._take_turn()) is not None:
             try:
                 turn()
             except BaseException:
                 log.exception("Uncaught exception in an actor")
 
-    def _take(self) -> Callable[[], None] | None:
+    def _take_turn(self) -> Callable[[], None] | None:
         """Wait for a turn; return None if the thread must exit."""
         with self._changed:
             while self._threads - self._blocked <= self._size:

@@ -1,10 +1,10 @@
-"""Actor systems, which create mailboxes for behaviours and run them. `ThreadSystem` runs each as a pykka actor.
+"""Actor systems, which run behaviours and create their mailboxes. `ThreadSystem` runs each behaviour as a pykka actor.
 
 An actor has a dedicated thread or shares a thread pool with other actors (`actors.runtime.shared_threads`). The
 actors of connectors and tasks share threads, because they mostly wait.
 
-Source: pykka.ThreadingActor. A `Tell` that raises kills the actor, and the supervisor is notified; an `Ask` that raises
-sends the error to the caller.
+An error while a `Tell` is handled kills the actor, and the supervisor is notified. An error while an `Ask` is handled
+is sent to the caller. Source: pykka.ThreadingActor.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class System(Protocol):
         """
 
     def stop(self, address: Address) -> None:
-        """Stop the actor at `address`, if any, after its current message. Never blocks."""
+        """Stop the actor at `address`, if any, but not while it handles a message. Never blocks."""
 
 
 class _BehaviourActor(pykka.Actor):
@@ -231,7 +231,7 @@ class ThreadSystem:
         """Start a new behaviour at `address` on a dedicated thread, or on shared threads."""
 
         def on_death(error: BaseException) -> None:
-            # An actor without a supervisor is never stopped; a restart replaces this entry.
+            # Remove the dead actor, unless its replacement is already registered.
             if self._refs.get(address) is ref:
                 del self._refs[address]
             died(error)
@@ -278,7 +278,7 @@ class ThreadSystem:
 
 
 def _inbox(ref: pykka.ActorRef[_BehaviourActor]) -> queue.Queue[object] | _Inbox:
-    """Return an actor's mailbox with the type that the actor creates."""
+    """Return an actor's mailbox; pykka does not declare the mailbox's type."""
     return cast("queue.Queue[object] | _Inbox", ref.actor_inbox)
 
 

@@ -137,7 +137,7 @@ class Broker:
     def stop(self) -> bool:
         """Stop the broker with SIGTERM, and after a timeout with SIGKILL; return False if it was not running.
 
-        Raises BrokerError if a process that Kraal did not start listens on the port.
+        Raises BrokerError if the broker does not exit, or if it was not running but another process uses its port.
         """
         return self._terminate(grace_s=STOP_TIMEOUT_S)
 
@@ -351,7 +351,6 @@ def _detach(command: list[str], output: Path) -> int:
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
-    reasons = [
-        line for line in lines if line and not line.startswith(("at ", "... "))
-    ]  # skip Java's stack trace
+    # Skip Java's stack trace.
+    reasons = [line for line in lines if line and not line.startswith(("at ", "... "))]
     return reasons[-1] if reasons else "no reason given"

@@ -1,4 +1,4 @@
-"""Functions that read and write all records of a topic, for tests and demos."""
+"""Functions that read all records of a topic or write new ones, for tests and demos."""
 
 from __future__ import annotations
 

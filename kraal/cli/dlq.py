@@ -19,7 +19,7 @@ from kraal.client.rest import Rest
 from kraal.core.progress import Progress
 from kraal.dead_letters.reading import read_latest, read_letters
 from kraal.dead_letters.records import DeadLetter, Target, format_text, from_json, to_json_object
-from kraal.dead_letters.replay import replay as replayed
+from kraal.dead_letters.replay import replay as replay_letters
 from kraal.dead_letters.selection import DeadLetterQueue, from_offset, list_topics, uncommitted_offsets
 
 if TYPE_CHECKING:
@@ -258,12 +258,12 @@ def replay(
 ) -> None:
     """Write dead letters back to their original topic and partition, without the error headers.
 
-    The original topic is a header, which any producer can forge: it must be a topic of the sink, or one of
-    --allow-topic. With --topic, --allow-topic or --to is required. Internal topics are never written to.
+    The original topic is read from a header, which any producer can forge. It must therefore be a topic of the sink, or
+    one of --allow-topic. With --topic, --allow-topic or --to is required. Internal topics are never written to.
 
     The progress is stored as offsets of a consumer group, and the next replay continues there. With --partition and
     --offset, one letter (or --limit letters) from this position is replayed, and the progress is not stored. Letters
-    that arrive during a replay are left for the next one. A record that fails again becomes a new dead letter.
+    that arrive during a replay are left for the next replay. A record that fails again becomes a new dead letter.
     """
     start = _parse_position(partition, offset)
     if start and from_beginning:
@@ -288,7 +288,7 @@ def replay(
         spans = uncommitted_offsets(spans, kafka.committed_offsets(queue.group, queue.topic))
     is_recorded = start is None and not dry_run
     report = _ReplayReport(queue.topic, dry_run=dry_run, style=style)
-    chunks = replayed(
+    chunks = replay_letters(
         kafka, queue, spans, targets, limit=limit, write=not dry_run, commit_progress=is_recorded
     )
     total = sum(span.count for span in spans.values())
@@ -297,8 +297,8 @@ def replay(
             if dry_run:
                 for letter, target in chunk:
                     report.report_target(letter.position, target)
-            report.written.update(target.topic for _, target in chunk)
-            progress.set_done(report.written.total())
+            report.written_counts.update(target.topic for _, target in chunk)
+            progress.set_done(report.written_counts.total())
     report.print_totals()
 
 
@@ -309,22 +309,22 @@ def _replay_over_rest(rest: Rest, name: str, limit: int | None, *, dry_run: bool
     total = min(remaining_count, limit or remaining_count)
     with Progress("Replaying dead letters", total) as progress:
         for response in over_rest.replay_in_requests(rest, name, total, dry_run=dry_run):
-            report.written.update(response["written"])
-            progress.set_done(report.written.total())
+            report.written_counts.update(response["written"])
+            progress.set_done(report.written_counts.total())
             if dry_run:
                 for entry in response["targets"]:
                     position = f"{source}-{entry['partition']}@{entry['offset']}"
                     report.report_target(position, Target(entry["to_topic"], entry["to_partition"]))
-                report.report_omitted(report.written.total() - len(response["targets"]))
+                report.report_omitted(report.written_counts.total() - len(response["targets"]))
     report.print_totals()
 
 
 class _ReplayReport:
-    """Prints the progress of a replay or dry run as lines, or as a single object at the end."""
+    """The output of a replay or dry run: lines during the replay, or a single object at the end."""
 
     def __init__(self, source: str, *, dry_run: bool, style: str) -> None:
-        self.written: Counter[str] = Counter()
-        """Number of letters by topic."""
+        self.written_counts: Counter[str] = Counter()
+        """Numbers of written letters by target topic."""
         self._source = source
         self._dry_run = dry_run
         self._style = style
@@ -345,12 +345,12 @@ class _ReplayReport:
     def print_totals(self) -> None:
         """Print the totals."""
         if self._style != "table":
-            report = {"topic": self._source, "written": dict(self.written), "dry_run": self._dry_run}
+            report = {"topic": self._source, "written": dict(self.written_counts), "dry_run": self._dry_run}
             emit({**report, "targets": self._targets} if self._dry_run else report, self._style)
             return
-        if not self.written:
+        if not self.written_counts:
             click.echo(f"Nothing to replay in {self._source}.", err=True)
-        for topic, count in sorted(self.written.items()):
+        for topic, count in sorted(self.written_counts.items()):
             letters = "1 dead letter" if count == 1 else f"{count} dead letters"
             verb = "would be written" if self._dry_run else "written"
             say(f"{letters} from {self._source} {verb} to {topic}")

@@ -1,4 +1,4 @@
-"""Kafka options of `kraal dlq`; finds the dead letters and replay targets that the arguments specify."""
+"""Kafka options of `kraal dlq`, and lookup of the dead letters and replay targets that the arguments specify."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KAFKA_HINT: Final = (
 
 
 def on_kafka(function: Callable[..., None]) -> Callable[..., None]:
-    """Add Kafka options to a command, and pass a `Kafka` after the `Rest`; None without bootstrap servers."""
+    """Add Kafka options to a command, which receives a `Rest`, and a `Kafka` or None without bootstrap servers."""
 
     @click.option(
         "--bootstrap-servers",
@@ -70,7 +70,7 @@ def on_kafka(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def find_connector(rest: Rest, name: str, *, is_topic: bool) -> dict[str, Any] | None:
-    """Return the worker's description of a connector; None if it does not exist or `name` is a topic.
+    """Return the worker's description of a connector; None if there is no such connector, or if `is_topic`.
 
     Raises the errors of `Rest.ask`.
     """

@@ -40,23 +40,23 @@ def doctor(worker: Path | None, *, url: str | None, cacert: Path | None, style: 
 
     With WORKER.properties, all requirements of this worker are checked. With --url, a running worker is queried about
     itself, its connectors and the other workers; KRAAL_USER and KRAAL_PASSWORD set the user and password. Without
-    either, only the machine and Java are checked. Nothing is changed or created. docs/deploy/doctor.md describes the
-    checks.
+    either, only the machine, the installation of Kraal and Java are checked. Nothing is changed or created.
+    docs/deploy/doctor.md describes the checks.
 
     Exit codes: 0 no errors (warnings are possible); 1 at least one error; 2 invalid usage.
     """
-    target = None if url is None else _target(url, cacert)
+    target = None if url is None else _read_target(url, cacert)
     with Progress("Checking the worker's requirements"):
-        findings = _findings(worker, target)
+        findings = _run_checks(worker, target)
     if style == "table":
-        _print(findings)
+        _print_findings(findings)
     else:
         emit([_as_data(finding) for finding in findings], style)
     if any(finding.level is Level.ERROR for finding in findings):
         raise click.exceptions.Exit(1)
 
 
-def _findings(worker: Path | None, target: Target | None) -> list[Finding]:
+def _run_checks(worker: Path | None, target: Target | None) -> list[Finding]:
     """Run the checks. If only a URL is set, skip the local checks, which require the worker's packages."""
     # Imported late because --help does not need it.
     from kraal.doctor import run  # noqa: PLC0415
@@ -76,8 +76,8 @@ def _findings(worker: Path | None, target: Target | None) -> list[Finding]:
     return [*findings, *run.run_checks(checks)]
 
 
-def _target(url: str, cacert: Path | None) -> Target:
-    """Return the worker at a URL. Raises UsageError."""
+def _read_target(url: str, cacert: Path | None) -> Target:
+    """Return the target for a URL, with the credentials in the environment. Raises UsageError."""
     try:
         return parse_target(
             url,
@@ -103,7 +103,7 @@ def _as_data(finding: Finding) -> dict[str, str]:
     return {key: secrets.scrub(value) for key, value in fields.items()}
 
 
-def _print(findings: Sequence[Finding]) -> None:
+def _print_findings(findings: Sequence[Finding]) -> None:
     """Print a line for each finding, followed by its fix; a fix shared by consecutive findings is printed once."""
     id_width = max(len(finding.id) for finding in findings)
     for finding, next_finding in zip_longest(findings, findings[1:]):

@@ -17,12 +17,12 @@ from kraal.jars.errors import BrokerError
 if TYPE_CHECKING:
     from kraal.broker.broker import Broker
 
-_data_dir = click.option(
+_data_dir_option = click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
     help="Data directory of the broker.  [default: kafka in Kraal's state directory]",
 )
-_port = click.option(
+_port_option = click.option(
     "--port",
     type=click.IntRange(1, 65535),
     default=DEFAULT_PORT,
@@ -31,7 +31,7 @@ _port = click.option(
 )
 
 
-def _broker(data_dir: Path | None, port: int, extra: Mapping[str, str] | None = None) -> Broker:
+def _create_broker(data_dir: Path | None, port: int, extra: Mapping[str, str] | None = None) -> Broker:
     from kraal.broker.broker import Broker  # noqa: PLC0415 - imported late because --help does not need it
 
     return Broker(data_dir, port, extra=extra)
@@ -43,8 +43,8 @@ def kafka_group() -> None:
 
 
 @kafka_group.command("start")
-@_data_dir
-@_port
+@_data_dir_option
+@_port_option
 @click.option(
     "--set",
     "settings",
@@ -61,44 +61,51 @@ def start(data_dir: Path | None, port: int, settings: tuple[str, ...], *, style:
         if not equals:
             raise click.BadParameter(f"'{setting}'; expected KEY=VALUE", param_hint="--set")
         extra_properties[key.strip()] = value.strip()
-    broker = _broker(data_dir, port, extra_properties)
+    broker = _create_broker(data_dir, port, extra_properties)
     with Progress("Starting Kafka"):
         broker.start()
     _show(broker, style, pid=broker.pid, port=broker.port)
 
 
 @kafka_group.command("stop")
-@_data_dir
-@_port
+@_data_dir_option
+@_port_option
 def stop(data_dir: Path | None, port: int) -> None:
     """Stop the broker that `kraal kafka start` started."""
-    broker = _broker(data_dir, port)
+    broker = _create_broker(data_dir, port)
     click.echo(
         "Kafka stopped" if broker.stop() else f"No broker was running with data directory {broker.data_dir}"
     )
 
 
 @kafka_group.command("status", short_help="Show whether the broker is running and ready.")
-@_data_dir
-@_port
+@_data_dir_option
+@_port_option
 @output_option
 def status(data_dir: Path | None, port: int, *, style: str) -> None:
-    """Show whether the broker is running and ready; exit with code 0 only if it is."""
-    broker = _broker(data_dir, port)
-    current = broker.status()
-    if style != "table" or current.is_ready:
-        _show(broker, style, pid=current.pid, port=current.port, is_ready=current.is_ready)
-    if current.pid is None:
+    """Show whether the broker is running and ready; exit with code 0 only if it is ready."""
+    broker = _create_broker(data_dir, port)
+    broker_status = broker.status()
+    if style != "table" or broker_status.is_ready:
+        _show(
+            broker,
+            style,
+            pid=broker_status.pid,
+            port=broker_status.port,
+            is_ready=broker_status.is_ready,
+        )
+    if broker_status.pid is None:
         text = f"No broker is running with data directory {broker.data_dir}."
         raise BrokerError(text, hint="Start one with `kraal kafka start`.")
-    if not current.is_ready:
+    if not broker_status.is_ready:
         raise BrokerError(
-            f"The broker (pid {current.pid}) is running but does not respond on port {current.port}; see {broker.log}."
+            f"The broker (pid {broker_status.pid}) is running but does not respond on port {broker_status.port}; "
+            f"see {broker.log}."
         )
 
 
 def _show(broker: Broker, style: str, *, pid: int | None, port: int, is_ready: bool = True) -> None:
-    """Print the status of a broker; as a sentence only if it is ready."""
+    """Print the status of a broker. In table style, the broker must be ready."""
     address = f"127.0.0.1:{port}"
     if style == "table":
         click.echo(f"Kafka is ready on {address} (pid {pid}, data in {broker.data_dir})")

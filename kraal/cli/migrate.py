@@ -47,19 +47,19 @@ def migrate_command(source: str, target: str, names: tuple[str, ...], *, dry_run
 
     Each connector is stopped in the source cluster, created as STOPPED in the target cluster, given its offsets and
     started. It stays STOPPED in the source cluster. With -o json or yaml, a failure still prints which connectors were
-    migrated before.
+    already migrated.
     """
     clusters = Cluster(source), Cluster(target)
     if style == "table":
         migrate(*clusters, names, dry_run=dry_run, say=say)
         return
     plans = plan_all(*clusters, names)
-    migrated: list[Plan] = []
+    migrated_plans: list[Plan] = []
     try:
         if not dry_run:
-            migrate_all(*clusters, plans, say=lambda _: None, on_migrated=migrated.append)
+            migrate_all(*clusters, plans, say=lambda _: None, on_migrated=migrated_plans.append)
     finally:
-        emit([_as_data(plan, is_migrated=plan in migrated) for plan in plans], style)
+        emit([_as_data(plan, is_migrated=plan in migrated_plans) for plan in plans], style)
 
 
 def _as_data(plan: Plan, *, is_migrated: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kraal.cli.start_errors import run_and_exit
-from kraal.cli.worker import log_format
+from kraal.cli.worker import log_format_option
 from kraal.core.logging import LogFormat
 from kraal.core.stacks import dump_stacks_on_signal
 
@@ -23,7 +23,7 @@ from kraal.core.stacks import dump_stacks_on_signal
 @click.argument("more_clusters", nargs=-1, metavar="")
 @click.option("--flow", metavar="SOURCE->TARGET", help="Run only the worker of this flow, in this process.")
 @click.option("--child", "is_child", is_flag=True, hidden=True)
-@log_format
+@log_format_option
 def mirror(
     file: Path,
     more_clusters: tuple[str, ...],

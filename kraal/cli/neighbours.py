@@ -1,7 +1,7 @@
-"""Detects other packages named `actors` or `web`, because these names are generic.
+"""Detection of other packages named `actors` or `web`, because these names are generic.
 
-A package that precedes Kraal's in `sys.path` shadows it. A package in the same directory overwrites Kraal's files
-without a warning from pip, and uninstalling it deletes them.
+A package that precedes Kraal's in `sys.path` shadows Kraal's. A package that is installed to the same directory
+overwrites Kraal's files without a warning from pip; uninstalling that package deletes these files.
 """
 
 from __future__ import annotations

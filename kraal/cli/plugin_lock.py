@@ -35,7 +35,7 @@ from kraal.plugin_lock.lock import (
     read_lock,
 )
 
-_lock = click.option(
+_lock_option = click.option(
     "--lock",
     "path",
     type=click.Path(path_type=Path, dir_okay=False, resolve_path=True),
@@ -43,12 +43,12 @@ _lock = click.option(
     show_default=True,
     help="Plugin lock; its files are in the directory of the same name without .lock.",
 )
-_worker = click.option(
+_worker_option = click.option(
     "--worker",
     metavar="URL",
     help="Show which tasks a restart of the workers would stop, according to this worker.",
 )
-_requirements = click.argument(
+_requirements_argument = click.argument(
     "requirements", nargs=-1, required=True, metavar="COORDINATE|FILE|DIRECTORY|PACKAGE..."
 )
 
@@ -65,9 +65,9 @@ _requirements = click.argument(
         "kraal plugins add downloads/some-connector-1.2.zip downloads/other-all.jar ./own-connector/",
     ),
 )
-@_requirements
-@_lock
-@_worker
+@_requirements_argument
+@_lock_option
+@_worker_option
 @output_option
 def add(requirements: tuple[str, ...], path: Path, worker: str | None, *, style: str) -> None:
     """Add plugins to the plugin lock: jars for Spark, wheels, and Java plugins.
@@ -91,9 +91,9 @@ def add(requirements: tuple[str, ...], path: Path, worker: str | None, *, style:
     short_help="Remove plugins from the plugin lock.",
     examples=("kraal plugins remove org.postgresql:postgresql", "kraal plugins remove kraal-orders"),
 )
-@_requirements
-@_lock
-@_worker
+@_requirements_argument
+@_lock_option
+@_worker_option
 @output_option
 def remove(requirements: tuple[str, ...], path: Path, worker: str | None, *, style: str) -> None:
     """Remove plugins and their unused dependencies from the plugin lock.
@@ -111,8 +111,8 @@ def remove(requirements: tuple[str, ...], path: Path, worker: str | None, *, sty
     short_help="Resolve the plugin lock again.",
     examples=("kraal plugins lock", "kraal plugins lock --lock /etc/kraal/plugins.lock"),
 )
-@_lock
-@_worker
+@_lock_option
+@_worker_option
 @output_option
 def lock(path: Path, worker: str | None, *, style: str) -> None:
     """Resolve all added plugins again, which updates dependencies and restores missing files.
@@ -129,7 +129,7 @@ def lock(path: Path, worker: str | None, *, style: str) -> None:
     short_help="Show the plugin lock.",
     examples=("kraal plugins list", "kraal plugins list --lock /etc/kraal/plugins.lock"),
 )
-@_lock
+@_lock_option
 @output_option
 def list_command(path: Path, *, style: str) -> None:
     """Show the plugin lock and verify its files. `kraal plugins` shows the plugins of a running worker."""
@@ -168,7 +168,7 @@ def _require_lock(path: Path) -> None:
 
 
 def _require_worker() -> None:
-    """Raise ModuleNotFoundError unless the worker is installed, because a lock omits packages installed with it."""
+    """Raise ModuleNotFoundError unless the worker's packages are installed, because a lock omits these packages."""
     if find_spec("pyspark") is None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
 
@@ -184,7 +184,9 @@ def _apply(path: Path, apply_change: Callable[[], change.Change], worker: str | 
             say("Use --worker URL to show which tasks a restart stops.")
         return
     stopped_tasks = (
-        _stopped_tasks(path, worker) if worker is not None and (result.added or result.removed) else None
+        _fetch_stopped_tasks(path, worker)
+        if worker is not None and (result.added or result.removed)
+        else None
     )
     if style != "table":
         emit(_change_as_data(path, result, stopped_tasks), style)
@@ -195,7 +197,7 @@ def _apply(path: Path, apply_change: Callable[[], change.Change], worker: str | 
 def _change_as_data(
     path: Path, result: change.Change, stopped_tasks: Mapping[str, Sequence[str]] | None
 ) -> dict[str, Any]:
-    """Return a change as data for scripts; `stopped_tasks` has the tasks by worker, None without --worker."""
+    """Return a change as data for scripts; `stopped_tasks` contains tasks by worker; None without --worker."""
     kinds = {entry: kind for kind, entries in result.lock.by_kind for entry in entries}
     return {
         "lock": str(path),
@@ -233,17 +235,17 @@ def _print_change(path: Path, result: change.Change) -> None:
         say("Spark loads jars only when it starts, so a restart of connectors is not enough.")
 
 
-def _stopped_tasks(path: Path, worker: str) -> dict[str, list[str]]:
+def _fetch_stopped_tasks(path: Path, worker: str) -> dict[str, list[str]]:
     """Return the tasks that a restart of each worker would stop, by worker. Raises KraalError."""
     try:
-        return tasks_by_worker(_statuses(worker))
+        return tasks_by_worker(_fetch_statuses(worker))
     except KraalError as exc:
         raise KraalError(
             f"{path} was changed, but the tasks that a restart stops are unknown: {exc}", hint=exc.hint
         ) from exc
 
 
-def _statuses(url: str) -> Statuses:
+def _fetch_statuses(url: str) -> Statuses:
     target = parse_target(
         url,
         user=os.environ.get("KRAAL_USER"),

@@ -26,7 +26,7 @@ def print_start_error(error: KraalError, style: LogFormat) -> None:
 
 
 def run_and_exit(run: Callable[[], int], style: LogFormat, *, worker_file: Path | None = None) -> NoReturn:
-    """Run a worker that logs to standard error, and exit with the worker's code, or START_FAILED.
+    """Run a worker that logs to standard error, and exit with its exit code, or START_FAILED after a KraalError.
 
     `worker_file` is the worker's properties file, which `kraal doctor` can check.
     """
@@ -36,8 +36,8 @@ def run_and_exit(run: Callable[[], int], style: LogFormat, *, worker_file: Path 
     try:
         code = run()
     except KraalError as exc:
-        is_in_file = isinstance(exc, BadRequest)  # the message already names the invalid setting
-        if worker_file is not None and not is_in_file and not exc.hint:
+        is_config_error = isinstance(exc, BadRequest)  # the message already names the invalid setting
+        if worker_file is not None and not is_config_error and not exc.hint:
             exc.hint = f"`kraal doctor {shlex.quote(str(worker_file))}` checks what this worker needs."
         print_start_error(exc, style)
         code = START_FAILED

@@ -1,4 +1,4 @@
-"""`kraal topics create`: the internal topics of a cluster."""
+"""`kraal topics create`: create the internal topics of a cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create(worker: Path, *, dry_run: bool, style: str) -> None:
     command if workers are not allowed to create topics, or have internal.topics.automatic.creation.enable=false
     (KIP-1209).
 
-    Exit codes: 0 all topics exist and can be used, or with --dry-run can be created; 1 failure; 2 invalid usage.
+    Exit codes: 0 all topics can be used (with --dry-run: all topics that exist); 1 failure; 2 invalid usage.
     """
     # Imported late because --help does not need them.
     from kraal.config.clients.librdkafka import librdkafka_options  # noqa: PLC0415

@@ -54,36 +54,42 @@ _EXAMPLES: Final = (
     is_flag=True,
     help="Let any client that can reach a non-loopback address act with your credentials.",
 )
-@click.option("--open", "opens", is_flag=True, help="Open the dashboard in a browser.")
+@click.option("--open", "opens_browser", is_flag=True, help="Open the dashboard in a browser.")
 @with_rest
 def ui(
-    rest: Rest, listen: str, extra_hosts: tuple[str, ...], *, read_only: bool, allow_anyone: bool, opens: bool
+    rest: Rest,
+    listen: str,
+    extra_hosts: tuple[str, ...],
+    *,
+    read_only: bool,
+    allow_anyone: bool,
+    opens_browser: bool,
 ) -> None:
     """Serve a dashboard for a Connect cluster, Kraal's or Apache Kafka's, until interrupted.
 
     The dashboard uses your credentials for every user, so by default it is only accessible from this machine.
     """
-    host, port = _address(listen)
+    host, port = _parse_address(listen)
     if not (_is_loopback(host) or read_only or allow_anyone):
         raise click.UsageError(
             f"Any client that can reach {listen} could act with your credentials; add --read-only or --allow-anyone."
         )
     server = HttpServer([Listener(host, port)], graceful_s=2, allow_asyncio_loop=True, setting="--listen")
-    port_in_use = server.bound_listeners[0].port
+    bound_port = server.bound_listeners[0].port
     app = DashboardApp(
         RemoteSource(_remote_target(rest.target)),
         _options(rest.target, host, extra_hosts, read_only),
         keep_s=_RESPONSE_REUSE_S,
     )
-    stopping = threading.Event()
+    stop_requested = threading.Event()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signal_number, lambda *_: stopping.set())
+        signal.signal(signal_number, lambda *_: stop_requested.set())
     server.start(standalone(app))
-    address = f"http://{_format_host(host)}:{port_in_use}{PREFIX}/"
+    address = f"http://{_format_host(host)}:{bound_port}{PREFIX}/"
     say(f"The dashboard of {rest.target.url} is at {address}")
-    if opens:
+    if opens_browser:
         webbrowser.open(address)
-    stopping.wait()
+    stop_requested.wait()
     app.close_streams()
     server.stop()
 
@@ -108,7 +114,7 @@ def _options(target: Target, host: str, extra_hosts: Iterable[str], read_only: b
     )
 
 
-def _address(text: str) -> tuple[str, int]:
+def _parse_address(text: str) -> tuple[str, int]:
     """Parse `HOST:PORT`. Raises UsageError."""
     error = click.UsageError(f"Invalid --listen '{text}'; expected HOST:PORT, such as {_DEFAULT_LISTEN}.")
     try:

@@ -10,7 +10,7 @@ from kraal.cli.start_errors import run_and_exit
 from kraal.core.logging import LogFormat
 from kraal.core.stacks import dump_stacks_on_signal
 
-log_format = click.option(
+log_format_option = click.option(
     "--log-format",
     "style",
     type=click.Choice(["text", "json"]),
@@ -26,11 +26,11 @@ log_format = click.option(
 @click.argument(
     "connectors", type=click.Path(path_type=Path), nargs=-1, metavar="[CONNECTOR.json|.properties ...]"
 )
-@log_format
+@log_format_option
 def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
     """Run a standalone worker with Connect's standalone configuration.
 
-    Connectors are created or updated from the connector files; unchanged connectors keep running as they are.
+    Connectors are created or updated from the connector files, unless their configs are unchanged.
 
     Exit codes: 0 stopped by a signal, 1 invalid command line, 2 startup failed, 3 a connector file failed, 4 an actor
     died too often, 5 shutdown timed out.
@@ -44,7 +44,7 @@ def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
 
 @click.command("distributed", short_help="Run a worker of a cluster.")
 @click.argument("worker", type=click.Path(path_type=Path), metavar="WORKER.properties")
-@log_format
+@log_format_option
 def distributed(worker: Path, style: str) -> None:
     """Run a worker of a cluster with Connect's distributed configuration.
 

@@ -1,5 +1,5 @@
-"""The client: `kraal ls`, `apply`, `status` and other commands that use only Connect's public REST API.
+"""The client: `kraal ls`, `apply`, `status` and other commands that use only a worker's REST API.
 
-It works with any Connect worker, including Java workers. Commands (`kraal.client.commands`) parse and print, the logic
-is in pure functions of the modules here, and only `kraal.client.rest` sends requests to a worker.
+The client works with any Connect worker, including Java workers. The commands (`kraal.client.commands`) parse arguments
+and print results. Only `kraal.client.rest` sends requests to a worker.
 """

@@ -1,6 +1,6 @@
-"""Apply connector files to a worker: create, update and optionally delete connectors.
+"""Applies connector files to a worker: creates, updates and optionally deletes connectors.
 
-Applying is idempotent: a second run finds everything unchanged. A rejected connector does not stop the others from
+Applying is idempotent: a second run finds everything unchanged. A rejected connector does not prevent the others from
 being applied; an unreachable worker does.
 """
 
@@ -31,7 +31,7 @@ class Result:
 
     name: str
     action: Action
-    where: str
+    file_name: str
     error: str | None = None
     hint: str = ""
 
@@ -42,7 +42,7 @@ class LiveConfigs:
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
         self.names: list[str] = rest.names()
-        """All connectors. Requested first, so that a wrong URL is reported as an error."""
+        """Names of all connectors. They are requested first, so that a wrong URL is reported as an error."""
 
     def config(self, name: str) -> dict[str, str | None] | None:
         """Return a connector's config; None if the connector does not exist. Raises RequestRejected, NoResponse."""
@@ -64,7 +64,7 @@ class Secrets:
         self._cache: dict[str, frozenset[str]] = {}
 
     def keys_of(self, config: Config) -> frozenset[str]:
-        """Return the secret keys declared by the connector class; empty if the worker does not have the class."""
+        """Return the secret keys declared by the connector class; empty if the worker does not return its keys."""
         plugin = config.get(CONNECTOR_CLASS)
         if not plugin:
             return frozenset()
@@ -86,13 +86,13 @@ class Secrets:
 
 
 def apply_all(
-    rest: Rest, live: LiveConfigs, manifests: Sequence[Manifest], *, dry_run: bool
+    rest: Rest, live_configs: LiveConfigs, manifests: Sequence[Manifest], *, dry_run: bool
 ) -> Iterator[Result]:
     """Apply the connectors one by one and yield the result of each. Raises Unreachable."""
     secrets = Secrets(rest)
     for manifest in manifests:
         try:
-            config = live.config(manifest.name)
+            config = live_configs.config(manifest.name)
             action = action_for(config, manifest.config)
             if action is not Action.UNCHANGED:
                 if dry_run:
@@ -103,18 +103,20 @@ def apply_all(
             yield Result(
                 manifest.name,
                 Action.FAILED,
-                manifest.where,
+                manifest.file_name,
                 scrub(format_error(error), manifest.config, secrets.keys_of(manifest.config)),
                 error.hint,
             )
         else:
-            yield Result(manifest.name, action, manifest.where)
+            yield Result(manifest.name, action, manifest.file_name)
 
 
-def prune(rest: Rest, live: LiveConfigs, manifests: Sequence[Manifest], *, dry_run: bool) -> Iterator[Result]:
+def prune(
+    rest: Rest, live_configs: LiveConfigs, manifests: Sequence[Manifest], *, dry_run: bool
+) -> Iterator[Result]:
     """Delete the connectors that are not in the files and yield the result of each. Raises Unreachable."""
     names_in_files = {manifest.name for manifest in manifests}
-    for name in (name for name in live.names if name not in names_in_files):
+    for name in (name for name in live_configs.names if name not in names_in_files):
         try:
             if not dry_run:
                 rest.ask("DELETE", "connectors", name)
@@ -138,7 +140,7 @@ def validate(rest: Rest, config: Config) -> None:
 
 
 def format_error(error: RequestRejected | NoResponse) -> str:
-    """Format an error as one line, without duplicate validation errors, and with class names for PluginDesc texts."""
+    """Format an error as one line, without duplicate validation errors and with class names in place of PluginDescs."""
     if isinstance(error, RequestRejected) and error.text.startswith(_INVALID_CONFIG):
         lines = [line for line in error.text.splitlines()[1:] if line and not line.startswith(_TRAILER)]
         return join_lines("; ".join(dict.fromkeys(lines)))

@@ -1,4 +1,4 @@
-"""Base classes of the client's commands: common options, exit codes, error handling and name completion.
+"""Base classes, common options, exit codes, error handling and name completion of the client's commands.
 
 Exit codes: 0 success; 1 failure, or differences found; 2 invalid usage. Results are written to standard output, errors
 to standard error, one line each. Tracebacks and secrets are never printed.
@@ -22,7 +22,7 @@ from kraal.client.rest import NoResponse, RequestRejected, Rest
 from kraal.client.target import DEFAULT_URL, InvalidTarget, Target, parse_target
 from kraal.core.errors import KraalError
 
-FAILED = 1
+FAILURE_EXIT_CODE = 1
 EXIT_CODES = "Exit codes: 0 success; 1 failure; 2 invalid usage."
 CONNECTION_HELP = (
     "Set the worker with --url or KRAAL_URL, user and password in the URL or with KRAAL_USER and KRAAL_PASSWORD, "
@@ -49,7 +49,7 @@ class _CommandWithExamples(click.Command):
 class ClientCommand(_CommandWithExamples):
     """Command that uses the client's exit codes and documents them in its help."""
 
-    error_exit_code = FAILED
+    error_exit_code = FAILURE_EXIT_CODE
     """Exit code when a worker rejects a request or does not respond."""
 
     @override
@@ -108,7 +108,7 @@ def complete(
     ctx: click.Context,
     incomplete: str,
     fetch_words: Callable[[Rest], Iterable[str]],
-    used: Sequence[str] = (),
+    used_words: Sequence[str] = (),
 ) -> list[CompletionItem[Any]]:
     """Return completions of `incomplete` from the worker's words; none after any error."""
     try:
@@ -124,7 +124,7 @@ def complete(
             return [
                 CompletionItem(word)
                 for word in sorted(fetch_words(rest))
-                if word.startswith(incomplete) and word not in used
+                if word.startswith(incomplete) and word not in used_words
             ]
     except (KraalError, TypeError):
         return []
@@ -243,7 +243,7 @@ def for_each(
 def exit_with_status(*, succeeded: bool) -> None:
     """Exit with code 1 unless everything succeeded."""
     if not succeeded:
-        raise click.exceptions.Exit(FAILED)
+        raise click.exceptions.Exit(FAILURE_EXIT_CODE)
 
 
 def select_names(rest: Rest, names: Sequence[str], *, everything: bool) -> list[str]:

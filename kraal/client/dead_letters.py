@@ -30,7 +30,7 @@ def get_letters(rest: Rest, connector: str, limit: int) -> dict[str, Any]:
 def replay_in_requests(
     rest: Rest, connector: str, remaining: int, *, dry_run: bool
 ) -> Iterator[dict[str, Any]]:
-    """Replay `remaining` letters in one or more requests, and yield the response to each.
+    """Replay up to `remaining` letters in one or more requests, and yield each response. A dry run is one request.
 
     If `remaining` is the `left_to_replay` of `get_letters`, letters that arrive in the meantime are not replayed.
     Raises the same errors as `get_letters`.
@@ -48,7 +48,7 @@ def replay_in_requests(
 
 @contextmanager
 def _map_errors(rest: Rest) -> Iterator[None]:
-    """Raise DeadLettersNotServed if the worker has no such endpoints."""
+    """Raise DeadLettersNotServed in place of the error for an unknown endpoint."""
     try:
         yield
     except RequestRejected as exc:

@@ -40,7 +40,7 @@ def read_files(paths: Sequence[str], *, recursive: bool) -> Manifests:
 
 
 def require_connectors(manifests: Manifests, *, prunes: bool) -> None:
-    """Raise BadRequest if the files contain no connector, unless printed errors explain it."""
+    """Raise BadRequest if the files contain no connectors; without --prune, only if no errors were printed."""
     if not manifests.connectors and (prunes or not manifests.errors):
         consequence = "; --prune would delete every connector" if prunes else ""
         raise BadRequest(f"No connectors found in the files{consequence}.")

@@ -25,7 +25,7 @@ class LazyCommand:
     module: str
     attribute: str
     summary: str
-    """Short help of the command, which fits on one line of a terminal."""
+    """Short help of the command; must fit on one line of a terminal."""
 
     def load(self) -> click.Command:
         """Import the command. Raises TypeError if the attribute is not a command."""

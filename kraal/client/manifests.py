@@ -42,8 +42,8 @@ class Manifest:
     """Initial state, as named by the REST API; applies only when the connector is created."""
     initial_offsets: Sequence[Pair] | None = None
     """Initial offsets; apply only when the connector is created."""
-    where: str
-    """File name for messages."""
+    file_name: str
+    """The file that defines the connector; `-` for standard input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +66,22 @@ def read_manifests(paths: Sequence[str], stdin: Iterable[str], *, recursive: boo
         except BadRequest as exc:
             errors.append(str(exc))
             continue
-        for where, text in texts:
-            _read(text, where, manifests, errors)
-    files = Counter(manifest.name for manifest in manifests)
-    for name in (name for name, count in files.items() if count > 1):
-        definitions = ", ".join(manifest.where for manifest in manifests if manifest.name == name)
+        for file_name, text in texts:
+            _read(text, file_name, manifests, errors)
+    counts = Counter(manifest.name for manifest in manifests)
+    for name in (name for name, count in counts.items() if count > 1):
+        definitions = ", ".join(manifest.file_name for manifest in manifests if manifest.name == name)
         errors.append(
-            f"Connector {name} is defined {files[name]} times, so all definitions are ignored: {definitions}"
+            f"Connector {name} is defined {counts[name]} times, so all definitions are ignored: {definitions}"
         )
-    return Manifests(tuple(manifest for manifest in manifests if files[manifest.name] == 1), tuple(errors))
+    return Manifests(tuple(manifest for manifest in manifests if counts[manifest.name] == 1), tuple(errors))
 
 
 def _texts(path: Path, errors: list[str], recursive: bool) -> Iterator[tuple[str, str]]:  # noqa: FBT001 - ours
-    """Yield the name and text of each file; unreadable files become errors. Raises BadRequest."""
+    """Yield the name and text of each file. Raises BadRequest if `path` cannot be read or contains no files.
+
+    An unreadable file in a directory is added to `errors` instead.
+    """
     if not path.is_dir():
         yield str(path), read_text(path, _FILE_KIND)
         return
@@ -101,19 +104,19 @@ def _texts(path: Path, errors: list[str], recursive: bool) -> Iterator[tuple[str
             errors.append(str(exc))
 
 
-def _read(text: str, where: str, manifests: list[Manifest], errors: list[str]) -> None:
+def _read(text: str, file_name: str, manifests: list[Manifest], errors: list[str]) -> None:
     """Read the connectors of one file. An error in one YAML document invalidates the whole file."""
     try:
-        parsed_manifests = [_to_manifest(definition, where) for definition in _parse(text, where)]
+        parsed_manifests = [_to_manifest(definition, file_name) for definition in _parse(text, file_name)]
     except BadRequest as exc:
         errors.append(str(exc))
     else:
         manifests += parsed_manifests
 
 
-def _parse(text: str, where: str) -> list[ConnectorFile]:
-    if not _is_yaml(text, where):
-        return [parse_connector_file(text, where)]
+def _parse(text: str, file_name: str) -> list[ConnectorFile]:
+    if not _is_yaml(text, file_name):
+        return [parse_connector_file(text, file_name)]
     from kraal.config.yaml_text import YamlError, convert_config_scalar, convert_scalar, read_yaml  # noqa: PLC0415 - late: most commands need no YAML
 
     try:
@@ -122,13 +125,13 @@ def _parse(text: str, where: str) -> list[ConnectorFile]:
             read_yaml(text, convert_scalar) if any(map(_has_offsets, documents)) else documents
         )
     except YamlError as exc:
-        raise BadRequest(f"The {_FILE_KIND} '{where}' is not valid YAML: {exc}.") from exc
+        raise BadRequest(f"The {_FILE_KIND} '{file_name}' is not valid YAML: {exc}.") from exc
     if not documents:
-        raise BadRequest(f"The {_FILE_KIND} '{where}' is empty.")
+        raise BadRequest(f"The {_FILE_KIND} '{file_name}' is empty.")
     if any(not isinstance(document, dict) for document in documents):
-        raise BadRequest(f"The {_FILE_KIND} '{where}' is not a mapping of keys to values.")
+        raise BadRequest(f"The {_FILE_KIND} '{file_name}' is not a mapping of keys to values.")
     return [
-        parse_connector_file(json.dumps(_with_typed_offsets(document, typed_document)), where)
+        parse_connector_file(json.dumps(_with_typed_offsets(document, typed_document)), file_name)
         for document, typed_document in zip(documents, with_typed_offsets, strict=True)
     ]
 
@@ -142,30 +145,30 @@ def _with_typed_offsets(document: Any, typed_document: Any) -> Any:
     return {**document, _OFFSETS_KEY: typed_document[_OFFSETS_KEY]} if _has_offsets(document) else document
 
 
-def _is_yaml(text: str, where: str) -> bool:
+def _is_yaml(text: str, file_name: str) -> bool:
     if text.lstrip().startswith("{"):
         return False
-    if where != STDIN:
-        return Path(where).suffix.lower() in YAML_SUFFIXES
+    if file_name != STDIN:
+        return Path(file_name).suffix.lower() in YAML_SUFFIXES
     lines = (line.strip() for line in text.splitlines())
-    first = next((line for line in lines if line and line[0] not in "#!"), "")
-    return not _PROPERTY_PATTERN.match(first)
+    first_line = next((line for line in lines if line and line[0] not in "#!"), "")
+    return not _PROPERTY_PATTERN.match(first_line)
 
 
-def _to_manifest(file: ConnectorFile, where: str) -> Manifest:
+def _to_manifest(file: ConnectorFile, file_name: str) -> Manifest:
     masked_keys = list_masked_keys(file.config)
     if masked_keys:
         raise BadRequest(
-            f"The {_FILE_KIND} '{where}' contains the masked value {HIDDEN} for {', '.join(masked_keys)}; replace it "
-            "with the secret or with a reference such as ${file:…}"
+            f"The {_FILE_KIND} '{file_name}' contains the masked value {HIDDEN} for {', '.join(masked_keys)}; replace "
+            "it with the secret or with a reference such as ${file:…}"
         )
     if not file.name:
-        raise BadRequest(f"The {_FILE_KIND} '{where}' has an empty name")
+        raise BadRequest(f"The {_FILE_KIND} '{file_name}' has an empty name")
     state = file.initial_state
     return Manifest(
         name=file.name,
         config=file.config,
         initial_state=None if state is None else _REST_STATES.get(state, str(state)),
         initial_offsets=file.initial_offsets,
-        where=where,
+        file_name=file_name,
     )

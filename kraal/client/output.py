@@ -53,7 +53,7 @@ def emit(value: Any, style: str) -> None:
         click.echo(to_yaml(value), nl=False)
         return
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    if printable(text, keep="\n") != text:  # escape non-ASCII characters, as JSON allows
+    if printable(text, keep="\n") != text:  # escape all non-ASCII characters, some of which are not printable
         text = json.dumps(value, indent=2)
     click.echo(text)
 
@@ -69,10 +69,10 @@ def emit_table(head: Sequence[str], rows: Iterable[Sequence[str]], empty_text: s
         click.echo(line)
 
 
-def emit_statuses(statuses: Statuses, style: str, head: Sequence[str], rows: Any) -> None:
-    """Print statuses as a table, or the worker's status objects as JSON or YAML."""
+def emit_statuses(statuses: Statuses, style: str, head: Sequence[str], to_rows: Any) -> None:
+    """Print statuses as a table of the rows that `to_rows` returns, or the worker's objects as JSON or YAML."""
     if style == "table":
-        emit_table(head, rows(statuses), NO_CONNECTORS)
+        emit_table(head, to_rows(statuses), NO_CONNECTORS)
     else:
         emit([status for status in statuses.values() if status is not None], style)
 

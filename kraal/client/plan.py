@@ -26,17 +26,19 @@ class Action(StrEnum):
     FAILED = "failed"
 
 
-def action_for(live: Config | None, target: Config) -> Action:
-    """Return the action that applies a config; `live` is None if the connector does not exist."""
-    if live is None:
+def action_for(live_config: Config | None, target: Config) -> Action:
+    """Return the action that applies a config; `live_config` is None if the connector does not exist."""
+    if live_config is None:
         return Action.CREATED
-    return Action.UNCHANGED if dict(live) == dict(target) else Action.CONFIGURED
+    return Action.UNCHANGED if dict(live_config) == dict(target) else Action.CONFIGURED
 
 
-def apply_patch(live: Config, changes: Config) -> dict[str, str | None]:
+def apply_patch(live_config: Config, changes: Config) -> dict[str, str | None]:
     """Return a config after a patch; null removes a key (KIP-477)."""
     return {
-        key: value for key, value in {**live, **changes}.items() if value is not None or key not in changes
+        key: value
+        for key, value in {**live_config, **changes}.items()
+        if value is not None or key not in changes
     }
 
 

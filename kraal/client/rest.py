@@ -1,8 +1,8 @@
 """Client of Connect's REST API; sends one request at a time and retries requests during rebalances.
 
-Redirects (which would send credentials elsewhere), proxies and netrc are not used. Rejected requests raise the worker's
-own message. A request is retried only if the worker did not carry it out: 409 because of a rebalance, 503 with
-`Retry-After`, and the 500 that Java workers return for GET requests during a rebalance.
+Redirects (which would send credentials elsewhere), proxies and netrc are not used. A rejected request raises an error
+with the worker's message. A request is retried only if the worker did not carry it out: 409 because of a rebalance, 503
+with `Retry-After`, and the 500 that Java workers return for GET requests during a rebalance.
 Source: ConnectExceptionMapper, ErrorMessage (Kafka 4.4.0); tests/golden/rest.
 """
 
@@ -114,7 +114,7 @@ class Rest:
     def ask(
         self, method: str, *segments: str, body: object = None, query: Sequence[tuple[str, str]] = ()
     ) -> Any:
-        """Send a request and retry it for at most `retry_s`; return parsed JSON, None for an empty body.
+        """Send a request, with retries for at most `retry_s`; return the JSON body, or None if the body is empty.
 
         Raises RequestRejected, NoResponse, Unreachable.
         """
@@ -143,8 +143,8 @@ class Rest:
             raise self._to_rejection(response, text, _resource(path), was_retried=pause_s is not None)
         return pause_s
 
-    def _check_type(self, shape: type, value: Any) -> Any:
-        if not isinstance(value, shape):
+    def _check_type(self, expected_type: type, value: Any) -> Any:
+        if not isinstance(value, expected_type):
             raise NoResponse(f"{self.target.url} {_UNEXPECTED_RESPONSE}")
         return value
 

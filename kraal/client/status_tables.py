@@ -35,7 +35,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Change of an instance between two polls; `before` or `after` is None if it did not exist."""
+    """Change of an instance between two polls; `before` or `after` is None if the instance did not exist."""
 
     name: str
     task: str
@@ -113,7 +113,7 @@ def change_line(change: Change) -> str:
 
 
 def verdict(status: Status | None, target: str) -> Verdict:
-    """Return whether a connector and all its tasks have reached `target`: RUNNING, PAUSED or STOPPED."""
+    """Assess whether a connector and all its tasks have reached `target`: RUNNING, PAUSED or STOPPED."""
     if status is None:
         return Verdict.PENDING
     connector = str(status.get("connector", {}).get("state"))

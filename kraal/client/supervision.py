@@ -18,7 +18,7 @@ _POLICY_TEXTS = {"task": "failed tasks are restarted", "all": "failed tasks and 
 
 
 def supervision_lines(status: Status) -> list[str]:
-    """Return lines to print; empty if no instance is supervised or stalled."""
+    """Return lines to print; empty if no instance is supervised or stalled or has been restarted automatically."""
     supervision: Mapping[str, Any] = status.get("supervision") or {}
     parts: Sequence[Mapping[str, Any]] = [
         *([{"id": NONE, **supervision["connector"]}] if "connector" in supervision else []),

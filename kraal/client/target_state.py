@@ -1,4 +1,4 @@
-"""`kraal pause`, `kraal resume`, `kraal stop`: set the target state of connectors, one PUT request each."""
+"""`kraal pause`, `kraal resume`, `kraal stop`: set the target state of connectors, with one PUT request for each."""
 
 from __future__ import annotations
 

@@ -67,5 +67,5 @@ def _in_colors(line: str, head: Sequence[str], cells: Sequence[str]) -> str:
 
 def _colorize(text: str, color: str | None) -> str:
     """Colorize a text except its leading and trailing whitespace."""
-    letters = text.strip()
-    return text.replace(letters, colorize(letters, color), 1) if letters and color else text
+    stripped_text = text.strip()
+    return text.replace(stripped_text, colorize(stripped_text, color), 1) if stripped_text and color else text

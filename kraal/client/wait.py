@@ -29,7 +29,7 @@ NO_LAG = "without lag"
 class _PollResult:
     """Result of one poll of a connector."""
 
-    observed: object
+    observed_value: object
     """Value that must not change while the verdict lasts."""
     verdict: Verdict
     text: str
@@ -37,11 +37,11 @@ class _PollResult:
 
 
 class StateUnreachable(KraalError):
-    """Raised if a connector cannot reach its target state."""
+    """A connector cannot reach its target state."""
 
 
 class WaitTimedOut(KraalError):
-    """Raised if a connector did not reach its target state; the message contains its status."""
+    """A connector failed, or did not reach its target state in time; the message contains its status."""
 
 
 def fetch(rest: Rest) -> Statuses:
@@ -98,23 +98,23 @@ def wait(
         problem = ""
         for name in list(remaining_targets):
             try:
-                poll = _poll(rest, name, remaining_targets[name])
+                result = _poll(rest, name, remaining_targets[name])
             except StateUnreachable as error:
                 yield name, error
                 del remaining_targets[name]
                 continue
-            except (RequestRejected, NoResponse, Unreachable) as error:  # the worker may restart
+            except (RequestRejected, NoResponse, Unreachable) as error:  # the worker may be restarting
                 problem = str(error)
                 continue
             now = rest.clock.now()
-            if name not in last_polls or last_polls[name][0].observed != poll.observed:
-                last_polls[name] = (poll, now)
-            minimum_s = required_s(poll.verdict, settle_s.get(name, 0.0))
+            if name not in last_polls or last_polls[name][0].observed_value != result.observed_value:
+                last_polls[name] = (result, now)
+            minimum_s = required_s(result.verdict, settle_s.get(name, 0.0))
             if minimum_s is not None and now - last_polls[name][1] >= minimum_s:
-                has_failed = poll.verdict is Verdict.FAILED
+                has_failed = result.verdict is Verdict.FAILED
                 yield (
                     name,
-                    WaitTimedOut(f"{name} failed: {poll.text}", hint=hints.FAILED) if has_failed else None,
+                    WaitTimedOut(f"{name} failed: {result.text}", hint=hints.FAILED) if has_failed else None,
                 )
                 del remaining_targets[name]
         if remaining_targets and rest.clock.now() >= deadline:
@@ -152,10 +152,10 @@ def _poll_lag(rest: Rest, name: str, status: Status | None) -> _PollResult:
         )
     if not entries:
         return _PollResult(status, Verdict.PENDING, "it has not committed an offset yet")
-    lagging = [entry for entry in entries if entry["lag"] != 0]
-    lag = sum(entry["lag"] or 0 for entry in lagging)
-    text = f"it is {lag} offsets behind in {len(lagging)} of {len(entries)} partitions"
-    return _PollResult(entries, Verdict.PENDING if lagging else Verdict.READY, text)
+    lagging_entries = [entry for entry in entries if entry["lag"] != 0]
+    lag = sum(entry["lag"] or 0 for entry in lagging_entries)
+    text = f"it is {lag} offsets behind in {len(lagging_entries)} of {len(entries)} partitions"
+    return _PollResult(entries, Verdict.PENDING if lagging_entries else Verdict.READY, text)
 
 
 def _exists(rest: Rest, name: str) -> bool:

@@ -30,7 +30,7 @@ class Rule:
 
 
 def rule(allows: str) -> Callable[[Check], Rule]:
-    """Return a decorator that describes the valid values of a check."""
+    """Return a decorator that adds a description of the valid values to a check."""
     return lambda check: Rule(allows, check)
 
 

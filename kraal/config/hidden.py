@@ -12,7 +12,7 @@ from kraal.core.ids import Config
 from kraal.core.secrets import is_secret_name
 
 HIDDEN = "[hidden]"
-_REFERENCE = re.compile(r"\$\{[^{}]*\}")
+_VARIABLE = re.compile(r"\$\{[^{}]*\}")
 _URL_PASSWORD = re.compile(r"((?<=://)[^/@:\s]*:)([^/@\s]+)(?=@)")
 _SECRET_PARAMETER = re.compile(
     r"((?:password|passphrase|passwd|pwd|secret|token|account_?key|access_?key|[?&]sig)=)([^&;,\s]+)",
@@ -27,7 +27,7 @@ _CREDENTIALS = (_URL_PASSWORD, _SECRET_PARAMETER, _AUTHORIZATION_HEADER)
 
 def is_secret(key: str, value: str | None, declared: Collection[str] = ()) -> bool:
     """Return whether a value is a secret. `declared` contains the keys of type PASSWORD."""
-    return bool(value) and (key in declared or is_secret_name(key)) and not _REFERENCE.fullmatch(value or "")
+    return bool(value) and (key in declared or is_secret_name(key)) and not _VARIABLE.fullmatch(value or "")
 
 
 def hide_value(key: str, value: str | None, declared: Collection[str] = ()) -> str | None:
@@ -42,13 +42,13 @@ def hide_value(key: str, value: str | None, declared: Collection[str] = ()) -> s
 
 
 def find_credentials(value: str) -> list[str]:
-    """Return the credentials in a value that is not a secret as a whole, such as the password in a URL."""
+    """Return the credentials that a value contains, such as the password in a URL."""
     secrets = [match[2] for pattern in _CREDENTIALS for match in pattern.finditer(value)]
-    return [text for text in secrets if not _REFERENCE.fullmatch(text)]
+    return [text for text in secrets if not _VARIABLE.fullmatch(text)]
 
 
 def _hide_credential(match: re.Match[str]) -> str:
-    return match[0] if _REFERENCE.fullmatch(match[2]) else match[1] + HIDDEN
+    return match[0] if _VARIABLE.fullmatch(match[2]) else match[1] + HIDDEN
 
 
 def hide(config: Config, declared: Collection[str] = ()) -> dict[str, str | None]:
@@ -69,5 +69,5 @@ def scrub(text: str, config: Config, declared: Collection[str] = ()) -> str:
 
 
 def list_masked_keys(config: Config) -> list[str]:
-    """Return the keys whose values are hidden; a config with such keys cannot be applied."""
+    """Return the keys whose values contain `[hidden]`; a config with such keys cannot be applied."""
     return [key for key, value in config.items() if value is not None and HIDDEN in value]

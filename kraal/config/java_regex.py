@@ -1,7 +1,8 @@
 r"""Java regular expressions, matched by `kraal.config.patterns`.
 
 `kraal.config.regex` translates the syntax. `\G`, `\R`, `\X`, `\N` and the Unicode scripts and blocks are rejected.
-Other differences (lines, Unicode) have no effect, because topic names are short and contain few kinds of characters.
+Other differences (line terminators, Unicode) have no effect, because topic names contain only ASCII letters, digits and
+punctuation.
 Source: java.util.regex.Pattern (Java 17).
 """
 

@@ -113,7 +113,7 @@ class Key:
 
     @property
     def default_text(self) -> str | None:
-        """The default as in REST responses."""
+        """The default as in REST responses; None if the key is required or its default is null."""
         return None if self.required else render(self.default)
 
     @property
@@ -183,8 +183,9 @@ class ConfigDef:
     def embed(self, prefix: str, group: str, first_order: int, other: Iterable[Key]) -> ConfigDef:
         """Return a definition with additional keys under a prefix and a group, in display order from `first_order`.
 
-        Keys with a group get the group `GROUP: THEIR GROUP`. Their checks and recommenders receive names without the
-        prefix. Their recommenders receive only the settings with the prefix. Source: ConfigDef.embed.
+        A key that already has a group gets the group `GROUP: KEY GROUP`. The checks and recommenders of the additional
+        keys receive names without the prefix, and the recommenders receive only the settings with the prefix.
+        Source: ConfigDef.embed.
         """
         return self.merge(
             replace(
@@ -221,10 +222,10 @@ class ConfigDef:
         classes; without `resolve`, any class name is valid.
         """
         values = {key.name: _validate_key(key, raw, resolve) for key in self}
-        parsed = {name: value.value for name, value in values.items()}
+        parsed_values = {name: value.value for name, value in values.items()}
         for key in self:
             if key.recommender is not None:
-                values[key.name] = _apply_recommender(key.recommender, values[key.name], parsed)
+                values[key.name] = _apply_recommender(key.recommender, values[key.name], parsed_values)
             for name in key.dependents:
                 if name not in self._keys:
                     error = f"{name} is referred in the dependents, but not defined."
@@ -241,11 +242,11 @@ class ConfigDef:
 
 
 def _apply_recommender(
-    recommender: Recommender, value: ConfigValue, parsed: Mapping[str, object]
+    recommender: Recommender, value: ConfigValue, parsed_values: Mapping[str, object]
 ) -> ConfigValue:
     """Call a recommender; an exception becomes an error of the key."""
     try:
-        recommendation = recommender(value.name, parsed)
+        recommendation = recommender(value.name, parsed_values)
     except (ValueError, KraalError) as exc:
         return value.with_errors(str(exc))
     return replace(value, recommended=recommendation.values, visible=recommendation.visible)

@@ -84,7 +84,7 @@ def find_pattern_error(text: str) -> str | None:
 
 
 def check_length(text: str) -> str | None:
-    """Return an error if a user's expression is too long, or None. Translations of expressions may be longer."""
+    """Return an error if a user's expression is too long, else None. Translations of expressions may be longer."""
     if len(text) > MAX_PATTERN_LENGTH:
         return f"it has {len(text)} characters; at most {MAX_PATTERN_LENGTH} are allowed"
     return None
@@ -106,11 +106,11 @@ def _repetition_error(repetition_count: int) -> str:
 
 @dataclass(slots=True)
 class _Weight:
-    """The size of an expression or a part of it when its repetitions are expanded."""
+    """The number of characters and sets in an expression, or in a part of it, when repetitions are expanded."""
 
     size: int = 0
     repeated_size: int = 0
-    """The size of the counted repetitions alone."""
+    """The number of characters and sets in the counted repetitions alone."""
 
     def times(self, count: int) -> _Weight:
         """Return the weight of `count` repetitions."""

@@ -22,7 +22,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Yield the lines without comments, joined where a backslash continues a line."""
+    """Yield the logical lines, without blank lines and comments. A backslash at the end continues a line."""
     pieces: list[str] = []
     for match in _LINE.finditer(text):
         piece, end = match.groups()

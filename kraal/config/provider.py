@@ -19,14 +19,17 @@ class ConfigData:
 
     data: Mapping[str, str] = field(default_factory=dict, repr=False)
     ttl_ms: int | None = None
-    """Milliseconds for which the values are valid; None for unlimited. When they expire, the connector is restarted."""
+    """Milliseconds for which the values are valid; None for unlimited.
+
+    When the values expire, the connector is restarted unless `config.action.reload` is `none`.
+    """
 
 
 class ConfigProvider(ABC):
     """A config provider, created and configured once for each name in `config.providers`. `get` must be thread-safe."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef()
-    """The provider's parameters, which are only used for the documentation. `configure` must validate parameters."""
+    """The provider's parameters, used only for the documentation. `configure` must validate the parameters."""
 
     def configure(self, params: Mapping[str, str]) -> None:  # noqa: B027 - optional
         """Apply the parameters. Any exception aborts the worker's startup.
@@ -38,8 +41,8 @@ class ConfigProvider(ABC):
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
         """Return the values of keys at a path, which is empty if the variable has no path.
 
-        May block: only operations on this config wait for the result. An exception fails the connector or task, or
-        becomes the response to a validation request.
+        May block: only operations on the config that contains the variable wait for the result. An exception fails the
+        connector or task, or becomes the response to a validation request.
         """
 
     def close(self) -> None:  # noqa: B027 - optional

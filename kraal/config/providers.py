@@ -40,7 +40,10 @@ class _AllowedPaths:
         )
 
     def check_path(self, path: str) -> str | None:
-        """Return the path with links resolved. Logs a warning and returns None for a disallowed or missing path."""
+        """Return the path to read.
+
+        If `allowed.paths` is set, resolves links, and logs a warning and returns None for a disallowed or missing path.
+        """
         if self._allowed_paths is None:
             return path
         with suppress(OSError, ValueError):
@@ -90,7 +93,7 @@ class _FileProvider(ConfigProvider):
 
 
 class FileConfigProvider(_FileProvider):
-    """`${file:PATH:KEY}`: a key of a properties file, in UTF-8."""
+    """`${file:PATH:KEY}`: the value of a key in a properties file, in UTF-8."""
 
     @override
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
@@ -136,7 +139,7 @@ def _read_file(name: str, file: str) -> str:
 
 
 class EnvVarConfigProvider(ConfigProvider):
-    """`${env:NAME}`: an environment variable of the worker's process, if `allowlist.pattern` matches its name."""
+    """`${env:NAME}`: an environment variable of the worker's process, if `allowlist.pattern` matches the name."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [

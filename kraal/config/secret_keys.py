@@ -17,10 +17,10 @@ _TEXT_TYPES = (ConfigType.STRING, ConfigType.LIST)
 def secret_values(config: Config, keys: Iterable[Key] = ()) -> list[str]:
     """Return the values of the secret keys of a config, and the credentials in its other values."""
     names = secret_keys(config, keys)
-    set_values = ((name, value) for name, value in config.items() if value is not None)
+    configured_values = ((name, value) for name, value in config.items() if value is not None)
     return [
         secret
-        for name, value in set_values
+        for name, value in configured_values
         for secret in ([value] if name in names else find_credentials(value))
     ]
 
@@ -28,8 +28,9 @@ def secret_values(config: Config, keys: Iterable[Key] = ()) -> list[str]:
 def secret_keys(config: Config, keys: Iterable[Key] = ()) -> frozenset[str]:
     """Return the keys of a config whose values are secrets.
 
-    Declared `keys` of type PASSWORD are secrets regardless of their names; numbers and classes are never secrets. All
-    other keys are classified by their names, and by the type of the Kafka client setting whose name they end with.
+    A key has its type in `keys`, or else the type of the Kafka client setting whose name the key ends with. Keys of
+    type PASSWORD are secrets. Keys of type STRING or LIST, or of unknown type, are secrets if their names indicate a
+    secret. Keys of other types are never secrets.
     """
     declared_types = {key.name: key.type for key in keys}
     return frozenset(
@@ -44,7 +45,7 @@ def _is_secret(name: str, kind: ConfigType | None) -> bool:
 
 
 def _client_type(name: str) -> ConfigType | None:
-    """Return the type of the client setting at the end of a name, such as `producer.override.ssl.key.password`."""
+    """Return the type of the client setting that ends a name such as `producer.override.ssl.key.password`, if any."""
     types = _client_types()
     parts = name.rsplit(".", _max_dots() + 1)
     suffixes = (".".join(parts[start:]) for start in range(len(parts)))

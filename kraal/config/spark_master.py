@@ -1,4 +1,4 @@
-"""The worker's settings of the Spark master: whether it is local, and whether Spark starts with the worker."""
+"""A worker's Spark settings: the kind of master, the warmup, and the paths that executors share."""
 
 from __future__ import annotations
 

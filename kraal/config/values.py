@@ -1,7 +1,7 @@
 """Types of config values, with Connect's parsing and formatting.
 
-Lists are tuples. A class is represented by its full name, which a `Resolve` function returns, because Java classes are
-not available in Python. Source: Kafka's ConfigDef.parseType and convertToString (4.3.0).
+Lists are tuples. Because Java classes are not available in Python, a class is represented by its full name, which a
+`Resolve` function returns. Source: Kafka's ConfigDef.parseType and convertToString (4.3.0).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Password:
 _BLANKS = "".join(map(chr, range(0x21)))
 """The characters that Java's String.trim removes: all up to U+0020."""
 
-_AROUND_COMMAS = " \t\n\x0b\f\r"
+_LIST_SPACES = " \t\n\x0b\f\r"
 """The white space that is removed around the commas of a list."""
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
@@ -112,7 +112,7 @@ def render(value: object) -> str | None:
 def split_list(text: str) -> tuple[str, ...]:
     """Split a comma-separated list like Connect: an empty string has no entries, `a,,b` has an empty entry."""
     trimmed_text = trim(text)
-    return tuple(entry.strip(_AROUND_COMMAS) for entry in trimmed_text.split(",")) if trimmed_text else ()
+    return tuple(entry.strip(_LIST_SPACES) for entry in trimmed_text.split(",")) if trimmed_text else ()
 
 
 def parse_value(name: str, raw: str | None, kind: ConfigType, resolve: Resolve | None = None) -> object:

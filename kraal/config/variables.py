@@ -35,7 +35,7 @@ class Variable:
 
 
 def _scan_variables(text: str) -> Iterator[tuple[int, int, Variable]]:
-    """Yield the start and end of each variable, from left to right.
+    """Yield the start and end of each variable, and the variable itself, from left to right.
 
     Reads each character once. A regular expression would scan from each `${` to the end of the text, so a request with
     a few kilobytes of `${` would block the worker.
@@ -99,7 +99,7 @@ class ResolvedConfig:
     def restore_variables(self, config: Config) -> dict[str, str | None]:
         """Return a config derived from this one, such as a task's config, with variables in place of resolved values.
 
-        A key that has a variable in the connector's config gets its original text, as in Connect. Unlike in Connect, a
+        A key whose original value contains a variable gets this original value, as in Connect. Unlike in Connect, a
         resolved value that was copied to another key or into a longer text is also replaced.
         """
         return {

@@ -22,10 +22,10 @@ ScalarConverter = Callable[[str], Any]
 _INT = re.compile(r"[-+]?[0-9]+")
 _OCTAL_OR_HEX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_UNQUOTED = re.compile(r"[A-Za-z_/.$<(][\w/.$<>()+=@*;-]*(?: [\w/.$<>()+=@*;-]+)*", re.ASCII)
+_PLAIN_STRING = re.compile(r"[A-Za-z_/.$<(][\w/.$<>()+=@*;-]*(?: [\w/.$<>()+=@*;-]+)*", re.ASCII)
 """Strings without characters that are special in YAML."""
 _AMBIGUOUS_WORDS = {"yes", "no", "on", "off", "y", "n", "null", "true", "false", "<<"}
-"""Strings that a version of YAML parses as another type."""
+"""Strings, in lower case, that YAML 1.1 or 1.2 does not parse as strings."""
 _YAML_11_BREAK = re.compile("[\x85\u2028\u2029]")
 """Characters that are line breaks in YAML 1.1, but not in YAML 1.2."""
 _STR_TAG = "tag:yaml.org,2002:str"
@@ -78,7 +78,7 @@ def read_yaml(text: str, convert_plain: ScalarConverter) -> list[Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes; rejects unsupported features."""
+    """Loader that composes nodes and rejects unsupported features."""
 
     @override
     def scan_to_next_token(self) -> None:
@@ -188,7 +188,7 @@ class _Dumper(yaml.SafeDumper):
     @override
     def represent_str(self, data: str) -> yaml.ScalarNode:
         can_be_plain = (
-            _UNQUOTED.fullmatch(data)
+            _PLAIN_STRING.fullmatch(data)
             and data.lower() not in _AMBIGUOUS_WORDS
             and convert_scalar(data) == data
         )

@@ -11,7 +11,7 @@ from kraal.plugins.api import Connector, ConnectorContext
 
 
 class PassThroughConnector(Connector):
-    """Base class of connectors that only store their config at startup."""
+    """Base class of connectors that only check and store their config at startup."""
 
     def __init__(self) -> None:
         self._config: Mapping[str, str] = {}

@@ -17,6 +17,7 @@
     ├── StoreError                500   a log could not be read or written
     │   ├── Fenced                500   fenced by a newer leader or task (KIP-618)
     │   ├── GroupInUse            500   a consumer group has members, so its offsets cannot be changed
+    │   ├── StoreUnavailable      500   stored data is temporarily unavailable
     │   └── TopicUnusable         500   an internal topic has unsuitable settings; the worker cannot start
     │       └── TopicMisconfigured 500  an administrator can change the topic
     ├── ProtocolError             500   bytes do not conform to their format
@@ -55,7 +56,7 @@ class KraalError(Exception):
 
 
 def format_with_hint(error: KraalError) -> str:
-    """Return the message, followed by the hint on a separate line."""
+    """Return the message, followed by the hint, if any, on a separate line."""
     return f"{error}\n{HINT}{error.hint}" if error.hint else str(error)
 
 
@@ -120,13 +121,13 @@ class NotOwner(Conflict):
 
 
 class RetryableConflict(Conflict):
-    """A rebalance or catch-up is in progress; a retry can succeed shortly after."""
+    """A rebalance, or the catch-up with the config topic, is in progress. A retry can succeed after a short time."""
 
     retry_after_s: int = 1
 
 
 class Unavailable(KraalError):
-    """The worker is starting, stopping or overloaded; `retry_after_s` is the delay before a retry."""
+    """The worker is starting, stopping or overloaded; `retry_after_s` is the delay before a retry, if known."""
 
     status = 503
 

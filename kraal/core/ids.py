@@ -16,7 +16,7 @@ TopicName = NewType("TopicName", str)
 """The name of a Kafka topic."""
 
 WorkerId = NewType("WorkerId", str)
-"""`host:port` of a worker's advertised URL, which is `worker_id` in statuses."""
+"""`host:port` of a worker's advertised URL; the field `worker_id` of statuses."""
 
 Generation = NewType("Generation", int)
 """The generation of a group: increases with each rebalance, -1 before the first join, 0 in standalone mode."""

@@ -93,8 +93,8 @@ class Loggers:
     def set_level(self, namespace: str, level: str) -> list[str]:
         """Set the level of a namespace; return the sorted names of loggers whose effective level changed.
 
-        Creates a logger with the namespace's name if there is none. Other loggers with their own level are changed to
-        the new level; the rest inherit it. An unknown level is logged and ignored.
+        Creates a logger with the namespace's name if there is none. The other loggers of the namespace inherit the
+        level; those that already have a level are set to the new level. An unknown level is logged and ignored.
         """
         number = parse_level(level)
         if number is None:

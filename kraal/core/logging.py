@@ -38,7 +38,7 @@ class LogFormat(Enum):
 
 
 class ContextFilter(logging.Filter):
-    """Adds the worker, generation, connector and task to every record; rejects no records."""
+    """A filter that adds the worker, generation, connector and task to every record; rejects no records."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,9 +60,9 @@ context_filter = ContextFilter()
 
 
 class SecretsFilter(logging.Filter):
-    """Removes secrets from a record's message, hint, traceback and stack; rejects no records.
+    """A filter that removes secrets from a record's message, hint, traceback and stack; rejects no records.
 
-    The hint is taken from the first error in the record's arguments or traceback.
+    Sets the record's hint to that of the first error with a hint in the record's arguments or traceback, if any.
     """
 
     def __init__(self, secrets_: Secrets = secrets) -> None:
@@ -79,7 +79,7 @@ class SecretsFilter(logging.Filter):
             text = record.getMessage()
         except Exception:  # noqa: BLE001 - invalid arguments, which logging would print without scrubbing
             text = f"{record.msg} (its arguments do not match)"
-        if hint := _hint(record):
+        if hint := _find_hint(record):
             record.hint = scrub(hint)
         record.msg, record.args = scrub(text), None
         if record.exc_info:
@@ -92,7 +92,7 @@ class SecretsFilter(logging.Filter):
 _TRACEBACKS = logging.Formatter()
 
 
-def _hint(record: logging.LogRecord) -> str:
+def _find_hint(record: logging.LogRecord) -> str:
     """Return the first hint of the errors in a record, or the record's own hint; empty if there is none."""
     own_hint = str(record.__dict__.get("hint") or "")
     arguments = record.args if isinstance(record.args, tuple) else ()
@@ -155,7 +155,7 @@ class SubjectLock:
 
 
 class TextFormatter(logging.Formatter):
-    """Formats `[time] LEVEL [worker g7 connector|task-0] message (logger)`; tracebacks follow on separate lines."""
+    """A formatter for `[time] LEVEL [worker g7 connector|task-0] message (logger)`, followed by any traceback."""
 
     def __init__(self) -> None:
         super().__init__("[%(asctime)s] %(levelname)s [%(context)s] %(message)s (%(name)s)")
@@ -173,7 +173,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats one object per line: time, level, logger, thread, message and context; see docs/operations.md."""
+    """A formatter for one JSON object per line; docs/operations.md describes its fields."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -203,7 +203,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _context(record: logging.LogRecord) -> tuple[str, str, int | None, int]:
-    """Return the worker, connector, task and generation; empty for a record without `ContextFilter`."""
+    """Return the worker, connector, task and generation; "", "", None and 0 if `ContextFilter` did not set them."""
     fields = record.__dict__
     return (
         fields.get("worker", ""),

@@ -15,7 +15,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 _headers: Final[Callable[[Any], Headers | None]] = methodcaller("headers")
 """For a name that is not UTF-8, `Message.headers` returns a list with a missing element and leaves UnicodeDecodeError
-set. CPython 3.11 raises SystemError then, except for calls in Python code that it has specialized (PEP 659); calls of a
+set. CPython 3.11 raises SystemError then, except for calls that the interpreter has specialized (PEP 659); calls of a
 `methodcaller` are always checked.
 """
 

@@ -34,8 +34,8 @@ class TopicPartition:
 class SourcePartition:
     """A partition of a source, such as `{"filename": "/var/log/app"}`.
 
-    Equality ignores the order of fields, as for Java's maps. `fields` preserves the order, because it determines the
-    bytes of the key in the offset store.
+    Equality ignores the order of fields, as for Java's maps. `fields` preserves the order, because the order determines
+    the bytes of the key in the offset store.
     """
 
     fields: tuple[tuple[str, Primitive], ...] = field(compare=False)

@@ -29,7 +29,7 @@ def _escape_character(character: str) -> str:
 
 
 def join_lines(text: str) -> str:
-    """Join the lines of a text with spaces."""
+    """Join the non-blank lines of a text with spaces, and escape invisible characters."""
     return printable(" ".join(line.strip() for line in text.splitlines() if line.strip()))
 
 

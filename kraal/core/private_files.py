@@ -1,8 +1,8 @@
-"""Files and directories that other users of the machine cannot read, from the moment of their creation.
+"""Creation of files and directories with restricted modes, and detection of paths that other users can access.
 
-Modes are set at creation, regardless of the umask, because other users could open a file before its mode is changed.
-A directory with mode 0700 protects everything below it. Existing paths keep their mode; `find_readable` and
-`find_writable` report paths that others can access.
+Modes are set at creation, because other users could open a file before its mode is changed. A directory with mode 0700
+protects everything below it. Existing paths keep their mode; `find_readable` and `find_writable` report paths that
+others can access.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def make_directory(path: Path, mode: int = DIRECTORY_MODE) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file for `open`; only this user can access a new file."""
+    """Open a file as the `opener` of the built-in `open`; only this user can access a new file."""
     return os.open(path, flags, FILE_MODE)
 
 
 def shared_opener(path: str, flags: int) -> int:
-    """Open a file for `open`; other users can read a new file."""
+    """Open a file as the `opener` of the built-in `open`; a new file has mode 0644, subject to the umask."""
     return os.open(path, flags, SHARED_FILE)
 
 
@@ -47,10 +47,10 @@ def write_private_text(path: Path, text: str) -> None:
 
 
 def find_readable(paths: Iterable[Path]) -> list[str]:
-    """Return a warning for each path, including files in directories, that other users can access."""
+    """Return a warning for each path that other users can access, and for accessible files in such directories."""
     problems = []
     for path in paths:
-        mode = _mode(path)
+        mode = _read_mode(path)
         if mode is None or not mode & _GROUP_OR_OTHERS:
             continue
         is_directory = stat.S_ISDIR(mode)
@@ -70,7 +70,7 @@ def find_writable(paths: Iterable[Path]) -> list[str]:
     """Return a warning for each path that other users can write to, which allows them to run code as this user."""
     problems = []
     for path in dict.fromkeys(paths):
-        mode = _mode(path)
+        mode = _read_mode(path)
         if (
             mode is not None
             and mode & _WRITABLE_BY_OTHERS
@@ -83,7 +83,7 @@ def find_writable(paths: Iterable[Path]) -> list[str]:
     return problems
 
 
-def _mode(path: Path) -> int | None:
+def _read_mode(path: Path) -> int | None:
     """Return the mode; None if the path is not accessible."""
     try:
         return path.stat().st_mode

@@ -28,7 +28,7 @@ DRAW_INTERVAL_S: Final = 0.25
 LINE_INTERVAL_S: Final = 10.0
 """Interval at which lines are printed if the output is not a terminal."""
 _ERASE: Final = "\r\x1b[2K\x1b[?25h"
-"""Erases the line and shows the cursor, which click's bar hides."""
+"""Escape sequence that erases the line and shows the cursor, which click's bar hides."""
 _BAR_COLUMNS: Final = 16
 _RATE_COLUMNS: Final = 9
 """Columns of the rate, which is shown if there is no detail."""
@@ -167,8 +167,10 @@ class Progress:
         return "  ".join(filter(None, (detail, f"{seconds:.0f} s")))
 
     def _format_line(self) -> str:
-        of_total = f"{self.done:,} of {self.total:,}" if self.total else ""
-        return f"{self.what}: {', '.join(filter(None, (of_total, self._detail, f'{self._seconds():.0f} s')))}"
+        step_text = f"{self.done:,} of {self.total:,}" if self.total else ""
+        return (
+            f"{self.what}: {', '.join(filter(None, (step_text, self._detail, f'{self._seconds():.0f} s')))}"
+        )
 
     def _seconds(self) -> float:
         return self._now() - self._start_s

@@ -2,7 +2,7 @@
 
 A directory belongs to the process that holds the lock on a file in it. The kernel releases the lock when the process
 ends for any reason, and children do not inherit it, so the check is safe even if process ids are reused. The name
-contains the owner: `kraal-<process id>-<start, seconds since the epoch>-…`.
+of the directory contains the owner: `kraal-<process id>-<start, seconds since the epoch>-…`.
 """
 
 from __future__ import annotations
@@ -82,15 +82,17 @@ def remove_abandoned(parent: Path) -> list[Path]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if remove_old_starts(path):
-                log.info("Keeping %s because a JVM of a dead worker may still be starting there", path)
+                log.info(
+                    "Keeping scratch directory %s because a JVM of a dead worker may still be starting", path
+                )
                 continue
             shutil.rmtree(path)
         except BlockingIOError:
-            log.debug("Keeping %s because its process is alive", path)
+            log.debug("Keeping scratch directory %s because its process is alive", path)
         except OSError as error:
-            log.warning("Failed to remove %s of a dead worker: %s", path, error)
+            log.warning("Failed to remove scratch directory %s of a dead worker: %s", path, error)
         else:
-            log.info("Removed %s of a dead worker", path)
+            log.info("Removed scratch directory %s of a dead worker", path)
             removed_paths.append(path)
         finally:
             os.close(lock)

@@ -1,8 +1,9 @@
 """Registry of secret values, which are removed from logs, traces and errors.
 
-Code that reads a secret registers it (`secrets.add`, or `secrets.pin` for the worker's own); code that outputs text
-removes secrets from it (`secrets.scrub`). Each process has one registry. Secrets are values of type PASSWORD, values of
-keys with names such as `password` (`is_secret_name`), and all values that config providers returned.
+Code that reads a secret must register it (`secrets.add`, or `secrets.pin` for the worker's own secrets), and code that
+outputs a text must remove secrets from the text (`secrets.scrub`). Each process has one registry. Secrets are values of
+type PASSWORD, values of keys with names such as `password` (`is_secret_name`), and all values that config providers
+returned.
 
 Short and common values must not make logs unreadable. Values of fewer than 4 characters are never hidden; values of
 fewer than 8 are hidden only as separate words. Longer values are hidden anywhere, also in escaped form (JSON, Python's
@@ -157,7 +158,7 @@ def _secret_options(text: str) -> Iterator[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Yield the value itself, its lines and its JAAS options, each also in escaped forms."""
+    """Yield the value, its lines, and the secret values of its JAAS options, each also in escaped forms."""
     text = value.strip()
     parts = [text]
     if "\n" in text:

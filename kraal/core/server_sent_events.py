@@ -28,7 +28,7 @@ class Event:
 
 
 class EventParser:
-    """Parses chunks of a stream into events. Drops comments and ids."""
+    """A parser of events from chunks of a stream. Drops comments and ids."""
 
     def __init__(self) -> None:
         self._incomplete_line = b""

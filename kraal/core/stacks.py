@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 SIGNAL: Final = signal.SIGUSR1
-"""The signal that triggers a dump; it terminates a process without a handler."""
+"""The signal that triggers a dump; a process without a handler is terminated."""
 
 
 def dump_stacks_on_signal() -> None:

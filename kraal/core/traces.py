@@ -1,4 +1,4 @@
-"""Extracts root causes of failures from the traces in statuses: Kraal's, Python's and Java's. Pure."""
+"""Extraction of root causes from the traces in statuses, which come from Kraal, Python or Java. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_LENGTH: Final = 1_000
 
 
 def root_cause(trace: object, max_length: int = _DEFAULT_MAX_LENGTH) -> str:
-    """Return the line of a trace with the root cause, truncated to `max_length`; empty if there is no trace."""
+    """Return the line of a trace that contains the root cause, truncated to `max_length`; empty without a trace."""
     if not isinstance(trace, str):
         return ""
     cause = _find_kraal_cause(trace) or last_cause(trace)
@@ -29,7 +29,7 @@ def root_cause(trace: object, max_length: int = _DEFAULT_MAX_LENGTH) -> str:
 
 
 def last_cause(trace: str) -> str:
-    """Return the last `Caused by:` of a Java trace, with the position of a parse error; empty if there is none."""
+    """Return the last cause in a Java trace, with the position if it is a parse error; empty without causes."""
     end = len(trace)
     # Search backwards, which is faster for long traces; a list may contain thousands of traces.
     while (start := trace.rfind(_JAVA_CAUSE, 0, end)) >= 0:

@@ -40,7 +40,7 @@ _CLIENT_ID: Final = "kraal-dlq"
 _PROGRAM_KEYS: Final = frozenset(
     {"group.id", "client.id", "transactional.id", "group.instance.id", "auto.offset.reset"}
 )
-"""Client configs that identify a program; ignored here."""
+"""Client configs that are ignored, because this client sets or does not need them."""
 
 
 class Kafka:
@@ -125,15 +125,15 @@ class Kafka:
                 )
                 for number in range(self.partitions.get(topic, 0))
             }
-        except (ck.KafkaException, TypeError) as exc:  # None after a timeout
+        except (ck.KafkaException, TypeError) as exc:  # TypeError: the offsets are None after a timeout
             raise self._to_error(f"failed to list offsets of topic {topic}", exc) from exc
 
     def committed_offsets(self, group: str, topic: str) -> dict[int, int]:
         """Return the committed offsets of a group by partition. Raises KafkaUnavailable."""
         partitions = [ck.TopicPartition(topic, number) for number in range(self.partitions.get(topic, 0))]
         action = f"failed to fetch the committed offsets of group {group}"
-        committed = self._request_group(self._admin.list_consumer_group_offsets, group, partitions, action)
-        return {partition.partition: partition.offset for partition in committed if partition.offset >= 0}
+        results = self._request_group(self._admin.list_consumer_group_offsets, group, partitions, action)
+        return {partition.partition: partition.offset for partition in results if partition.offset >= 0}
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets of a group. Raises KafkaUnavailable."""
@@ -203,7 +203,7 @@ class Kafka:
         )
 
     def _read_headers(self, message: Any) -> Sequence[tuple[str, bytes | None]]:
-        """Return a record's headers. Falls back to `_header_reader` if a header name is not valid UTF-8."""
+        """Return a record's headers, read again by `_header_reader` if a header name is not valid UTF-8."""
         if (headers := read_headers(message)) is not None:
             return headers
         try:
@@ -214,8 +214,8 @@ class Kafka:
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
         """Write dead letters to their targets without the error headers, and wait until all are acknowledged.
 
-        Raises KafkaUnavailable. In this case, some dead letters may have been written. If a header name contains NUL,
-        which the producer would truncate, none is written.
+        Raises KafkaUnavailable. In this case, some dead letters may have been written. None is written if a header name
+        contains NUL, because the producer would truncate the name.
         """
         for letter, _ in letters:
             if (header := find_nul(name for name, _ in letter.original_headers)) is not None:
@@ -231,14 +231,14 @@ class Kafka:
         try:
             for letter, target in letters:
                 self._produce(producer, letter, target, on_delivery)
-            unacknowledged = producer.flush(self._write_timeout_s)
+            unacknowledged_count = producer.flush(self._write_timeout_s)
         except (ck.KafkaException, BufferError) as exc:
             raise self._to_error("failed to write all letters", exc) from exc
-        if failures or unacknowledged:
+        if failures or unacknowledged_count:
             cause = (
                 failures[0]
                 if failures
-                else f"{unacknowledged} not acknowledged within {self._write_timeout_s:.0f} s"
+                else f"{unacknowledged_count} not acknowledged within {self._write_timeout_s:.0f} s"
             )
             raise self._to_error("failed to write all letters", cause)
 

@@ -77,7 +77,7 @@ class HeaderReader:
 
 
 def _accept_malformed_names(parser: type) -> type:
-    """Return a subclass of kafka-python's parser of fetched records that accepts malformed names."""
+    """Return a subclass of `parser`, kafka-python's class for fetched records, that accepts malformed names."""
 
     class Parser(parser):  # type: ignore[misc] # kafka-python is untyped
         def __init__(self, fetch_offset: int, topic_partition: Any, records: Any, **options: Any) -> None:

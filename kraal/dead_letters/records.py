@@ -79,7 +79,7 @@ class DeadLetter:
         return fields
 
     def belongs_to(self, connector: str) -> bool:
-        """Return whether a connector may have written the dead letter: its connector name is equal or missing."""
+        """Return whether a connector may have written the dead letter: its connector header is equal or missing."""
         return self.error_fields.get("connector", connector) == connector
 
 
@@ -97,7 +97,7 @@ class Target:
 
 
 def truncate(letter: DeadLetter, max_bytes: int) -> DeadLetter:
-    """Truncate the key, the value, each error header, and all other headers together to `max_bytes` each."""
+    """Truncate the key, the value and each error header to `max_bytes`, and drop other headers above this total."""
     truncated: dict[str, int] = {}
 
     def truncate_part(name: str, data: bytes | None) -> bytes | None:

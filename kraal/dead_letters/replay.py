@@ -1,4 +1,4 @@
-"""Replay of dead letters: write them to their targets, then commit the progress."""
+"""Replays dead letters: writes them to their targets, and then commits the progress."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def replay(
 
     Only offsets in `spans` are read, and dead letters of other connectors are skipped. Each batch is yielded after it
     is written and the progress is committed to the queue's group, so that the next replay continues after this batch.
-    The replay ends at the monotonic time `until_s`. Without `write`, dead letters are only yielded; without
-    `commit_progress`, the progress is not committed.
+    The replay ends at the monotonic time `until_s`. If `write` is False, dead letters are yielded but not written. If
+    `commit_progress` is False, the progress is not committed.
 
     Raises KafkaUnavailable; in this case, some dead letters of the current batch may have been written. Raises
     CannotReplay for a dead letter without an allowed target, before the batch with this dead letter is written.
@@ -64,7 +64,7 @@ class _Scan:
         self, kafka: LettersKafka, queue: DeadLetterQueue, spans: Mapping[int, OffsetRange], until_s: float
     ) -> None:
         self.positions: dict[int, int] = {}
-        """The next offset of each partition; the ends of the spans after the last record."""
+        """The next offset of each partition that was read; after the last record, the end of each span."""
         self._kafka = kafka
         self._queue = queue
         self._spans = spans

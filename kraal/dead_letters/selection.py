@@ -42,7 +42,7 @@ class DeadLetterQueue:
 
 
 def list_topics(connectors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the name and dead letter queue topic of each connector in the response of `GET /connectors?expand=info`."""
+    """Yield the name and dead letter queue topic of each connector in the response to `GET /connectors?expand=info`."""
     for name, entry in sorted(connectors.items()):
         topic = str(entry.get("info", {}).get("config", {}).get(TOPIC_KEY) or "").strip()
         if topic:
@@ -86,7 +86,7 @@ def find_queue(
 def from_offset(
     spans: Mapping[int, OffsetRange], topic: str, partition: int, offset: int
 ) -> dict[int, OffsetRange]:
-    """Return the span of a partition from an offset. Raises NoDeadLetters if the offset does not exist."""
+    """Return the span from an offset to the end of its partition. Raises NoDeadLetters if the offset does not exist."""
     span = spans.get(partition)
     if span is None:
         raise NoDeadLetters(f"Topic {topic} has no partition {partition}; it has {len(spans)} partitions.")

@@ -23,7 +23,7 @@ _MAX_LISTED_TOPICS: Final = 10
 
 
 class CannotReplay(KraalError):
-    """The target of a dead letter is unknown, does not exist, or is not allowed."""
+    """The target of a dead letter is unknown, does not exist or is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,4 +131,4 @@ def _matching_topics(pattern: str, kafka: LettersKafka) -> set[str]:
             if not topic.startswith(_INTERNAL_PREFIX) and regex.fullmatch(topic)
         }
     except (ValueError, PatternTooSlow):
-        return set()  # for example a variable; the active topics remain
+        return set()  # not a valid pattern, such as a variable; the active topics are still allowed

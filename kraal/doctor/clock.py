@@ -57,7 +57,10 @@ def check_record_time(topic: str, latest_s: float, now_s: float) -> Finding:
     ahead_s = latest_s - now_s
     if ahead_s <= TOLERANCE_S:
         return passed("clock.records", f"The topic {topic} has no record with a timestamp in the future")
-    what = f"A record of the topic {topic} is {ahead_s:,.0f} s in the future: this machine's clock is slow"
+    what = (
+        f"A record of the topic {topic} is {ahead_s:,.0f} s in the future: this machine's clock is slow, or the clock "
+        "of the worker that wrote the record is fast"
+    )
     return Finding("clock.records", Level.WARNING, what, _FIX)
 
 

@@ -27,7 +27,7 @@ _MAX_SERVERS: Final = 3
 _TLS_RECORDS: Final = range(0x14, 0x18)
 """First bytes of TLS records. Source: RFC 8446, 5.1."""
 _NO_TLS_REASONS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
-"""OpenSSL's reasons if the response to the ClientHello is not TLS."""
+"""OpenSSL's error reasons if the response to the ClientHello is not TLS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def diagnose_unreachable(servers: str, client: Mapping[str, str], error: KraalEr
 
     Args:
         servers: the value of `bootstrap.servers`.
-        client: the settings of the client that failed, with Connect's names.
+        client: the settings of the client that failed, keyed by the names that Kafka's Java clients use.
         error: the error of that client.
     """
     causes = _try_servers(servers, client)
@@ -147,13 +147,13 @@ def try_connection(server: str, protocol: str, context: ssl.SSLContext | None) -
 
 def _check_plain_port(connection: socket.socket, server: str, protocol: str) -> Cause | None:
     """Check whether a port used without TLS requires TLS, that is, responds to a ClientHello with a TLS record."""
-    outgoing, incoming = ssl.MemoryBIO(), ssl.MemoryBIO()
+    outgoing_bio, incoming_bio = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    greeting = context.wrap_bio(incoming, outgoing, server_hostname="kafka")
+    tls_object = context.wrap_bio(incoming_bio, outgoing_bio, server_hostname="kafka")
     try:
-        greeting.do_handshake()
+        tls_object.do_handshake()
     except ssl.SSLWantReadError:
-        connection.sendall(outgoing.read())
+        connection.sendall(outgoing_bio.read())
     try:
         first_byte = connection.recv(1)
     except OSError:  # a port without TLS waits for more data or drops the invalid request
@@ -190,16 +190,16 @@ def _try_handshake(
 
 def _diagnose_handshake(error: OSError, server: str, protocol: str) -> Cause:
     """Diagnose a TLS handshake failure not caused by the certificate or a timeout."""
-    listeners = (
+    fix = (
         "Compare `bootstrap.servers` and `security.protocol` with `listeners` and `listener.security.protocol.map` in "
         f"the broker's settings: the port must belong to a listener with {protocol}"
     )
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionError):
         what = f"{server} closes the connection during the TLS handshake, which security.protocol={protocol} requires"
-        return Cause(what, f"{listeners}. If it is, the broker's log may have the reason.")
+        return Cause(what, f"{fix}. If it does, the broker's log may have the reason.")
     if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS_REASONS:
         what = f"{server} does not use TLS, but security.protocol={protocol} requires it"
-        return Cause(what, f"{listeners}.")
+        return Cause(what, f"{fix}.")
     return Cause(
         f"TLS with {server} fails: {error}", "Compare `ssl.*` with the broker's settings and its log."
     )

@@ -21,25 +21,25 @@ _ALIAS_KEYS: Final = ("transforms", "predicates")
 _CLASS_SUFFIXES: Final = ("Connector", "HeaderConverter", "Converter", "Transformation", "Predicate")
 
 
-def workers(expanded: Expanded) -> list[str]:
+def list_workers(expanded: Expanded) -> list[str]:
     """Return the sorted ids, `host:port`, of the workers that run connectors or tasks."""
     ids = {str(part.get("worker_id") or "") for entry in expanded.values() for part in _instances(entry)}
     return sorted(ids - {""})
 
 
 def check_failed(expanded: Expanded) -> Iterator[Finding]:
-    """Yield a finding for each failed connector, and one per connector for its failed tasks."""
+    """Yield a finding for each failed connector, and a finding for each connector with failed tasks."""
     has_no_failure = True
     for name, entry in expanded.items():
         fix = f"Correct the cause, then: kraal restart {shlex.quote(name)} --tasks --only-failed"
         connector, *tasks = _instances(entry)
         if connector.get("state") == _FAILED:
-            what = f"The connector {name} has failed on {connector.get('worker_id')}: {_cause(connector)}"
+            what = f"The connector {name} has failed on {connector.get('worker_id')}: {_describe_cause(connector)}"
             yield Finding("connectors.failed", Level.ERROR, what, fix)
             has_no_failure = False
         if failures := [task for task in tasks if task.get("state") == _FAILED]:
             count, locations = len(failures), _format_workers(failures)
-            what = f"{count} of {len(tasks)} tasks of {name} have failed, {locations}: {_cause(failures[0])}"
+            what = f"{count} of {len(tasks)} tasks of {name} have failed, {locations}: {_describe_cause(failures[0])}"
             yield Finding("connectors.failed", Level.ERROR, what, fix)
             has_no_failure = False
     if has_no_failure:
@@ -70,22 +70,20 @@ def check_stalled(expanded: Expanded) -> Iterator[Finding]:
     ]
     for name, task in stalled_tasks:
         ms = task.get("step_ms")
-        since = f" for {ms / 1000:,.0f} s" if isinstance(ms, int | float) else ""
+        duration = f" for {ms / 1000:,.0f} s" if isinstance(ms, int | float) else ""
         cause = f": {task['stall_cause']}" if task.get("stall_cause") else ""
-        what = (
-            f"Task {task.get('id')} of {name} on {task.get('worker_id')} has made no progress{since}{cause}"
-        )
+        what = f"Task {task.get('id')} of {name} on {task.get('worker_id')} has made no progress{duration}{cause}"
         fix = "Check the system that the task reads from or writes to; if a call hangs, restart the task."
         yield Finding("connectors.stalled", Level.WARNING, what, fix)
-    silent = sorted(
+    silent_workers = sorted(
         {
             str(worker)
             for entry in expanded.values()
             for worker in (entry.get("progress") or {}).get("silent", ())
         }
     )
-    if silent:
-        what = f"It is unknown whether the tasks on {', '.join(silent)} are stalled"
+    if silent_workers:
+        what = f"It is unknown whether the tasks on {', '.join(silent_workers)} are stalled"
         yield Finding("connectors.stalled", Level.SKIPPED, what)
     elif not stalled_tasks and not any(causes.values()):
         yield passed("connectors.stalled", "No task is stalled")
@@ -122,7 +120,7 @@ def _instances(connector: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return [status.get("connector") or {}, *(status.get("tasks") or ())]
 
 
-def _cause(part: Mapping[str, Any]) -> str:
+def _describe_cause(part: Mapping[str, Any]) -> str:
     return root_cause(part.get("trace")) or "without a trace"
 
 
@@ -143,7 +141,9 @@ def _plugin_classes(config: Mapping[str, Any], *, all_kinds: bool) -> Iterator[s
 
 def _class_aliases(class_name: str) -> Iterator[str]:
     """Yield the names by which a config may refer to a class. Source: PluginUtils.simpleName, prunedName."""
-    simple = class_name.replace("$", ".").rpartition(".")[2]
+    simple_name = class_name.replace("$", ".").rpartition(".")[2]
     yield class_name
-    yield simple
-    yield from (simple[: simple.rfind(suffix)] for suffix in _CLASS_SUFFIXES if suffix in simple)
+    yield simple_name
+    yield from (
+        simple_name[: simple_name.rfind(suffix)] for suffix in _CLASS_SUFFIXES if suffix in simple_name
+    )

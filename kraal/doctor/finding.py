@@ -38,7 +38,7 @@ class Finding:
 IDS: Final[Mapping[str, str]] = {
     "config.valid": "The worker's file can be read, and every value in it is valid",
     "config.warning": "Lists settings that have no effect, or that weaken the worker",
-    "machine.memory": "At least 1.5 GB of memory are available, also within a container's limit",
+    "machine.memory": "At least 1.5 GB of memory are available, within the container's limit if there is one",
     "machine.files": "A worker, which raises its soft limit to the hard limit, may open at least 4,096 files",
     "machine.disk": "The directory for scratch files is writable and has at least 1 GB of free space",
     "install.files": "The installed files of Kraal match its RECORD: no other package has replaced them",

@@ -1,7 +1,7 @@
-"""Checks that the files of the installed distribution are unchanged.
+"""Check that the files of the installed distribution are unchanged.
 
-The names of Kraal's packages `actors` and `web` are generic. Another distribution with a file of the same path silently
-replaces it; pip and uv record the installed files with their digests in the distribution's RECORD.
+The names of Kraal's packages `actors` and `web` are generic. Another distribution that contains a file with the same
+path silently replaces Kraal's file. pip and uv record the files of each distribution, with their digests, in RECORD.
 """
 
 from __future__ import annotations

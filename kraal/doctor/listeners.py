@@ -43,7 +43,7 @@ def check_free(listener: Listener) -> Finding:
 
 
 def check_advertised(url: str, *, is_standalone: bool) -> Finding:
-    """Check that other workers can reach the advertised URL, which a standalone worker does not need."""
+    """Check that the advertised host can be resolved and, for a distributed worker, is not a loopback address."""
     host = urlsplit(url).hostname or ""
     try:
         addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}

@@ -58,24 +58,24 @@ def merge_catalog(copies: Sequence[Copy], catalog: Iterable[JavaPlugin]) -> list
 
 
 def find_duplicates(copies: Iterable[Copy]) -> Iterator[Finding]:
-    """Yield a finding for each set of jars with the same classes.
+    """Yield a finding for each set of jars that contain the same plugin classes.
 
     Several plugins often contain the same version of a transform or converter, which is harmless.
     """
     by_class: dict[str, list[Copy]] = defaultdict(list)
     for copy in copies:
         by_class[copy.class_name].append(copy)
-    sets: dict[tuple[Copy, ...], list[str]] = defaultdict(list)
+    classes_by_copies: dict[tuple[Copy, ...], list[str]] = defaultdict(list)
     for name, class_copies in by_class.items():
         versions_differ = len({copy.version for copy in class_copies}) > 1
         if len(class_copies) > 1 and (versions_differ or class_copies[0].is_connector):
-            sets[
+            classes_by_copies[
                 tuple(
                     Copy("", copy.plugin_path, copy.jar, copy.version, copy.is_connector)
                     for copy in class_copies
                 )
             ].append(name)
-    for jars, classes in sets.items():
+    for jars, classes in classes_by_copies.items():
         yield _duplicate_finding(jars, classes)
 
 

@@ -19,7 +19,7 @@ def run_checks(checks: Mapping[str, Check], limit_s: float = TIMEOUT_S) -> list[
     """Return the findings of all checks, in order; a failure or timeout of a check is a finding itself.
 
     Each check runs on a separate thread; `limit_s` limits the total time of all checks. A thread that exceeds the limit
-    does not keep the process from ending.
+    does not prevent the process from exiting.
     """
     findings: dict[str, list[Finding]] = {name: [] for name in checks}
 

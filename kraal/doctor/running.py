@@ -60,7 +60,7 @@ def check_running(target: Target) -> Iterator[Finding]:
     yield from connectors.check_failed(expanded)
     yield from connectors.check_stalled(expanded)
     yield from connectors.plugins(target.url, expanded, plugins)
-    yield from check_others(worker, target, connectors.workers(expanded))
+    yield from check_others(worker, target, connectors.list_workers(expanded))
 
 
 def request_worker(rest: Rest) -> Worker:

@@ -55,16 +55,18 @@ def describe_storage(admin: TopicAdmin, topic: InternalTopic) -> Storage:
 
 
 def check_topic(storage: Storage, *, single: bool, creates_topics: bool = True) -> Iterator[Finding]:
-    """Check one topic. `single`: it must have one partition; `creates_topics`: a worker creates it if it is missing."""
+    """Check a topic. A `single` topic must have one partition. `creates_topics`: a worker creates a missing topic."""
     topic, description = storage.topic, storage.description
     if isinstance(description, StoreError):
         yield _unknown_finding(storage, str(description), creates_topics=creates_topics)
         return
-    yield passed("topics.exist", f"The topic {topic.name} exists with {_partitions(description.partitions)}")
+    yield passed(
+        "topics.exist", f"The topic {topic.name} exists with {_format_partitions(description.partitions)}"
+    )
     if single and description.partitions != 1:
-        what = f"The topic {topic.name} has {_partitions(description.partitions)}, but must have 1"
-        recreate = f"Create another topic, and set {topic.key} to it; or correct this one if it is empty."
-        yield Finding("topics.partitions", Level.ERROR, what, recreate)
+        what = f"The topic {topic.name} has {_format_partitions(description.partitions)}, but must have 1"
+        fix = f"Create another topic, and set {topic.key} to it; or correct this one if it is empty."
+        yield Finding("topics.partitions", Level.ERROR, what, fix)
     if isinstance(storage.settings, StoreError):
         yield Finding("topics.cleanup", Level.SKIPPED, str(storage.settings))
     else:
@@ -90,15 +92,15 @@ def _check_settings(
     min_in_sync = int(settings.get(_MIN_IN_SYNC) or 0)
     if 0 < description.replicas < min_in_sync:
         what = (
-            f"The topic {name} has {_MIN_IN_SYNC}={min_in_sync}, but {_replicas(description.replicas)}: nothing can be "
-            "written to it"
+            f"The topic {name} has {_MIN_IN_SYNC}={min_in_sync}, but {_format_replicas(description.replicas)}: nothing "
+            "can be written to it"
         )
         change = _change_command(storage, _MIN_IN_SYNC, str(description.replicas))
         fix = f"Add replicas with kafka-reassign-partitions.sh, or lower {_MIN_IN_SYNC}: {change}"
         yield Finding("topics.insync", Level.ERROR, what, fix)
     elif description.replicas and description.in_sync < max(min_in_sync, 1):
         what = (
-            f"A partition of the topic {name} has {_replicas(description.in_sync, 'in-sync ')}, but needs "
+            f"A partition of the topic {name} has {_format_replicas(description.in_sync, 'in-sync ')}, but needs "
             f"at least {max(min_in_sync, 1)} ({_MIN_IN_SYNC}): nothing can be written to it"
         )
         tool = f"kafka-topics.sh --bootstrap-server {storage.brokers} --describe --topic {name}"
@@ -120,7 +122,7 @@ def check_creation(cluster: Cluster, missing_topics: Sequence[InternalTopic]) ->
 
 def check_times(admin: TopicAdmin, storages: Sequence[Storage]) -> Finding:
     """Check this machine's clock against the latest records of the existing topics."""
-    times: dict[str, int] = {}
+    latest_ms_by_topic: dict[str, int] = {}
     for storage in storages:
         if isinstance(storage.description, StoreError):  # reported by the finding for the topic
             continue
@@ -129,13 +131,13 @@ def check_times(admin: TopicAdmin, storages: Sequence[Storage]) -> Finding:
         except StoreError:
             continue
         if latest_ms is not None:
-            times[storage.topic.name] = latest_ms
-    if not times:
+            latest_ms_by_topic[storage.topic.name] = latest_ms
+    if not latest_ms_by_topic:
         return Finding(
             "clock.records", Level.SKIPPED, "No worker has written records yet whose times can be compared"
         )
-    latest = max(times, key=lambda name: times[name])
-    return check_record_time(latest, times[latest] / 1000, now_s())
+    latest_topic = max(latest_ms_by_topic, key=lambda name: latest_ms_by_topic[name])
+    return check_record_time(latest_topic, latest_ms_by_topic[latest_topic] / 1000, now_s())
 
 
 def _unknown_finding(storage: Storage, reason: str, *, creates_topics: bool) -> Finding:
@@ -160,9 +162,9 @@ def _change_command(storage: Storage, key: str, value: str) -> str:
     )
 
 
-def _partitions(number: int) -> str:
+def _format_partitions(number: int) -> str:
     return "1 partition" if number == 1 else f"{number} partitions"
 
 
-def _replicas(number: int, kind: str = "") -> str:
+def _format_replicas(number: int, kind: str = "") -> str:
     return f"{number} {kind}replica" + ("" if number == 1 else "s")

@@ -28,7 +28,7 @@ class Subject:
     raw: Mapping[str, str] = field(default_factory=dict)
     """The file's properties as written."""
     config: WorkerConfig | None = None
-    """None if there is no file, or if it is invalid."""
+    """The parsed config; None if there is no file, or if the file is invalid."""
 
     @property
     def distributed(self) -> DistributedConfig | None:

@@ -108,7 +108,7 @@ class RemoteChain(Protocol):
     ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return a function that processes a batch in place of `local`, a `SourcePass` whose steps are not used.
 
-        `cancelled` stops a pass in this process; it is None if the pass will be pickled.
+        `cancelled` stops a pass in this process; `cancelled` must be None if the pass will be pickled.
         """
 
     def sink_pass(
@@ -155,7 +155,7 @@ class Waiting:
 
     reason: str
     retry: bool = False
-    """Whether the step failed and will be retried; there is one such event for each retry."""
+    """Whether a step failed and will be retried; each retry is reported by one event."""
     engine_failed: bool = False
     """Whether an open run waits because the engine failed to start: the task is UNASSIGNED until the next `Opened`."""
 
@@ -194,7 +194,7 @@ class BatchDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTimes:
-    """The phases of a run that writes and commits without requests, since its previous `PhaseTimes` event."""
+    """The phases of a continuous run since the run's previous `PhaseTimes` event."""
 
     poll: Phase = NO_PHASE
     write: Phase = NO_PHASE
@@ -224,7 +224,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """The run was stopped and is closed. `clean` is False if a batch was abandoned, which may have been written."""
+    """The run was stopped and is closed. `clean` is False if a batch was abandoned; it may have been written."""
 
     clean: bool
 
@@ -282,7 +282,7 @@ class FailedRun:
         """No-op: nothing is open."""
 
     def stop_if_idle(self) -> bool:
-        """No-op: nothing is open."""
+        """Return False: nothing is open."""
         return False
 
     def cancel(self) -> None:
@@ -300,7 +300,7 @@ class EngineStarting:
 
 @dataclass(frozen=True, slots=True)
 class EngineReady:
-    """Spark is up and warm."""
+    """Spark is up, or starts on demand."""
 
 
 EngineState = EngineStarting | EngineReady
@@ -323,7 +323,7 @@ class Engine(Protocol):
         """Call `changed` with each new state, possibly on another thread."""
 
     def is_ready_for(self, connectors: Iterable[Config]) -> bool:
-        """Start the engine for the tasks of these connectors, unless it was started, and return whether it is up.
+        """Start the engine for the tasks of these connectors if necessary; return whether these tasks can run.
 
         `${…}` references in the configs need not be resolved. Thread-safe; returns at once.
         """
@@ -346,4 +346,4 @@ class Engine(Protocol):
         """Cancel the remaining runs of a task whose actor has died, or of a stopped connector. Returns at once."""
 
     def close(self, timeout_s: float) -> None:
-        """Cancel all runs and stop Spark; blocks for at most `timeout_s`."""
+        """Cancel all runs and stop Spark; blocks for about `timeout_s` at most."""

@@ -50,7 +50,7 @@ LANE_CLIENT = "connector-producer-lane"
 """Client id of a lane's producer."""
 _LANE_DEFAULTS = {"linger.ms": "0"}
 _LANE_BLOCK_MS = "500"
-"""How long missing metadata or a full buffer may block a lane. Then a job writes the batch, and blocks instead."""
+"""How long missing metadata or a full buffer may block a lane; then a job writes the batch, and blocks instead."""
 
 WORKER_CLIENT: Final = "connector-producer-worker"
 """Client id of a producer in the worker process."""
@@ -86,7 +86,7 @@ _NOT_FOR_SPARK = frozenset(
 
 _FIXED_FOR_MEMBER = frozenset(
     {
-        "auto.offset.reset",  # set by Kraal before each job
+        "auto.offset.reset",  # applied by Kraal (`kraal.engine.sink.ranges.choose_start`)
         "bootstrap.servers",
         "enable.auto.commit",
         "max.partition.fetch.bytes",  # Spark does bulk reads
@@ -243,12 +243,12 @@ def member_config(
     ConfigInvalid with all errors.
     """
     settings = merge_layers(worker, connector, "consumer")
-    allowed = {key: value for key, value in settings.items() if key not in _FIXED_FOR_MEMBER}
-    for key in find_unsupported(allowed):
+    allowed_settings = {key: value for key, value in settings.items() if key not in _FIXED_FOR_MEMBER}
+    for key in find_unsupported(allowed_settings):
         log.warning(
             "%s: Ignoring the consumer setting %s, which the group member does not support", task, key
         )
-    options = librdkafka_options(allowed, _key_finder(worker, connector, "consumer"))
+    options = librdkafka_options(allowed_settings, _key_finder(worker, connector, "consumer"))
     session_ms = int(options.get("session.timeout.ms", _SESSION_MS))
     return {
         "group.id": f"connect-{task.connector}",

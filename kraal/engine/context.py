@@ -32,7 +32,7 @@ class ExecutorContext:
     chains: Chains
     view: WorkerView
     jobs: Share
-    """The job threads' share for the run that receives this context."""
+    """The share of the job threads for the run that receives this context."""
     coalescer: Coalescer
     lanes: Lanes
     worker_producers: WorkerProducers

@@ -58,7 +58,7 @@ class _View:
 
 
 def _await_join(settings: Mapping[str, str], group: str, member_id: str) -> None:
-    """Only log a message: the member's client leaves the group once it has joined."""
+    """Log a message only: the client leaves the group once its member has joined."""
     del settings
     log.info("%s: Member %s leaves the group once it has joined", group, member_id)
 
@@ -88,8 +88,9 @@ class SparkEngine:
             leave: removes a joining member from its group; None to wait until the member has joined.
             scratch: a directory that only this worker uses; None to create a temporary one.
             archive: the class archive (`kraal prepare`), which shortens the startup of the JVM.
-            at_once: whether Spark starts now rather than on demand. On demand, Spark starts with the first call of
-                `is_ready_for` or `open` if it is to be warmed up, and otherwise with the first batch that requires it.
+            at_once: whether Spark starts now rather than on demand. On demand, Spark starts when tasks are about to
+                run if warm-up is enabled or the master is a cluster, and otherwise with the first batch that requires
+                Spark.
         """
         directory = make_scratch_directory(scratch)
         shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
@@ -125,7 +126,7 @@ class SparkEngine:
         return [*(pool.state() for pool in self._pools()), self.poller.state()]
 
     def down(self) -> Sequence[DownPart]:
-        """Return Spark and the lane for small batches if they are down. Thread-safe; does not block."""
+        """Return the parts that are down: Spark, or the lane for small batches. Thread-safe; does not block."""
         return [part for part in (self._session.down(), self.lanes.down()) if part is not None]
 
     def listen(self, changed: Callable[[EngineState], None]) -> None:
@@ -136,8 +137,8 @@ class SparkEngine:
     def is_ready_for(self, connectors: Iterable[Config]) -> bool:
         """Return whether the tasks of these connectors can run. Thread-safe; returns at once.
 
-        If Spark is to be warmed up, it starts with the first connector, and tasks wait for it. Otherwise, it starts
-        with the first batch that requires it.
+        If warm-up is enabled or the master is a cluster, Spark starts with the first connector, and tasks wait for
+        Spark. Otherwise, Spark starts with the first batch that requires it.
         """
         if not self._starts_early:
             return True
@@ -157,12 +158,12 @@ class SparkEngine:
         if self._starts_early:
             self._session.start()
         owner = Owner(str(spec.task))
-        run = TaskRun(self, owner, spec, lambda: self._executor(owner, spec, offsets), report)
+        run = TaskRun(self, owner, spec, lambda: self._make_executor(owner, spec, offsets), report)
         self._runs.add(run)
         return run
 
     def abandon(self, instance: Instance) -> None:
-        """Cancel the open runs of a task whose actor has died, and clear the task's quarantine."""
+        """Cancel the open runs of a task whose actor has died, and clear the task's quarantine. Ignores connectors."""
         if not isinstance(instance, TaskId):
             return
         self.quarantine.clear(instance)
@@ -225,7 +226,9 @@ class SparkEngine:
         if any(has_queued):
             self.poller.call_later(ABANDON_TIMEOUT_S, lambda: self.abandon_calls(owner))
 
-    def _executor(self, owner: Owner, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset]) -> Executor:
+    def _make_executor(
+        self, owner: Owner, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset]
+    ) -> Executor:
         """Create the executor for a spec.
 
         Raises HeapExhausted for a task that must not run again, ConfigInvalid, and the registry's errors for unknown

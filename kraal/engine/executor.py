@@ -186,7 +186,7 @@ class PendingRequests:
         return (self.hold or self.stop) and self.end is None and executor.is_flowing
 
     def can_close(self, executor: Executor) -> bool:
-        """Return whether the run is over, or must stop and has no batch left to commit."""
+        """Return whether the run has ended, or must stop and has neither a batch to commit nor a flow to end."""
         if self.end is not None or not self.stop:
             return self.end is not None
         return self.commit is None and not executor.has_pending_commit and not self.must_end_flow(executor)
@@ -218,10 +218,10 @@ def make_failure(
     if cause is not None:
         return Failed(trace=cause, engine_lost=True)
     trace = failure_trace(error, location)
-    return Failed(trace=trace, errors=_counts(error, trace))
+    return Failed(trace=trace, errors=_count_errors(error, trace))
 
 
-def _counts(error: BaseException, trace: str) -> ErrorCounts:
+def _count_errors(error: BaseException, trace: str) -> ErrorCounts:
     """Return the record errors that a failure represents."""
     if isinstance(error, ToleranceExceeded):
         return error.counts

@@ -24,7 +24,7 @@ _NOISE = re.compile(
     r"""|Driver\ stacktrace:|\.\.\.\ \d+\ more)""",
     re.VERBOSE,
 )
-"""Frames of py4j and Spark, which are the same in every trace."""
+"""Matches lines that do not identify the error, such as frames of py4j, Spark, Scala and the JDK."""
 _LOST_TASK = re.compile(r"most recent failure: Lost task [^:]*\): (?P<cause>.+?)(?:\n|$)")
 _USER_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?)(?: SQLSTATE: \w+)?$", re.DOTALL)
 _PYTHON_ERROR = re.compile(r"^(?P<line>[A-Za-z_][\w.]*(?:: .*)?)$")
@@ -92,11 +92,10 @@ def root_cause(error: BaseException) -> str:
 
 def one_line(text: str) -> str:
     """Return the first meaningful line of a Java or Python error's text."""
-    raised = _USER_RAISED.search(text)
-    if raised:
-        text = raised["text"]
-    if wrapped := _LOST_TASK.search(text):
-        text = wrapped["cause"]
+    if user_match := _USER_RAISED.search(text):
+        text = user_match["text"]
+    if task_match := _LOST_TASK.search(text):
+        text = task_match["cause"]
     if "Traceback (most recent call last)" in text:
         lines = [m["line"] for line in text.splitlines() if (m := _PYTHON_ERROR.match(line.rstrip()))]
         if lines:
@@ -195,4 +194,4 @@ def _limit(root: str, text: str) -> str:
         return text
     half = (MAX_CHARS - 40) // 2
     head = text[: max(half, len(root) + 1)]
-    return f"{head}\n    … {len(text) - 2 * half} characters …\n{text[-half:]}"
+    return f"{head}\n    … {len(text) - 2 * half} characters omitted …\n{text[-half:]}"

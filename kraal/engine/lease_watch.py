@@ -44,7 +44,7 @@ class LeaseWatch:
                 self._call_later(CHECK_INTERVAL_S, self._check)
 
     def end(self, outcome: JobResult) -> JobResult:
-        """Stop watching the job and return its result, which is a RetriableError if the job was interrupted."""
+        """Stop watching the job; return its result, or a RetriableError if it was interrupted before it succeeded."""
         with self._lock:
             self._is_working = False
             is_interrupted = self._is_interrupted

@@ -1,9 +1,9 @@
 """The pause between a small batch and the next poll of its task, which grows with the worker's rate of small batches.
 
 A batch costs the same whether it has one record or a hundred. At a low rate, each batch is written at once. At a high
-rate, records accumulate during the pause, and tasks with equal pauses are polled at the same time. Their batches then
-cross into the JVM together, and their offsets are stored together. The cost is therefore proportional to the number of
-records, and `batch.linger.ms` limits the delay.
+rate, records accumulate during the pause, and tasks with equal pauses are polled at the same time. Their batches are
+then passed to the JVM together, and their offsets are stored together. The cost is therefore proportional to the number
+of records, and `batch.linger.ms` limits the delay.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ TIME_CONSTANT_S: Final = 1.0
 """Time constant of the exponentially decaying rate."""
 MAX_IDLE_POLLS_PER_S: Final = 1000
 """Maximum polls per second of all idle tasks that use the worker's interval; with more tasks, the interval grows."""
-BUSY_S: Final = 1.0
-"""A task whose last batch is more recent than this is polled after `BUSY_POLL_S`, or after its pause if longer."""
+BUSY_PERIOD_S: Final = 1.0
+"""A task whose last batch is more recent than this is polled after `BUSY_POLL_S` or, if longer, after its pause."""
 BUSY_POLL_S: Final = 0.01
 MAX_IGNORED_PAIRS: Final = 15
 """Maximum number of pairs of equally large batches that are ignored between two probes; see `PausePolicy`."""
@@ -78,7 +78,7 @@ class Pace:
 
         `last_batch_s` is the time of the task's last batch, in monotonic seconds.
         """
-        if self._now() - last_batch_s > BUSY_S:
+        if self._now() - last_batch_s > BUSY_PERIOD_S:
             return idle_s
         return min(idle_s, max(BUSY_POLL_S, self.pause_s(limit_s)))
 

@@ -39,8 +39,8 @@ class RecordPath:
 def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters) -> RecordPath:
     """Return the record path of a task.
 
-    Transforms, error handling and converters without a column form require the record path. Raises
-    KraalError and ValueError for an invalid config.
+    Transforms, error handling and converters without a column form require the record path. Raises KraalError and
+    ValueError for an invalid config.
     """
     config = spec.connector_config
     tolerance, topic = read_tolerance(config), read_dead_letter_topic(config)
@@ -48,8 +48,8 @@ def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters
     if spec.chain is not None:
         if not context.view.spark_is_local:
             raise ValueError(_SPARK_NOT_LOCAL)
-        no_steps = make_steps(context.plugins, {}, {}, converters, Chain(), tolerance)
-        return RecordPath(no_steps, dead_letters, _REMOTE_REASON)
+        unused_steps = make_steps(context.plugins, {}, {}, converters, Chain(), tolerance)
+        return RecordPath(unused_steps, dead_letters, _REMOTE_REASON)
     chain = context.chains(config)
     reasons = {
         "transforms": bool(chain),

@@ -77,15 +77,15 @@ class Relaunch:
 
     def on_spark_ready(self) -> None:
         """Launch the job that waits for Spark."""
-        waiting = self._waiting
-        if self.awaits_spark and waiting is not None:
-            self._relaunch(waiting)
+        attempt = self._waiting
+        if self.awaits_spark and attempt is not None:
+            self._relaunch(attempt)
 
     def cancel(self) -> None:
-        """End a waiting job without a result."""
-        waiting = self._waiting
-        if waiting is not None and self._remove(waiting):
-            waiting.done(None)
+        """End a waiting job with the result None."""
+        attempt = self._waiting
+        if attempt is not None and self._remove(attempt):
+            attempt.done(None)
 
     def _finish(self, attempt: Attempt, outcome: JobResult) -> None:
         if attempt.is_requested:

@@ -99,16 +99,16 @@ class PollTimer:
         self.cancel()
         number = self._number
 
-        def due() -> bool:
+        def poll_if_current() -> bool:
             return self.is_current(number) and self._poll(number)
 
         if not delay_s:
-            self._poller.call_soon(due, self._owner)
+            self._poller.call_soon(poll_if_current, self._owner)
         elif together and delay_s <= MAX_SHARED_INTERVAL_S:
             self._interval_s = delay_s
-            self._poller.call_at_interval(delay_s, due, self._owner)
+            self._poller.call_at_interval(delay_s, poll_if_current, self._owner)
         else:
-            self._poller.call_later(delay_s, due, self._owner)
+            self._poller.call_later(delay_s, poll_if_current, self._owner)
 
     def _wait(self) -> bool:
         """Call `poll` with `wait` on a waiting thread; return False if none is free."""

@@ -31,24 +31,24 @@ class Runs:
             return list(self._runs.get(task, ()))
 
     def add(self, run: TaskRun) -> None:
-        """Add a run, cancel the older ones of its task, and start it once they are over."""
+        """Add a run, cancel the older runs of its task, and start the new run once they are over."""
         task = run.spec.task
         with self._lock:
-            older = self._runs.get(task, set())
-            self._runs[task] = older | {run}
-            if older:
-                self._blocked_by[run] = set(older)
-        for older_run in older:
+            older_runs = self._runs.get(task, set())
+            self._runs[task] = older_runs | {run}
+            if older_runs:
+                self._blocked_by[run] = set(older_runs)
+        for older_run in older_runs:
             older_run.cancel()
-        if not older:
+        if not older_runs:
             run.start()
 
     def remove(self, task: TaskId, run: object) -> None:
         """Remove a run that is over; start the runs that are no longer blocked."""
         with self._lock:
-            remaining = self._runs.pop(task, set()) - {run}
-            if remaining:
-                self._runs[task] = remaining
+            remaining_runs = self._runs.pop(task, set()) - {run}
+            if remaining_runs:
+                self._runs[task] = remaining_runs
             for blockers in self._blocked_by.values():
                 blockers.difference_update({run})
             ready_runs = [blocked for blocked, blockers in self._blocked_by.items() if not blockers]

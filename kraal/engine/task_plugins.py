@@ -58,8 +58,8 @@ def make_converters(plugins: Plugins, worker: Mapping[str, str], spec: TaskSpec)
         converter = plugins.converter_class(BYTES)()
         converter.configure({}, is_key=False)
         return Converters(converter, converter, (type(converter), "elsewhere"))
-    key, key_id = _converter(plugins, worker, spec.connector_config, KEY_CONVERTER)
-    value, value_id = _converter(plugins, worker, spec.connector_config, VALUE_CONVERTER)
+    key, key_id = _make_converter(plugins, worker, spec.connector_config, KEY_CONVERTER)
+    value, value_id = _make_converter(plugins, worker, spec.connector_config, VALUE_CONVERTER)
     return Converters(key, value, (key_id, value_id))
 
 
@@ -76,7 +76,7 @@ def make_steps(
     headers = plugins.header_converter_class(name)()
     headers.configure(settings, is_key=False)
     key, value, header = (
-        _full_name(plugins, converter_settings(worker, config, role).class_name)
+        _resolve_name(plugins, converter_settings(worker, config, role).class_name)
         for role in (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER)
     )
     return Steps(
@@ -91,11 +91,11 @@ def make_steps(
     )
 
 
-def _full_name(plugins: Plugins, name: str) -> str:
+def _resolve_name(plugins: Plugins, name: str) -> str:
     return plugins.resolve(name) or name
 
 
-def _converter(
+def _make_converter(
     plugins: Plugins, worker: Mapping[str, str], connector: Mapping[str, str], role: str
 ) -> tuple[Converter, tuple[object, ...]]:
     name, settings = converter_settings(worker, connector, role)

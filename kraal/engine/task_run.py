@@ -4,9 +4,9 @@
       pool        if Spark is down          poller      pool                        pool
 
 A run executes one step at a time, so at most one thread calls the plugin, without a lock: the phase acts as the lock.
-Requests that arrive during a step (`stop`, `commit`, the loss of Spark) are recorded and processed when it ends. Events
-that must not be delayed (a cancel, the loss of Spark) are reported within `ABANDON_TIMEOUT_S`, even if the plugin
-never returns.
+Requests that arrive during a step (`stop`, `commit`, the loss of Spark) are recorded and processed when the step ends.
+Events that must not be delayed (a cancel, the loss of Spark) are reported within `ABANDON_TIMEOUT_S`, even if the
+plugin never returns.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class TaskRun:
             self._advance()
 
     def stop_if_idle(self) -> bool:
-        """Stop if the run waits for a batch; return whether it does."""
+        """Stop if the run waits for a batch; return whether the run stops."""
         with self._lock:
             if self._phase is not Phase.IDLE or self._relaunch.is_waiting or self._executor.is_flowing:
                 return False
@@ -272,12 +272,12 @@ class TaskRun:
                     self._advance(self._report_attempt(error, "poll"))
             return False
         except BaseException as error:  # noqa: BLE001 - as in `_open`; a pool thread fails the run: it may call the JVM
-            raised = error
+            poll_error = error
             with self._lock:
                 if self._is_abandoned():
                     return False
                 self._phase = Phase.WORKING
-            self._pool.submit(lambda: self._fail(raised, "poll"))
+            self._pool.submit(lambda: self._fail(poll_error, "poll"))
             return False
         with self._lock:
             if self._is_abandoned():

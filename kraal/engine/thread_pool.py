@@ -69,9 +69,9 @@ class Pool:
         self._numbers = itertools.count()
         self._threads: set[threading.Thread] = set()
         """The threads that take calls from the queue."""
-        self._busy: dict[threading.Thread, tuple[Owner, float]] = {}
+        self._running_calls: dict[threading.Thread, tuple[Owner, float]] = {}
         """For each busy thread, the owner and the start time of its call."""
-        self._stuck: dict[threading.Thread, StuckCall] = {}
+        self._stuck_calls: dict[threading.Thread, StuckCall] = {}
         self._queued_counts: Counter[Owner] = Counter()
         """Number of queued calls by owner."""
         self._closed = False
@@ -94,15 +94,15 @@ class Pool:
         Return whether calls of the owner are still queued: they may hang as well, so the caller should call again.
         """
         with self._lock:
-            stuck = [thread for thread, (caller, _) in self._busy.items() if caller is owner]
-            stuck = [thread for thread in stuck if thread not in self._stuck]
-            for thread in stuck:
-                self._stuck[thread] = StuckCall(str(owner), self._busy[thread][1])
+            stuck_threads = [thread for thread, (caller, _) in self._running_calls.items() if caller is owner]
+            stuck_threads = [thread for thread in stuck_threads if thread not in self._stuck_calls]
+            for thread in stuck_threads:
+                self._stuck_calls[thread] = StuckCall(str(owner), self._running_calls[thread][1])
                 self._threads.discard(thread)
             self._fill()
-            count = len(self._stuck)
+            count = len(self._stuck_calls)
             has_queued_calls = owner in self._queued_counts
-        for thread in stuck:
+        for thread in stuck_threads:
             log.warning(
                 "%s: Abandoning thread %s because its call does not return; %s has abandoned %d of at most %d threads. "
                 "Stack of the call:\n%s",
@@ -113,7 +113,7 @@ class Pool:
     def state(self) -> PoolState:
         """Return the state of the pool, with its stuck calls. Thread-safe."""
         with self._lock:
-            return PoolState(self._name, self._max_threads, tuple(self._stuck.values()))
+            return PoolState(self._name, self._max_threads, tuple(self._stuck_calls.values()))
 
     def close(self, timeout_s: float) -> None:
         """Stop the threads after the queued calls; wait up to `timeout_s` for each thread that is not stuck."""
@@ -131,7 +131,7 @@ class Pool:
         while (
             not self._closed
             and len(self._threads) < self._size
-            and len(self._threads) + len(self._stuck) < self._max_threads
+            and len(self._threads) + len(self._stuck_calls) < self._max_threads
         ):
             name = f"{self._name}-{next(self._numbers)}"
             thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -142,25 +142,25 @@ class Pool:
         thread = threading.current_thread()
         while (call := self._queue.get()) is not None:
             with self._lock:
-                self._busy[thread] = (call.owner, time.time())
+                self._running_calls[thread] = (call.owner, time.time())
                 self._queued_counts[call.owner] -= 1
                 if not self._queued_counts[call.owner]:
                     del self._queued_counts[call.owner]
             try:
                 call.function()
             except BaseException:
-                log.exception("Uncaught exception on a job thread")
+                log.exception("Uncaught exception on a pool thread")
             with self._lock:
-                _, began_s = self._busy.pop(thread)
-                stuck = self._stuck.pop(thread, None)
-                if stuck is not None:
+                _, start_s = self._running_calls.pop(thread)
+                stuck_call = self._stuck_calls.pop(thread, None)
+                if stuck_call is not None:
                     self._fill()
-            if stuck is not None:
-                lasted_s = time.time() - began_s
+            if stuck_call is not None:
+                duration_s = time.time() - start_s
                 log.info(
                     "%s: An abandoned call returned after %.0f s; stopping its thread",
-                    stuck.owner,
-                    lasted_s,
+                    stuck_call.owner,
+                    duration_s,
                 )
                 return
 

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 TICK_S = 0.02
 """Due times are rounded up to multiples of this, so that idle tasks share wake-ups."""
 
-STUCK_S = 2.0
+STUCK_TIMEOUT_S = 2.0
 """A callback that runs longer than this counts as stuck, and its thread is replaced."""
 
 MAX_THREADS = 16
@@ -41,7 +41,7 @@ class _Call(NamedTuple):
     subject: str
     """The subject of the call's log lines, inherited from the thread that scheduled it."""
     interval_s: float
-    """The interval after which to call it again if it returns True; 0 for a single call."""
+    """The interval after which `function` is called again if it returns True; 0 for a single call."""
 
 
 class _CallThread(threading.Thread):
@@ -50,7 +50,7 @@ class _CallThread(threading.Thread):
     def __init__(self, name: str, make_calls: Callable[[_CallThread], None]) -> None:
         super().__init__(name=name, daemon=True)
         self._make_calls = make_calls
-        self.busy: tuple[Owner, float] | None = None
+        self.current_call: tuple[Owner, float] | None = None
         """The owner of the current call, and its start in monotonic seconds; None while the thread waits."""
 
     @override
@@ -75,7 +75,7 @@ class TimerThread:
         self._threads: list[_CallThread] = []
         self._current: _CallThread | None = None
         """The thread that makes the calls."""
-        self._stuck: dict[_CallThread, StuckCall] = {}
+        self._stuck_calls: dict[_CallThread, StuckCall] = {}
         with self._changed:
             self._start_thread()
         threading.Thread(target=self._watch, name=f"{name}-watch", daemon=True).start()
@@ -118,30 +118,30 @@ class TimerThread:
     def state(self) -> PoolState:
         """Return the state of the poller, with its stuck callbacks."""
         with self._changed:
-            return PoolState(self._name, MAX_THREADS, tuple(self._stuck.values()))
+            return PoolState(self._name, MAX_THREADS, tuple(self._stuck_calls.values()))
 
     def _watch(self) -> None:
-        while not self._over.wait(STUCK_S / 2):
+        while not self._over.wait(STUCK_TIMEOUT_S / 2):
             self._replace_stuck_thread()
 
     def _replace_stuck_thread(self) -> None:
         """Start a new thread if the current one is stuck in a callback and the limit allows it."""
         with self._changed:
-            stuck = self._current
-            busy = None if stuck is None else stuck.busy
-            if self._closed or stuck is None or busy is None or stuck in self._stuck:
+            thread = self._current
+            current_call = None if thread is None else thread.current_call
+            if self._closed or thread is None or current_call is None or thread in self._stuck_calls:
                 return
-            owner, since_s = busy
+            owner, since_s = current_call
             busy_s = time.monotonic() - since_s
-            if busy_s <= STUCK_S:
+            if busy_s <= STUCK_TIMEOUT_S:
                 return
-            self._stuck[stuck] = StuckCall(str(owner), time.time() - busy_s)
-            count = len(self._stuck)
+            self._stuck_calls[thread] = StuckCall(str(owner), time.time() - busy_s)
+            count = len(self._stuck_calls)
             self._start_thread()
         log.warning(
             "%s: Abandoning a thread of the poller because its call has not returned for %.1f s; the poller has "
             "abandoned %d of at most %d threads. Stack of the call:\n%s",
-            *(owner, busy_s, count, MAX_THREADS, describe_stack(stuck)),
+            *(owner, busy_s, count, MAX_THREADS, describe_stack(thread)),
         )
 
     def _schedule(self, due_s: float, call: _Call) -> None:
@@ -159,26 +159,26 @@ class TimerThread:
 
     def _start_thread(self) -> None:
         """Start a thread and make it the current one, if the limit allows it. The caller holds the lock."""
-        if len(self._stuck) >= MAX_THREADS:
+        if len(self._stuck_calls) >= MAX_THREADS:
             return
         thread = _CallThread(self._name, self._run)
         self._current = thread
         self._threads = [t for t in self._threads if t.is_alive()] + [thread]
         thread.start()
 
-    def _run(self, me: _CallThread) -> None:
-        while self._wait(me):
-            self._make_calls(me)
-            me.busy = None
+    def _run(self, thread: _CallThread) -> None:
+        while self._wait(thread):
+            self._make_calls(thread)
+            thread.current_call = None
             with self._changed:
-                self._stuck.pop(me, None)
-                if self._current in self._stuck and not self._closed:
+                self._stuck_calls.pop(thread, None)
+                if self._current in self._stuck_calls and not self._closed:
                     self._start_thread()
 
-    def _wait(self, me: _CallThread) -> bool:
+    def _wait(self, thread: _CallThread) -> bool:
         """Wait until calls are due; return False if the thread must end."""
         with self._changed:
-            while not self._closed and self._current is me:
+            while not self._closed and self._current is thread:
                 now_s = time.monotonic()
                 while self._times and self._times[0] <= now_s:
                     self._due.extend(self._calls.pop(heapq.heappop(self._times)))
@@ -187,20 +187,20 @@ class TimerThread:
                 self._changed.wait(self._times[0] - now_s if self._times else None)
             return False
 
-    def _make_calls(self, me: _CallThread) -> None:
-        """Make the calls that are due, as long as `me` is the current thread.
+    def _make_calls(self, thread: _CallThread) -> None:
+        """Make the calls that are due, as long as `thread` is the current thread.
 
-        Another thread may replace `me` between two calls. Both may then make calls for a moment, but never the same
+        Another thread may replace `thread` between two calls. Both may then make calls for a moment, but never the same
         call.
         """
-        while self._current is me and me not in self._stuck:
+        while self._current is thread and thread not in self._stuck_calls:
             try:
                 call = self._due.popleft()
             except IndexError:
                 return
             function, owner, subject, interval_s = call
             now_s = time.monotonic()
-            me.busy = owner, now_s
+            thread.current_call = owner, now_s
             log_subject.set(subject)
             try:
                 must_repeat = function()

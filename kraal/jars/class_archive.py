@@ -14,7 +14,7 @@ from kraal.jars.java import find_java
 
 
 def archive_path() -> Path:
-    """Return the path for this Java and this Spark installation; the file may not exist. Raises JavaMissing.
+    """Return the archive's path for this Java and Spark installation; the file may not exist. Raises JavaMissing.
 
     Java uses an archive only with the jars from which the archive was created, and compares their modification times.
     """

@@ -83,11 +83,11 @@ class Coordinates:
 def retrieve(
     modules: Iterable[Coordinates], directory: Path, *, transitive: bool, progress: Progress
 ) -> list[Path]:
-    """Download the jars of modules, and their dependencies if `transitive`, to `directory`.
+    """Download the jars of modules, and of their dependencies if `transitive`; return the paths of the jars.
 
     Args:
         modules: the modules.
-        directory: an existing scratch directory, also used for Ivy's cache.
+        directory: an existing scratch directory for the jars and for Ivy's cache.
         transitive: whether to resolve the dependencies that POMs declare.
         progress: called at least every half second.
 

@@ -1,7 +1,7 @@
 """Command for maintainers that regenerates `jars.lock`: `python -m kraal.jars.lock`.
 
-Resolves every group below with its dependencies, computes the sha256 of each jar, and rewrites the lock. Review the
-diff before committing it.
+Resolves every group below, computes the sha256 of each jar, and rewrites the lock. Review the diff before committing
+the lock.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ AWS_MODULES = (
 )
 
 
-def _broker(kafka: str) -> tuple[str, ...]:
+def _broker_modules(kafka: str) -> tuple[str, ...]:
     """Return the modules on the class path of a broker."""
     return (
         f"org.apache.kafka:kafka_2.13:{kafka}",
@@ -52,11 +52,11 @@ def _broker(kafka: str) -> tuple[str, ...]:
     )
 
 
-def _java_worker(kafka: str) -> tuple[str, ...]:
+def _java_worker_modules(kafka: str) -> tuple[str, ...]:
     """Return the modules of a Java worker's class path, without connect-file, like kafka-run-class.sh (Kafka 4.3.0)."""
     names = ("connect-runtime", "connect-transforms", "kafka-tools")
     modules = (f"org.apache.kafka:{name}:{kafka}" for name in names)
-    return (*_broker(kafka), *modules, f"org.apache.kafka:connect-mirror:{_connector_version(kafka)}")
+    return (*_broker_modules(kafka), *modules, f"org.apache.kafka:connect-mirror:{_connector_version(kafka)}")
 
 
 def _connector_version(kafka: str) -> str:
@@ -76,14 +76,14 @@ ICEBERG_MODULES = (
     "parquet",
 )
 TRANSITIVE = {
-    "broker": _broker(KAFKA),
+    "broker": _broker_modules(KAFKA),
     # For tests of Java plugins.
     "transforms": ("com.github.jcustenborder.kafka.connect:kafka-connect-transform-common:0.1.0.14",),
     # For the JVM of Java plugins.
-    "plugins": _java_worker(PLUGINS_KAFKA),
+    "plugins": _java_worker_modules(PLUGINS_KAFKA),
     # For Java workers of tests.
     **{
-        group: (*_java_worker(kafka), f"org.apache.kafka:connect-file:{_connector_version(kafka)}")
+        group: (*_java_worker_modules(kafka), f"org.apache.kafka:connect-file:{_connector_version(kafka)}")
         for kafka, group in JAVA_WORKERS.items()
     },
 }

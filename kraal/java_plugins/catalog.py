@@ -7,7 +7,7 @@ cache's file name is a digest of `plugin.path`, the names, sizes and modificatio
 `plugin.discovery`, Kafka's jars and the version of Java.
 Source: Plugins, AbstractHerder.convertConfigKey (Kafka 4.4.0).
 
-The result of a scan, the classes of all plugins including Kafka's own, is cached in the same way, so that later JVMs
+The result of a scan (the classes of all plugins, including Kafka's own) is cached in the same way, so that later JVMs
 skip the scan. Source: PluginScanner (Kafka 4.4.0).
 """
 
@@ -35,7 +35,7 @@ from kraal.plugins.entries import PluginKind
 log = logging.getLogger(__name__)
 
 RETENTION_S: Final = 30 * 24 * 3600
-"""How long a cached catalog is kept after its last use, in seconds."""
+"""How long a cached file is kept after its last use, in seconds."""
 _FORMAT: Final = "3"
 """The version of the cache's format; part of the digest."""
 
@@ -89,7 +89,7 @@ class JavaPlugin:
 
 
 def parse_catalog(text: str) -> list[JavaPlugin]:
-    """Parse a catalog, which may contain several versions of a class. Raises ValueError or KeyError if invalid."""
+    """Parse a catalog, which may contain several versions of a class. Raises ValueError, KeyError."""
     return [_parse_plugin(entry) for entry in json.loads(text)]
 
 

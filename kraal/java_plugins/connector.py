@@ -168,7 +168,7 @@ class JavaConnector(Connector):
     @classmethod
     @override
     def validate(cls, config: Mapping[str, str | None]) -> Sequence[ConfigValue]:
-        """Return the result of the Java connector's `validate`; if the JVM is down, validate only its declared keys."""
+        """Return the result of the Java connector's `validate`; if the JVM is down, validate only declared keys."""
         entries = {key: text for key, text in config.items() if text is not None}
         try:
             text = cls.hosts.shared.ask(
@@ -183,12 +183,12 @@ class JavaConnector(Connector):
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
-        """Return the result of `exactlyOnceSupport`."""
+        """Return whether `exactlyOnceSupport` returns SUPPORTED; None for null."""
         return _parse_support(self._ask_shared("exactlyOnceSupport", config))
 
     @override
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
-        """Return the result of `canDefineTransactionBoundaries`; False for null."""
+        """Return whether `canDefineTransactionBoundaries` returns SUPPORTED."""
         return bool(_parse_support(self._ask_shared("transactionBoundaries", config)))
 
     @override
@@ -254,7 +254,7 @@ class _ConnectorStart:
         """Whether the connector must be started in the next JVM."""
 
     def on_up(self) -> None:
-        """Start the connector in a new JVM."""
+        """Start the connector in a new JVM, if required."""
         if self.needs_restart:
             self.needs_restart = False
             self.host.submit(lambda: self._connector.restart(self, self._context), may_block=True)
@@ -288,7 +288,7 @@ class _JvmOnlyPlugin:
 
 
 def make_classes(plugins: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str, Sequence[PluginVersion]]:
-    """Return the kinds and class of each version of each Java plugin by full name, in ascending order of versions."""
+    """Return the kinds and the class of each version of a Java plugin, by full name, in ascending order of versions."""
     by_name: dict[str, dict[tuple[str, str], list[JavaPlugin]]] = {}
     for plugin in plugins:
         versions = by_name.setdefault(plugin.class_name, {})

@@ -18,7 +18,7 @@ from kraal.java_plugins.catalog import compute_digest, read_cached_scan, store_s
 
 
 def plugin_path(worker: Mapping[str, str]) -> Sequence[str]:
-    """Return the elements of `plugin.path` with symbolic links resolved, because their targets may change."""
+    """Return the elements of `plugin.path` with symbolic links resolved, because the links may change."""
     return [
         str(Path(element).resolve()) if Path(element).is_symlink() else element
         for element in split_list(worker.get(PATH) or "")
@@ -38,7 +38,7 @@ class PluginFiles:
 
 
 class Discovery:
-    """Provides the discovery settings of new JVMs. Thread-safe."""
+    """The source of the discovery settings of new JVMs. Thread-safe."""
 
     def __init__(self, worker: Mapping[str, str]) -> None:
         """Stat all files in `plugin.path`; `worker` contains the worker's properties."""

@@ -42,7 +42,7 @@ class JavaPluginEngine:
         """The metrics of the plugins' JVMs and of the tasks in them."""
         self._lock = threading.Lock()
         self._runs: dict[TaskId, JavaRun | ChainedRun] = {}
-        """The last run of each task that uses a JVM, until the run is over. Guarded by `_lock`."""
+        """The last run of each task that uses a JVM, until the task is removed from the JVM. Guarded by `_lock`."""
 
     @property
     def state(self) -> EngineState:
@@ -77,7 +77,7 @@ class JavaPluginEngine:
         return (not by_java[False] or self._inner.is_ready_for(by_java[False])) and is_up
 
     def waiting_reason(self) -> str | None:
-        """Return the reason why the plugins' JVM or the other engine is down."""
+        """Return the reason why the plugins' JVM or the other engine is down; None if both are up."""
         return self._hosts.shared.down_reason or self._inner.waiting_reason()
 
     def open(
@@ -106,8 +106,8 @@ class JavaPluginEngine:
             on_end=partial(self._on_end, host),
         )
         self.metrics.add_run(spec.task, run.number)
-        previous = self._replace(run)
-        run.open(previous if isinstance(previous, JavaRun) else None)
+        previous_run = self._replace(run)
+        run.open(previous_run if isinstance(previous_run, JavaRun) else None)
         return run
 
     def abandon(self, instance: Instance) -> None:
@@ -154,12 +154,12 @@ class JavaPluginEngine:
         return run
 
     def _replace(self, run: JavaRun | ChainedRun) -> JavaRun | ChainedRun | None:
-        """Store a task's new run; cancel and return the previous one unless it is over."""
+        """Store a task's new run; cancel and return the run that was stored for the task, if any."""
         with self._lock:
-            previous, self._runs[run.spec.task] = self._runs.get(run.spec.task), run
-        if previous is not None:
-            previous.cancel()
-        return previous
+            previous_run, self._runs[run.spec.task] = self._runs.get(run.spec.task), run
+        if previous_run is not None:
+            previous_run.cancel()
+        return previous_run
 
     def _chained_kind(self, spec: TaskSpec) -> str | None:
         """Return `source` or `sink` for a task with a chain in Java; None for other tasks."""

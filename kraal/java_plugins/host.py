@@ -28,21 +28,21 @@ log = logging.getLogger(__name__)
 
 TICK_MS: Final = 500
 HUNG_TIMEOUT_S: Final = 30.0
-"""A process that does not respond to a poll within this time is killed."""
+"""Time after which a process that does not respond to a poll is killed."""
 _POLL_INTERVAL_S: Final = 0.2
 _END_TIMEOUT_S: Final = 2.0
 """How long a process may take to exit after it has closed a connection."""
 _RESTART_DELAYS_S: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Delays before a start, by the number of consecutive failures."""
 _STABLE_UPTIME_S: Final = 60.0
-"""A process that exits before this uptime counts as a failure."""
+"""Uptime before which the exit of a process counts as a failure."""
 _MAX_THREADS: Final = 16
 """Maximum number of concurrent calls for tasks. These calls are short."""
 _JAVA_EXCEPTION: Final = "Py4JJavaError"
 
 
 class Listener(Protocol):
-    """Receives the events of a connector or a run in the process.
+    """A receiver of the events of a connector or a run in the process.
 
     The methods must not block. They are called on the host's thread. `on_up` may also be called on other threads, and
     more than once for one process.
@@ -102,9 +102,9 @@ class PluginHost:
         self._listeners: dict[object, Listener] = {}
         self._levels: dict[str, str] = {}
         self._jvm: Jvm | None = None
-        self._starting: Jvm | None = None
-        self._why = f"{self._jvm_name} is starting"
-        self._reported_why: str | None = None
+        self._starting_jvm: Jvm | None = None
+        self._down_reason = f"{self._jvm_name} is starting"
+        self._reported_down_reason: str | None = None
         """The last reason reported to listeners; None if there was none since the process was up."""
         self._down_s: float | None = None
         """The monotonic time in seconds since which the process is down; None if it is up or was not started."""
@@ -138,7 +138,7 @@ class PluginHost:
             if is_cancelled():
                 break
         if self._catalog is None:
-            raise PluginsUnavailable(self._why)
+            raise PluginsUnavailable(self._down_reason)
         return self._catalog
 
     def ask(self, method: str, *arguments: object) -> Any:
@@ -148,7 +148,7 @@ class PluginHost:
         """
         jvm = self._jvm
         if jvm is None:
-            raise PluginsUnavailable(self._why)
+            raise PluginsUnavailable(self._down_reason)
         try:
             return getattr(jvm.entry, method)(*arguments)
         except PluginsUnavailable:
@@ -161,10 +161,10 @@ class PluginHost:
             raise PluginsUnavailable(f"{self._jvm_name} did not respond: {why}") from exc
 
     def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
-        """Run `work` on a thread of the host; no-op once the host is closed.
+        """Run `work` on a thread of the host.
 
         `may_block` must be true if `work` calls a plugin. Such a call runs on a separate thread, so that a plugin that
-        never returns does not block other calls.
+        never returns does not block other calls. Other work is dropped once the host is closed.
         """
         if may_block:
             threading.Thread(target=_log_errors, args=(work,), name="kraal-java-start", daemon=True).start()
@@ -175,7 +175,7 @@ class PluginHost:
             log.debug("Dropped a call to a Java plugin because the worker is shutting down")
 
     def add_listener(self, key: object, listener: Listener) -> None:
-        """Register the listener of `key`, the number of a run or of a connector's start."""
+        """Register a listener, which receives the events of the run or connector start with the number `key`."""
         with self._lock:
             self._listeners[key] = listener
             is_up = self._jvm is not None
@@ -206,11 +206,11 @@ class PluginHost:
     @property
     def down_reason(self) -> str | None:
         """Why the process is down; None if it is up."""
-        return None if self._jvm is not None else self._why
+        return None if self._jvm is not None else self._down_reason
 
     def down(self) -> DownPart | None:
         """Return why and since when the process is down; None if it is up."""
-        since_s, why = self._down_s, self._why
+        since_s, why = self._down_s, self._down_reason
         name = f"plugins-jvm:{self.connector}" if self.connector else "plugins-jvm"
         return None if since_s is None else DownPart(name, since_s, why)
 
@@ -228,7 +228,7 @@ class PluginHost:
     def close(self) -> None:
         """Stop the process and the threads."""
         self._closing.set()
-        for jvm in (self._jvm, self._starting):
+        for jvm in (self._jvm, self._starting_jvm):
             if jvm is not None:
                 jvm.close()
         self._pool.shutdown(wait=False)  # queued calls fail at once, except those that release claims
@@ -249,7 +249,7 @@ class PluginHost:
             except Exception as exc:  # noqa: BLE001 - errors of py4j, Java or the operating system
                 if not self._closing.is_set():
                     self._report_down(f"{self._plugins_name} are not available: {_first_line(exc)}")
-                    log.error("%s", self._why)  # noqa: TRY400 - the message contains the cause
+                    log.error("%s", self._down_reason)  # noqa: TRY400 - the message contains the cause
             self._is_scanned.set()
             self._on_lost()
 
@@ -263,7 +263,7 @@ class PluginHost:
             worker=self._worker,
             standalone=self._standalone,
         )
-        self._starting = jvm
+        self._starting_jvm = jvm
         self.starts += 1
         if self._closing.is_set():
             raise PluginsUnavailable("the worker is shutting down")
@@ -274,7 +274,7 @@ class PluginHost:
         return jvm
 
     def _start_worker(self, jvm: Jvm) -> bool:
-        """Start Kafka's worker in the process, retrying until it starts; return False if the process exits."""
+        """Start Kafka's worker in the process, with retries; return False if the process exits or the host closes."""
         attempt = 0
         while jvm.alive and not self._closing.is_set():
             try:
@@ -283,13 +283,13 @@ class PluginHost:
             except Exception as exc:  # noqa: BLE001 - any error of Kafka's worker
                 attempt += 1
                 self._report_down(f"{self._plugins_name} are waiting for Kafka: {_first_line(exc)}")
-                log.warning("%s", self._why)
+                log.warning("%s", self._down_reason)
                 self._closing.wait(_RESTART_DELAYS_S[min(attempt, len(_RESTART_DELAYS_S) - 1)])
         if not jvm.alive or self._closing.is_set():
             return False
         log.info("%s are ready", self._plugins_name)
         with self._lock:
-            self._jvm, self._down_s, self._reported_why = jvm, None, None
+            self._jvm, self._down_s, self._reported_down_reason = jvm, None, None
             self._is_up.set()
         _log_errors(self._set_levels)
         for listener in self._list_listeners():
@@ -329,12 +329,12 @@ class PluginHost:
             return list(self._listeners.values())
 
     def _on_lost(self) -> None:
-        jvm = self._starting
+        jvm = self._starting_jvm
         if jvm is None:
             return
         jvm.kill()
         with self._lock:
-            was_up, self._jvm, self._starting = self._jvm is not None, None, None
+            was_up, self._jvm, self._starting_jvm = self._jvm is not None, None, None
             self._is_up.clear()
         if was_up and not self._closing.is_set():
             self._down_s = time.monotonic()
@@ -342,9 +342,9 @@ class PluginHost:
 
     def _report_down(self, why: str) -> None:
         """Store the reason why the process is down, and report it to the listeners if it has changed."""
-        self._why = why
-        if why != self._reported_why:
-            self._reported_why = why
+        self._down_reason = why
+        if why != self._reported_down_reason:
+            self._reported_down_reason = why
             for listener in self._list_listeners():
                 _log_errors(partial(listener.on_down, why))
 

@@ -37,16 +37,16 @@ class _DedicatedJvm:
 class PluginHosts:
     """The hosts of one worker's JVMs of Java plugins. Thread-safe; only `close` blocks."""
 
-    def __init__(self, shared: PluginHost, make: MakeHost, default_jvm: PluginsJvm) -> None:
+    def __init__(self, shared: PluginHost, make_host: MakeHost, default_jvm: PluginsJvm) -> None:
         """Create the hosts; `default_jvm` applies to connectors whose config does not choose a JVM."""
         self.shared: Final = shared
         """The host of connectors without a dedicated JVM; also lists plugins and validates configs."""
-        self._make, self._default_jvm = make, default_jvm
+        self._make_host, self._default_jvm = make_host, default_jvm
         self._lock = threading.Lock()
-        self._dedicated: dict[str, _DedicatedJvm] = {}
+        self._dedicated_jvms: dict[str, _DedicatedJvm] = {}
         self._closing_threads: dict[str, threading.Thread] = {}
         """The thread that closes a connector's last JVM, until the JVM has exited."""
-        self._stops: dict[str, Callable[[], None]] = {}
+        self._stop_functions: dict[str, Callable[[], None]] = {}
         """The stop function of each started connector."""
         self._levels: dict[str, str] = {}
         self._is_closed = False
@@ -58,14 +58,14 @@ class PluginHosts:
         with self._lock:
             if self._is_closed:
                 return self.shared
-            jvm = self._dedicated.get(connector)
+            jvm = self._dedicated_jvms.get(connector)
             if jvm is None:
-                jvm = self._dedicated[connector] = _DedicatedJvm(self._start_host(connector))
+                jvm = self._dedicated_jvms[connector] = _DedicatedJvm(self._start_host(connector))
             jvm.users += 1
             return jvm.host
 
     def release(self, host: PluginHost, *, later: bool = False) -> None:
-        """Release a host that `acquire` returned, with `later` after `IDLE_TIMEOUT_S`; close an unused host."""
+        """Release a host that `acquire` returned, and close an unused host; with `later`, after `IDLE_TIMEOUT_S`."""
         if host is self.shared:
             return
         if later:
@@ -74,36 +74,36 @@ class PluginHosts:
             timer.start()
             return
         with self._lock:
-            jvm = self._dedicated.get(host.connector)
+            jvm = self._dedicated_jvms.get(host.connector)
             if jvm is None or jvm.host is not host:
                 return
             jvm.users -= 1
             if not jvm.users:
-                del self._dedicated[host.connector]
+                del self._dedicated_jvms[host.connector]
                 self._close_async(host)
 
     def add_stop(self, connector: str, stop: Callable[[], None]) -> None:
         """Store the stop function of a started connector. The function blocks as long as the plugin does."""
         with self._lock:
-            self._stops[connector] = stop
+            self._stop_functions[connector] = stop
 
     def remove_stop(self, connector: str, stop: Callable[[], None]) -> None:
         """Remove a stop function, unless another object has started the connector since."""
         with self._lock:
-            if self._stops.get(connector) == stop:
-                del self._stops[connector]
+            if self._stop_functions.get(connector) == stop:
+                del self._stop_functions[connector]
 
     def abandon(self, connector: str) -> None:
         """Stop a connector that has failed or hangs, unless it is already stopped."""
         with self._lock:
-            stop = self._stops.pop(connector, None)
+            stop = self._stop_functions.pop(connector, None)
         if stop is not None:
             self.shared.submit(stop, may_block=True)
 
     def all(self) -> Mapping[str, PluginHost]:
         """Return all hosts by connector name; the name of the shared host is empty."""
         with self._lock:
-            return {"": self.shared, **{name: jvm.host for name, jvm in self._dedicated.items()}}
+            return {"": self.shared, **{name: jvm.host for name, jvm in self._dedicated_jvms.items()}}
 
     def down(self) -> Sequence[DownPart]:
         """Return the JVMs that are down."""
@@ -114,16 +114,16 @@ class PluginHosts:
         with self._lock:
             self._levels.pop(namespace, None)
             self._levels[namespace] = level
-            for host in (self.shared, *(jvm.host for jvm in self._dedicated.values())):
+            for host in (self.shared, *(jvm.host for jvm in self._dedicated_jvms.values())):
                 host.set_log_level(namespace, level)
 
     def close(self) -> None:
         """Close all hosts. Blocks until the JVMs have exited, for up to ten seconds per JVM."""
         with self._lock:
             self._is_closed = True
-            for jvm in self._dedicated.values():
+            for jvm in self._dedicated_jvms.values():
                 self._close_async(jvm.host)
-            self._dedicated.clear()
+            self._dedicated_jvms.clear()
             threads = list(self._closing_threads.values())
         self.shared.close()
         for thread in threads:
@@ -136,7 +136,7 @@ class PluginHosts:
             if closing_thread is not None:
                 closing_thread.join()  # tasks in the previous JVM may still write
 
-        host = self._make(connector, await_previous)
+        host = self._make_host(connector, await_previous)
         for namespace, level in self._levels.items():
             host.set_log_level(namespace, level)
         host.start()

@@ -87,7 +87,7 @@ class Jvm:
         )
         self._port = 0
         self._is_listening = threading.Event()
-        self.last = ""
+        self.last_line = ""
         """The last line that the process has printed or logged."""
         threading.Thread(target=self._read_output, name="kraal-java-output", daemon=True).start()
         threading.Thread(target=self._read_log, name="kraal-java-log", daemon=True).start()
@@ -106,7 +106,7 @@ class Jvm:
         except OSError as exc:
             self.kill()
             raise PluginsUnavailable(
-                f"the JVM of Java plugins exited immediately: {self.last or exc}"
+                f"the JVM of Java plugins exited immediately: {self.last_line or exc}"
             ) from exc
         self._gateway: Any = None
 
@@ -132,7 +132,7 @@ class Jvm:
         code = self.process.poll()
         if code is None:
             return None
-        return f"exit code {code}" + (f", after: {self.last}" if code > 0 and self.last else "")
+        return f"exit code {code}" + (f", after: {self.last_line}" if code > 0 and self.last_line else "")
 
     def wait(self, timeout_s: float) -> None:
         """Wait up to `timeout_s` seconds for the process to exit."""
@@ -186,7 +186,7 @@ class Jvm:
         log_subject.set(subject)
         for line in text.splitlines():
             if line:
-                self.last = line
+                self.last_line = line
                 logging.getLogger(name).log(level, "%s", line)
 
 

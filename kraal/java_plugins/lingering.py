@@ -25,7 +25,7 @@ CHECK_INTERVAL_S: Final = 5.0
 
 
 class LingeringTask:
-    """Kills the JVM of a lingering task when the lease expires. Implements the host's `Listener`."""
+    """A supervisor that kills the JVM of a lingering task when the lease expires. Implements the host's `Listener`."""
 
     def __init__(self, host: PluginHost, spec: TaskSpec, number: int) -> None:
         """Start supervising a task; `number` is the number of the cancelled run."""

@@ -41,7 +41,7 @@ PLUGIN_TIMEOUT_MS: Final = 500
 """How long plugin code may compute its metrics, in milliseconds; less than the timeout of a scrape."""
 
 StoreTasks = Callable[[Iterable[tuple[int, Mapping[str, Any]]]], None]
-"""Stores the values of tasks, which are pairs of a run's number and its values."""
+"""Stores the values of tasks, given as pairs of a run's number and the run's values."""
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class JavaMetrics:
             jvms = sorted(self._jvms.values(), key=lambda jvm: jvm.connector)
             return JvmMetrics(
                 tasks={task: run.values for task, run in self._runs.items()},
-                jvms=[JvmState(connector=jvm.connector, up=jvm.is_up, starts=jvm.starts) for jvm in jvms],
+                jvms=[JvmState(connector=jvm.connector, is_up=jvm.is_up, starts=jvm.starts) for jvm in jvms],
                 text=merge(jvm.families for jvm in jvms),
             )
 
@@ -149,7 +149,7 @@ class _Jvm:
         """Create an object without metrics; `connector` is the JVM's only connector, empty for the shared JVM."""
         self.connector = connector
         self._host, self._store_tasks = host, store_tasks
-        self._thread = ThreadPoolExecutor(1, "kraal-java-metrics")
+        self._executor = ThreadPoolExecutor(1, "kraal-java-metrics")
         self._lock = threading.Lock()
         self._families: Rendered = {}
         self._families_start = 0
@@ -172,7 +172,7 @@ class _Jvm:
 
     @property
     def families(self) -> Rendered:
-        """The metrics of the last response; empty if the JVM is down or was restarted since."""
+        """The metrics of the last response; empty if the JVM is down or has been restarted since then."""
         with self._lock:
             is_current = self._host.down_reason is None and self._families_start == self._host.starts
             return self._families if is_current else {}
@@ -185,7 +185,7 @@ class _Jvm:
             now_s = time.monotonic()
             if self._request is None or self._request.done():
                 try:
-                    self._request = self._thread.submit(self._fetch)
+                    self._request = self._executor.submit(self._fetch)
                 except RuntimeError:  # closed meanwhile
                     return None
                 self._request_start_s = now_s
@@ -193,7 +193,7 @@ class _Jvm:
 
     def close(self) -> None:
         """Stop requesting metrics."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _fetch(self) -> bool:
         """Fetch and store the metrics of the JVM; return whether it has responded."""

@@ -31,12 +31,12 @@ Pairs = Sequence[tuple[str, str | None]]
 
 
 class StandaloneOffsets:
-    """Handles offset requests in order, on a separate thread. Implements the host's `Listener`."""
+    """A handler that executes offset requests in order on a separate thread. Implements the host's `Listener`."""
 
     def __init__(self, host: PluginHost, store: OffsetStore) -> None:
         """Handle the requests of `host` with the worker's offset store, which is used until the host is closed."""
         self._host, self._store = host, store
-        self._thread = ThreadPoolExecutor(1, "kraal-java-offsets")
+        self._executor = ThreadPoolExecutor(1, "kraal-java-offsets")
         host.add_listener(REQUEST_RUN, self)
 
     def on_up(self) -> None:
@@ -51,7 +51,7 @@ class StandaloneOffsets:
     def event(self, event: Mapping[str, Any]) -> None:
         """Handle a request."""
         detail = event["detail"]
-        self._thread.submit(self._handle, detail["request"], event["what"], detail["texts"])
+        self._executor.submit(self._handle, detail["request"], event["what"], detail["texts"])
 
     def _handle(self, request: int, operation: str, texts: Sequence[Any]) -> None:
         pairs: Pairs = ()

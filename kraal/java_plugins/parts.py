@@ -43,7 +43,7 @@ G1: Final = (
 )
 """With `TUNING`, the JVM options of Connect's own script. Source: kafka-run-class.sh (Kafka 4.3.0)."""
 PARALLEL: Final = ("-XX:+UseParallelGC",)
-"""Used with the default options: a sink is 5 % faster than with G1, and pauses are short with a heap of 2 GB.
+"""The collector for the default options: a sink is 5 % faster than with G1, and pauses are short (heap of 2 GB).
 
 With a larger heap, pauses may be longer.
 """
@@ -77,7 +77,7 @@ def start_java_plugins(
 ) -> tuple[Registry, PluginHosts | None]:
     """Start the shared JVM; return the registry with the Java plugins, and the hosts of their JVMs.
 
-    Without `plugin.path`, return the registry unchanged and None.
+    Return the registry unchanged and None without `plugin.path`, or if the worker stops before the scan completes.
 
     Args:
         registry: Kraal's own plugins.
@@ -144,7 +144,7 @@ def worker_properties(worker: Mapping[str, str]) -> dict[str, str]:
 
 
 def prepare_plugins(worker: Mapping[str, str]) -> int:
-    """Download jars, compile, and scan the plugins before a worker first starts; return the number of plugins.
+    """Download jars, compile Kraal's Java classes and scan the plugins; return the number of plugins.
 
     Requires no broker. Raises PluginsUnavailable, JarsUnavailable, JavaMissing.
     """

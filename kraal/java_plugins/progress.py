@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class RecordProgress:
-    """The records that a Java task has processed, and those already reported."""
+    """The counts of a Java task's records: all that it has processed, and all that have been reported."""
 
     def __init__(self) -> None:
-        self._totals = self._reported = (0, 0, frozenset[str]())
+        self._totals = self._reported_totals = (0, 0, frozenset[str]())
         """Records read and written, and topics."""
         self._since_s = time.monotonic()
 
@@ -28,19 +28,19 @@ class RecordProgress:
 
     def since_last(self) -> BatchDone | None:
         """Return the progress since the last call; None if there was no progress."""
-        if self._totals == self._reported:
+        if self._totals == self._reported_totals:
             return None
         (read_count, written_count, topics), now_s = self._totals, time.monotonic()
         batch_done = BatchDone(
             offsets={},
-            records=written_count - self._reported[1],
+            records=written_count - self._reported_totals[1],
             topics=frozenset(map(TopicName, topics)),
             duration_s=now_s - self._since_s,
-            read=read_count - self._reported[0],
+            read=read_count - self._reported_totals[0],
             way="by Kafka's own worker in the JVM of Java plugins",
             continuous=True,
         )
-        self._since_s, self._reported = now_s, self._totals
+        self._since_s, self._reported_totals = now_s, self._totals
         return batch_done
 
 
@@ -48,24 +48,24 @@ class StepDurations:
     """The unreported durations of a Java task's polls, puts and commits."""
 
     def __init__(self) -> None:
-        self._reported: Mapping[str, tuple[int, float]] = {}
+        self._reported_totals: Mapping[str, tuple[int, float]] = {}
         """The number of calls and their total duration in milliseconds, by step."""
 
     def since_last(self, detail: Mapping[str, Any]) -> PhaseTimes:
         """Return the durations since the last call; `detail` contains the Java task's totals since its start."""
         totals = {step: (count, total_ms) for step, (count, total_ms) in detail.items()}
-        previous, self._reported = self._reported, totals
+        previous_totals, self._reported_totals = self._reported_totals, totals
 
         def phase(step: str) -> Phase:
             count, total_ms = totals.get(step, (0, 0.0))
-            previous_count, previous_ms = previous.get(step, (0, 0.0))
+            previous_count, previous_ms = previous_totals.get(step, (0, 0.0))
             return NO_PHASE.add_occurrences(total_ms - previous_ms, count - previous_count)
 
         return PhaseTimes(poll=phase("poll"), write=phase("put"), commit=phase("commit"))
 
 
 class CurrentStep:
-    """Reports whether a task is working: committing, or processing records that it has not sent or put yet."""
+    """A task's current step. The task is busy while it commits, or processes records that are not sent or put yet."""
 
     def __init__(self, working: StepReporter) -> None:
         self._working = working

@@ -67,7 +67,7 @@ class JavaRun:
         store_metrics: Callable[[TaskId, int, Mapping[str, float]], None],
         on_end: Callable[[JavaRun, Failed | Stopped], None],
     ) -> None:
-        """Create a run. `on_end` receives the last event, and another one when a failed task is removed."""
+        """Create a run. `on_end` receives the last event, and a second event when a failed task is removed."""
         self.spec, self.number, self._host = spec, number, host
         self._claim = spec.transactions
         """The claim of an exactly-once task; None once a start or the run's end has taken it. Guarded by `_lock`."""
@@ -77,7 +77,7 @@ class JavaRun:
         self._calls = threading.Lock()
         """Serializes the calls that start, pause and stop the task; acquired before `_lock`."""
         self._phase = _Phase.WAITING
-        self._previous: JavaRun | None = None
+        self._previous_run: JavaRun | None = None
         self._is_requested = self._is_paused = False
         self._opened_s = time.monotonic()
         self._stop_deadline_s = math.inf
@@ -95,7 +95,7 @@ class JavaRun:
 
     def open(self, previous: JavaRun | None) -> None:
         """Start the task as soon as the JVM is up and the previous run is over."""
-        self._previous = previous
+        self._previous_run = previous
         if why := self._host.down_reason:
             self._report_waiting(why)
         self._host.add_listener(self.number, self)
@@ -133,7 +133,7 @@ class JavaRun:
         self._end(self._graceful_s)
 
     def stop_if_idle(self) -> bool:
-        """Return False, so that the caller pauses the task before it stops it."""
+        """Return False, so that the caller pauses the task before stopping it."""
         return False
 
     def cancel(self) -> None:
@@ -143,9 +143,9 @@ class JavaRun:
     def on_up(self) -> None:
         """Start the task unless its previous run is still active."""
         with self._lock:
-            previous = self._previous
+            previous = self._previous_run
             if self._phase is _Phase.WAITING and (previous is None or previous.is_over):
-                self._phase, self._previous = _Phase.STARTING, None
+                self._phase, self._previous_run = _Phase.STARTING, None
                 self._host.submit(self._start)
 
     def on_down(self, why: str) -> None:
@@ -247,7 +247,7 @@ class JavaRun:
                 self._finish(Stopped(clean=True))
 
     def _check_start(self) -> str | None:
-        """Return why the task must not start: no lease, or a claim that another worker may have taken over."""
+        """Return the reason why the task must not start (no lease, or an old claim); None if it may start."""
         if not self.spec.lease():
             return MUST_NOT_WRITE
         is_old = self.spec.transactions is not None and time.monotonic() - self._opened_s > CLAIM_TIMEOUT_S
@@ -346,7 +346,7 @@ class JavaRun:
 
     def _report_progress(self) -> None:
         """Report the progress since the last report, if a report is requested. Requires the lock."""
-        done = self._progress.since_last() if self._is_requested else None
-        if done is not None:
+        batch_done = self._progress.since_last() if self._is_requested else None
+        if batch_done is not None:
             self._is_requested = False
-            self._report(done)
+            self._report(batch_done)

@@ -59,12 +59,12 @@ class Process(Protocol):
 
 
 class RetryingCaller:
-    """Calls methods of a process, retrying while the process is down."""
+    """A caller of a process's methods that retries while the process is down."""
 
     def __init__(
         self, process: Process, is_stopping: Callable[[], bool], time_s: Callable[[], float] = time.monotonic
     ) -> None:
-        """Create a caller; `is_stopping` returns whether the worker is shutting down, so that calls must not wait."""
+        """Create a caller. Calls are not retried if `is_stopping` returns True because the worker is shutting down."""
         self._process, self._is_stopping, self._time_s = process, is_stopping, time_s
 
     def ask(self, method: str, *arguments: object, timeout_s: float | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""Authors of requests to this worker whose effects have not been read yet. Thread-safe.
+"""Authors of requests to this worker, stored until the herder reads the effects of the requests. Thread-safe.
 
 REST registers the author of a request before the request is sent to the herder or another worker, and removes the
 author after the response. The herder takes the author when it reads the effect from the log. Effects of forwarded
@@ -88,7 +88,7 @@ class Authors:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._lock = threading.Lock()
-        self._waiting: list[_Author] = []
+        self._pending: list[_Author] = []
 
     @contextmanager
     def asking(self, effect: Effect | None, by: str) -> Iterator[Callable[[], None]]:
@@ -109,7 +109,7 @@ class Authors:
             author.until_ms = self._now_ms() + FORWARDED_TIMEOUT_MS
 
         with self._lock:
-            self._waiting = [*self._waiting[-MAX_AUTHORS + 1 :], author]
+            self._pending = [*self._pending[-MAX_AUTHORS + 1 :], author]
         try:
             yield keep_author
         except (TimedOut, ActorDied, StoreError):
@@ -118,17 +118,17 @@ class Authors:
         finally:
             if not keeps_author:
                 with self._lock:
-                    self._waiting = [other for other in self._waiting if other is not author]
+                    self._pending = [other for other in self._pending if other is not author]
 
     def take(self, effect: Effect) -> str | None:
-        """Remove and return the author of an effect; None without a request to this worker."""
+        """Remove and return the author of an effect; None if no request to this worker has the effect."""
         with self._lock:
-            now = self._now_ms()
-            self._waiting = [candidate for candidate in self._waiting if now <= candidate.until_ms]
+            now_ms = self._now_ms()
+            self._pending = [candidate for candidate in self._pending if now_ms <= candidate.until_ms]
             author = next(
-                (candidate for candidate in self._waiting if _matches(candidate.effect, effect)), None
+                (candidate for candidate in self._pending if _matches(candidate.effect, effect)), None
             )
-            self._waiting = [other for other in self._waiting if other is not author]
+            self._pending = [other for other in self._pending if other is not author]
         return None if author is None else author.by
 
 
@@ -136,9 +136,9 @@ def _noop() -> None:
     """No-op."""
 
 
-def _matches(requested: Effect, observed: Effect) -> bool:
-    if isinstance(requested, ConfigWritten) and isinstance(observed, ConfigWritten):
-        return requested.name == observed.name and all(
-            observed.config.get(k) == v for k, v in requested.config.items()
+def _matches(requested_effect: Effect, effect: Effect) -> bool:
+    if isinstance(requested_effect, ConfigWritten) and isinstance(effect, ConfigWritten):
+        return requested_effect.name == effect.name and all(
+            effect.config.get(key) == value for key, value in requested_effect.config.items()
         )
-    return requested == observed
+    return requested_effect == effect

@@ -1,8 +1,8 @@
 """Causes of states: why an instance is in a state, and who requested the state. Pure.
 
 A state of an instance has a preceding *cause*: a request, an automatic restart or a rebalance. The herder records a
-cause for exactly the affected instances; the next state that the cause explains receives the cause's text. States
-without a recorded cause are explained by the change of the worker, the generation or the trace.
+cause for exactly the affected instances. The states that the cause explains receive its text, up to the first settled
+state. States without a recorded cause are explained by the change of the worker, the generation or the trace.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kraal.protocol.status_records import Status
 
 REMOVED: Final = "REMOVED"
 """The state of an instance whose status was deleted."""
-STORED: Final = "as stored"
+STORED_CAUSE: Final = "as stored"
 """The cause of a state that was stored before the worker started."""
 MAX_CAUSE_AGE_MS: Final = 600_000
 """Maximum age in milliseconds of a cause that explains a state; Spark may take minutes to start."""
@@ -63,7 +63,7 @@ class Cause:
 
     kind: Kind
     by: str
-    """Author of the request: `PUT from 10.0.0.7`, `another worker`; empty without a request."""
+    """Author of the request, such as `PUT from 10.0.0.7` or `another worker`; empty without a request."""
     ms: int
     """Time of the request's record or of the decision, in wall-clock milliseconds since the epoch."""
     text: str = ""
@@ -88,7 +88,7 @@ class Explanation:
     is_exact: bool
     """Whether the explanation is taken from a recorded cause or from a trace."""
     is_consumed: bool = False
-    """Whether the recorded cause is consumed and does not explain later states."""
+    """Whether the recorded cause does not explain any later state."""
 
 
 def explain(

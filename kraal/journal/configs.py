@@ -2,8 +2,8 @@
 
 Written by the herder's thread; read by any thread. The current version is in the herder's snapshot; only its time and
 author are stored here. A version enters the ring when it is replaced, with the names of the changed keys, so that a
-changed secret is visible although both values are hidden. Secrets are hidden on output, because plugins declare which
-keys are secret, and the herder's thread must not import plugins.
+change of a secret is visible although both values are hidden. Secrets are hidden on output, because plugins declare
+which keys are secret, and the herder's thread must not import plugins.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ITEM_BYTES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class ConfigWrite:
-    """Time and author of a write of a config; `by` is empty if the author is unknown."""
+    """Time (-1 if unknown) and author (empty if unknown) of a write of a config."""
 
     ms: int
     by: str = ""
@@ -44,18 +44,18 @@ class Version:
     @property
     def size(self) -> int:
         """Memory size in bytes."""
-        texts = text_bytes(self.write.by, *self.config, *self.config.values())
-        return ENTRY_BYTES + getsizeof(self.changed) + texts + _ITEM_BYTES * len(self.config)
+        string_bytes = text_bytes(self.write.by, *self.config, *self.config.values())
+        return ENTRY_BYTES + getsizeof(self.changed) + string_bytes + _ITEM_BYTES * len(self.config)
 
-    def to_json(self, declared: Collection[str]) -> dict[str, Json]:
+    def to_json(self, secret_keys: Collection[str]) -> dict[str, Json]:
         """Return the fields in REST order, with the secrets of the config hidden.
 
-        `declared`: keys that are declared secret, regardless of their names.
+        `secret_keys`: keys that plugins declare as secret; other keys are secret if their names suggest it.
         """
         return {
             "ms": self.write.ms,
             "by": self.write.by,
-            "config": {**hide(self.config, declared)},
+            "config": {**hide(self.config, secret_keys)},
             "changed": [*self.changed],
         }
 
@@ -78,12 +78,12 @@ class Configs:
         """Return the time and author of the current version. Thread-safe."""
         return self._current.get(name)
 
-    def record_stored(self, name: ConnectorName, write: ConfigWrite) -> None:
-        """Record the latest version that was stored before the worker started."""
+    def record_stored_config(self, name: ConnectorName, write: ConfigWrite) -> None:
+        """Record the write of a config that was stored before the worker started."""
         self._current[name] = write
 
-    def drop_stored(self, name: ConnectorName) -> None:
-        """Drop the recorded version of a connector that was deleted before the worker started."""
+    def drop_stored_config(self, name: ConnectorName) -> None:
+        """Drop the recorded write of a connector that was deleted before the worker started."""
         self._current.pop(name, None)
 
     def add(

@@ -71,7 +71,7 @@ class Events:
         self._seq = 0
 
     def add(self, kind: EventKind, text: str, about: Instance | None, by: str) -> None:
-        """Record an event with the current time; `about`: the connector or task that it concerns, if any."""
+        """Record an event with the current time; `about`: the affected connector or task, if any."""
         text = truncate(secrets.scrub(text), TEXT_BYTES)
         with self._guard as is_outermost:
             if not is_outermost:

@@ -47,7 +47,7 @@ class ReasonKind(StrEnum):
     TARGET = auto()
     """The target state that a user requested."""
     CONFIG = auto()
-    """The stored task configs."""
+    """Stored task configs that are incomplete."""
     RESTART = auto()
     """A restart in progress (KIP-745)."""
     NO_STATUS = auto()
@@ -164,7 +164,7 @@ def _reasons(
         text = "A restart was requested (KIP-745), and the next state of the instance has not been read yet."
         reasons.append((ReasonKind.RESTART, text))
     if status is None:
-        reasons.append((ReasonKind.NO_STATUS, "No worker has reported its state."))
+        reasons.append((ReasonKind.NO_STATUS, "No worker has reported the state of the instance."))
     elif status.trace:
         kind = ReasonKind.FAILURE if status.state is State.FAILED else ReasonKind.WAITING
         reasons.append((kind, printable(root_cause(status.trace))))
@@ -193,7 +193,10 @@ def format_time(ms: int) -> str:
 
 
 def merge(own_explanation: Mapping[str, Any], responses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the explanations of other workers by worker id: the leader's placements, and the owners' other data."""
+    """Merge this worker's explanation with `responses`, the explanations of other workers by worker id.
+
+    Placements come from the leader. Reasons and events come from the worker that runs the instance.
+    """
     tasks = {
         worker: {task["id"]: task for task in response["tasks"]} for worker, response in responses.items()
     }

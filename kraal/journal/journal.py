@@ -1,6 +1,6 @@
 """The journal: recording by the herder, reading by REST, and listeners.
 
-The herder's thread records, except for log lines, which any thread records. Reads are thread-safe.
+The herder's thread records all entries except log lines, which any thread may record. Reads are thread-safe.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_REASONS: Final = 20
 """Maximum number of rebalances whose reasons explain later states."""
 
 Listener = Callable[[str, ConnectorName | None], None]
-"""Called with the kind of change (`history`, `configs`, `logs` or `events`) and the connector, None for events."""
+"""Receives the kind of a change (`history`, `configs`, `logs` or `events`) and the connector (None for events)."""
 
 
 class Journal:
@@ -56,10 +56,10 @@ class Journal:
         """A logging handler; see `follow_log`."""
         self.events = Events(max_bytes // 48, now_ms)
         self._reasons: dict[int, str] = {}
-        self.roots: dict[ConnectorName, Cause] = {}
-        """Requests that may cause new task configs, by connector. Used on the herder's thread only."""
+        self.task_config_causes: dict[ConnectorName, Cause] = {}
+        """Latest causes of new task configs, by connector. Used on the herder's thread only."""
         self._listeners: tuple[Listener, ...] = ()
-        self._notifying = threading.local()
+        self._thread_state = threading.local()
         self.status_replayed = False
         """Whether a herder of this process has read the status log to its end."""
         self.config_offset: int | None = None
@@ -85,9 +85,9 @@ class Journal:
         return stop
 
     def _notify(self, kind: str, name: ConnectorName | None) -> None:
-        if getattr(self._notifying, "now", False):
+        if getattr(self._thread_state, "is_notifying", False):
             return  # a listener does not receive its own log lines
-        self._notifying.now = True
+        self._thread_state.is_notifying = True
         try:
             for listener in self._listeners:
                 try:
@@ -96,7 +96,7 @@ class Journal:
                     self._listeners = tuple(other for other in self._listeners if other is not listener)
                     log.exception("Removed a journal listener that raised an error")
         finally:
-            self._notifying.now = False
+            self._thread_state.is_notifying = False
 
     # -- recording, on the herder's thread -------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class Journal:
             self.states.record_cause(instances, cause, amends=amends)
 
     def record_rebalance_reason(self, generation: int, reason: str) -> None:
-        """Record the reason for a rebalance, which explains the states that follow it."""
+        """Record the reason for a rebalance; the reason explains the states of the rebalance's generation."""
         self._reasons = dict([*self._reasons.items(), (generation, reason)][-MAX_REASONS:])
 
     def record_state(self, instance: Instance, status: Status | None, at_ms: int) -> None:
@@ -127,19 +127,22 @@ class Journal:
         self.record_event(EventKind.STATE, _state_text(instance, entry), instance, entry.by)
 
     def record_replayed_states(self, statuses: Mapping[Instance, Status]) -> None:
-        """Record all statuses once the status log was read to its end, including statuses that no herder has read."""
+        """Record the statuses after a herder has read the status log to its end.
+
+        After a restart of the herder, this also records the changes that the previous herder did not read.
+        """
         if not self.enabled:
             return
-        missed: list[tuple[Instance, Status | None, int]] = self.states.take_missed()
+        missed: list[tuple[Instance, Status | None, int]] = self.states.take_missed_statuses()
         if self.status_replayed:
             for instance, status, at_ms in missed:
                 self.record_state(instance, status, at_ms)
-            for instance in self.states.find_removed(statuses):
+            for instance in self.states.find_removed_instances(statuses):
                 self.record_state(instance, None, -1)
         names = {
             get_connector(instance)
             for instance, status in statuses.items()
-            if self.states.add_stored(instance, status, now_ms=self.now_ms())
+            if self.states.add_stored_status(instance, status, now_ms=self.now_ms())
         }
         self.status_replayed = True
         for name in names:
@@ -159,6 +162,6 @@ def _state_text(instance: Instance, entry: StateEntry) -> str:
     return f"{kind} {instance} {entry.state} on {entry.worker_id}: {entry.cause}"
 
 
-def disabled() -> Journal:
+def disabled_journal() -> Journal:
     """Return a disabled journal."""
     return Journal(lambda: 0, 0)

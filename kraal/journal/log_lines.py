@@ -85,12 +85,17 @@ class LogLines(logging.Handler):
         name = ConnectorName(connector)
         message = truncate(_format_record(record), LINE_BYTES)
         logger = truncate(record.name, LOGGER_BYTES)
-        level, micros = record.levelno, int(record.created * 1_000_000)
+        level, created_us = record.levelno, int(record.created * 1_000_000)
 
         def make() -> tuple[LogLine, int]:
-            self._last_id = max(self._last_id + 1, micros)
+            self._last_id = max(self._last_id + 1, created_us)
             line = LogLine(
-                id=self._last_id, ms=micros // 1_000, level=level, logger=logger, task=task, message=message
+                id=self._last_id,
+                ms=created_us // 1_000,
+                level=level,
+                logger=logger,
+                task=task,
+                message=message,
             )
             return line, line.size
 

@@ -1,7 +1,7 @@
 """Ring buffers: lists that are bounded in bytes and drop their oldest entries first.
 
-`KeyedRings` guards its rings with a lock, and does not log while it holds the lock. A finalizer that runs on the same
-thread meanwhile may log; such a line is dropped.
+`KeyedRings` guards its rings with a lock, and does not log while it holds the lock. A finalizer may run on the same
+thread while the lock is held; the lines that the finalizer logs are dropped.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ ENTRY_BYTES: Final = 250
 KEY_BYTES: Final = 1_000
 """Memory of an empty ring and its slot in the mapping; a `deque` allocates a block at once."""
 MAX_EMPTY_KEYS: Final = 1_000
-"""Maximum number of keys without entries whose counts are stored."""
+"""Maximum number of keys without entries whose counts of dropped entries are stored."""
 
 
 def text_bytes(*texts: str | None) -> int:
-    """Return the memory of strings in bytes, assuming that none is shared."""
+    """Return the memory of strings in bytes, assuming that the strings are not shared."""
     return sum(getsizeof(text) for text in texts if text is not None)
 
 

@@ -1,7 +1,7 @@
 """The history of states: each state of each instance with its cause, as read from the status log.
 
 Written by the herder's thread; read by any thread. Records that repeat the state of an instance are ignored. After the
-death of a herder, the next herder reads all records again; `replay` and `take_missed` select the records that
+death of a herder, the next herder reads all records again; `replay` and `take_missed_statuses` select the records that
 the journal lacks.
 """
 
@@ -14,7 +14,15 @@ from typing import Final
 
 from kraal.core.ids import ConnectorName, Instance, Json, TaskId, get_connector
 from kraal.core.secrets import secrets
-from kraal.journal.causes import MAX_CAUSE_AGE_MS, REMOVED, STORED, Cause, Explanation, explain, is_settled
+from kraal.journal.causes import (
+    MAX_CAUSE_AGE_MS,
+    REMOVED,
+    STORED_CAUSE,
+    Cause,
+    Explanation,
+    explain,
+    is_settled,
+)
 from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, text_bytes, truncate
 from kraal.protocol.status_records import Status
 
@@ -45,7 +53,7 @@ class StateEntry:
     by: str
     trace: str | None
     is_exact: bool = True
-    """Whether `cause` was recorded, not derived from the change."""
+    """Whether `cause` was recorded or taken from a trace, as opposed to derived from the change of the status."""
 
     @property
     def size(self) -> int:
@@ -94,8 +102,8 @@ class States:
     def record_cause(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
         """Record the cause of the next states of these instances.
 
-        `amends`: the cause was read from a record. Because the two logs are read independently, the states that it
-        explains may have been recorded already; the cause of these states is then amended.
+        `amends`: whether the cause was read from the config log. The status log is read independently, so the states
+        that the cause explains may already be recorded; they then receive the cause.
         """
         if len(self._pending_causes) >= MAX_PENDING_CAUSES:
             self._pending_causes = {
@@ -113,7 +121,7 @@ class States:
             self._pending_causes[instance] = cause
 
     def _amend(self, instance: Instance, cause: Cause) -> None:
-        """Set a cause on the earlier states that it explains."""
+        """Set the cause of the recorded states that follow the cause and that the cause explains."""
         task = instance.task if isinstance(instance, TaskId) else None
 
         def change(entry: StateEntry) -> tuple[StateEntry, int] | None:
@@ -156,13 +164,13 @@ class States:
         at_ms = now_ms if at_ms < 0 else at_ms
         return self._append(instance, status or before, explanation, at_ms, is_removed=status is None)
 
-    def add_stored(self, instance: Instance, status: Status, *, now_ms: int) -> bool:
+    def add_stored_status(self, instance: Instance, status: Status, *, now_ms: int) -> bool:
         """Record a status stored before the worker started; return False if the instance has a status already."""
         if instance in self._latest:
             return False
         self._latest[instance] = status
         at_ms = now_ms if status.written_ms < 0 else status.written_ms
-        self._append(instance, status, Explanation(STORED, "", is_exact=True), at_ms)
+        self._append(instance, status, Explanation(STORED_CAUSE, "", is_exact=True), at_ms)
         return True
 
     def replay(self, instance: Instance, status: Status | None, at_ms: int) -> None:
@@ -177,7 +185,7 @@ class States:
         elif missed.has_latest or at_ms >= latest.written_ms:  # compaction may have removed the latest status
             missed.statuses.append((status, at_ms))
 
-    def take_missed(self) -> list[tuple[Instance, Status | None, int]]:
+    def take_missed_statuses(self) -> list[tuple[Instance, Status | None, int]]:
         """Remove and return the statuses and times that no earlier herder has read, in order for each instance."""
         missed, self._missed = self._missed, {}
         return [
@@ -186,7 +194,7 @@ class States:
             for missed_status in missed_records.statuses
         ]
 
-    def find_removed(self, instances: Iterable[Instance]) -> list[Instance]:
+    def find_removed_instances(self, instances: Iterable[Instance]) -> list[Instance]:
         """Return the recorded instances that are not in `instances`."""
         return list(self._latest.keys() - set(instances))
 

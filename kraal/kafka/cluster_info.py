@@ -41,6 +41,6 @@ def read_cluster_id(bootstrap_servers: str, client: Mapping[str, str], *, timeou
 
 
 def _find_reason(errors: Sequence[str], error: Exception) -> str:
-    """Return the last connection error, because the failed call itself only reports a timeout."""
+    """Return the last connection error, if any, because the failed call itself only reports a timeout."""
     specific_errors = [text for text in errors if "brokers are down" not in text]
     return specific_errors[-1] if specific_errors else str(error)

@@ -14,7 +14,7 @@ from kraal.kafka.settings import LastClientError, client_settings
 
 MAX_HELPERS: Final = 8
 """Maximum number of helper threads in this process; each producer starts further threads."""
-_helpers: Final = threading.BoundedSemaphore(MAX_HELPERS)
+_helper_slots: Final = threading.BoundedSemaphore(MAX_HELPERS)
 
 
 def fence_producers(
@@ -49,14 +49,14 @@ def _run_concurrently(action: Callable[[str], None], names: Sequence[str]) -> No
 
     Helpers are daemon threads, so that waiting for a broker does not keep the process alive.
     """
-    lock, pending, errors = threading.Lock(), deque(names), list[Exception]()
+    lock, pending_names, errors = threading.Lock(), deque(names), list[Exception]()
 
     def work() -> None:
         while True:
             with lock:
-                if errors or not pending:
+                if errors or not pending_names:
                     return
-                name = pending.popleft()
+                name = pending_names.popleft()
             try:
                 action(name)
             except Exception as exc:  # noqa: BLE001 - the caller raises it
@@ -67,10 +67,10 @@ def _run_concurrently(action: Callable[[str], None], names: Sequence[str]) -> No
         try:
             work()
         finally:
-            _helpers.release()
+            _helper_slots.release()
 
     threads: list[threading.Thread] = []
-    while len(threads) < len(names) - 1 and _helpers.acquire(blocking=False):
+    while len(threads) < len(names) - 1 and _helper_slots.acquire(blocking=False):
         threads.append(threading.Thread(target=run_helper, name="fencing helper", daemon=True))
         threads[-1].start()
     work()

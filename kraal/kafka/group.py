@@ -87,7 +87,7 @@ class KafkaGroup:
         self._client.close()
 
     def heartbeat_age_s(self) -> float:
-        """Return the seconds since the broker last confirmed the membership."""
+        """Return the seconds since the broker last confirmed the membership; infinite if this is not a member."""
         driver = self._driver
         return (
             math.inf if driver is None else lease_clock.now_s() - driver.coordinator.lease_heartbeat.lease_s

@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_HEARTBEAT_INTERVAL_S = 0.5
-"""Upper limit of `heartbeat.interval.ms`, because heartbeat responses notify members of a rebalance."""
+"""Maximum interval even if `heartbeat.interval.ms` is longer, because the responses notify members of a rebalance."""
 SECOND_ROUND_WINDOW_S = 3.0
 """Time after a join during which another join is likely, because revoked work is assigned in a second round."""
 SECOND_ROUND_HEARTBEAT_INTERVAL_S = 0.1
 CLOSE_TIMEOUT_MS = 500
-_COORDINATOR = "coordinator-"
+_COORDINATOR_PREFIX = "coordinator-"
 """The prefix of the node id that kafka-python assigns to a group's separate connection."""
 
 
@@ -144,9 +144,9 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         """A time shortly before SyncGroup was sent, by `lease_clock`."""
         timing = {
             "group_id": options.group_id,
-            "session_timeout_ms": _ms(options.session_timeout_s),
-            "heartbeat_interval_ms": _ms(options.heartbeat_interval_s),
-            "max_poll_interval_ms": _ms(options.rebalance_timeout_s),
+            "session_timeout_ms": _to_ms(options.session_timeout_s),
+            "heartbeat_interval_ms": _to_ms(options.heartbeat_interval_s),
+            "max_poll_interval_ms": _to_ms(options.rebalance_timeout_s),
             "retry_backoff_ms": 100,
         }
         super().__init__(client, api_version=(2, 4), **timing)
@@ -352,7 +352,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
 
     def _second_connection(self) -> object:
         """Return the coordinator's broker id, for a connection that is separate from the group's."""
-        node = str(self.coordinator_id).removeprefix(_COORDINATOR)
+        node = str(self.coordinator_id).removeprefix(_COORDINATOR_PREFIX)
         return int(node) if node.isdigit() else None
 
     @property
@@ -373,11 +373,11 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
             await self._manager.wait_for(completion, self._options.rebalance_timeout_s * 1000)
         except errors.KafkaTimeoutError as exc:
             raise PrepareFailed(
-                f"work did not stop within rebalance.timeout.ms ({_ms(self._options.rebalance_timeout_s)})"
+                f"work did not stop within rebalance.timeout.ms ({_to_ms(self._options.rebalance_timeout_s)})"
             ) from exc
         if future.cancelled() or future.exception() is not None:
             raise PrepareFailed("Failed to prepare for a rebalance")
 
 
-def _ms(seconds: float) -> int:
+def _to_ms(seconds: float) -> int:
     return round(seconds * 1000)

@@ -1,7 +1,7 @@
 """Implementation of `Log` in an internal topic; the counterpart of a standalone worker's `FileLog`.
 
-Keys are strings. As in Java, invalid UTF-8 is replaced, and a null key (which a compacted topic rejects) is read as "".
-The herder logs and skips records with such keys. Clients connect on first use. A call raises StoreError if brokers are
+Keys are strings. As in Java, invalid UTF-8 is replaced. A null key, which a compacted topic rejects, is read as "", and
+the herder skips its record. Clients connect on first use. A call raises StoreError if brokers are
 unavailable for longer than `timeout_s`; the next call retries.
 Source: KafkaBasedLog, KafkaConfigBackingStore (Kafka 4.4.0).
 """
@@ -83,7 +83,7 @@ class KafkaLog:
 
     @property
     def name(self) -> str:
-        """The topic."""
+        """The name of the topic."""
         return self._topic
 
     def append(self, entries: Sequence[Entry]) -> int:
@@ -120,7 +120,7 @@ class KafkaLog:
         return positions[-1].offset
 
     def claim(self) -> None:
-        """Fence earlier leaders, which can no longer write. Raises StoreError."""
+        """Fence earlier leaders, so that they can no longer write. No-op without transactions. Raises StoreError."""
         if self._leader is not None:
             self._leader.claim()
 

@@ -220,7 +220,7 @@ class TopicReader:
         return [*recent_positions, *[0] * (partitions - len(recent_positions))], start
 
     def _clamp(self, positions: Sequence[int], highest_read: Sequence[int]) -> list[int]:
-        """Limit positions to existing offsets; `highest_read` is the highest offset read in each partition."""
+        """Return `positions`, limited to existing offsets. Raises StoreError if a partition has lost read records."""
         first_offsets = self._admin.first_offsets(self._topic, len(positions))
         end_offsets = self._admin.end_offsets(self._topic, len(positions))
         clamped_positions = list(positions)
@@ -332,9 +332,9 @@ class TopicReader:
         if all(position >= end for position, end in zip(self._read_up_to, ends, strict=True)):
             return False
         # The consumer's position includes transaction markers, which are not delivered as messages.
-        parts = [TopicPartition(self._topic, number) for number in range(len(self._read_up_to))]
-        for part in self._check_consumer().position(parts):
-            self._read_up_to[part.partition] = max(self._read_up_to[part.partition], part.offset)
+        partitions = [TopicPartition(self._topic, number) for number in range(len(self._read_up_to))]
+        for position in self._check_consumer().position(partitions):
+            self._read_up_to[position.partition] = max(self._read_up_to[position.partition], position.offset)
         return any(position < end for position, end in zip(self._read_up_to, ends, strict=True))
 
     def _ends(self) -> list[int]:

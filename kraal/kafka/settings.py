@@ -1,4 +1,4 @@
-"""librdkafka's settings for the clients of the internal topics, and the last error of such a client.
+"""librdkafka's settings for the clients of the internal topics, and the last error of a client.
 
 These settings favor latency over throughput, because requests wait for these topics. As in Connect, these clients use
 the worker's keys without a prefix; the caller passes them with librdkafka's names.
@@ -104,7 +104,7 @@ def cause_error_code(error: BaseException) -> int | None:
 
 
 def client_settings(options: Mapping[str, str], client_id: str, last_error: LastClientError) -> Settings:
-    """Return the settings common to all clients."""
+    """Return the settings of a client: the common settings, then `options`."""
     return {
         **_COMMON_SETTINGS,
         **options,

@@ -74,9 +74,9 @@ class KafkaGroupOffsets:
             connector, config, timeout_s, lambda client: client.list_group_offsets({group: None})
         )
         return {
-            TopicPartition(partition.topic, partition.partition): committed.offset
-            for partition, committed in offsets_by_group.get(group, {}).items()
-            if committed.offset >= 0
+            TopicPartition(partition.topic, partition.partition): metadata.offset
+            for partition, metadata in offsets_by_group.get(group, {}).items()
+            if metadata.offset >= 0
         }
 
     def ends(
@@ -102,9 +102,8 @@ class KafkaGroupOffsets:
         def request(client: Any) -> None:
             try:
                 request_ends(client, kafka_partitions)
-            except (
-                _UNAVAILABLE_TOPIC_ERRORS
-            ):  # at least one topic is unavailable, so request each topic separately
+            except _UNAVAILABLE_TOPIC_ERRORS:
+                # At least one topic is unavailable, so request each topic separately.
                 for topic in {partition.topic for partition in kafka_partitions}:
                     with suppress(*_UNAVAILABLE_TOPIC_ERRORS):
                         request_ends(

@@ -1,6 +1,6 @@
 """Sockets for kafka-python that are closed when a connection is refused.
 
-kafka-python 3.0.12 leaves such a socket to the garbage collector. A member whose broker is down connects twice a
+kafka-python 3.0.12 leaves these sockets to the garbage collector. A member whose broker is down connects twice a
 second, so a process could run out of file descriptors in a long outage before the next collection.
 """
 

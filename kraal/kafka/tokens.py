@@ -72,7 +72,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
 
     @override
     def extensions(self) -> dict[str, str]:
-        """Return the extensions, the options `extension_NAME` of the login module."""
+        """Return the SASL extensions: the options `extension_NAME` of the login module."""
         return dict(self._login.extensions)
 
     def _refresh(self) -> None:
@@ -110,7 +110,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
         except httpx2.HTTPError as exc:
             raise StoreError(f"failed to get a token from {login.url}: {exc}") from exc
         except (ValueError, KeyError, TypeError, AttributeError):
-            # Not chained to exc, because the response may contain a token.
+            # from None: the original error may quote the response, which may contain a token.
             raise StoreError(
                 f"failed to get a token from {login.url}: the response has no access_token"
             ) from None

@@ -96,9 +96,9 @@ class TopicDescription:
     id: str
     partitions: int
     replicas: int = 0
-    """Minimum number of replicas of a partition; 0 if it is unknown."""
+    """Replication factor of the partition with the fewest replicas; 0 if unknown."""
     in_sync: int = 0
-    """Minimum number of in-sync replicas of a partition; 0 if it is unknown."""
+    """In-sync replicas of the partition with the fewest in-sync replicas; 0 if unknown."""
     operations: frozenset[str] = frozenset()
     """Authorized operations of this client, such as `DESCRIBE_CONFIGS`; empty if brokers do not return them."""
 
@@ -138,9 +138,10 @@ class TopicAdmin:
         )
 
     def request(self, subject: str, send: Callable[[AdminClient, float], Future[Any]]) -> Any:
-        """Send another request and return the response. `send` receives the client and its timeout in seconds.
+        """Send a request for which this class has no method; return the response.
 
-        Raises StoreError with `subject` in its message, caused by the client's error.
+        `send` receives the client and its timeout in seconds. Raises StoreError with `subject` in its message, caused
+        by the client's error.
         """
         try:
             return self._result(send(self._client(), self.timeout_s))
@@ -202,11 +203,14 @@ class TopicAdmin:
         return True
 
     def cleanup_policy(self, topic: str) -> frozenset[str]:
-        """Return the topic's cleanup policies; empty if this worker may not read them. Raises StoreError."""
+        """Return the topic's cleanup policies; empty if they are unknown, as in `settings`. Raises StoreError."""
         return parse_policies(self.settings(topic))
 
     def settings(self, topic: str) -> Mapping[str, str]:
-        """Return the topic's settings; empty if this worker may not read them. Raises StoreError."""
+        """Return the topic's settings; empty if the topic is missing or this worker may not read them.
+
+        Raises StoreError.
+        """
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         try:
             entries = self._result(
@@ -273,7 +277,7 @@ class TopicAdmin:
             except (KafkaException, TimeoutError) as exc:
                 retry_timeout_s = self.timeout_s * _TRANSIENT_CODES.get(error_code(exc), 0)
                 if time.monotonic() - start_s >= retry_timeout_s:
-                    # Not earlier, because closing fails the requests of other threads.
+                    # The client is closed only now, because closing fails the requests of other threads.
                     if error_code(exc) in _STALE_LEADER_CODES:
                         self.close()
                     raise self._lookup_error(
@@ -371,7 +375,7 @@ def _check_policy(admin: TopicAdmin, topic: InternalTopic) -> None:
 
 
 def _wait_for_metadata(admin: TopicAdmin, topic: str) -> TopicDescription:
-    """Wait for the metadata of a new topic, at most for the admin client's timeout."""
+    """Return a topic's description; wait for the metadata of a new topic, up to the admin client's timeout."""
     deadline_s, delay_s = time.monotonic() + admin.timeout_s, _FIRST_RETRY_DELAY_S
     while True:
         try:

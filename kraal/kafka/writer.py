@@ -1,4 +1,4 @@
-"""Ordered writes to an internal topic, with acknowledgements by all replicas and a timeout.
+"""Ordered writes to an internal topic, with acknowledgements by all in-sync replicas and a timeout.
 
 The records that a call writes to a partition form one batch (up to the producer's `batch.size`), which a broker
 accepts or rejects as a whole. A failed call leaves no records queued, so that no record is written much later; records
@@ -66,7 +66,7 @@ class TopicWriter:
         self._closed = False
 
     def write(self, pairs: Sequence[Pair]) -> list[RecordPosition]:
-        """Write `pairs` and wait for the acknowledgements. Raises StoreError if a record is not acknowledged."""
+        """Write `pairs`; return their positions once they are acknowledged. Raises StoreError."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"the topic {self._topic!r} cannot be written: its writer is closed")
@@ -121,7 +121,7 @@ class LeaderWriter:
         self._closed = False
 
     def claim(self) -> None:
-        """Fence earlier producers with the transactional id, on any worker. Raises StoreError, which can be retried."""
+        """Fence earlier producers with the transactional id, on any worker. Raises StoreError; a retry may succeed."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"the topic {self._topic!r} cannot be claimed: its writer is closed")
@@ -136,9 +136,10 @@ class LeaderWriter:
             self._producer = new_producer
 
     def write(self, pairs: Sequence[Pair]) -> list[RecordPosition]:
-        """Write `pairs` in a transaction. Raises Fenced after any failure; `claim` must then precede the next write.
+        """Write `pairs` in a transaction; return their positions. Raises Fenced after any failure.
 
-        The failed transaction is aborted now or by the next claim, unless only the response to its commit was lost.
+        After a failure, `claim` must precede the next write. The failed transaction is aborted now or by this claim,
+        unless only the response to its commit was lost.
         """
         with self._lock:
             claimed_producer = self._producer

@@ -66,8 +66,8 @@ SOURCE_TABLE: Final[Table] = {
 }
 SOURCE_ACTIVE_TABLE: Final[Table] = {
     "source-record-active-count": "Records polled from the source and not yet written.",
-    "source-record-active-count-max": "Maximum number of recent records polled and not yet written.",
-    "source-record-active-count-avg": "Average number of recent records polled and not yet written.",
+    "source-record-active-count-max": "Recent maximum number of records polled and not yet written.",
+    "source-record-active-count-avg": "Recent average number of records polled and not yet written.",
 }
 """Attributes that only Java tasks have."""
 SINK_TABLE: Final[Table] = {
@@ -86,8 +86,8 @@ SINK_TABLE: Final[Table] = {
 }
 SINK_ACTIVE_TABLE: Final[Table] = {
     "sink-record-active-count": "Records read from Kafka whose offsets are not yet committed.",
-    "sink-record-active-count-max": "Maximum number of recent records whose offsets were not yet committed.",
-    "sink-record-active-count-avg": "Average number of recent records whose offsets were not yet committed.",
+    "sink-record-active-count-max": "Recent maximum number of records whose offsets were not yet committed.",
+    "sink-record-active-count-avg": "Recent average number of records whose offsets were not yet committed.",
 }
 """Attributes that only Java tasks have."""
 ERRORS_TABLE: Final[Table] = {

@@ -84,7 +84,7 @@ def families(
 
     `find_class_name` returns the qualified class name for the name in a connector's config.
     `stall_s`: see `MetricsRegistry`.
-    `java`: measurements of the plugins' JVM for its tasks, None before the first report.
+    `java`: values of the Java tasks, as measured by the plugins' JVMs; None before a task's first report.
     """
     connectors = sorted(name for name in current.plugin_versions if not isinstance(name, TaskId))
     tasks = [task for task in current.plugin_versions if isinstance(task, TaskId)]
@@ -107,7 +107,7 @@ def families(
 def _app_info(identity: Identity) -> Iterator[Family]:
     values = (identity.version, identity.commit, str(identity.started_ms))
     client_label = ("client_id", identity.client_id)
-    yield _texts(names.APP_INFO, zip(names.TEXTS[names.APP_INFO], values, strict=True), [client_label])
+    yield _text_family(names.APP_INFO, zip(names.TEXTS[names.APP_INFO], values, strict=True), [client_label])
 
 
 def _worker(current: CurrentMetrics, connectors: int, tasks: int, now_s: float) -> Iterator[Family]:
@@ -117,7 +117,7 @@ def _worker(current: CurrentMetrics, connectors: int, tasks: int, now_s: float) 
         *_startups(current.connector_startups, now_s),
         *_startups(current.task_startups, now_s),
     )
-    yield from _columns(names.WORKER, names.WORKER_TABLE, [("", values)])
+    yield from _column_families(names.WORKER, names.WORKER_TABLE, [("", values)])
 
 
 def _startups(startups: Startups, now_s: float) -> tuple[float, ...]:
@@ -139,7 +139,7 @@ def _worker_connectors(states: Mapping[TaskId, State]) -> Iterator[Family]:
         (labels(("connector", name)), (count.total(), *(count[state] for state in names.STATES)))
         for name, count in counts.items()
     ]
-    yield from _columns(names.WORKER, names.WORKER_CONNECTOR_TABLE, rows)
+    yield from _column_families(names.WORKER, names.WORKER_CONNECTOR_TABLE, rows)
 
 
 def _connectors(
@@ -160,7 +160,7 @@ def _connectors(
             _connector_state(snapshot, name).lower(),
         )
         pairs = zip(names.TEXTS[names.CONNECTOR], values, strict=True)
-        rows += _texts(names.CONNECTOR, pairs, [("connector", name)]).rows
+        rows += _text_family(names.CONNECTOR, pairs, [("connector", name)]).rows
     yield Family(names.metric(names.CONNECTOR), "gauge", names.TEXT_HELP[names.CONNECTOR], rows)
 
 
@@ -203,17 +203,17 @@ def _tasks(
         for group, values in values_by_group.items():
             rows[group].append((label, values))
     for group, table in _TASK_TABLES.items():
-        yield from _columns(group.removesuffix(_JAVA_SUFFIX), table, rows[group])
+        yield from _column_families(group.removesuffix(_JAVA_SUFFIX), table, rows[group])
 
 
 def _python_values(metrics: TaskMetrics, partitions: int, now_s: float) -> Mapping[str, Sequence[float]]:
     """Return the values of a Python task by group."""
-    specific = (
+    type_values = (
         {names.SOURCE: _source_values(metrics, now_s)}
         if metrics.is_source
         else {names.SINK: _sink_values(metrics, partitions, now_s)}
     )
-    return {names.TASK: _common_values(metrics, now_s), **specific, names.ERRORS: _error_values(metrics)}
+    return {names.TASK: _common_values(metrics, now_s), **type_values, names.ERRORS: _error_values(metrics)}
 
 
 def _java_values(
@@ -221,7 +221,7 @@ def _java_values(
 ) -> Mapping[str, Sequence[float]]:
     """Return the values of a Java task by group, as measured by Kafka's worker, except for the state ratios.
 
-    Unknown totals are omitted, because Kraal's own totals differ, so that exporting them would look like a restart.
+    Unknown totals are omitted: Kraal's own totals differ, and exporting these instead would look like a restart.
     """
     values = {} if reported_values is None else reported_values
     ratios = {
@@ -312,7 +312,7 @@ def _sink_values(metrics: TaskMetrics, partitions: int, now_s: float) -> Sequenc
 def _group(snapshot: Snapshot, group: GroupMetrics, identity: Identity, now_s: float) -> Iterator[Family]:
     protocol = None if snapshot.protocol is None else _PROTOCOLS[snapshot.protocol]
     pairs = zip(names.TEXTS[names.REBALANCE], (protocol, snapshot.leader_url), strict=True)
-    yield _texts(names.REBALANCE, pairs, [])
+    yield _text_family(names.REBALANCE, pairs, [])
     since_ms = math.inf if group.ended_s is None else (now_s - group.ended_s) * 1000
     values = (
         snapshot.generation,
@@ -322,16 +322,16 @@ def _group(snapshot: Snapshot, group: GroupMetrics, identity: Identity, now_s: f
         group.rebalance_ms.average(now_s),
         since_ms,
     )
-    yield from _columns(names.REBALANCE, names.REBALANCE_TABLE, [("", values)])
+    yield from _column_families(names.REBALANCE, names.REBALANCE_TABLE, [("", values)])
     label = labels(("client_id", identity.client_id))
     assigned_counts = (group.connectors, group.tasks)
-    yield from _columns(names.COORDINATOR, names.COORDINATOR_TABLE, [(label, assigned_counts)])
+    yield from _column_families(names.COORDINATOR, names.COORDINATOR_TABLE, [(label, assigned_counts)])
 
 
 # -- tables to families ------------------------------------------------------------------------------------
 
 
-def _texts(
+def _text_family(
     group: str, values: Iterable[tuple[str, str | None]], extra_labels: Sequence[tuple[str, str]]
 ) -> Family:
     """Create the family of a group's text attributes, with one series for each value."""
@@ -341,7 +341,7 @@ def _texts(
     return Family(names.metric(group), "gauge", names.TEXT_HELP[group], rows)
 
 
-def _columns(group: str, table: Table, rows: Sequence[Row]) -> Iterator[Family]:
+def _column_families(group: str, table: Table, rows: Sequence[Row]) -> Iterator[Family]:
     """Yield a family for each attribute from rows of values."""
     for index, (attribute, text) in enumerate(table.items()):
         is_counter = attribute.endswith("-total") or attribute.startswith(("total-", "deadletterqueue-"))

@@ -1,6 +1,7 @@
 """Counts of the records that a task could not process, and of their handling.
 
-Source: ErrorHandlingMetrics (Kafka 4.4.0). Imports nothing because it is unpickled from Spark's Python processes.
+Source: ErrorHandlingMetrics (Kafka 4.4.0). Spark's Python processes pickle the counts, so this module imports no other
+module of Kraal.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class JvmState:
 
     connector: str = ""
     """The connector with a dedicated JVM; empty for the shared JVM."""
-    up: bool
+    is_up: bool
     """Whether the JVM responded to this scrape."""
     starts: int
 
@@ -68,7 +68,7 @@ class JvmMetrics:
 def state_families(metrics: JvmMetrics) -> Iterator[Family]:
     """Yield the families that show whether each JVM is up, and how often it was started."""
     labeled_jvms = [(_connector_label(jvm.connector), jvm) for jvm in metrics.jvms]
-    yield _family("kraal_jvm_up", [(labels, int(jvm.up)) for labels, jvm in labeled_jvms])
+    yield _family("kraal_jvm_up", [(labels, int(jvm.is_up)) for labels, jvm in labeled_jvms])
     yield _family("kraal_jvm_starts_total", [(labels, jvm.starts) for labels, jvm in labeled_jvms])
 
 
@@ -105,9 +105,9 @@ def plugin_families(metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[Family
     """Yield the families of the plugins' metrics; `metrics` is the result of `PluginNumbers.take`."""
     merged_families: dict[str, tuple[str, dict[str, float]]] = {}
     for name, metric in metrics["plugins"].items():
-        _merge(merged_families, names.metric(_GROUP, _sanitize_name(name)), metric, lower=True)
+        _merge(merged_families, names.metric(_GROUP, _sanitize_name(name)), metric, lowercase_labels=True)
     for name, metric in metrics["debezium"].items():
-        _merge(merged_families, _DEBEZIUM + _sanitize_name(name), metric, lower=False)
+        _merge(merged_families, _DEBEZIUM + _sanitize_name(name), metric, lowercase_labels=False)
     for name, (text, rows) in merged_families.items():
         yield Family(name, _kind(name), text, list(rows.items()))
 
@@ -143,15 +143,19 @@ def _connector_label(connector: str) -> tuple[tuple[str, str], ...]:
 
 
 def _merge(
-    into: dict[str, tuple[str, dict[str, float]]], name: str, metric: Mapping[str, Any], *, lower: bool
+    families: dict[str, tuple[str, dict[str, float]]],
+    name: str,
+    metric: Mapping[str, Any],
+    *,
+    lowercase_labels: bool,
 ) -> None:
     """Add rows to a family. Several plugin metrics may have the same name; the first of duplicate series is kept."""
-    _, rows = into.setdefault(name, (metric["help"] or "A metric of a plugin.", {}))
+    _, rows = families.setdefault(name, (metric["help"] or "A metric of a plugin.", {}))
     for tags, value in metric["rows"]:
         pairs: dict[str, str] = {}
         for tag, text in tags.items():
             label = _label(tag)
-            pairs.setdefault(label.lower() if lower else label, text)
+            pairs.setdefault(label.lower() if lowercase_labels else label, text)
         rows.setdefault(labels(*pairs.items()), float(value))
 
 

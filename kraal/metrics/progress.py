@@ -57,7 +57,7 @@ def merge(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> dic
 
 
 class JavaMetrics(Protocol):
-    """Measures the tasks in the plugins' JVMs."""
+    """Source of the metrics of the plugins' JVMs."""
 
     def current(self, instances: Container[Instance]) -> JvmMetrics:
         """Return the latest metrics of the instances that run or have failed on this worker."""

@@ -1,7 +1,8 @@
 """The registry in which the components of a worker publish their metrics for scrapes.
 
 Each entry has one writer: a task's actor for its metrics, the worker's actor for the running instances, membership for
-the group's metrics. Entries are immutable and replaced as a whole, so readers need no lock.
+the group's metrics. Published values are immutable, so readers need no lock; `TaskMetrics` is mutable, but has only
+immutable fields.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class InstanceState:
     state_s: float | None = None
     """Time of the latest report."""
     failure: str = ""
-    """Why the connector failed to generate task configs in the latest attempt; empty if it succeeded."""
+    """Reason why the latest attempt to generate task configs failed; empty if the attempt succeeded."""
     failing_since_s: float | None = None
     """Time of the first failure since the last success."""
 
@@ -78,7 +79,7 @@ class MetricsRegistry:
     """The latest published metrics. `current` is thread-safe."""
 
     def __init__(self, time: Time, windows: Windows, *, in_group: bool, stall_s: float = 60.0) -> None:
-        """Create an empty registry. `stall_s`: time without progress after which a task is stalled; 0 disables it."""
+        """Create an empty registry. `stall_s`: time without progress after which a task is stalled; 0 means never."""
         self.stall_s = stall_s
         self.time = time
         self.windows = windows
@@ -86,8 +87,8 @@ class MetricsRegistry:
         """Written by membership."""
         self._plugin_versions: dict[Instance, str | None] = {}
         self._instance_states: dict[Instance, InstanceState] = {}
-        """The states of the instances of this worker; all RUNNING instances are also in `_started`."""
-        self._started: set[Instance] = set()
+        """The states of the instances of this worker; all RUNNING instances are also in `_started_instances`."""
+        self._started_instances: set[Instance] = set()
         """The instances that started successfully."""
         self._tasks: dict[TaskId, TaskMetrics] = {}
         self._partitions: dict[TaskId, int] = {}
@@ -179,11 +180,11 @@ class MetricsRegistry:
             return
         self._instance_states[instance] = replace(instance_state, state=state, state_s=now_s)
         self._plugin_versions[instance] = version or self._plugin_versions.get(instance)
-        if instance in self._started or state not in (State.RUNNING, State.FAILED):
+        if instance in self._started_instances or state not in (State.RUNNING, State.FAILED):
             return
         succeeded = state is State.RUNNING
         if succeeded:
-            self._started.add(instance)
+            self._started_instances.add(instance)
         if isinstance(instance, TaskId):
             self._task_startups = self._task_startups.add_startup(now_s, succeeded=succeeded)
         else:
@@ -196,7 +197,7 @@ class MetricsRegistry:
     def _discard_metrics(self, instance: Instance) -> None:
         self._plugin_versions.pop(instance, None)
         self._instance_states.pop(instance, None)
-        self._started.discard(instance)
+        self._started_instances.discard(instance)
         if isinstance(instance, TaskId):
             self._tasks.pop(instance, None)
             self._partitions.pop(instance, None)

@@ -70,9 +70,9 @@ class Samples:
 
 def _fill_gaps(column: list[float | None], values: Values, shift: int) -> None:
     """Fill gaps in `column` with the values of another worker, which start `shift` samples later."""
-    for at in range(max(shift, 0), min(len(column), len(values) + shift)):
-        if column[at] is None:
-            column[at] = values[at - shift]
+    for index in range(max(shift, 0), min(len(column), len(values) + shift)):
+        if column[index] is None:
+            column[index] = values[index - shift]
 
 
 class _Ring:
@@ -86,7 +86,7 @@ class _Ring:
         self.values = array("f", [math.nan]) * (SAMPLES * len(COLUMNS))
         """The concatenated columns."""
         self.seen = self.active = self.gap = number
-        """Numbers of the latest samples with the task, with changed metrics, and without the task."""
+        """Numbers of the latest samples with the task, with changed metrics or a stall, and without the task."""
         self._stalled = False
         self._task_metrics: TaskMetrics | None = None
         self._records = 0
@@ -101,8 +101,8 @@ class _Ring:
             self._records = 0
             self._poll = self._write = self._commit = NO_PHASE
         values, at = self.values, number % SAMPLES
-        total, records = task_metrics.records_total, self._records
-        values[at] = (total - records) / elapsed_s
+        total, previous_total = task_metrics.records_total, self._records
+        values[at] = (total - previous_total) / elapsed_s
         poll, write, commit = task_metrics.poll, task_metrics.write, task_metrics.commit
         values[at + SAMPLES] = math.nan if poll is self._poll else _mean(poll, self._poll)
         values[at + 2 * SAMPLES] = math.nan if write is self._write else _mean(write, self._write)
@@ -110,7 +110,7 @@ class _Ring:
         before = values[(number - 1) % SAMPLES + 4 * SAMPLES]
         values[at + 4 * SAMPLES] = math.nan if backlog is None else backlog
         if (
-            total != records
+            total != previous_total
             or write is not self._write
             or _differ(values[at + 4 * SAMPLES], before)
             or stalled
@@ -188,7 +188,7 @@ class Series:
                     stalled = task_progress(current, task, state, now_s, self._metrics.stall_s).stalled
                     records = None if backlog is None else backlog.records
                     ring.take(number, task_metrics, records, elapsed_s, stalled=stalled)
-            changed_connectors = self._changed() if self._listeners else frozenset()
+            changed_connectors = self._changed_connectors() if self._listeners else frozenset()
         for listener in self._listeners if changed_connectors else ():
             listener(changed_connectors)
 
@@ -295,7 +295,7 @@ class Series:
                 self._max_tasks,
             )
 
-    def _changed(self) -> frozenset[ConnectorName]:
+    def _changed_connectors(self) -> frozenset[ConnectorName]:
         oldest = self._number - RECENT
         return frozenset(task.connector for task, ring in self._rings.items() if ring.active >= oldest)
 
@@ -344,8 +344,8 @@ def add_values(one: Values, other: Values) -> list[float | None]:
     return [b if a is None else a if b is None else round(a + b, 2) for a, b in zip(one, other, strict=True)]
 
 
-def _mean(now: Phase, before: Phase) -> float:
-    mean_ms = now.mean_since(before)
+def _mean(phase: Phase, previous_phase: Phase) -> float:
+    mean_ms = phase.mean_since(previous_phase)
     return math.nan if mean_ms is None else mean_ms
 
 

@@ -53,9 +53,9 @@ def supervision(
         if number % _YIELD_INTERVAL == 0:
             yield _YIELD
         label = _labels(task)
-        watched = snapshot.watched.get(task)
-        if watched is not None and watched.due_ms is not None:
-            due_rows.append((label, watched.due_ms))
+        history = snapshot.watched.get(task)
+        if history is not None and history.due_ms is not None:
+            due_rows.append((label, history.due_ms))
         progress = task_progress(current, task, state, now_s, stall_s)
         stalls.append((task, progress.stall))
         if progress.batch_age_s is not None:
@@ -69,12 +69,12 @@ def supervision(
 
 
 def _restarts(
-    kind: str, instances: Sequence[Instance], watched: Mapping[Instance, FailureHistory]
+    kind: str, instances: Sequence[Instance], histories: Mapping[Instance, FailureHistory]
 ) -> Iterator[Family]:
     totals: Rows = []
     given_up_rows: Rows = []
     for instance in instances:
-        history, label = watched.get(instance), _labels(instance)
+        history, label = histories.get(instance), _labels(instance)
         totals.append((label, 0 if history is None else history.total))
         given_up_rows.append((label, int(history is not None and history.given_up is not None)))
     yield _family(f"kraal_{kind}_auto_restarts_total", totals)

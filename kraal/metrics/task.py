@@ -42,16 +42,16 @@ class StateTimes:
             return self
         if self.state is None:
             return StateTimes(state, now_s)
-        stay_s = self.before.get(self.state, 0.0) + now_s - self.since_s
-        return StateTimes(state, now_s, {**self.before, self.state: stay_s})
+        state_s = self.before.get(self.state, 0.0) + now_s - self.since_s
+        return StateTimes(state, now_s, {**self.before, self.state: state_s})
 
     def ratio(self, state: State, now_s: float) -> float:
         """Return the fraction of time spent in `state`, from 0 to 1."""
         if self.state is None:
             return 0.0
-        stay_s = now_s - self.since_s
-        total_s = stay_s + sum(self.before.values())
-        state_s = self.before.get(state, 0.0) + (stay_s if state is self.state else 0.0)
+        period_s = now_s - self.since_s
+        total_s = period_s + sum(self.before.values())
+        state_s = self.before.get(state, 0.0) + (period_s if state is self.state else 0.0)
         return state_s / total_s if total_s else 0.0
 
 
@@ -194,7 +194,7 @@ class TaskMeter:
         """
         records_read = records if read is None else read
         metrics, now_s = self._metrics, self._time.now()
-        took_s = poll_s if metrics.is_source else duration_s
+        batch_duration_s = poll_s if metrics.is_source else duration_s
         self._set(
             batch_size=metrics.batch_size.record(records_read, now_s),
             read=metrics.read.record(records_read, now_s),
@@ -203,7 +203,7 @@ class TaskMeter:
             last_error_ms=max(metrics.last_error_ms, errors.last_error_ms),
             records=metrics.records.record(records, now_s),
             records_total=metrics.records_total + records,
-            batch_ms=metrics.batch_ms.record(took_s * 1000, now_s),
+            batch_ms=metrics.batch_ms.record(batch_duration_s * 1000, now_s),
             poll=metrics.poll.add_duration(poll_s) if metrics.is_source and not continuous else metrics.poll,
             write=metrics.write if continuous else metrics.write.add_duration(duration_s),
             batch_s=now_s,
@@ -222,9 +222,9 @@ class TaskMeter:
         """Record a successful commit. No-op unless a commit is in progress."""
         if self._commit_began_s is None:
             return
-        took_s = self._time.now() - self._commit_began_s
-        self._set(commit=self._metrics.commit.add_duration(took_s))
-        self._count_commit(took_s)
+        commit_duration_s = self._time.now() - self._commit_began_s
+        self._set(commit=self._metrics.commit.add_duration(commit_duration_s))
+        self._count_commit(commit_duration_s)
 
     def record_phases(self, *, poll: Phase, write: Phase, commit: Phase) -> None:
         """Add the phases of a continuous run since its last report."""
@@ -235,11 +235,11 @@ class TaskMeter:
             commit=metrics.commit.add_occurrences(commit.total_ms, commit.count),
         )
 
-    def _count_commit(self, took_s: float) -> None:
+    def _count_commit(self, commit_duration_s: float) -> None:
         metrics, now_s = self._metrics, self._time.now()
         self._commit_began_s = None
         self._set(
-            commit_ms=metrics.commit_ms.record(took_s * 1000, now_s),
+            commit_ms=metrics.commit_ms.record(commit_duration_s * 1000, now_s),
             commit_results=metrics.commit_results.record(1, now_s),
             commits=metrics.commits.record(1, now_s),
             commits_total=metrics.commits_total + 1,

@@ -15,12 +15,12 @@ _MAX_OWNERS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class StuckCall:
-    """A call that did not return although its owner was cancelled, or that exceeded its pool's time limit."""
+    """A call that did not return although its owner was canceled, or that exceeded its pool's time limit."""
 
     owner: str
     """Task or tasks that made the call."""
     since_s: float
-    """Wall-clock time of the start of the call."""
+    """Start of the call in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ def unhealthy_reason(pools: Sequence[PoolState]) -> str | None:
     """Return a message about the first exhausted pool; None if every pool has an available thread."""
     for pool in pools:
         if pool.is_exhausted:
-            since = datetime.fromtimestamp(min(call.since_s for call in pool.stuck), UTC)
+            start_time = datetime.fromtimestamp(min(call.since_s for call in pool.stuck), UTC)
             names = sorted({call.owner for call in pool.stuck})
             return (
-                f"All {len(pool.stuck)} threads of the pool {pool.name} are held by calls that do not return, the "
-                f"first since {since.isoformat(timespec='seconds')}, by: {join_first(names, _MAX_OWNERS)}. "
-                "Restart the worker."
+                f"All {len(pool.stuck)} threads of the pool {pool.name} are blocked by calls that do not return. The "
+                f"first call started at {start_time.isoformat(timespec='seconds')}. Callers: "
+                f"{join_first(names, _MAX_OWNERS)}. Restart the worker."
             )
     return None

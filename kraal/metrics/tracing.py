@@ -1,4 +1,4 @@
-"""OpenTelemetry traces of batches: a span for each batch, created after the batch's offsets are stored.
+"""OpenTelemetry traces of batches: a span for each batch, created after its offsets are stored or the task fails.
 
 Requires the packages of the extra `otel`; this module is imported only if `tracing.enabled=true`. The SDK's environment
 variables (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`, …) configure the exporter and the sampler.
@@ -25,7 +25,7 @@ from kraal.metrics.task import TaskMeter, TaskMetrics, Time
 from kraal.metrics.windows import Windows
 
 FLUSH_TIMEOUT_S: Final = 3.0
-"""Maximum time to send the last spans at shutdown."""
+"""Time limit for sending the last spans at shutdown."""
 _NS_PER_SECOND: Final = 1_000_000_000
 
 Phases = Sequence[tuple[str, int, int]]
@@ -45,8 +45,10 @@ class _WrittenBatch:
 class TracedMeter(TaskMeter):
     """A meter that also creates spans. Used on its actor's thread only."""
 
-    def __init__(self, task: TaskId, *, tracer: Tracer, is_source: bool, time: Time, **more: Any) -> None:
-        super().__init__(task, is_source=is_source, time=time, **more)
+    def __init__(
+        self, task: TaskId, *, tracer: Tracer, is_source: bool, time: Time, **meter_options: Any
+    ) -> None:
+        super().__init__(task, is_source=is_source, time=time, **meter_options)
         self._tracer = tracer
         self._is_source = is_source
         self._task_attributes: dict[str, str | int] = {
@@ -96,14 +98,14 @@ class TracedMeter(TaskMeter):
     @override
     def record_commit(self) -> None:
         since_s = self._metrics.committing_s  # start of the first attempt
-        took_s = 0.0 if since_s is None else self._time.now() - since_s
+        commit_duration_s = 0.0 if since_s is None else self._time.now() - since_s
         super().record_commit()
-        if self._pending_batch is not None and took_s:
+        if self._pending_batch is not None and commit_duration_s:
             self._pending_batch.end_ns = self._now_ns()
             self._pending_batch.phases.append(
                 (
                     "commit",
-                    self._pending_batch.end_ns - round(took_s * _NS_PER_SECOND),
+                    self._pending_batch.end_ns - round(commit_duration_s * _NS_PER_SECOND),
                     self._pending_batch.end_ns,
                 )
             )

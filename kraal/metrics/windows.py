@@ -23,7 +23,7 @@ class Windows:
 
     @property
     def memory_s(self) -> float:
-        """Time after its last event until a sample expires."""
+        """Time from the last event of a sample until the sample expires."""
         return self.length_s * self.count
 
 
@@ -49,7 +49,7 @@ class Sampled:
         samples, windows = self.samples, self.windows
         if samples and now_s - samples[-1].began_s < windows.length_s:
             last_sample = samples[-1]
-            updated = _Sample(
+            updated_sample = _Sample(
                 last_sample.began_s,
                 now_s,
                 last_sample.events + 1,
@@ -57,7 +57,7 @@ class Sampled:
                 max(last_sample.maximum, value),
                 min(last_sample.minimum, value),
             )
-            return Sampled(windows, (*samples[:-1], updated))
+            return Sampled(windows, (*samples[:-1], updated_sample))
         new_sample = _Sample(now_s, now_s, 1, value, value, value)
         return Sampled(windows, (*samples[-windows.count :], new_sample))
 
@@ -84,8 +84,8 @@ class Sampled:
         length_s = self.windows.length_s
         elapsed_s = now_s - samples[0].began_s
         if length_s > 0:
-            full = int(elapsed_s / length_s)
-            elapsed_s += max(0, self.windows.count - 1 - full) * length_s
+            full_windows = int(elapsed_s / length_s)
+            elapsed_s += max(0, self.windows.count - 1 - full_windows) * length_s
         return sum(s.total for s in samples) / max(elapsed_s, 0.001)
 
     def share(self, now_s: float) -> float | None:

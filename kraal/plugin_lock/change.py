@@ -50,7 +50,8 @@ class Change:
 def add(path: Path, plugins: Sequence[str]) -> Change:
     """Add coordinates, requirements, files and directories to a lock, which is created if missing.
 
-    Locked versions do not change. Raises PluginLockError, JarsUnavailable, JavaMissing.
+    Other locked wheels and Java plugins do not change. If coordinates are added, the dependencies of all jars are
+    resolved again. Raises PluginLockError, JarsUnavailable, JavaMissing.
     """
     with _open_for_change(path) as (lock, scratch):
         coordinates = [plugin for plugin in plugins if is_coordinates(plugin)]
@@ -161,7 +162,7 @@ def _replace_projects(added: Sequence[str], new_plugins: Sequence[str]) -> list[
 
 
 def _reject_installed(names: Sequence[str], wheels: LockedFiles) -> None:
-    """Raise PluginLockError for a package without a wheel, which Kraal's environment therefore contains."""
+    """Raise PluginLockError for a package that Kraal's environment contains, for which pip returned no wheel."""
     modules = {entry.module for entry, _ in wheels}
     for name in names:
         if _project_name(name) not in modules:

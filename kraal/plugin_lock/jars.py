@@ -62,10 +62,10 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
     return locked_jars, provided_names
 
 
-def _suggest_archive(added: Sequence[str], missing: Sequence[str]) -> str:
+def _suggest_archive(added: Sequence[str], missing_modules: Sequence[str]) -> str:
     """Return a hint if only dependencies are missing, because a connector's archive would contain them."""
     coordinates = [Coordinates.parse(text) for text in added]
-    if not missing or {str(module) for module in coordinates} & {*missing}:
+    if not missing_modules or {str(module) for module in coordinates} & {*missing_modules}:
         return ""
     last_coordinates = str(coordinates[-1])
     return (

@@ -67,7 +67,7 @@ def resolve_wheels(
     local_wheels = [Path(requirement) for requirement in requirements if requirement.endswith(".whl")]
     local_wheels += only.glob("*.whl") if only else ()
     paths_by_name = {wheel_name(path.name): path for path in local_wheels}
-    downloads = []
+    pinned_requirements = []
     result = []
     for item in items:
         name = f"{canonical(item['metadata']['name'])}=={item['metadata']['version']}"
@@ -75,8 +75,8 @@ def resolve_wheels(
             path = paths_by_name[name]
             result.append((LockedPlugin(name, path.name, compute_sha256(path)), path))
         else:
-            downloads.append(f"{name} --hash=sha256:{_get_sha256(item, name)}")
-    return [*result, *_download(downloads, scratch)]
+            pinned_requirements.append(f"{name} --hash=sha256:{_get_sha256(item, name)}")
+    return [*result, *_download(pinned_requirements, scratch)]
 
 
 def _download(requirements: Sequence[str], scratch: Path) -> list[tuple[LockedPlugin, Path]]:
@@ -111,7 +111,7 @@ def _get_sha256(item: dict[str, Any], name: str) -> str:
 
 
 def _write_constraints(path: Path) -> None:
-    """Pin the packages of Kraal's environment."""
+    """Write constraints that pin the packages of Kraal's environment."""
     lines = {f"{canonical(package.name)}=={package.version}" for package in distributions() if package.name}
     path.write_text("".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
 

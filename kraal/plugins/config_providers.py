@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 PROVIDERS_GROUP: Final = "kraal.config_providers"
 PROVIDERS: Final = "config.providers"
 _SUFFIX: Final = "ConfigProvider"
-_NEVER_RESOLVED: Final = ("plugin.path",)
+_UNRESOLVED_KEYS: Final = ("plugin.path",)
 
 
 class RemoteProvider(ConfigProvider):
@@ -168,17 +168,17 @@ def resolve_worker(raw: Mapping[str, str], classes: ProviderClasses) -> dict[str
         return opened_providers.get(name)
 
     try:
-        resolved = _resolve(_resolvable(raw), open_provider, register=secrets.pin).config
+        resolved_config = _resolve(_resolvable(raw), open_provider, register=secrets.pin).config
     finally:
         providers = {name: item for name, item in opened_providers.items() if item is not None}
         Providers(providers).close()
-    config = {**raw, **{key: text for key, text in resolved.items() if text is not None}}
+    config = {**raw, **{key: text for key, text in resolved_config.items() if text is not None}}
     secrets.pin(*secret_values(config, WORKER))
     return config
 
 
 def _resolvable(raw: Mapping[str, str]) -> dict[str, str]:
-    return {key: text for key, text in raw.items() if key not in _NEVER_RESOLVED}
+    return {key: text for key, text in raw.items() if key not in _UNRESOLVED_KEYS}
 
 
 def _open(name: str, worker: Mapping[str, str], classes: ProviderClasses) -> ConfigProvider | None:

@@ -62,8 +62,8 @@ class Part:
 def list_parts(registry: Registry, config: Config, converters: Mapping[str, str]) -> list[Part]:
     """Return the plugins that a connector uses, starting with the connector. May import plugins.
 
-    Return an empty list if the connector's class is unknown. `converters` are the worker's converter keys; they
-    help to decide where a chain runs (`java_chain`), but the worker's converters are not listed.
+    Return an empty list if the connector's class or version is not available. `converters` are the worker's converter
+    keys; they help to decide where a chain runs (`java_chain`), but the worker's converters are not listed.
     """
     name, requirement = config.get(CONNECTOR_CLASS) or "", config.get(CONNECTOR_VERSION)
     try:

@@ -1,4 +1,4 @@
-"""Imports of large packages, one at a time.
+"""Imports large packages one at a time.
 
 Two threads that import modules of the same package concurrently can each wait for a module that the other imports.
 One of the threads then receives a partially initialized module. For example, `import pyspark` fails while another

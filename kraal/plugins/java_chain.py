@@ -58,7 +58,7 @@ def check_chain(
 
 
 def list_java_classes(registry: Registry, worker: Mapping[str, str], config: Config) -> list[tuple[str, str]]:
-    """Return the key and class of each Java transform, predicate and converter of a Python connector."""
+    """Return the key and class of each Java transform, predicate and converter; none for a Java connector."""
     if registry.is_java(config.get("connector.class") or ""):
         return []
     return [(key, name) for key, name in _class_keys(registry, worker, config) if registry.is_java(name)]

@@ -55,7 +55,7 @@ class Registry:
     def __init__(self, entries: Sequence[Entry], java: JavaNames | None = None) -> None:
         """Initialize the registry. Entries with the same name must be in ascending order of their versions."""
         self._java = java or JavaNames()
-        self._all = tuple(entries)
+        self._entries = tuple(entries)
         self._versions: dict[str, list[Entry]] = {}
         for entry in entries:
             self._versions.setdefault(entry.name, []).append(entry)
@@ -78,7 +78,7 @@ class Registry:
 
     def with_connectors(self, classes: Mapping[str, type[Connector]]) -> Registry:
         """Return a copy in which these connectors, by full name, replace all connectors."""
-        other_entries = [entry for entry in self._all if entry.group != CONNECTORS_GROUP]
+        other_entries = [entry for entry in self._entries if entry.group != CONNECTORS_GROUP]
         entries = [Entry.of(name, cls) for name, cls in classes.items()]
         return Registry([*other_entries, *entries], self._java)
 
@@ -95,7 +95,7 @@ class Registry:
             in_jvm: the names of all classes in `plugin.path`, including those for which Kraal's own are preferred.
             services: the names of the classes in `plugin.path` that connectors cannot use, such as config providers.
         """
-        other_entries = [entry for entry in self._all if entry.name not in by_name]
+        other_entries = [entry for entry in self._entries if entry.name not in by_name]
         new_entries = [
             Entry.of(name, cls, kinds) for name, versions in by_name.items() for kinds, cls in versions
         ]
@@ -232,7 +232,7 @@ class Registry:
         kinds = {PluginKind.SINK, PluginKind.SOURCE} if connectors_only else set(PluginKind)
         infos = [
             plugin
-            for entry in self._all
+            for entry in self._entries
             if kinds & set(entry.possible_kinds)
             for plugin in _list_or_log(entry)
             if plugin.kind in kinds
@@ -248,7 +248,7 @@ class Registry:
 
         The kind must not be a kind of connector. As in Java, a name is repeated for each version.
         """
-        return tuple(sorted(entry.name for entry in self._all if kind in entry.possible_kinds))
+        return tuple(sorted(entry.name for entry in self._entries if kind in entry.possible_kinds))
 
 
 def _list_or_log(entry: Entry) -> Iterable[PluginInfo]:

@@ -25,7 +25,7 @@ PREDICATE: Final = "predicate"
 NEGATE: Final = "negate"
 """The keys of every transform, in addition to those that its class declares."""
 
-_NOT_INSTALLED: Final = "{prefix}type: Class {name} could not be found, or is not a {kind}."
+_NOT_INSTALLED_ERROR: Final = "{prefix}type: Class {name} could not be found, or is not a {kind}."
 
 P = TypeVar("P", Transformation, Predicate)
 
@@ -142,7 +142,7 @@ def _make_stage(registry: Registry, config: Mapping[str, str], alias: str) -> St
     condition, negate = settings.pop(PREDICATE, None), settings.pop(NEGATE, None)
     name, cls = _look_up_class(registry, config, prefix)
     if cls is None or not issubclass(cls, Transformation):
-        raise ChainInvalid(_NOT_INSTALLED.format(prefix=prefix, name=name, kind="transform"))
+        raise ChainInvalid(_NOT_INSTALLED_ERROR.format(prefix=prefix, name=name, kind="transform"))
     return Stage(
         alias=alias,
         class_name=name,
@@ -158,7 +158,7 @@ def _make_predicate(registry: Registry, config: Mapping[str, str], alias: str) -
         raise ChainInvalid(f"Unknown configuration '{prefix}plugin.version'")
     name, cls = _look_up_class(registry, config, prefix)
     if cls is None or not issubclass(cls, Predicate):
-        raise ChainInvalid(_NOT_INSTALLED.format(prefix=prefix, name=name, kind="predicate"))
+        raise ChainInvalid(_NOT_INSTALLED_ERROR.format(prefix=prefix, name=name, kind="predicate"))
     return _configure(prefix, cls(), _settings_with_prefix(config, prefix))
 
 

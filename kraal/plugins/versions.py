@@ -145,7 +145,7 @@ _PADDING: Final[dict[int, _Token]] = {
 
 def _compare(version: str, other: str) -> int:
     """Compare two versions; return a negative number, zero or a positive number."""
-    for left, right in zip_longest(_tokens(version), _tokens(other)):
+    for left, right in zip_longest(_tokenize(version), _tokenize(other)):
         padded_left = left if left is not None else _PADDING[right[0]]
         padded_right = right if right is not None else _PADDING[left[0]]
         if padded_left != padded_right:
@@ -157,7 +157,7 @@ ascending = cmp_to_key(_compare)
 """A sort key of versions."""
 
 
-def _tokens(version: str) -> list[_Token]:
+def _tokenize(version: str) -> list[_Token]:
     """Split a version into tokens. `_DEEPER` starts a less significant level; a word always starts one.
 
     Numbers are compared by length, then as text, instead of being parsed, because they may have any length.
@@ -179,12 +179,12 @@ def _tokens(version: str) -> list[_Token]:
         else:
             if tokens and tokens[-1][0] != _DEEPER:
                 tokens.append(_PADDING[_DEEPER])
-            tokens.append((_TEXT, _word(part, before_number=following.isdecimal())))
+            tokens.append((_TEXT, _rank_word(part, before_number=following.isdecimal())))
         previous = part
     return _strip_padding(tokens)
 
 
-def _word(text: str, *, before_number: bool) -> tuple[int, str]:
+def _rank_word(text: str, *, before_number: bool) -> tuple[int, str]:
     if before_number:
         text = _ABBREVIATIONS.get(text, text)
     if text in _RELEASE_WORDS:

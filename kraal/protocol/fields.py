@@ -1,4 +1,4 @@
-"""Readers for typed fields of JSON records. Raise ProtocolError with the name of the field."""
+"""Readers for typed fields of JSON records. They raise ProtocolError with the name of the field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INT32_MAX = 2**31 - 1
 
 
 class NotJson(ProtocolError):
-    """The value is not valid JSON. In Connect, such a record does not advance the config offset."""
+    """A record's value is not valid JSON. In Connect, the record does not advance the config offset."""
 
 
 def parse_json(value: bytes | None) -> Json:

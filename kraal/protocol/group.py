@@ -166,9 +166,9 @@ class WorkerMetadata:
     url: str
     config_offset: int
     allocation: GroupAssignment | None = None
-    """The worker's current work, as an assignment; None if it has none. Not in version 0."""
+    """The worker's current work, as an assignment; None if the worker has no work. Not in version 0."""
     static: tuple[Job, ...] | None = None
-    """The static assignments, which are the only work that the worker may run; None for any work. From version 3."""
+    """The only work that the worker may run; None if it has no static assignments. Since version 3."""
 
 
 @dataclass(frozen=True, slots=True)

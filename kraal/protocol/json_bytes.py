@@ -1,8 +1,8 @@
 r"""JSON as Connect's converters write it to internal topics and offset files: compact, with Jackson's escapes.
 
-Output is byte for byte identical, because Kraal and Java workers look up an offset by the bytes of its key. Jackson
-differs from Python's encoder in two respects: escapes have upper-case hex digits (`\u001F`), and characters beyond the
-basic plane are escaped as surrogate pairs (`\uD83D\uDE00`). Unpaired surrogates are also escaped.
+The bytes must be identical to Java's, because Kraal and Java workers look up an offset by the bytes of its key. Jackson
+differs from Python's encoder in two respects: escapes have upper-case hex digits (`\u001F`), and characters beyond
+the Basic Multilingual Plane are escaped as surrogate pairs (`\uD83D\uDE00`). Unpaired surrogates are also escaped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kraal.core.ids import Json
 
 _REWRITE_PATTERN = re.compile("(\\\\u[0-9a-f]{4})|(\\\\.)|[\ud800-\udfff\U00010000-\U0010ffff]")
 r"""A `\u` escape; another escape, so that `\\u` is not mistaken for one; a character that Jackson escapes."""
-_PLANE_START = 0x10000
+_FIRST_SUPPLEMENTARY = 0x10000
 
 
 def to_bytes(value: object) -> bytes:
@@ -33,9 +33,9 @@ def _rewrite(match_: re.Match[str]) -> str:
 
 def _escape(char: str) -> str:
     code = ord(char)
-    if code < _PLANE_START:
+    if code < _FIRST_SUPPLEMENTARY:
         return f"\\u{code:04X}"
-    code -= _PLANE_START
+    code -= _FIRST_SUPPLEMENTARY
     return f"\\u{0xD800 + (code >> 10):04X}\\u{0xDC00 + (code & 0x3FF):04X}"
 
 

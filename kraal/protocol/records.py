@@ -64,7 +64,7 @@ class RestartRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskCountRecord:
-    """`tasks-fencing-X`: the number of tasks whose producers were fenced (KIP-618)."""
+    """`tasks-fencing-X`: the number of tasks, written after the producers of older tasks were fenced (KIP-618)."""
 
     name: ConnectorName
     tasks: int

@@ -34,7 +34,7 @@ DIGESTS: Mapping[str, str] = MappingProxyType(
         "HmacMD5": "md5",
     }
 )
-"""Names of digests in Python by the supported algorithms' names in Java."""
+"""Python's digest names, by Java's names of the supported algorithms."""
 
 KEY_BYTES: Mapping[str, int] = MappingProxyType(
     {
@@ -67,17 +67,20 @@ def sign(key: bytes, body: bytes, algorithm: str = DEFAULT_ALGORITHM) -> str:
 def sign_get(key: bytes, url: str, target: bytes, algorithm: str = DEFAULT_ALGORITHM) -> dict[str, str]:
     """Return the signature headers for a GET of `target` (path and query) from the worker at `url`.
 
-    Connect does not sign GETs. The key is derived from the session key, so that the signature is not valid for a body.
+    Connect does not sign GETs. The key is derived from the session key, so that the signature of a GET is not valid for
+    a request with a body.
     """
     return signature_headers(_derive_get_key(key), _get_content(url, target), algorithm)
 
 
 def is_signed_get(
-    signature: Signature, *, key: bytes, allowed: Sequence[str], url: str, target: bytes
+    signature: Signature, *, key: bytes, allowed_algorithms: Sequence[str], url: str, target: bytes
 ) -> bool:
     """Return whether `signature` is valid for a GET of `target` from this worker, whose URL is `url`."""
     try:
-        parsed_signature = parse_signature(signature, key=_derive_get_key(key), allowed=allowed)
+        parsed_signature = parse_signature(
+            signature, key=_derive_get_key(key), allowed_algorithms=allowed_algorithms
+        )
         parsed_signature.verify(_get_content(url, target))
     except (BadRequest, Forbidden):
         return False
@@ -103,7 +106,9 @@ class ParsedSignature:
             raise Forbidden("Internal request contained invalid signature.")
 
 
-def parse_signature(signature: Signature, *, key: bytes | None, allowed: Sequence[str]) -> ParsedSignature:
+def parse_signature(
+    signature: Signature, *, key: bytes | None, allowed_algorithms: Sequence[str]
+) -> ParsedSignature:
     """Parse a request's signature headers.
 
     The checks have Connect's order and messages. Raises BadRequest for a missing or invalid signature, Unavailable if
@@ -118,11 +123,12 @@ def parse_signature(signature: Signature, *, key: bytes | None, allowed: Sequenc
         mac = base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as exc:
         raise BadRequest(f"the signature is not base64: {exc}") from exc
-    if algorithm not in allowed:
+    if algorithm not in allowed_algorithms:
         raise BadRequest(
             f"This worker does not support the '{algorithm}' key signing algorithm used by other workers. This "
-            f"worker is currently configured to use: [{', '.join(allowed)}]. Check that all workers' configuration "
-            "files permit the same set of signature algorithms, and correct any misconfigured worker and restart it."
+            f"worker is currently configured to use: [{', '.join(allowed_algorithms)}]. Check that all workers' "
+            "configuration files permit the same set of signature algorithms, and correct any misconfigured worker and "
+            "restart it."
         )
     if key is None:
         raise Unavailable(

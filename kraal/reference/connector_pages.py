@@ -125,7 +125,7 @@ def _render_table(keys: ConfigDef) -> str:
 
 
 def _format_examples(examples: Mapping[str, str]) -> str:
-    """Render example files, each without its first comment, which refers to the page."""
+    """Render example files, each with its first comment as a caption, without the comment's reference to the page."""
     return "\n".join(_render_blocks(examples)) if examples else "There are no examples.\n"
 
 

@@ -137,7 +137,7 @@ def _distributed() -> Page:
 
 
 def _own_clients(definition: ConfigDef) -> Section:
-    """Return the keys of the worker's own clients, with the defaults and validators of the definition."""
+    """Return the section of the worker's own clients, whose keys have the defaults and validators of the definition."""
     names = own_client_keys() - {"client.id"} if "client.id" in definition else own_client_keys()
     keys = (definition.get(key.name) or key for key in client_def("admin") if key.name in names)
     return Section(

@@ -60,7 +60,7 @@ class OffsetStore(Protocol):
         """Return all non-null offsets of `connector`, after reading to the end. Raises StoreError."""
 
     def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
-        """Write `changes` durably and atomically; None deletes an offset. Raises StoreError."""
+        """Write `changes`; None deletes an offset. After a StoreError, some changes may have been written."""
 
     def close(self) -> None:
         """Release files and connections. The store must not be used afterwards."""

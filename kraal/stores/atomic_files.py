@@ -12,7 +12,8 @@ def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write `data` to a temporary file next to `path`, sync it, and rename it to `path`.
 
     `durable`: also sync the directory; otherwise, a power failure may restore the old content. Keeps the mode of an
-    existing file; only this user can access a new file. Follows symbolic links. After an OSError, `path` is unchanged.
+    existing file; only this user can access a new file. Follows symbolic links. Raises OSError; `path` is then
+    unchanged, unless only syncing the directory failed.
     """
     path = path.resolve()
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")

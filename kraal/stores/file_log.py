@@ -2,8 +2,8 @@
 
 Each batch requires one `write` and one `fsync`; a batch whose write was interrupted is truncated at the next startup,
 with a warning. Records are read from the file with a sparse index, not kept in memory. When the file is opened, it is
-compacted by key if that at least halves its size; offsets continue to increase, because the header contains the next
-offset. A second process cannot open the same log.
+compacted if that at least halves its size; offsets continue to increase, because the header contains the next offset. A
+second process cannot open the same log.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class GroupOptions:
     rebalance_timeout_s: float = 60.0
     """`rebalance.timeout.ms`: maximum time that a rebalance waits for this member."""
     heartbeat_interval_s: float = 3.0
-    """`heartbeat.interval.ms`: maximum interval between heartbeats; maximum time without a known coordinator."""
+    """`heartbeat.interval.ms`: maximum interval of heartbeats; also the maximum time without a known coordinator."""
 
 
 class GroupHooks(Protocol):

@@ -55,7 +55,7 @@ class OffsetFile:
             return offsets
 
     def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
-        """Replace the file by a new file that includes `changes`; None deletes an offset. Raises StoreError."""
+        """Replace the file if `changes` alter its content; None deletes an offset. Raises StoreError."""
         with self._lock:
             values, new_keys = dict(self._values), list[bytes]()
             for connector, partitions in changes.items():

@@ -7,8 +7,8 @@
         c.kill_actor("task numbers-0")
         c.wait_for_states("numbers", ["RUNNING", "RUNNING"])
 
-Names in this module are stable; submodules may change. All imports are lazy, so the pytest plugin does not import
-Spark, a Kafka client or Arrow in a suite that does not use it.
+Names in this module are stable; submodules may change. Submodules are imported on first use, so the pytest plugin does
+not import Spark, a Kafka client or Arrow in a suite that does not use its fixtures.
 """
 
 from __future__ import annotations

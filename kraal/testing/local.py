@@ -52,7 +52,7 @@ class Cluster:
 
         Args:
             workers: number of workers, at least 1.
-            plugins: your connector classes, or a mapping from the names in configs to such classes. Without names,
+            plugins: your connector classes, or a mapping from the names in configs to connector classes. Without names,
                 configs refer to a class by its Python name, qualified (`package.module.Class`) or not (`Class`).
             seed: determines the order of all messages and all delays.
             properties: worker properties; the default converters are StringConverter.
@@ -102,7 +102,10 @@ class Cluster:
         self.embedded.create(name, config, None if state is None else _target(state))
 
     def configure(self, name: str, config: Mapping[str, str | None]) -> None:
-        """Create a connector or replace its config. Raises like `create`. Source: `PUT /connectors/{name}/config`."""
+        """Create a connector or replace its config. Raises ConfigInvalid, BadRequest.
+
+        Source: `PUT /connectors/{name}/config`.
+        """
         self.embedded.request(PutConfig(name=ConnectorName(name), config=config))
 
     def pause(self, name: str) -> None:
@@ -132,11 +135,11 @@ class Cluster:
     def kill_actor(self, name: str, worker: int | None = None) -> None:
         """Kill an actor: `task numbers-0`, `connector numbers`, `herder`, `membership`, `config reader`, ….
 
-        Its supervisor restarts it after a delay, which elapses during waits.
+        The worker's supervisor restarts the actor after a virtual delay, which elapses during waits.
 
         Args:
             name: name of the actor in log lines and `kraal describe`.
-            worker: number of its worker; by default the worker that runs this task or connector, or the leader.
+            worker: number of the actor's worker; by default the worker that runs this task or connector, or the leader.
 
         Raises KeyError with the names of all actors if there is no such actor.
         """
@@ -165,7 +168,7 @@ class Cluster:
         self.embedded.thaw(self._running_worker(number))
 
     def add_worker(self) -> int:
-        """Start another worker, also as a replacement for a dead one; return its number."""
+        """Start another worker, for example to replace a dead one; return its number."""
         self.embedded.add()
         return len(self.embedded.workers) - 1
 

@@ -8,8 +8,8 @@
     worker.start()  # with the same files
     assert worker.end() == 0
 
-REST listens on a free loopback port, which changes with each start. Every wait has a timeout; its error contains the
-end of the worker's log and the stacks of its threads.
+REST listens on a free loopback port, which changes with each start. Every wait has a timeout. The error of a wait that
+times out contains the end of the worker's log and the stacks of its threads.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, also after exit. Raises RuntimeError before the first start."""
+        """The process id, even after the process has exited. Raises RuntimeError before the first start."""
         return self._started_process().pid
 
     @property
@@ -167,14 +167,14 @@ class WorkerProcess:
         return self.wait(timeout_s)
 
     def kill(self) -> list[psutil.Process]:
-        """Kill the process with SIGKILL; return its remaining children, which should exit soon."""
+        """Kill the process with SIGKILL; return its remaining descendants, which should exit soon."""
         self.tree()
         self.signal(signal.SIGKILL)
         self.wait()
         return self.tree()
 
     def close(self) -> None:
-        """Kill the remaining processes of all starts, at the end of a test."""
+        """Kill the remaining processes of the last start, at the end of a test."""
         self._close_client()
         if self._popen is None:
             return
@@ -300,7 +300,7 @@ class WorkerProcess:
     ) -> None:
         """Wait until `done()`, called every `interval_s` seconds, returns True.
 
-        Raises AssertionError after `timeout_s`, or if the worker exits before.
+        Raises AssertionError after `timeout_s`, or if the worker exits earlier.
         """
         deadline = time.monotonic() + timeout_s
         while not done():

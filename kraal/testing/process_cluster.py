@@ -7,8 +7,8 @@
         c.wait_for_states("lines", ["RUNNING", "RUNNING"])
 
 Each worker is a `kraal distributed` process with its own Spark; your connectors must be installed in the environment of
-the test (entry point `kraal.connectors`). Every wait has a timeout in real seconds; its error contains the ends of all
-logs.
+the test (entry point `kraal.connectors`). Every wait has a timeout in real seconds. The error of a wait that times out
+contains the ends of all logs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kraal.testing.process import TIMEOUT_S, Answer, WorkerProcess
 _POLL_INTERVAL_S = 0.05
 _KAFKA_TIMEOUT_S = 30.0
 
-QUICK = {
+QUICK_PROPERTIES = {
     "session.timeout.ms": "6000",
     "heartbeat.interval.ms": "1000",
     "scheduled.rebalance.max.delay.ms": "0",
@@ -67,20 +67,20 @@ class ProcessCluster:
             bootstrap: address of a running broker; by default the value of the environment variable
                 `KRAAL_TESTING_BOOTSTRAP`, if set; otherwise a broker is started on loopback and stopped by `close`.
             broker: a broker that entering the context starts and `close` stops, instead of `bootstrap`.
-            properties: worker properties that override `QUICK`.
+            properties: worker properties that override `QUICK_PROPERTIES`.
         """
         self.group = f"cluster-{uuid.uuid4().hex[:8]}"
         """`group.id`, also the prefix of the internal topics' names."""
         self.workers: list[WorkerProcess] = []
         """All workers ever created, including dead ones, in the order of their numbers."""
         self.broker: Broker | None = broker
-        """The broker that this cluster started, if any."""
+        """The broker that this cluster starts and stops, if any."""
         self._count = workers
         self._temporary = tempfile.TemporaryDirectory(prefix="kraal-") if directory is None else None
         self._directory = Path(self._temporary.name) if self._temporary else directory or Path()
         running_bootstrap = bootstrap or os.environ.get("KRAAL_TESTING_BOOTSTRAP") or None
         self._bootstrap = running_bootstrap if broker is None else broker.bootstrap
-        self._properties = {**QUICK, **(properties or {})}
+        self._properties = {**QUICK_PROPERTIES, **(properties or {})}
 
     def __enter__(self) -> Self:
         """Start the broker, unless `bootstrap` was set, and the workers. On failure, stop them."""
@@ -170,7 +170,7 @@ class ProcessCluster:
     # -- faults --------------------------------------------------------------------------------------------
 
     def kill_worker(self, number: int) -> None:
-        """Kill a worker with SIGKILL; its JVM then exits. The group detects it after `session.timeout.ms`."""
+        """Kill a worker with SIGKILL; its JVM then exits. The group detects the loss after `session.timeout.ms`."""
         self._worker_by_number(number).kill()
 
     def stop_worker(self, number: int) -> int:
@@ -257,7 +257,10 @@ class ProcessCluster:
         return self.alive[0].states(name)
 
     def owners(self, name: str, by: WorkerProcess | None = None) -> dict[str, str]:
-        """Return the worker id of each running instance of a connector, by `connector`, `0`, `1` and so on."""
+        """Return the worker id of each running instance of a connector, with the keys `connector`, `0`, `1` and so on.
+
+        `by` is the worker that is queried, by default the first running one.
+        """
         body = (by or self.alive[0]).get(f"/connectors/{name}/status").body
         statuses = {"connector": body["connector"]} | {str(task["id"]): task for task in body["tasks"]}
         return {key: status["worker_id"] for key, status in statuses.items() if status["state"] == "RUNNING"}
@@ -271,7 +274,7 @@ class ProcessCluster:
         return self.workers.index(self.worker(worker_id))
 
     def work(self) -> Counter[str]:
-        """Return the number of running instances on each worker."""
+        """Return the number of running instances by worker id, without workers that run none."""
         statuses: dict[str, Any] = self.alive[0].get("/connectors?expand=status").body
         return Counter(
             status["worker_id"]
@@ -283,7 +286,7 @@ class ProcessCluster:
     # -- waiting -------------------------------------------------------------------------------------------
 
     def wait_until(self, what: str, done: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
-        """Wait until `done()` returns True. Raises AssertionError with the end of each log after `timeout_s`."""
+        """Wait until `done()` returns True. After `timeout_s`, raises AssertionError with the end of each log."""
         deadline = time.monotonic() + timeout_s
         while not done():
             if time.monotonic() > deadline:

@@ -1,7 +1,7 @@
 """Fixtures for tests of connectors: `kraal_cluster`, `kraal_processes`, `kraal_seed`.
 
-pytest loads this module through its entry point. It does not import Kraal until a fixture is requested, so it adds no
-overhead to other suites.
+pytest loads this module through its entry point. The rest of Kraal is imported only when a fixture is requested, so
+suites without these fixtures do not start more slowly.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def kraal_seed(request: pytest.FixtureRequest) -> int:
 def kraal_cluster(kraal_seed: int) -> Iterator[Callable[..., Cluster]]:
     """Yield a function that creates settled clusters: `kraal_cluster(workers=3, plugins=[MyConnector])`.
 
-    The function accepts the arguments of `kraal.testing.Cluster`. All clusters are closed after the test, even if it
-    failed.
+    The function accepts the arguments of `kraal.testing.Cluster`. All clusters are closed after the test, even if the
+    test failed.
     """
     from kraal.testing import Cluster  # noqa: PLC0415 - see above
 

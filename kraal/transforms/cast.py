@@ -259,7 +259,7 @@ def _infer_source_type(value: Any) -> Type:
 
 
 def _encode_time(schema: Schema, value: Instant) -> int:
-    """Convert a date to days, or a time to milliseconds. Raises DataException."""
+    """Convert a date to days, and a time or timestamp to milliseconds. Raises DataException."""
     if schema.name == DATE:
         if value.ms % MS_PER_DAY:
             raise DataException(
@@ -315,12 +315,12 @@ def _to_text(value: Any) -> str:
 
 
 class CastKey(Cast):
-    """Cast of records' keys."""
+    """Cast for record keys."""
 
     is_key: ClassVar[bool] = True
 
 
 class CastValue(Cast):
-    """Cast of records' values."""
+    """Cast for record values."""
 
     is_key: ClassVar[bool] = False

@@ -87,12 +87,12 @@ class ExtractField(PartTransformation):
 
 
 class ExtractFieldKey(ExtractField):
-    """ExtractField of records' keys."""
+    """ExtractField for record keys."""
 
     is_key: ClassVar[bool] = True
 
 
 class ExtractFieldValue(ExtractField):
-    """ExtractField of records' values."""
+    """ExtractField for record values."""
 
     is_key: ClassVar[bool] = False

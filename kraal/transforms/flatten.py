@@ -133,12 +133,12 @@ def _unsupported_type_error(schema: Schema, name: str) -> DataException:
 
 
 class FlattenKey(Flatten):
-    """Flatten of records' keys."""
+    """Flatten for record keys."""
 
     is_key: ClassVar[bool] = True
 
 
 class FlattenValue(Flatten):
-    """Flatten of records' values."""
+    """Flatten for record values."""
 
     is_key: ClassVar[bool] = False

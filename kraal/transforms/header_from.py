@@ -32,7 +32,7 @@ from kraal.transforms.common.structs import (
     require_struct,
 )
 
-_MISSING_FIELD = (
+_MISSING_FIELD_ERROR = (
     'Cannot invoke "org.apache.kafka.connect.data.Field.schema()" because the return value of '
     '"org.apache.kafka.connect.data.Schema.field(String)" is null'
 )
@@ -70,7 +70,7 @@ class HeaderFrom(PartTransformation):
 
     def __init__(self) -> None:
         self._pairs: tuple[tuple[str, str], ...] = ()
-        self._is_move = False
+        self._moves_fields = False
         self._purpose = ""
         self._replace_null = True
         self._schemas = PerSchema(self._remove_moved_fields)
@@ -84,7 +84,7 @@ class HeaderFrom(PartTransformation):
                 "'fields' config must have the same number of elements as 'headers' config."
             )
         self._pairs = tuple(zip(fields, headers, strict=True))
-        self._is_move = values["operation"] == "move"
+        self._moves_fields = values["operation"] == "move"
         self._purpose = f"header {values['operation']}"
         self._replace_null = values[REPLACE_NULL]
 
@@ -96,7 +96,7 @@ class HeaderFrom(PartTransformation):
     def _apply_with_schema(self, record: Record, schema: Schema) -> Record:
         struct = require_struct(self.get_value(record), self._purpose, schema)
         remaining_schema, remaining_struct = schema, struct
-        if self._is_move:
+        if self._moves_fields:
             remaining_schema = self._schemas(schema)
             remaining_struct = make_struct(
                 remaining_schema,
@@ -109,7 +109,7 @@ class HeaderFrom(PartTransformation):
         for name, header in self._pairs:
             field = find_field(schema, name)
             if field is None:
-                raise NullPointer(_MISSING_FIELD)
+                raise NullPointer(_MISSING_FIELD_ERROR)
             value = read(struct, field, replace_null=self._replace_null)
             if value is None and not field.schema.optional:
                 raise DataException(
@@ -129,18 +129,18 @@ class HeaderFrom(PartTransformation):
     def _apply_schemaless(self, record: Record) -> Record:
         obj = require_map(self.get_value(record), self._purpose)
         headers = tuple(Header(header, None, obj.get(name)) for name, header in self._pairs)
-        moved_names = {name for name, _ in self._pairs} if self._is_move else frozenset()
+        moved_names = {name for name, _ in self._pairs} if self._moves_fields else frozenset()
         remaining_fields = {name: value for name, value in obj.items() if name not in moved_names}
         return replace(self.with_part(record, None, remaining_fields), headers=(*record.headers, *headers))
 
 
 class HeaderFromKey(HeaderFrom):
-    """HeaderFrom of records' keys."""
+    """HeaderFrom for record keys."""
 
     is_key: ClassVar[bool] = True
 
 
 class HeaderFromValue(HeaderFrom):
-    """HeaderFrom of records' values."""
+    """HeaderFrom for record values."""
 
     is_key: ClassVar[bool] = False

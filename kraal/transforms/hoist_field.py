@@ -60,12 +60,12 @@ class HoistField(PartTransformation):
 
 
 class HoistFieldKey(HoistField):
-    """HoistField of records' keys."""
+    """HoistField for record keys."""
 
     is_key: ClassVar[bool] = True
 
 
 class HoistFieldValue(HoistField):
-    """HoistField of records' values."""
+    """HoistField for record values."""
 
     is_key: ClassVar[bool] = False

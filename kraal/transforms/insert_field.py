@@ -147,7 +147,7 @@ class InsertField(PartTransformation):
         return self.with_part(record, new_schema, make_struct(new_schema, {**values, **inserted_values}))
 
     def _list_insertions(self, record: Record) -> Iterator[tuple[_Insertion, Any]]:
-        """Yield the insertions for this record. Raises DataException for the offset of a source record."""
+        """Yield a record's insertions with their values. Raises DataException for the offset of a source record."""
         for insertion in self._insertions:
             match insertion.config_key:
                 case "topic.field":
@@ -214,12 +214,12 @@ class InsertField(PartTransformation):
 
 
 class InsertFieldKey(InsertField):
-    """InsertField of records' keys."""
+    """InsertField for record keys."""
 
     is_key: ClassVar[bool] = True
 
 
 class InsertFieldValue(InsertField):
-    """InsertField of records' values."""
+    """InsertField for record values."""
 
     is_key: ClassVar[bool] = False

@@ -60,7 +60,7 @@ _CAST_ONLY_CLASSES: Final = frozenset(_BITS) - {"java.lang.Long"}
 
 
 class MaskField(PartTransformation):
-    """Replaces fields with an empty value, such as 0, or numbers and strings with a configured replacement."""
+    """Replaces the values of fields with empty values, such as 0, or with a configured number or string."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
@@ -176,12 +176,12 @@ def _convert_replacement(class_name: str, text: str) -> Any:
 
 
 class MaskFieldKey(MaskField):
-    """MaskField of records' keys."""
+    """MaskField for record keys."""
 
     is_key: ClassVar[bool] = True
 
 
 class MaskFieldValue(MaskField):
-    """MaskField of records' values."""
+    """MaskField for record values."""
 
     is_key: ClassVar[bool] = False

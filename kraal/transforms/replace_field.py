@@ -72,7 +72,7 @@ class ReplaceField(PartTransformation):
         [
             _make_list_key("exclude", "Fields to exclude; exclude takes precedence over include."),
             _make_list_key("include", "Fields to include; empty: all fields that are not excluded."),
-            replace(_make_list_key("renames", "New names of fields."), validator=_check_pairs),
+            replace(_make_list_key("renames", "Fields to rename, as old:new."), validator=_check_pairs),
             make_replace_null_key("ReplaceField"),
         ]
     )
@@ -80,8 +80,8 @@ class ReplaceField(PartTransformation):
     schemaless_columns: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self._exclude: frozenset[str] = frozenset()
-        self._include: frozenset[str] = frozenset()
+        self._excluded_names: frozenset[str] = frozenset()
+        self._included_names: frozenset[str] = frozenset()
         self._renames: dict[str, str] = {}
         self._old_names: dict[str, str] = {}
         self._replace_null = True
@@ -90,7 +90,10 @@ class ReplaceField(PartTransformation):
     @override
     def configure(self, config: Mapping[str, str]) -> None:
         values = parse_settings(self.config_def, config)
-        self._exclude, self._include = frozenset(values["exclude"]), frozenset(values["include"])
+        self._excluded_names, self._included_names = (
+            frozenset(values["exclude"]),
+            frozenset(values["include"]),
+        )
         self._renames = dict(map(split_pair, values["renames"]))
         self._old_names = {new: old for old, new in self._renames.items()}
         self._replace_null = values[REPLACE_NULL]
@@ -126,7 +129,7 @@ class ReplaceField(PartTransformation):
         return given.with_part(struct, (*doubts, *more_doubts), is_key=self.is_key)
 
     def _is_kept(self, name: str) -> bool:
-        return name not in self._exclude and (not self._include or name in self._include)
+        return name not in self._excluded_names and (not self._included_names or name in self._included_names)
 
     def _make_schema(self, schema: Schema) -> tuple[Schema, dict[str, Field]]:
         """Return the new schema, and the old field by new name. Raises DataException for types other than structs."""
@@ -149,12 +152,12 @@ class ReplaceField(PartTransformation):
 
 
 class ReplaceFieldKey(ReplaceField):
-    """ReplaceField of records' keys."""
+    """ReplaceField for record keys."""
 
     is_key: ClassVar[bool] = True
 
 
 class ReplaceFieldValue(ReplaceField):
-    """ReplaceField of records' values."""
+    """ReplaceField for record values."""
 
     is_key: ClassVar[bool] = False

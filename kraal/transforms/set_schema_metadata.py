@@ -99,12 +99,12 @@ class SetSchemaMetadata(PartTransformation):
 
 
 class SetSchemaMetadataKey(SetSchemaMetadata):
-    """SetSchemaMetadata of records' keys."""
+    """SetSchemaMetadata for record keys."""
 
     is_key: ClassVar[bool] = True
 
 
 class SetSchemaMetadataValue(SetSchemaMetadata):
-    """SetSchemaMetadata of records' values."""
+    """SetSchemaMetadata for record values."""
 
     is_key: ClassVar[bool] = False

@@ -253,12 +253,12 @@ def _from_ms(ms: int, precision: str) -> int:
 
 
 class TimestampConverterKey(TimestampConverter):
-    """TimestampConverter of records' keys."""
+    """TimestampConverter for record keys."""
 
     is_key: ClassVar[bool] = True
 
 
 class TimestampConverterValue(TimestampConverter):
-    """TimestampConverter of records' values."""
+    """TimestampConverter for record values."""
 
     is_key: ClassVar[bool] = False

@@ -5,8 +5,10 @@ Protocol: one line with a JSON object in each direction, then the connection is 
     {"do": "list"}                      {"actors": {"herder": 0, "task numbers-0": 2}}   restarts by name
     {"do": "threads"}                   {"threads": ["MainThread", "clock"]}             names of Python threads
     {"do": "clients"}                   {"clients": {"Producer of TopicWriter": 2}}      librdkafka clients by holder
-    {"do": "crash", "actor": "herder"}  {"crashed": "herder"}                            dies at its next message
+    {"do": "crash", "actor": "herder"}  {"crashed": "herder"}                            see below
     {"do": "suspend", "seconds": 60}    {"suspended_s": 60}                              see below
+
+An actor dies when it processes its next message after `crash`.
 
 Suspension of a machine stops all processes and the monotonic clock, but not the lease clock. `suspend` advances the
 lease clock, so that SIGSTOP, `suspend` and SIGCONT simulate a suspension of the machine.
@@ -52,7 +54,7 @@ _COMMANDS: Final = "list, threads, clients, crash, suspend"
 
 
 class ControlPort:
-    """Serves one client at a time on a separate thread."""
+    """A server for the protocol, which serves one client at a time on a separate thread."""
 
     def __init__(self, port: int, supervisor: Address) -> None:
         """Bind the port, 0 for any free port, and start serving. Raises KraalError if binding fails."""
@@ -109,7 +111,7 @@ def _handle(request: dict[str, Any], supervisor: Address) -> dict[str, Any]:
         case {"do": "threads"}:
             return {"threads": sorted(thread.name for thread in threading.enumerate())}
         case {"do": "clients"}:
-            return {"clients": clients()}
+            return {"clients": count_clients()}
         case {"do": "crash", "actor": str(name)}:
             ask(supervisor, CrashActor(name, REASON), timeout_s=TIMEOUT_S)
             log.warning("Killing %s as requested through the test control port", name)
@@ -128,7 +130,7 @@ def _handle(request: dict[str, Any], supervisor: Address) -> dict[str, Any]:
             return {"error": f"do={json.dumps(request.get('do'))}: must be one of: {_COMMANDS}"}
 
 
-def clients() -> dict[str, int]:
+def count_clients() -> dict[str, int]:
     """Count live librdkafka clients by class and holder. Slow, because every object is inspected."""
     frozen_count = gc.get_freeze_count()
     gc.unfreeze()  # get_objects excludes frozen objects

@@ -25,7 +25,7 @@ def dead_letter_clients(worker: Mapping[str, str]) -> Callable[[Mapping[str, str
     connector that uses another cluster.
     """
     servers = bootstrap(worker, {}, "producer")
-    internal = frozenset(topic for key in _INTERNAL_TOPICS if (topic := worker.get(key, "").strip()))
+    internal_topics = frozenset(topic for key in _INTERNAL_TOPICS if (topic := worker.get(key, "").strip()))
 
     def client_settings(client: Client) -> dict[str, str]:
         return {**merge_layers(worker, {}, client), "bootstrap.servers": servers}
@@ -45,7 +45,7 @@ def dead_letter_clients(worker: Mapping[str, str]) -> Callable[[Mapping[str, str
             admin=client_settings("admin"),
             request_timeout_s=_REQUEST_TIMEOUT_S,
             write_timeout_s=_WRITE_TIMEOUT_S,
-            internal=internal,
+            internal=internal_topics,
         )
 
     return connect

@@ -187,7 +187,7 @@ class DistributedProcess(Process[DistributedConfig]):
             cluster=ClusterParts(
                 group=self._group,
                 protocol=config.protocol,
-                static=config.static,
+                static_assignment=config.static_assignments,
                 member=MemberSettings(
                     sync_timeout_s=config.worker_sync_timeout_s,
                     unsync_backoff_s=config.worker_unsync_backoff_s,

@@ -1,10 +1,10 @@
 """Check of a cluster's internal topics at startup: creates the topics, or waits until they are usable.
 
-A topic with another cleanup policy, or a config topic with several partitions, would lose data later. Java exits in
-this case. Kraal's worker waits, because the topic has to be fixed on the brokers, and a crash loop would hide the
-reason. While it waits, the worker neither reads the topics nor joins its group. It logs a remedy, which error responses
-also contain, and continues once the topic is fixed. Settings that brokers reject are in the worker's file and therefore
-cause an exit, as does a missing topic that the worker may not create (KIP-1209).
+A topic with a cleanup policy other than compact, or a config topic with several partitions, would lose data later.
+Java exits in this case. Kraal's worker waits, because the topic has to be fixed on the brokers, and a crash loop would
+hide the reason. While it waits, the worker neither reads the topics nor joins its group. It logs a remedy, which error
+responses also contain, and continues once the topic is fixed. Settings that brokers reject are in the worker's file and
+therefore cause an exit, as does a missing topic that the worker may not create (KIP-1209).
 Source: KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start, TopicAdmin (Kafka 4.4.0).
 """
 
@@ -56,7 +56,7 @@ def _internal_topic(topic: ConfiguredTopic, purpose: str, *, single: bool = Fals
 
 
 class InternalTopicsCheck:
-    """Runs the check on a separate thread. Other methods are thread-safe."""
+    """The check of the internal topics, which `start` runs on a separate thread. `wait` is thread-safe."""
 
     def __init__(
         self, ensure: Callable[[], None], ended: threading.Event, fail: Callable[[TopicUnusable], None]
@@ -71,8 +71,8 @@ class InternalTopicsCheck:
         self._ensure = ensure
         self._ended = ended
         self._fail = fail
-        self._checked = threading.Event()
-        """Set once no topic is misconfigured, so that the topics can be read."""
+        self._are_readable = threading.Event()
+        """Set once no topic is known to be misconfigured, so that the topics can be read."""
         self.problem: str | None = None
         """Problem that an administrator must fix, with a remedy; None if there is no such problem."""
 
@@ -110,10 +110,10 @@ class InternalTopicsCheck:
 
     def wait(self) -> None:
         """Block until the topics can be read. Raises StoreError if the process ends first."""
-        while not self._checked.wait(_CHECK_INTERVAL_S):
+        while not self._are_readable.wait(_CHECK_INTERVAL_S):
             if self._ended.is_set():
                 raise StoreError("the worker is shutting down")
 
     def _release(self) -> None:
         self.problem = None
-        self._checked.set()
+        self._are_readable.set()

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-JARS: Final = "mirror"
+JAR_GROUP: Final = "mirror"
 CHECK_INTERVAL_S: Final = 0.25
 """Interval at which a worker checks whether it is the leader."""
 _RETRIABLE_ERRORS: Final = (RetryableConflict, NotLeader, Unavailable, TimedOut, ActorDied)
@@ -66,7 +66,7 @@ def mirror_plugins() -> Path:
 
     Raises JarsUnavailable, JavaMissing, OSError.
     """
-    jars = ensure(JARS)
+    jars = ensure(JAR_GROUP)
     digest = hashlib.sha256("\n".join(jar.name for jar in jars).encode()).hexdigest()[:16]
     directory = cache_dir() / "mirror" / digest
     if not directory.exists():
@@ -85,7 +85,7 @@ def mirror_plugins() -> Path:
 
 
 class Leadership:
-    """Configures a flow's connectors whenever this worker becomes the leader, as in MirrorMaker. Not thread-safe."""
+    """Configuration of a flow's connectors when this worker becomes the leader, as in MirrorMaker. Not thread-safe."""
 
     def __init__(self, assembly: Assembly, configs: Mapping[str, Mapping[str, str]]) -> None:
         self._assembly = assembly
@@ -154,7 +154,7 @@ def run_mirror(
     flows = parse_flows(raw, targets)
     if flow is None and len(flows) > 1:
         mirror_plugins()  # download the jars once, before several processes need them
-        return run_processes([_command(file, flow_to_run, style) for flow_to_run in flows])
+        return run_processes([_build_command(file, flow_to_run, style) for flow_to_run in flows])
     matching_flow = _find_flow(raw, flow) if flow is not None else flows[0]
     flow_index = parse_flows(raw).index(matching_flow)
     worker_properties = kraal_config(raw, matching_flow, flow_index, [str(mirror_plugins())])
@@ -175,7 +175,7 @@ def _find_flow(raw: Mapping[str, str], text: str) -> Flow:
     return Flow.parse(text)
 
 
-def _command(file: Path, flow: Flow, style: LogFormat) -> list[str]:
+def _build_command(file: Path, flow: Flow, style: LogFormat) -> list[str]:
     directory = str(Path(__file__).parents[2])  # in a checkout, the package may not be installed
     code = f"import sys; sys.path.append({directory!r}); from kraal.cli.main import main; main()"
     options = ["--flow", str(flow), "--child", "--log-format", style.value]

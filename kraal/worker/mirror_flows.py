@@ -1,6 +1,6 @@
 """Derivation of flows and of the configs of their workers and connectors from MirrorMaker's properties file.
 
-Pure; validation is left to Kafka's workers and connectors. A flow replicates from one cluster to another.
+Pure; the workers and connectors validate their configs. A flow replicates from one cluster to another.
 Source: MirrorMakerConfig, MirrorMaker (Kafka 4.3.0).
 """
 
@@ -84,7 +84,7 @@ def parse_flows(raw: Properties, targets: Iterable[str] = ()) -> list[Flow]:
     """Return the sorted flows that need a worker. With `targets`, return only the flows into these clusters.
 
     A flow needs a worker if it is enabled, or if heartbeats are enabled, because the worker of B->A writes the
-    heartbeats of A->B to A. Raises BadRequest if no flow is enabled, or if a target is not a cluster of the file.
+    heartbeats of A->B to A. Raises BadRequest if no flow needs a worker, or if a target is not a cluster of the file.
     """
     if CLUSTERS not in raw:
         raise BadRequest(f'Missing required configuration "{CLUSTERS}" which has no default value.')

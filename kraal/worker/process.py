@@ -2,7 +2,8 @@
 
 On SIGTERM or SIGINT, the process rejects new requests, stops tasks gracefully, writes their statuses, stops Spark and
 exits with code 0. Exit codes 1 (usage), 2 (startup failed) and 3 (a connector of the command line failed) are the same
-as in Connect. Exit code 4 means that an actor exceeded its restart budget, and 5 that the shutdown hung.
+as in Connect. Exit code 4 means that an actor exceeded its restart budget; 5 means that the shutdown hung, or that a
+second signal arrived during the shutdown.
 """
 
 from __future__ import annotations
@@ -103,8 +104,8 @@ class Process(ABC, Generic[C]):
         self._providers = Providers()
         self._server = HttpServer(
             [
-                *(_listener(listener) for listener in config.listeners),
-                *(_listener(listener, admin=True) for listener in config.admin_listeners or ()),
+                *(_to_listener(listener) for listener in config.listeners),
+                *(_to_listener(listener, admin=True) for listener in config.admin_listeners or ()),
             ],
             date_header=not sets_date(config.response_headers),
         )
@@ -121,7 +122,7 @@ class Process(ABC, Generic[C]):
         self._system = ThreadSystem()
         self._clock = ThreadClock()
         self._loggers = Loggers()
-        self._control: ControlPort | None = None
+        self._control_port: ControlPort | None = None
         self._traces: Traces | None = None
 
     def _parts(self, engine: Engine, plugins: WorkerPlugins) -> Parts:
@@ -247,7 +248,7 @@ class Process(ABC, Generic[C]):
         if port is None:
             return
         try:
-            self._control = ControlPort(port, assembly.supervisor)
+            self._control_port = ControlPort(port, assembly.supervisor)
         except KraalError as error:
             log.critical("%s", error)
             self.end(START_FAILED)
@@ -276,7 +277,7 @@ class Process(ABC, Generic[C]):
         self._watchdog.handle_signals(self.end)
 
     def _group_offsets(self) -> GroupOffsets:
-        """Create a client of the sinks' offsets for one request, without connections or state. Thread-safe."""
+        """Create a client for one request that reads or changes the offsets of a sink. Thread-safe."""
         # Imported late, because importing kafka-python takes a tenth of the startup time of REST.
         from kraal.kafka.sink_offset_requests import KafkaGroupOffsets  # noqa: PLC0415
 
@@ -366,8 +367,8 @@ class Process(ABC, Generic[C]):
         except KraalError as error:
             log.warning("Failed to stop all work within %g s: %s", timeout_s, error)
         self._on_stopped(assembly)
-        if self._control is not None:
-            self._control.close()
+        if self._control_port is not None:
+            self._control_port.close()
         streams.close()
         self._server.stop()
         engine.close(10.0)
@@ -382,8 +383,8 @@ class Process(ABC, Generic[C]):
         log.info("Stopped the worker")
 
 
-def _listener(configured: ConfiguredListener, *, admin: bool = False) -> Listener:
-    return Listener(configured.host, configured.port, https=configured.scheme == "https", admin=admin)
+def _to_listener(listener: ConfiguredListener, *, admin: bool = False) -> Listener:
+    return Listener(listener.host, listener.port, https=listener.scheme == "https", admin=admin)
 
 
 def rest_settings(config: WorkerConfig, peer_tls: Callable[[], ssl.SSLContext]) -> Settings:

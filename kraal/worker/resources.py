@@ -35,7 +35,7 @@ def open_files_limit(soft_limit: int, hard_limit: int) -> int:
 
 
 def raise_open_files_limit() -> None:
-    """Raise the soft limit of open files as far as allowed, like a JVM, because each connection uses a file."""
+    """Raise the soft limit of open files, at most to `MAX_OPEN_FILES`, because each connection uses a file."""
     soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     new_limit = open_files_limit(soft_limit, hard_limit)
     if new_limit != soft_limit:

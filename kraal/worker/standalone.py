@@ -98,7 +98,8 @@ class StandaloneProcess(Process[StandaloneConfig]):
     @override
     def _parts(self, engine: Engine, plugins: WorkerPlugins) -> Parts:
         parts = super()._parts(engine, plugins)
-        return replace(parts, settings=replace(parts.settings, standalone=True), files=bool(self._files))
+        settings = replace(parts.settings, standalone=True)
+        return replace(parts, settings=settings, creates_connectors=bool(self._files))
 
     @override
     def _on_started(self, assembly: Assembly) -> None:

@@ -29,18 +29,18 @@ FORCED_EXIT_DELAY_S: Final = 2.0
 """Time after the timeout until the thread of faulthandler exits the process."""
 
 REPEATED_SIGNAL_S = 1.0
-"""Signals within this time are treated as one signal, because a terminal and a wrapper may both send it."""
+"""Signals within this time are treated as one signal, because a terminal and a wrapper may both send the signal."""
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Watchdog:
-    """Watchdog of one process."""
+    """The shutdown watchdog of a process."""
 
     def __init__(self, timeout_s: float) -> None:
         """Create a watchdog; `timeout_s` is the maximum duration of the shutdown."""
         self._timeout_s = timeout_s
-        self._armed = threading.Lock()
+        self._arm_lock = threading.Lock()
 
     def handle_signals(self, on_signal: Callable[[], None]) -> None:
         """Call `on_signal` at the first signal, on a separate thread because the main thread may hang.
@@ -57,7 +57,7 @@ class Watchdog:
 
     def arm(self) -> None:
         """Start the shutdown timeout, after which the process is killed. Thread-safe; later calls have no effect."""
-        if not self._armed.acquire(blocking=False):
+        if not self._arm_lock.acquire(blocking=False):
             return
         with suppress(AttributeError, ValueError, OSError, io.UnsupportedOperation):  # no standard error
             faulthandler.dump_traceback_later(
@@ -69,15 +69,15 @@ class Watchdog:
         timer.start()
 
     def _listen(self, reader: int, on_signal: Callable[[], None]) -> None:
-        first_s: float | None = None
+        first_signal_s: float | None = None
         while True:
             if not set(os.read(reader, 64)) & set(SIGNALS):
                 continue
             now_s = time.monotonic()
-            if first_s is None:
-                first_s = now_s
+            if first_signal_s is None:
+                first_signal_s = now_s
                 on_signal()
-            elif now_s - first_s >= REPEATED_SIGNAL_S:
+            elif now_s - first_signal_s >= REPEATED_SIGNAL_S:
                 _kill_process("received a second signal during the shutdown")
 
 

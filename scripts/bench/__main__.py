@@ -92,7 +92,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "read-log": read_log,
     "spark-cluster": spark_cluster,
 }
-BROKER_SETTINGS: dict[str, Mapping[str, str]] = {"big": big.BROKER}
+BROKER_SETTINGS: dict[str, Mapping[str, str]] = {"big": big.BROKER_SETTINGS}
 """Additional broker settings by benchmark."""
 
 

@@ -36,7 +36,7 @@ class Options:
     quick: bool
     sides: tuple[str, ...]
     gigabytes: float = GIGABYTES
-    """Size of the data that `big` sends; `quick` sends a tenth."""
+    """Size of the data that `big` sends; a quick run sends a tenth."""
 
     def lines(self) -> int:
         """Return the number of lines in a transfer."""
@@ -55,7 +55,7 @@ class Lab:
     directory: Path
     broker: Broker
     _stack: ExitStack
-    _names: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000)))
+    _numbers: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000)))
 
     @property
     def bootstrap(self) -> str:
@@ -64,7 +64,7 @@ class Lab:
 
     def new_name(self, prefix: str) -> str:
         """Return an unused name."""
-        return f"{prefix}-{next(self._names)}"
+        return f"{prefix}-{next(self._numbers)}"
 
     def topic(self, prefix: str, config: Mapping[str, str] | None = None) -> str:
         """Create a new topic with one partition; return the topic's name."""

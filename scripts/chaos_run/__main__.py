@@ -20,12 +20,12 @@ from scripts.chaos_run.run import RunOptions, run
 from scripts.chaos_run.schedule import ACTORS, CLIENTS, KINDS, OUTAGE_S
 from scripts.chaos_run.verdict import meets_all_guarantees
 
-_TERMINATED = 128 + signal.SIGTERM
+_SIGTERM_EXIT_CODE = 128 + signal.SIGTERM
 
 
 def main() -> int:
     """Run the faults and print the verdict; return 1 if a guarantee was violated."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # stops all child processes
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_SIGTERM_EXIT_CODE))  # stops all child processes
     logging.disable(logging.CRITICAL)  # clients log expected errors while the broker is down
     options = _arguments()
     run_options = RunOptions(

@@ -78,8 +78,8 @@ class Clients:
         """Create the clients without sending a request."""
         self.statuses: Counter[int] = Counter()
         """Number of responses by status code."""
-        self.unanswered = 0
-        self.malformed: list[str] = []
+        self.unanswered_count = 0
+        self.malformed_responses: list[str] = []
         self._members, self._pipes, self._directory = members, pipes, directory
         self._timeline = timeline
         self._client = httpx2.Client(timeout=TIMEOUT_S, trust_env=False)
@@ -113,7 +113,7 @@ class Clients:
             response = self._client.request(request.method, url + request.path, json=request.body)
         except httpx2.TransportError:
             with self._lock:
-                self.unanswered += 1
+                self.unanswered_count += 1
             return None
         defect = find_defect(
             response.status_code,
@@ -127,7 +127,7 @@ class Clients:
                 finding = (
                     f"+{self._timeline.now_s():.1f} s {request.method} {request.path} of {member}: {defect}"
                 )
-                self.malformed.append(finding)
+                self.malformed_responses.append(finding)
         if defect is not None:
             return None
         return response.status_code, response.json() if response.content else None

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 SIZE_MIB: Final = 512
-"""Enough for the output of the pipes in an hour and for Spark's own files."""
+"""Size of the disk, which suffices for the output of the pipes in an hour and for Spark's own files."""
 _FILL_FILE: Final = "fill"
 _CHUNK: Final = 1024 * 1024
 _READ_ONLY: Final = 0o555

@@ -1,4 +1,4 @@
-"""Executes the steps of a schedule, each kind in its own thread, and counts them."""
+"""Executes the steps of a schedule that inject faults or kill actors, and counts the injected faults."""
 
 from __future__ import annotations
 
@@ -18,24 +18,28 @@ from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.kinds.table import EXTRA_DURATION_S, INJECTORS
 from scripts.chaos_run.members import Member, Members
 from scripts.chaos_run.proxy import Mode
-from scripts.chaos_run.schedule import RECOVERY_S, Actor, ActorStep, Heavy, HeavyStep, choose
+from scripts.chaos_run.schedule import RECOVERY_S, Actor, ActorStep, HeavyFault, HeavyStep, choose
 from scripts.chaos_run.timeline import Timeline
 
 JVM_TIMEOUT_S: Final = 20.0
 MAX_DELAY_S: Final = 2.0
 """Maximum delay after which an actor is still killed. Later kills would follow each other too closely."""
-_PROXY_MODES: Final = {Heavy.DELAY: Mode.DELAY, Heavy.CUT: Mode.CUT, Heavy.HALF_OPEN: Mode.HALF_OPEN}
+_PROXY_MODES: Final = {
+    HeavyFault.DELAY: Mode.DELAY,
+    HeavyFault.CUT: Mode.CUT,
+    HeavyFault.HALF_OPEN: Mode.HALF_OPEN,
+}
 _OVERHEAD_S: Final = {
-    Heavy.KILL_WORKER: 20.0,
-    Heavy.STOP_BROKER: 8.0,
-    Heavy.KILL_BROKER: 8.0,
-    Heavy.OUTAGE: 8.0,
+    HeavyFault.KILL_WORKER: 20.0,
+    HeavyFault.STOP_BROKER: 8.0,
+    HeavyFault.KILL_BROKER: 8.0,
+    HeavyFault.OUTAGE: 8.0,
     **EXTRA_DURATION_S,
 }
 """Approximate time that it takes to inject and undo a slow fault."""
 _NOT_ON_WORKER: Final = frozenset(
-    {Heavy.STOP_BROKER, Heavy.KILL_BROKER, Heavy.OUTAGE, *INJECTORS}
-    - {Heavy.SUSPEND, Heavy.KILL_LANE, Heavy.KILL_FULL_JVM}
+    {HeavyFault.STOP_BROKER, HeavyFault.KILL_BROKER, HeavyFault.OUTAGE, *INJECTORS}
+    - {HeavyFault.SUSPEND, HeavyFault.KILL_LANE, HeavyFault.KILL_FULL_JVM}
 )
 """Faults that do not affect the worker with the step's number."""
 
@@ -44,12 +48,12 @@ class Faults:
     """Injects the faults of a schedule until `stop` is called."""
 
     def __init__(self, members: Members, timeline: Timeline, scene: Scene | None = None) -> None:
-        """Create the injector. `scene` is required for the faults of `kinds`."""
+        """Create the injector. `scene` is required for the faults of the package `kinds`."""
         self.counts: Counter[str] = Counter()
         """Number of injected faults by kind. Each key is updated by only one thread."""
-        self.failed: list[str] = []
+        self.failures: list[str] = []
         """Messages about faults that could not be injected or undone."""
-        self.half_open: list[tuple[int, int]] = []
+        self.half_open_periods: list[tuple[int, int]] = []
         """Start and end of each period with half-open connections, in milliseconds since the epoch."""
         self.unexpected_exits: list[str] = []
         """Workers that exited without having been killed."""
@@ -84,7 +88,7 @@ class Faults:
                 self._kill_actor(step)
 
     def revive(self) -> None:
-        """Restart stopped processes and resume frozen ones; record workers that exited without having been killed."""
+        """Withdraw all commands, and start the broker and workers that are down; record unexpected exits of workers."""
         if self._scene is not None:
             self._scene.release()
         if self._members.broker.pid is None:
@@ -115,11 +119,11 @@ class Faults:
             )
             self._stopped.wait(step.hold_s)
             undo()
-            if step.fault is Heavy.HALF_OPEN:
-                self.half_open.append((begin_ms, _now_ms()))
+            if step.fault is HeavyFault.HALF_OPEN:
+                self.half_open_periods.append((begin_ms, _now_ms()))
             self._timeline.say(f"  undone: {step.fault}")
         except (AssertionError, BrokerError, KafkaException, OSError, psutil.Error) as exc:
-            self.failed.append(f"+{self._timeline.now_s():.1f} s {step.fault} of {member}: {exc}")
+            self.failures.append(f"+{self._timeline.now_s():.1f} s {step.fault} of {member}: {exc}")
             self._timeline.say(f"  FAILED: {step.fault}: {str(exc).partition(chr(10))[0]}")
 
     def _inject(self, step: HeavyStep, member: Member) -> Undo | None:
@@ -130,44 +134,44 @@ class Faults:
         if fault in _PROXY_MODES:
             member.proxy.set_mode(_PROXY_MODES[fault])
             return lambda: member.proxy.set_mode(Mode.STRAIGHT)
-        if fault is Heavy.KILL_WORKER:
+        if fault is HeavyFault.KILL_WORKER:
             member.kill()
             return member.start
-        if fault in (Heavy.STOP_BROKER, Heavy.OUTAGE):
+        if fault in (HeavyFault.STOP_BROKER, HeavyFault.OUTAGE):
             broker.stop()
             return lambda: _start_broker(broker.start)
-        if fault is Heavy.KILL_BROKER:
+        if fault is HeavyFault.KILL_BROKER:
             broker.kill()
             return lambda: _start_broker(broker.start)
-        if fault in (Heavy.FULL_DISK, Heavy.READ_ONLY_DISK):
+        if fault in (HeavyFault.FULL_DISK, HeavyFault.READ_ONLY_DISK):
             return self._break_disk(fault, member)
         processes = self._find_processes(fault, member)
         if not processes:
             return None
-        if fault is Heavy.KILL_JVM:
+        if fault is HeavyFault.KILL_JVM:
             processes[0].kill()
             return lambda: None
         for process in processes:
             process.send_signal(signal.SIGSTOP)
         return lambda: _resume(processes)
 
-    def _break_disk(self, fault: Heavy, member: Member) -> Callable[[], None] | None:
+    def _break_disk(self, fault: HeavyFault, member: Member) -> Callable[[], None] | None:
         """Break the disk and kill the JVM, because a restart of Spark creates files."""
-        disk, jvm = self._members.disk, self._find_processes(Heavy.KILL_JVM, member)
-        undo = disk.fill() if fault is Heavy.FULL_DISK else disk.protect(member.data)
+        disk, jvm = self._members.disk, self._find_processes(HeavyFault.KILL_JVM, member)
+        undo = disk.fill() if fault is HeavyFault.FULL_DISK else disk.protect(member.data)
         if undo is not None and jvm:
             jvm[0].kill()
         return undo
 
-    def _find_processes(self, fault: Heavy, member: Member) -> list[psutil.Process]:
+    def _find_processes(self, fault: HeavyFault, member: Member) -> list[psutil.Process]:
         python = psutil.Process(member.process.pid)
-        if fault is Heavy.FREEZE_PYTHON:
+        if fault is HeavyFault.FREEZE_PYTHON:
             return [python]
         deadline = time.monotonic() + JVM_TIMEOUT_S
         while (jvm := member.process.jvm()) is None:
             if time.monotonic() > deadline or self._stopped.wait(0.2):
                 return []
-        return [python, jvm] if fault is Heavy.FREEZE_BOTH else [jvm]
+        return [python, jvm] if fault is HeavyFault.FREEZE_BOTH else [jvm]
 
     def _kill_actor(self, step: ActorStep) -> None:
         member = self._members.all[step.worker]

@@ -16,22 +16,22 @@ _PADDING: Final = "." * 50
 class Delivery:
     """The delivery of the lines of one pipe."""
 
-    written: int
-    delivered: int
+    written_count: int
+    delivered_count: int
     """Number of delivered lines, including duplicates."""
-    missing: int
+    missing_count: int
     first_missing: int | None
-    unknown: int
-    """Number of lines that were never written: torn, damaged, or from another pipe."""
+    unknown_count: int
+    """Number of lines that were never written: torn lines, damaged lines, and lines of other pipes."""
     unknown_example: bytes
     """The first unknown line, possibly truncated; empty if there is none."""
-    decreases: int
+    decrease_count: int
     """Number of lines whose number is not higher than that of the previous line. A batch written twice counts once."""
 
     @property
-    def repeated(self) -> int:
+    def duplicate_count(self) -> int:
         """Number of duplicate lines."""
-        return self.delivered - (self.written - self.missing) - self.unknown
+        return self.delivered_count - (self.written_count - self.missing_count) - self.unknown_count
 
 
 def make_line(pipe: str, number: int) -> bytes:
@@ -61,13 +61,13 @@ def check_delivery(pipe: str, written: int, texts: Iterable[bytes]) -> Delivery:
     distinct = set(numbers)
     missing = written - len(distinct)
     return Delivery(
-        written=written,
-        delivered=len(numbers) + unknown,
-        missing=missing,
+        written_count=written,
+        delivered_count=len(numbers) + unknown,
+        missing_count=missing,
         first_missing=next((n for n in range(written) if n not in distinct), None) if missing else None,
-        unknown=unknown,
+        unknown_count=unknown,
         unknown_example=example,
-        decreases=sum(later <= earlier for earlier, later in itertools.pairwise(numbers)),
+        decrease_count=sum(later <= earlier for earlier, later in itertools.pairwise(numbers)),
     )
 
 

@@ -226,7 +226,10 @@ def _list_thread_names(pid: int) -> tuple[str, ...]:
 
 
 def _is_pool_process(process: psutil.Process) -> bool:
-    """Return whether this is a Python worker of Spark; these start on demand and exit after an idle minute."""
+    """Return whether this is a Python worker of Spark, which starts on demand; True if the process has exited.
+
+    Spark stops these processes after an idle minute.
+    """
     with suppress(psutil.Error):
         return any("pyspark.daemon" in part for part in process.cmdline())
     return True

@@ -13,7 +13,7 @@ from typing import Final
 
 from scripts.chaos_run.kinds.install import FILE_SINK, FILES_SINK
 from scripts.chaos_run.kinds.once import list_range_files, read_files
-from scripts.chaos_run.kinds.orders import COMMANDS_KEY, Orders
+from scripts.chaos_run.kinds.orders import COMMANDS_KEY, Commands
 from scripts.chaos_run.lines import Delivery, check_delivery, make_line, parse_number
 from scripts.harness.lines import size
 
@@ -56,7 +56,7 @@ class Pipe:
     sink_file: Path
     """The sink's file, or its directory for `Target.FILES`."""
     target: Target = Target.FILE
-    orders: Orders = field(default_factory=lambda: Orders(Path()))
+    commands: Commands = field(default_factory=lambda: Commands(Path()))
     """Commands for the sink."""
     lines: int = LINES
     """Number of lines appended to the source file at a time."""
@@ -68,7 +68,7 @@ class Pipe:
 
     @property
     def configs(self) -> dict[str, dict[str, str]]:
-        """The final configs of the connectors by name."""
+        """The configs of the connectors in the target state, by name."""
         source = {"connector.class": _SOURCE, "tasks.max": "1", "topic": self.name}
         if self.partitions > 1:
             source["producer.override.batch.size"] = _BATCH_BYTES
@@ -82,7 +82,7 @@ class Pipe:
         content = b"".join(self._yield_contents())
         return check_delivery(self.name, written, content.removesuffix(b"\n").split(b"\n") if content else [])
 
-    def last(self) -> int:
+    def read_last_number(self) -> int:
         """Return the number of the last complete line in the sink's files; -1 if there is none."""
         if self.target is not Target.FILES:
             return self._read_last(self.sink_file)
@@ -103,7 +103,7 @@ class Pipe:
         if self.target is Target.FILE:
             return {"connector.class": _SINK, "file": file}
         command_config = {
-            COMMANDS_KEY: str(self.orders.prefix),
+            COMMANDS_KEY: str(self.commands.prefix),
             "consumer.override.max.poll.interval.ms": str(int(MAX_POLL_S * 1000)),
         }
         if self.target is Target.SLOW_FILE:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 SUCCESSFUL: Final = frozenset({200, 201, 202, 204})
 EXPECTED: Final = SUCCESSFUL | {400, 404, 409, 500, 503}
-"""Expected status codes. Connect returns all of them except 503, which Kraal returns with `Retry-After`."""
+"""Expected status codes. Connect returns 503 only for `GET /health`; Kraal also returns 503 with `Retry-After`."""
 MAY_BE_EMPTY: Final = frozenset({202, 204})
 UNHEALTHY: Final = frozenset({"starting", "unhealthy"})
 """States for which `GET /health` returns an error status with a body in its own schema (KIP-1017)."""

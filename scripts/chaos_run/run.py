@@ -23,9 +23,9 @@ from scripts.chaos_run.kinds import hostile, once
 from scripts.chaos_run.kinds.groups import get_committed, get_end_offsets
 from scripts.chaos_run.kinds.install import install
 from scripts.chaos_run.kinds.lanes import find_pipe_without_lane
-from scripts.chaos_run.kinds.orders import Orders
+from scripts.chaos_run.kinds.orders import Commands
 from scripts.chaos_run.kinds.scene import Scene
-from scripts.chaos_run.kinds.standstill import Standstill
+from scripts.chaos_run.kinds.standstill import StandstillCheck
 from scripts.chaos_run.leaks import Resources, find_leaks
 from scripts.chaos_run.lines import find_out_of_order, make_line
 from scripts.chaos_run.members import Members
@@ -91,12 +91,12 @@ class _Components:
     """The components of a run."""
 
     def __init__(self, options: RunOptions, members: Members, directory: Path) -> None:
-        disk, commands = members.disk.path, directory / "orders"
-        commands.mkdir(exist_ok=True)
+        disk, commands_directory = members.disk.path, directory / "orders"
+        commands_directory.mkdir(exist_ok=True)
 
         def pipe(name: str, target: Target = Target.FILE, lines: int = LINES) -> Pipe:
             source, sink = directory / f"{name}.in", disk / f"{name}.out"
-            return Pipe(name, source, sink, target, Orders(commands / name), lines)
+            return Pipe(name, source, sink, target, Commands(commands_directory / name), lines)
 
         self._once, slow = pipe("once", Target.FILES), pipe("slow", Target.SLOW_FILE)
         self._small = [pipe(f"small-{number}", lines=SMALL_LINES) for number in range(options.small)]
@@ -115,14 +115,14 @@ class _Components:
             members=members,
             slow=slow,
             once=self._once,
-            hanging=Orders(commands / HANGING_CONNECTOR),
+            hanging=Commands(commands_directory / HANGING_CONNECTOR),
             ask=self._clients.ask,
             pipes=self._pipes,
             timeline=self._timeline,
             stopped=threading.Event(),
         )
         self._faults = Faults(members, self._timeline, self._scene)
-        self._standstill = Standstill(self._scene, self._feeder.get_stall_s)
+        self._standstill = StandstillCheck(self._scene, self._feeder.get_stall_s)
         self._settling = Settling(
             members, self._pipes, self._clients, self._describe_lag, self._describe_offsets
         )
@@ -141,7 +141,7 @@ class _Components:
         missing = self._settling.request_target_state(deadline_s)
         self._feeder.start()
         missing = missing or self._settling.wait(None, deadline_s)
-        while not missing and any(pipe.last() < 0 for pipe in self._pipes):
+        while not missing and any(pipe.read_last_number() < 0 for pipe in self._pipes):
             if time.monotonic() > deadline_s:
                 missing = "no lines are delivered"
             time.sleep(0.1)
@@ -184,7 +184,7 @@ class _Components:
             for member in self._members.all:
                 self._timeline.say(f"{member}: {member.control(do='clients')}")
         sources = self._read_records(f"{self._members.group}-offset")
-        regressions = find_source_regressions(sources, self._pipes, self._faults.half_open)
+        regressions = find_source_regressions(sources, self._pipes, self._faults.half_open_periods)
         sinks = self._read_records(GROUPS_TOPIC)
         exits = [*self._faults.unexpected_exits, *self._stop_members()]
         orphans = [orphan for member in self._members.all for orphan in member.orphans]
@@ -199,8 +199,8 @@ class _Components:
                     pipe.name: pipe.delivery(self._feeder.count_written(pipe)) for pipe in self._pipes
                 },
                 responses=self._clients.statuses,
-                unanswered=self._clients.unanswered,
-                malformed=self._clients.malformed,
+                unanswered_count=self._clients.unanswered_count,
+                malformed_responses=self._clients.malformed_responses,
                 recovery_s=recovery[0],
                 recovery_limit_s=self._recovery_limit_s,
                 missing=recovery[1],
@@ -218,7 +218,7 @@ class _Components:
                 violations=self._scene.violations,
                 leaks=leaked,
                 remaining_processes=[f"{process.pid}: {_describe_process(process)}" for process in running],
-                failed_faults=self._faults.failed,
+                failed_faults=self._faults.failures,
                 standstill_s=self._feeder.standstill_s,
                 lane_events=sum((member.count_lane_events() for member in self._members.all), Counter()),
                 faults=self._faults.counts,
@@ -250,7 +250,7 @@ class _Components:
         return read_topic(self._members.broker.bootstrap, topic, timeout_s=READ_TIMEOUT_S)
 
     def _wait_until_lanes(self, deadline_s: float) -> str:
-        """Wait until small flows go through lanes; return a message if one does not by `deadline_s` (monotonic)."""
+        """Wait until small flows go through lanes; return a message about one that does not by `deadline_s`, or ""."""
         while missing := find_pipe_without_lane(self._scene, self._small):
             if time.monotonic() > deadline_s:
                 return missing
@@ -283,7 +283,7 @@ class _Components:
                 self._clients.stop()
         for name, future in futures.items():
             if (error := future.exception()) is not None:
-                self._faults.failed.append(f"the thread {name} failed: {error!r}")
+                self._faults.failures.append(f"the thread {name} failed: {error!r}")
 
     def _list_resources(self) -> list[Resources]:
         return [

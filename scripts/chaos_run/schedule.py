@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-SESSION_S: Final = 6.0
+SESSION_TIMEOUT_S: Final = 6.0
 """`session.timeout.ms` of the workers."""
-FROZEN_S: Final = SESSION_S + 3.0
+FREEZE_S: Final = SESSION_TIMEOUT_S + 3.0
 """Duration of a freeze, which is longer than the session timeout."""
 RECOVERY_S: Final = (5.0, 12.0)
 """Minimum and maximum time from the repair of a heavy fault to the next one."""
@@ -34,7 +34,7 @@ LONG_RUN_S: Final = 1_800.0
 """Minimum duration of runs with a long outage. The outage occurs after every other fault has occurred once."""
 
 
-class Heavy(StrEnum):
+class HeavyFault(StrEnum):
     """Faults that last for a while and are then undone."""
 
     KILL_WORKER = "kill -9 of a worker"
@@ -64,44 +64,44 @@ class Heavy(StrEnum):
     OUTAGE = "long outage of the broker"
 
 
-HOLD_S: Final[dict[Heavy, tuple[float, float]]] = {
-    Heavy.KILL_WORKER: (1.0, 4.0),
-    Heavy.FREEZE_PYTHON: (FROZEN_S, FROZEN_S),
-    Heavy.FREEZE_JVM: (FROZEN_S, FROZEN_S),
-    Heavy.FREEZE_BOTH: (FROZEN_S, FROZEN_S),
-    Heavy.KILL_JVM: (0.0, 0.0),
-    Heavy.STOP_BROKER: (2.0, 5.0),
-    Heavy.KILL_BROKER: (0.5, 4.0),
-    Heavy.DELAY: (4.0, 10.0),
-    Heavy.CUT: (0.5, 8.0),
-    Heavy.HALF_OPEN: (3.0, 10.0),
-    Heavy.FULL_DISK: (4.0, 8.0),
-    Heavy.READ_ONLY_DISK: (4.0, 8.0),
-    Heavy.SLOW_TARGET: (30.0, 36.0),
-    Heavy.HANG_TARGET: (8.0, 14.0),
-    Heavy.MOVE_BACK: (1.0, 4.0),
-    Heavy.OVERLAP_RESTART: (1.0, 3.0),
-    Heavy.OVERLAP_FROZEN: (FROZEN_S, FROZEN_S),
-    Heavy.SUSPEND: (FROZEN_S, FROZEN_S),
-    Heavy.EXHAUST_POOL: (2.0, 22.0),
-    Heavy.KILL_LANE: (2.0, 6.0),
-    Heavy.KILL_FULL_JVM: (0.0, 1.0),
-    Heavy.HOSTILE_RECORDS: (2.0, 6.0),
-    Heavy.SMALL_TOPIC: (10.0, 20.0),
-    Heavy.STARVE: (15.0, 30.0),
-    Heavy.OUTAGE: (OUTAGE_S, OUTAGE_S),
+HOLD_S: Final[dict[HeavyFault, tuple[float, float]]] = {
+    HeavyFault.KILL_WORKER: (1.0, 4.0),
+    HeavyFault.FREEZE_PYTHON: (FREEZE_S, FREEZE_S),
+    HeavyFault.FREEZE_JVM: (FREEZE_S, FREEZE_S),
+    HeavyFault.FREEZE_BOTH: (FREEZE_S, FREEZE_S),
+    HeavyFault.KILL_JVM: (0.0, 0.0),
+    HeavyFault.STOP_BROKER: (2.0, 5.0),
+    HeavyFault.KILL_BROKER: (0.5, 4.0),
+    HeavyFault.DELAY: (4.0, 10.0),
+    HeavyFault.CUT: (0.5, 8.0),
+    HeavyFault.HALF_OPEN: (3.0, 10.0),
+    HeavyFault.FULL_DISK: (4.0, 8.0),
+    HeavyFault.READ_ONLY_DISK: (4.0, 8.0),
+    HeavyFault.SLOW_TARGET: (30.0, 36.0),
+    HeavyFault.HANG_TARGET: (8.0, 14.0),
+    HeavyFault.MOVE_BACK: (1.0, 4.0),
+    HeavyFault.OVERLAP_RESTART: (1.0, 3.0),
+    HeavyFault.OVERLAP_FROZEN: (FREEZE_S, FREEZE_S),
+    HeavyFault.SUSPEND: (FREEZE_S, FREEZE_S),
+    HeavyFault.EXHAUST_POOL: (2.0, 22.0),
+    HeavyFault.KILL_LANE: (2.0, 6.0),
+    HeavyFault.KILL_FULL_JVM: (0.0, 1.0),
+    HeavyFault.HOSTILE_RECORDS: (2.0, 6.0),
+    HeavyFault.SMALL_TOPIC: (10.0, 20.0),
+    HeavyFault.STARVE: (15.0, 30.0),
+    HeavyFault.OUTAGE: (OUTAGE_S, OUTAGE_S),
 }
 """Minimum and maximum duration of each fault in seconds."""
 
 
-def get_kind(fault: Heavy) -> str:
+def get_kind(fault: HeavyFault) -> str:
     """Return the name of a fault on the command line, such as `kill-worker`."""
     return fault.name.lower().replace("_", "-")
 
 
 ACTORS: Final = "actors"
 CLIENTS: Final = "clients"
-KINDS: Final = (*map(get_kind, Heavy), ACTORS, CLIENTS)
+KINDS: Final = (*map(get_kind, HeavyFault), ACTORS, CLIENTS)
 """The kinds of faults, as named on the command line."""
 
 
@@ -125,7 +125,7 @@ class Actor(StrEnum):
 
 
 class Request(StrEnum):
-    """Kinds of client requests. Side connectors are temporary; records of pipes are counted."""
+    """Kinds of client requests. Side connectors are temporary, and the delivery of their records is not checked."""
 
     CREATE_SIDE = "create a side connector"
     DELETE_SIDE = "delete a side connector"
@@ -165,7 +165,7 @@ class HeavyStep:
     """
 
     at_s: float
-    fault: Heavy
+    fault: HeavyFault
     worker: int
     hold_s: float
     pick: float = 0.0
@@ -213,7 +213,7 @@ def schedule(
     `kinds`: the enabled kinds, a subset of `KINDS`. `first`: heavy faults to inject before all others, in this order.
     `outage_s`: duration of the long outage.
     """
-    faults = [fault for fault in Heavy if get_kind(fault) in kinds]
+    faults = [fault for fault in HeavyFault if get_kind(fault) in kinds]
     initial = [fault for kind in first for fault in faults if get_kind(fault) == kind]
     return Schedule(
         heavy=tuple(_yield_heavy_steps(_random(seed, "heavy"), seconds, workers, faults, initial, outage_s)),
@@ -239,24 +239,24 @@ def _yield_heavy_steps(
     generator: random.Random,
     seconds: float,
     workers: int,
-    faults: Sequence[Heavy],
-    first: Sequence[Heavy],
+    faults: Sequence[HeavyFault],
+    first: Sequence[HeavyFault],
     outage_s: float,
 ) -> Iterator[HeavyStep]:
     at_s = INITIAL_DELAY_S
-    repeatable_faults = [fault for fault in faults if fault is not Heavy.OUTAGE]
+    repeatable_faults = [fault for fault in faults if fault is not HeavyFault.OUTAGE]
     other_faults = [fault for fault in repeatable_faults if fault not in first]
     pending_faults = [*generator.sample(other_faults, len(other_faults)), *reversed(first)]
     has_outage = seconds >= LONG_RUN_S or not repeatable_faults
-    if Heavy.OUTAGE in faults and Heavy.OUTAGE not in pending_faults and has_outage:
-        pending_faults = [Heavy.OUTAGE, *pending_faults]
+    if HeavyFault.OUTAGE in faults and HeavyFault.OUTAGE not in pending_faults and has_outage:
+        pending_faults = [HeavyFault.OUTAGE, *pending_faults]
     while faults:
         if not pending_faults:  # every fault occurs once before any is repeated
             pending_faults = generator.sample(repeatable_faults, len(repeatable_faults))
         if not pending_faults:
             return
         fault = pending_faults.pop()
-        hold = outage_s if fault is Heavy.OUTAGE else generator.uniform(*HOLD_S[fault])
+        hold = outage_s if fault is HeavyFault.OUTAGE else generator.uniform(*HOLD_S[fault])
         next_s = at_s + hold + generator.uniform(*RECOVERY_S)
         if next_s > seconds:
             return

@@ -70,7 +70,8 @@ class Settling:
     def wait(self, feeder: Feeder | None, deadline_s: float) -> str:
         """Wait for the target state; return a description of what is missing at `deadline_s` (monotonic), or "".
 
-        `feeder` must be stopped. A request without a response may still be executed later; its effects are reverted.
+        `feeder` must be stopped; if it is None, the delivery of lines is not checked. A request without a response may
+        still be executed later; the effects of such requests are reverted.
         """
         reverted_s = time.monotonic()
         while missing := self.find_missing(feeder):
@@ -84,12 +85,12 @@ class Settling:
         return ""
 
     def find_missing(self, feeder: Feeder | None) -> str:
-        """Return a description of how the state differs from the target state; empty if it does not."""
+        """Return a description of a difference from the target state; empty if there is none."""
         for member in self._members.all:
             if missing := self._describe_missing(member):
                 return f"{member}: {missing}"
         for pipe in self._pipes if feeder is not None else ():
-            last = pipe.last()
+            last = pipe.read_last_number()
             if feeder is not None and last != (written := feeder.count_written(pipe)) - 1:
                 offsets = self._describe_offsets(pipe)
                 return f"the last delivered line of {pipe.name} is {last}, {written} were written; {offsets}"

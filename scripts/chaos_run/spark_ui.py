@@ -10,7 +10,7 @@ import httpx2
 from kraal.broker.broker import HOST
 
 TIMEOUT_S: Final = 15.0
-"""The first response of a JVM takes seconds, because it loads the UI lazily."""
+"""Timeout of requests. The first response takes seconds, because Spark loads the UI lazily."""
 LANE: Final = "lane-"
 """Prefix of the job groups of lanes."""
 _RUNNING: Final = "RUNNING"

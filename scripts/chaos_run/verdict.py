@@ -19,9 +19,9 @@ class Findings:
     """Deliveries by pipe."""
     responses: Mapping[int, int]
     """Number of REST responses by status code."""
-    unanswered: int
+    unanswered_count: int
     """Number of requests without a response: refused or broken connections, and timeouts."""
-    malformed: Sequence[str]
+    malformed_responses: Sequence[str]
     """Responses that are not well-formed."""
     recovery_s: float | None
     """Seconds from the last repair until the target state was reached; None if the state was not reached."""
@@ -81,13 +81,14 @@ def _list_information(findings: Findings) -> list[Line]:
     lanes = ", ".join(f"{count} x {event}" for event, count in sorted(findings.lane_events.items()))
     codes = ", ".join(f"{count} x {status}" for status, count in sorted(findings.responses.items()))
     deliveries = findings.deliveries.values()
-    line_count, duplicate_count = sum(d.written for d in deliveries), sum(d.repeated for d in deliveries)
-    decreases = sum(d.decreases for d in deliveries)
+    line_count = sum(delivery.written_count for delivery in deliveries)
+    duplicate_count = sum(delivery.duplicate_count for delivery in deliveries)
+    decrease_count = sum(delivery.decrease_count for delivery in deliveries)
     return [
         Line(f"faults: {faults or 'none'}", None),
         Line(f"lanes: {lanes or 'none started'}", None),
-        Line(f"REST: {codes or 'nothing'}; {findings.unanswered} without a response", None),
-        Line(f"records: {line_count}; {duplicate_count} duplicates in {decreases} stretches", None),
+        Line(f"REST: {codes or 'nothing'}; {findings.unanswered_count} without a response", None),
+        Line(f"records: {line_count}; {duplicate_count} duplicates in {decrease_count} stretches", None),
         Line(
             f"commits checked: {findings.commits}; {len(findings.delayed_offsets)} delayed by the network",
             None,
@@ -110,7 +111,7 @@ def _list_guarantees(findings: Findings) -> list[Line]:
             "the files of the exactly-once sink contain each record once", findings.exactly_once_violations
         ),
         Line(f"target state reached {when} (limit {findings.recovery_limit_s:.0f} s){missing}", is_recovered),
-        _require_none("every REST response is well-formed", findings.malformed),
+        _require_none("every REST response is well-formed", findings.malformed_responses),
         _require_none("no worker exited unexpectedly, and all exited with 0", findings.unexpected_exits),
         _require_none("no actor died except through an injected fault", findings.unexpected_deaths),
         _require_none(
@@ -133,14 +134,17 @@ def _append_missing(missing: str, *, is_recovered: bool) -> str:
 
 
 def _check_delivery(pipe: str, delivery: Delivery) -> Line:
-    if delivery.written == 0:
+    if delivery.written_count == 0:
         return Line(f"{pipe}: nothing was written", is_met=False)
-    text = f"{pipe}: {delivery.written - delivery.missing} of {delivery.written} records delivered"
-    if delivery.missing:
+    distinct_count = delivery.written_count - delivery.missing_count
+    text = f"{pipe}: {distinct_count} of {delivery.written_count} records delivered"
+    if delivery.missing_count:
         text += f", first missing: {delivery.first_missing}"
-    if delivery.unknown:
-        text += f", {delivery.unknown} lines that were never written, such as {delivery.unknown_example!r}"
-    return Line(text, is_met=not delivery.missing and not delivery.unknown)
+    if delivery.unknown_count:
+        text += (
+            f", {delivery.unknown_count} lines that were never written, such as {delivery.unknown_example!r}"
+        )
+    return Line(text, is_met=not delivery.missing_count and not delivery.unknown_count)
 
 
 def _require_none(guarantee: str, faults: Sequence[str]) -> Line:

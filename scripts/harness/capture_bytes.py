@@ -9,7 +9,7 @@ Writes these files for the current version:
 - `config/VERSION`: `properties.jsonl`
 
 Before the first run for a new version, copy `kraal-*.bin` and `properties.jsonl` from the previous version. Java reads
-the files `kraal-*.bin`, which Kraal wrote, and lists their entries in `java-read.txt`. It parses the texts in
+the files `kraal-*.bin`, which Kraal wrote, and lists their entries in `java-read.txt`. Java also parses the texts in
 `properties.jsonl` again. Takes a few seconds. Requires Java's compiler and the jars of `connect`.
 """
 

@@ -5,12 +5,13 @@
 Writes `config/VERSION` with small Java programs: the definitions of Kafka's classes (`definitions.json`), and the
 results of parsing values (`semantics.json`). Then completes the cases in the files `validate.jsonl` and
 `plugins.jsonl` of `rest/VERSION`: adds `status` and `body` to the lines without them, or with `--all` to every
-line. The request of a case depends on its keys:
+line. The first of these keys that a case has determines its request:
 
-- `path`: GET of this path; else
-- `request`: validation for `plugin`. The optional keys `policy`, `group` and `mode` select the worker's override
-  policy, group and mode; else
-- `plugin`: description of the plugin, with `query` if given.
+- `path`: GET of this path
+- `request`: validation for `plugin`
+- `plugin`: description of the plugin, with `query` if given
+
+The optional keys `policy`, `group` and `mode` select the worker's override policy, group and mode.
 
 Documentation is removed, because Kraal's differs. Takes a minute. Requires Java's compiler, and the jars of `broker`
 and `connect`.

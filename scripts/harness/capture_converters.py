@@ -49,7 +49,7 @@ def capture_results(cases: list[Case]) -> list[Any]:
 
 
 def encode_rows(converter: str, pairs: dict[str, Pair], configs: list[Config]) -> list[Case]:
-    """Return the bytes or the error of each pair with each config."""
+    """Return the encoded bytes or the error of each pair of a schema and a value, with each config."""
     rows = [(name, config) for name in pairs for config in configs]
     results = capture_results(
         [

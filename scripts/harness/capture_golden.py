@@ -113,7 +113,7 @@ class Scenario:
         self._source.write_text("one\ntwo\n", encoding="ascii")
 
     def play(self) -> None:
-        """Send all requests, and wait for the result of each."""
+        """Send all requests, and wait for the states on which later requests depend."""
         source = {"connector.class": "FileStreamSource", "file": str(self._source), "topic": "golden"}
         sink = {"connector.class": "FileStreamSink", "topics": "golden", "tasks.max": "3"}
         self.ask("POST", "/connectors", {"name": "source", "config": source})

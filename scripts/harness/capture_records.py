@@ -58,7 +58,7 @@ class RecordingClient:
         return response
 
     def create(self, name: str, kind: str, file: str, *, state: str | None = None, **settings: str) -> None:
-        """Create a file connector with an initial state, and wait for this state (default: RUNNING or FAILED)."""
+        """Create a file connector with an initial state, and wait for this state (default: RUNNING)."""
         config = {"connector.class": kind, "tasks.max": "1", "file": str(FILES / file)}
         config["topics" if kind == SINK else "topic"] = self.topic
         body = {"name": name, "config": config | settings}
@@ -67,7 +67,7 @@ class RecordingClient:
         self.wait_for_state(name, state or "RUNNING", tasks=0 if state else tasks)
 
     def wait_for_state(self, name: str, state: str, *, tasks: int) -> None:
-        """Wait until a connector is in `state` and `tasks` tasks are in it or FAILED; record the status."""
+        """Wait until a connector is in `state` and has `tasks` tasks, each in `state` or FAILED; record the status."""
         path = f"/connectors/{quote(name)}/status"
 
         def is_reached() -> bool:
@@ -80,7 +80,7 @@ class RecordingClient:
         self.ask("GET", f"/connectors/{name}/status")
 
     def wait_for_position(self, name: str, position: int | None) -> None:
-        """Wait until a file source has this stored offset."""
+        """Wait until a file source has this stored offset, or, if `position` is None, no stored offset."""
         path = f"/connectors/{quote(name)}/offsets"
 
         def is_stored() -> bool:
@@ -138,7 +138,7 @@ def play(client: RecordingClient) -> None:
 
 
 def ask_for_errors(client: RecordingClient) -> None:
-    """Send requests for nonexistent connectors, and with names that do not match the config."""
+    """Send requests that write no records, such as requests for nonexistent connectors and with mismatched names."""
     for path in ("", "/status", "/tasks", "/tasks/0/status", "/config", "/topics"):
         client.ask("GET", f"/connectors/nope{path}")
     for path in ("my-sink-2", "bad"):
@@ -185,7 +185,7 @@ def make_files() -> None:
 
 
 def capture_distributed(bootstrap: str, directory: Path, kind: str, extra: dict[str, str]) -> None:
-    """Capture a distributed worker. Without exactly-once support, also send requests that write no records."""
+    """Capture a distributed worker. Without exactly-once support, also capture REST responses, errors and offsets."""
     make_files()
     group, records = f"records-{kind}", GOLDEN / "records" / CURRENT
     (directory / kind).mkdir()

@@ -103,7 +103,7 @@ class TopicFollower:
 
 
 class Statuses:
-    """All statuses of a cluster, by the keys `task-NAME-0` and `connector-NAME`."""
+    """All statuses of a cluster, by the keys `task-NAME-NUMBER` and `connector-NAME`."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         """Start reading the status topic of `group`, which must exist."""

@@ -35,7 +35,7 @@ _CONSTANT_SIZES: Final = {
     5: 8,
     6: 8,
 }
-"""Sizes of other constants by tag. Source: The Java Virtual Machine Specification, section 4.4."""
+"""Number of bytes after the tag, by tag, except for UTF-8. Source: Java Virtual Machine Specification, section 4.4."""
 _TWO_ENTRY_TAGS: Final = (5, 6)
 
 
@@ -62,22 +62,22 @@ def write_with_new_names(jar: Path, target: Path, moved: dict[bytes, bytes]) -> 
         for entry in source.infolist():
             content = source.read(entry)
             copy.writestr(
-                entry, b"".join(_rename_classes(content, moved)) if _uses_kafka(content) else content
+                entry, b"".join(_rename_classes(content, moved)) if _may_have_old_names(content) else content
             )
 
 
 def has_old_names(jar: Path) -> bool:
     """Return whether any class of a jar may refer to a moved class."""
     with zipfile.ZipFile(jar) as archive:
-        return any(_uses_kafka(archive.read(entry)) for entry in archive.infolist())
+        return any(_may_have_old_names(archive.read(entry)) for entry in archive.infolist())
 
 
-def _uses_kafka(content: bytes) -> bool:
+def _may_have_old_names(content: bytes) -> bool:
     return content.startswith(_MAGIC) and _OLD_PACKAGE.encode() in content
 
 
 def _rename_classes(class_file: bytes, moved: dict[bytes, bytes]) -> Iterator[bytes]:
-    """Yield the parts of a class file with new names in its UTF-8 constants."""
+    """Yield the parts of a class file, with the old names in its UTF-8 constants replaced."""
     yield class_file[:_HEADER_SIZE]
     position, constant, end = _HEADER_SIZE, 1, int.from_bytes(class_file[8:_HEADER_SIZE])
     while constant < end:

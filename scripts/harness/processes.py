@@ -153,7 +153,7 @@ def wait_until(
     deadline = time.monotonic() + timeout_s
     while not done():
         if program and not program.alive:
-            raise ScriptFailed(f"The worker exited while waiting until {what}: {program.last_log_error()}")
+            raise ScriptFailed(f"The process exited while waiting until {what}: {program.last_log_error()}")
         if time.monotonic() > deadline:
             raise ScriptFailed(f"Timed out after {timeout_s:.0f} s while waiting until {what}.")
         time.sleep(every_s)

@@ -46,7 +46,7 @@ class Rest:
             return False
 
     def connectors(self) -> list[str] | None:
-        """GET /connectors; None if the request or the connection is refused."""
+        """GET /connectors; None if the connection fails or the status is not 200."""
         try:
             response = self._client.get("/connectors")
         except httpx2.HTTPError:
@@ -94,7 +94,7 @@ class Rest:
         return [value for value in values if not math.isnan(value)]
 
     def is_running(self, name: str) -> bool:
-        """Return whether a connector and its tasks, at least one, run. Raises ScriptFailed if one of them failed."""
+        """Return whether a connector and its tasks (at least one) are RUNNING. Raises ScriptFailed if any is FAILED."""
         status = self.status(name)
         return status is not None and is_fully_running(status)
 
@@ -112,7 +112,7 @@ class Rest:
 
 
 def is_fully_running(status: Mapping[str, Any]) -> bool:
-    """Return whether a connector and all of its tasks, at least one, are RUNNING.
+    """Return whether a connector and its tasks (at least one) are RUNNING.
 
     Raises ScriptFailed if the connector or a task is FAILED.
     """

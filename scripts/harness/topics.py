@@ -17,7 +17,7 @@ REQUEST_TIMEOUT_S = 10.0
 def create_topic(
     bootstrap: str, topic: str, config: Mapping[str, str] | None = None, *, partitions: int = 1
 ) -> None:
-    """Create a topic, and wait until it exists."""
+    """Create a topic, and wait until the broker has created it. Raises ScriptFailed."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     new_topic = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
     future = admin.create_topics([new_topic])[topic]

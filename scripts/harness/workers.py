@@ -47,7 +47,7 @@ class Worker:
         wait_until(f"{self.name} was up", self.rest.is_up, timeout_s=START_TIMEOUT_S, program=self.process)
 
     def wait_until_running(self, connector: str) -> None:
-        """Wait until the connector and its tasks run. Raises ScriptFailed if one fails."""
+        """Wait until a connector and its tasks run. Raises ScriptFailed if one of them fails."""
         what = f"{connector} was RUNNING"
         wait_until(
             what, lambda: self.rest.is_running(connector), timeout_s=START_TIMEOUT_S, program=self.process

@@ -1,4 +1,4 @@
-"""Removes files that no worker uses from installed packages: `slim.py LIST SITE-PACKAGES`.
+"""Shrinks installed packages by the files that no worker uses: `slim.py LIST SITE-PACKAGES`.
 
 The list has one rule per line; `#` starts a comment. A rule without matches is an error, so that the list stays
 consistent with the packages.

@@ -14,7 +14,7 @@ from http import HTTPStatus
 
 from kraal.protocol.signature import signature_headers
 from kraal.testing._simulation.plugins import FAKE_SOURCE
-from scripts.load_run.clients import Responses, ask_all, in_turns, request
+from scripts.load_run.clients import Responses, ask_all, interleave, request
 from scripts.load_run.worker import LoadedWorker, Setup, loaded_worker, make_config
 from web.middleware.admission import Limits
 
@@ -98,7 +98,7 @@ def put(name: str, tasks: int = 1, **settings: str) -> bytes:
 
 
 def requests(size: int = 5_000, limits: Limits | None = None) -> list[StepResult]:
-    """Send many concurrent requests: requests of all kinds, then only requests to the herder, then only validations."""
+    """Send many concurrent requests: first of all kinds, then only PUTs of configs, then only validations."""
     with loaded_worker(Setup(limits=limits or Limits())) as worker:
         wait_until("the worker is healthy", lambda: "healthy" in get(worker.port, "/health"))
         names = [f"c-{number}" for number in range(20)]
@@ -114,9 +114,9 @@ def requests(size: int = 5_000, limits: Limits | None = None) -> list[StepResult
         ]
         return [
             flood(worker, "20 created", puts, 8),
-            flood(worker, f"{size} of all kinds", in_turns(size, *kinds)),
-            flood(worker, f"{size} configs", in_turns(size, puts)),
-            flood(worker, f"{size} validations", in_turns(size, check)),
+            flood(worker, f"{size} of all kinds", interleave(size, *kinds)),
+            flood(worker, f"{size} configs", interleave(size, puts)),
+            flood(worker, f"{size} validations", interleave(size, check)),
         ]
 
 

@@ -75,7 +75,7 @@ def request(
     return head.encode() + b"\r\n" + body
 
 
-def in_turns(count: int, *kinds: Sequence[bytes]) -> list[bytes]:
+def interleave(count: int, *kinds: Sequence[bytes]) -> list[bytes]:
     """Return `count` requests, alternating between the kinds."""
     return [
         kinds[number % len(kinds)][number // len(kinds) % len(kinds[number % len(kinds)])]

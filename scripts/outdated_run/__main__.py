@@ -1,4 +1,4 @@
-"""Prints outdated pins and what blocks their upgrade. Exits with 1 if a registry could not be queried."""
+"""Prints outdated pins and the reasons that block upgrades. Exits with 1 if a registry could not be queried."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def main() -> int:
         except (KraalError, OSError, subprocess.SubprocessError) as exc:
             has_failed = True
             print(f"Failed to query versions of {registry}: {exc}", file=sys.stderr)
-    limits = find_limits(_requirements(), newest)
+    limits = find_limits(_list_requirements(), newest)
     outdated = find_outdated(pins, newest, limits)
     for title, section in (
         ("Upgradable", [entry for entry in outdated if not entry.reason]),
@@ -55,32 +55,37 @@ def main() -> int:
     return 1 if has_failed else 0
 
 
-def _python() -> list[Pin]:
-    return [pin for file in (*INSTALLED_LOCKS, *OTHER_ENVIRONMENTS) for pin in python_pins(_text(file), file)]
+def _read_python_pins() -> list[Pin]:
+    return [
+        pin for file in (*INSTALLED_LOCKS, *OTHER_ENVIRONMENTS) for pin in python_pins(_read_file(file), file)
+    ]
 
 
-def _query_python(pins: list[Pin]) -> dict[tuple[str, str], str]:
+def _query_python_versions(pins: list[Pin]) -> dict[tuple[str, str], str]:
     return newest_installed() | newest_python(pin.name for pin in pins if pin.source in OTHER_ENVIRONMENTS)
 
 
-def _maven() -> list[Pin]:
+def _read_maven_pins() -> list[Pin]:
     return maven_pins(TRANSITIVE | NON_TRANSITIVE)
 
 
-def _javascript() -> list[Pin]:
-    return [pin for file in JAVASCRIPT for pin in javascript_pins(_text(file), file)]
+def _read_javascript_pins() -> list[Pin]:
+    return [pin for file in JAVASCRIPT for pin in javascript_pins(_read_file(file), file)]
 
 
 REGISTRIES: Final[
     dict[str, tuple[Callable[[], list[Pin]], Callable[[list[Pin]], dict[tuple[str, str], str]]]]
 ] = {
-    "Python packages": (_python, _query_python),
-    "jars": (_maven, lambda pins: newest_maven({pin.name for pin in pins})),
-    "JavaScript packages": (_javascript, lambda pins: newest_javascript({pin.name for pin in pins})),
+    "Python packages": (_read_python_pins, _query_python_versions),
+    "jars": (_read_maven_pins, lambda pins: newest_maven({pin.name for pin in pins})),
+    "JavaScript packages": (
+        _read_javascript_pins,
+        lambda pins: newest_javascript({pin.name for pin in pins}),
+    ),
 }
 
 
-def _requirements() -> list[tuple[str, str]]:
+def _list_requirements() -> list[tuple[str, str]]:
     """Return the requirements of all installed packages except Kraal, whose requirements are the ones to update."""
     return [
         (distribution.name, requirement)
@@ -90,7 +95,7 @@ def _requirements() -> list[tuple[str, str]]:
     ]
 
 
-def _text(file: str) -> str:
+def _read_file(file: str) -> str:
     return (ROOT / file).read_text("utf-8")
 
 

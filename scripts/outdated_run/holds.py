@@ -1,4 +1,4 @@
-"""Pins that are kept outdated on purpose. Keys are a package, a group of jars, or `group/package`."""
+"""Pins that are kept outdated on purpose, with the reasons. A key is a package, a group of jars, or `group/package`."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def is_final(version: str) -> bool:
 
 
 def find_outdated(pins: Iterable[Pin], newest: Newest, limits: Mapping[str, str]) -> list[OutdatedPins]:
-    """Return the outdated pins in order.
+    """Return the outdated pins, in the order of `pins`.
 
     Args:
         pins: the pinned versions.

@@ -52,7 +52,7 @@ class SparkStandalone:
         self._environment = dict(environment or {})
         self._properties = {
             "spark.authenticate": "true",
-            "spark.master.rest.enabled": "false",  # this port would accept applications without the secret
+            "spark.master.rest.enabled": "false",  # the REST port accepts applications without the secret
             SECRET: self.secret,
             **(properties or {}),
         }

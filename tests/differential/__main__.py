@@ -33,7 +33,7 @@ def _report(results: Mapping[str, Sequence[ReplayedStep]]) -> Iterator[str]:
     needed: set[str] = set()
     for mode, replayed in results.items():
         verdicts = [(replayed_step.step, replayed_step.verdict) for replayed_step in replayed]
-        needed |= {row for _, verdict in verdicts if not verdict.faults for row in verdict.needed}
+        needed |= {row for _, verdict in verdicts if not verdict.faults for row in verdict.needed_rows}
         for step, verdict in verdicts:
             if verdict.faults:
                 request = step.requests[0]

@@ -23,10 +23,10 @@ class Allowance:
 
     row: str
     forgive: Callable[[Response, Response], Pair]
-    chance: bool = False
-    """Whether the difference may be absent, because it depends on a hash order or a race."""
+    is_random: bool = False
+    """Whether the difference depends on a hash order or a race, and may therefore be absent."""
     only: str = ""
-    """The only mode to which the allowance applies; empty for both modes."""
+    """The mode to which the allowance applies, or an empty string for both modes."""
 
 
 def in_standalone(allowance: Allowance) -> Allowance:
@@ -70,13 +70,13 @@ def status(row: str, java: int, kraal: int) -> Allowance:
     return Allowance(row=row, forgive=forgive)
 
 
-def header(row: str, name: str, *, chance: bool = False) -> Allowance:
+def header(row: str, name: str, *, is_random: bool = False) -> Allowance:
     """Allow a header to differ or to be absent from one response."""
 
     def forgive(expected: Response, actual: Response) -> Pair:
         return _remove_header(expected, name), _remove_header(actual, name)
 
-    return Allowance(row=row, forgive=forgive, chance=chance)
+    return Allowance(row=row, forgive=forgive, is_random=is_random)
 
 
 def _remove_header(response: Response, name: str) -> Response:
@@ -85,9 +85,9 @@ def _remove_header(response: Response, name: str) -> Response:
     )
 
 
-def fields(row: str, *names: str, chance: bool = False) -> Allowance:
+def fields(row: str, *names: str, is_random: bool = False) -> Allowance:
     """Allow different values of these fields at any depth; both responses must have them at the same paths."""
-    return of_json(row, lambda value: _mask(value, names), chance=chance)
+    return of_json(row, lambda value: _mask(value, names), is_random=is_random)
 
 
 def _mask(value: Any, names: Iterable[str]) -> Any:
@@ -123,7 +123,7 @@ def _without_field(value: Any, field: str) -> Any:
 
 def in_any_order(row: str, *below: str) -> Allowance:
     """Allow another order of array items; `below` names the fields that contain the arrays (default: all)."""
-    return of_json(row, lambda value: _sort_arrays(value, below, inside=not below), chance=True)
+    return of_json(row, lambda value: _sort_arrays(value, below, inside=not below), is_random=True)
 
 
 def _sort_arrays(value: Any, below: tuple[str, ...], *, inside: bool) -> Any:
@@ -148,10 +148,10 @@ def offsets_in_any_order(row: str) -> Allowance:
             return value
         return {"offsets": sorted(json.dumps(entry, sort_keys=True) for entry in value["offsets"])}
 
-    return of_json(row, change, chance=True)
+    return of_json(row, change, is_random=True)
 
 
-def of_json(row: str, change: Callable[[Any], Any], *, chance: bool = False) -> Allowance:
+def of_json(row: str, change: Callable[[Any], Any], *, is_random: bool = False) -> Allowance:
     """Allow JSON bodies that are equal after the conversion `change`."""
 
     def forgive(expected: Response, actual: Response) -> Pair:
@@ -159,24 +159,24 @@ def of_json(row: str, change: Callable[[Any], Any], *, chance: bool = False) -> 
             return expected, actual
         return _with_json(expected, change(expected.json)), _with_json(actual, change(actual.json))
 
-    return Allowance(row=row, forgive=forgive, chance=chance)
+    return Allowance(row=row, forgive=forgive, is_random=is_random)
 
 
 LIST_ORDER = of_json(
     "list-order",
     lambda value: sorted(value) if isinstance(value, list) else dict(sorted(value.items())),
-    chance=True,
+    is_random=True,
 )
 """Allows another order of connectors in lists of names and in expanded lists."""
 
 
-def of_text(row: str, change: Callable[[str], str], *, chance: bool = False) -> Allowance:
+def of_text(row: str, change: Callable[[str], str], *, is_random: bool = False) -> Allowance:
     """Allow bodies that are equal after the conversion `change`."""
 
     def forgive(expected: Response, actual: Response) -> Pair:
         return replace(expected, body=change(expected.body)), replace(actual, body=change(actual.body))
 
-    return Allowance(row=row, forgive=forgive, chance=chance)
+    return Allowance(row=row, forgive=forgive, is_random=is_random)
 
 
 def _with_json(response: Response, value: Any) -> Response:
@@ -247,12 +247,12 @@ def keys_in_any_order(row: str) -> Allowance:
         configs = sorted(infos["configs"], key=lambda info: str(info["value"]["name"]))
         return {**infos, "groups": sorted(infos["groups"]), "configs": configs}
 
-    return of_json(row, change, chance=True)
+    return of_json(row, change, is_random=True)
 
 
 def config_in_any_order(row: str) -> Allowance:
     """Allow another order of the keys in connector configs."""
-    return of_json(row, _with_sorted_configs, chance=True)
+    return of_json(row, _with_sorted_configs, is_random=True)
 
 
 def _with_sorted_configs(value: Any) -> Any:
@@ -267,7 +267,7 @@ def _with_sorted_configs(value: Any) -> Any:
             return value
 
 
-VERSIONS = fields("plugin-versions", "version", chance=True)
+VERSIONS = fields("plugin-versions", "version", is_random=True)
 """Allows different versions, because Java sometimes returns a null version after several concurrent restarts."""
-TASKS_LATER = fields("put-creates", "tasks", chance=True)
+TASKS_LATER = fields("put-creates", "tasks", is_random=True)
 """Allows different tasks, because a PUT that creates a connector may respond before the tasks exist."""

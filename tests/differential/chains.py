@@ -39,7 +39,7 @@ class ChainCase:
     """A transform chain, its input lines, and other settings of its connector."""
 
     name: str
-    stages: Sequence[Mapping[str, str]]
+    transforms: Sequence[Mapping[str, str]]
     lines: Sequence[str] = WORDS
     config: Mapping[str, str] = field(default_factory=lambda: SCHEMAS)
     drops_all: bool = False
@@ -47,13 +47,13 @@ class ChainCase:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Return the config keys of the converters, transforms and error handling."""
-        if not self.stages:
+        """Config keys of the converters, transforms and error handling."""
+        if not self.transforms:
             return dict(self.config)
-        names = [f"s{number}" for number in range(len(self.stages))]
+        names = [f"s{number}" for number in range(len(self.transforms))]
         result = {**self.config, "transforms": ",".join(names)}
-        for name, stage in zip(names, self.stages, strict=True):
-            result |= {f"transforms.{name}.{key}": value for key, value in stage.items()}
+        for name, transform in zip(names, self.transforms, strict=True):
+            result |= {f"transforms.{name}.{key}": value for key, value in transform.items()}
         return result
 
 
@@ -64,7 +64,7 @@ def _transform(kind: str, **settings: str) -> Mapping[str, str]:
 
 def _chain(
     name: str,
-    *stages: Mapping[str, str],
+    *transforms: Mapping[str, str],
     lines: Sequence[str] = WORDS,
     drops_all: bool = False,
     **config: Mapping[str, str],
@@ -72,7 +72,7 @@ def _chain(
     merged = dict(SCHEMAS)
     for overrides in config.values():
         merged |= overrides
-    return ChainCase(name=name, stages=stages, lines=lines, config=merged, drops_all=drops_all)
+    return ChainCase(name=name, transforms=transforms, lines=lines, config=merged, drops_all=drops_all)
 
 
 _HOIST: Final = _transform("HoistField$Value", field="line")
@@ -83,8 +83,8 @@ _HEADER: Final = _transform("InsertHeader", header="h", value_literal="12")
 _PREDICATES: Final = _PACKAGE + "predicates."
 
 
-def _when(stage: Mapping[str, str], predicate: str = "p", *, negate: bool = False) -> Mapping[str, str]:
-    return {**stage, "predicate": predicate, **({"negate": "true"} if negate else {})}
+def _when(transform: Mapping[str, str], predicate: str = "p", *, negate: bool = False) -> Mapping[str, str]:
+    return {**transform, "predicate": predicate, **({"negate": "true"} if negate else {})}
 
 
 def _predicate(kind: str, **settings: str) -> Mapping[str, str]:
@@ -103,7 +103,7 @@ def _time(target: str, **settings: str) -> Mapping[str, str]:
     return _transform("TimestampConverter$Value", **{"target.type": target}, **settings)
 
 
-_READ: Final = {"format": "yyyy-MM-dd HH:mm:ss"}
+_TIME_FORMAT: Final = {"format": "yyyy-MM-dd HH:mm:ss"}
 
 SHAPES: Final = [
     _chain("hoisted", _HOIST),
@@ -173,12 +173,13 @@ CASTS: Final = [
     _chain("fields cast, no schemas", _HOIST, _TWO, _cast("line:int64,more:float32"), lines=NUMBERS, to=PLAIN),
     _chain("fields cast, errors tolerated", _HOIST, _cast("line:float64"), lines=MIXED, bad=TOLERANT),
     _chain("cast to an unknown type", _cast("int128")),
-    _chain("a time", _time("unix", **_READ), lines=TIMES),
-    _chain("a logical timestamp", _time("Timestamp", **_READ), lines=TIMES),
-    _chain("a logical date", _time("Date", **_READ), lines=TIMES),
-    _chain("the time in a field", _HOIST, _time("unix", field="line", unix_precision="seconds", **_READ), lines=TIMES),
-    _chain("an invalid time", _time("unix", **_READ), lines=("yesterday", *TIMES)),
-    _chain("invalid times, tolerated", _time("unix", **_READ), lines=("yesterday", *TIMES), bad=TOLERANT),
+    _chain("a time", _time("unix", **_TIME_FORMAT), lines=TIMES),
+    _chain("a logical timestamp", _time("Timestamp", **_TIME_FORMAT), lines=TIMES),
+    _chain("a logical date", _time("Date", **_TIME_FORMAT), lines=TIMES),
+    _chain("the time in a field", _HOIST,
+           _time("unix", field="line", unix_precision="seconds", **_TIME_FORMAT), lines=TIMES),
+    _chain("an invalid time", _time("unix", **_TIME_FORMAT), lines=("yesterday", *TIMES)),
+    _chain("invalid times, tolerated", _time("unix", **_TIME_FORMAT), lines=("yesterday", *TIMES), bad=TOLERANT),
 ]  # fmt: skip
 
 ROUTES: Final = [
@@ -216,7 +217,7 @@ CHAINS: Final = [*SHAPES, *KEYS, *CASTS, *ROUTES, *INVALID]
 
 
 def _make_envelope(**fields: tuple[str, object]) -> str:
-    """Return a record's value in JsonConverter's envelope; `fields` are the type and the value of each field."""
+    """Return a record's value in JsonConverter's envelope. `fields` maps each field to its type and value."""
     schema = {
         "type": "struct",
         "optional": False,

@@ -22,7 +22,7 @@ class Verdict:
     """The faults of a step, and the rows of docs/compat.md that allow the differences."""
 
     faults: tuple[str, ...]
-    needed: frozenset[str]
+    needed_rows: frozenset[str]
 
 
 def judge(
@@ -31,14 +31,14 @@ def judge(
     """Compare the normalized responses of both workers.
 
     A fault is a difference without an allowance, or an unexpected status. An unused allowance of the step is also a
-    fault unless it is marked `chance`. `everywhere` contains the allowances that apply to all steps.
+    fault unless it is marked `is_random`. `everywhere` contains the allowances that apply to all steps.
     """
     if missing := _describe_missing("Java", java) + _describe_missing("Kraal", kraal):
         return Verdict(tuple(missing), frozenset())
-    if step.among:
+    if step.allowed_statuses:
         relevant = [response for response in java if _JAVA_RACE not in response.body]
-        unexpected = _describe_unexpected(step.among, "Java", relevant) + _describe_unexpected(
-            step.among, "Kraal", kraal
+        unexpected = _describe_unexpected(step.allowed_statuses, "Java", relevant) + _describe_unexpected(
+            step.allowed_statuses, "Kraal", kraal
         )
         return Verdict(tuple(unexpected), frozenset())
     pairs = list(zip(_sort_responses(java), _sort_responses(kraal), strict=True))
@@ -51,7 +51,7 @@ def judge(
         if _find_remaining(pairs, (*allowed[:index], *allowed[index + 1 :]))
     }
     unused_rows = [
-        allowance.row for allowance in step.allow if allowance.row not in needed and not allowance.chance
+        allowance.row for allowance in step.allow if allowance.row not in needed and not allowance.is_random
     ]
     return Verdict(tuple(f"the row {row} is not needed here" for row in unused_rows), frozenset(needed))
 
@@ -94,11 +94,13 @@ def _describe_missing(worker: str, responses: Sequence[Response]) -> list[str]:
     ]
 
 
-def _describe_unexpected(among: frozenset[int], worker: str, responses: Sequence[Response]) -> list[str]:
+def _describe_unexpected(
+    allowed_statuses: frozenset[int], worker: str, responses: Sequence[Response]
+) -> list[str]:
     return [
         f"{worker}: {response.status} {response.body}"
         for response in responses
-        if response.status not in among
+        if response.status not in allowed_statuses
     ]
 
 

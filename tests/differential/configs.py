@@ -35,5 +35,5 @@ def idle(name: str, /, **extra: Any) -> dict[str, Any]:
 
 
 def _to_config_keys(keywords: Config) -> Config:
-    """Convert Python keywords such as `tasks_max` to config keys such as `tasks.max`."""
+    """Convert names of arguments such as `tasks_max` to config keys such as `tasks.max`."""
     return {key.replace("_", "."): value for key, value in keywords.items()}

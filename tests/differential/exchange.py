@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 DISTRIBUTED: Final = "distributed"
 STANDALONE: Final = "standalone"
 TIMEOUT_S: Final = 100.0
-"""Longer than Java's request timeout of 90 s."""
+"""Time limit for a response. It is longer than Java's request timeout (90 s)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Placeholders:
         return text
 
     def replace_values(self, text: str) -> str:
-        """Replace the worker's values, including percent-encoded values, by the placeholders."""
+        """Replace the worker's values, including percent-encoded values, with the placeholders."""
         for name, value in self._values().items():
             text = text.replace(value, name).replace(quote(value, safe=""), name)
         return text
@@ -79,7 +79,7 @@ class Response:
 
     @property
     def json(self) -> Any:
-        """The body's JSON value; None if it is not JSON."""
+        """The JSON value of the body, or None if the body is not JSON."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -87,7 +87,7 @@ class Response:
 
     @property
     def message(self) -> str | None:
-        """The message of an error in Connect's schema; None for other bodies."""
+        """The message of an error body in Connect's format, or None for other bodies."""
         value = self.json
         if isinstance(value, dict) and list(value) == ["error_code", "message"]:
             return str(value["message"])
@@ -95,7 +95,7 @@ class Response:
 
 
 def send(url: str, request: Request) -> Response:
-    """Send one request over a new connection. Returns status 0 if there is no response."""
+    """Send one request over a new connection. Return a response with status 0 if the worker does not respond."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=TIMEOUT_S)
     try:
         header_names = {name.lower() for name, _ in request.headers}

@@ -17,7 +17,7 @@ _TRACE: Final = re.compile(r'("trace":")((?:[^"\\]|\\.)*)"')
 _FIRST_LINE_ENDS: Final = re.compile(r"\\[nr]")
 
 
-def normal(response: Response, placeholders: Placeholders) -> Response:
+def normalize(response: Response, placeholders: Placeholders) -> Response:
     """Return the response without values specific to the worker and the run."""
     headers = {
         name: placeholders.replace_values(value)
@@ -32,7 +32,7 @@ def normal(response: Response, placeholders: Placeholders) -> Response:
 
 
 def replace_times(text: str) -> str:
-    """Replace timestamps by a placeholder."""
+    """Replace timestamps with a placeholder."""
     return _INSTANT.sub("TIME", _TIME.sub(r'\1"TIME"', text))
 
 

@@ -15,7 +15,7 @@ _TEXTS: Final = [(re.compile(entry["older"], re.DOTALL), entry["current"]) for e
 MISSING_KEYS: Final[dict[str, list[str]]] = _TABLE["missing_keys"]
 """Config keys that Connect 4.3 lacks, by the class or client that they configure."""
 KEYS: Final[dict[str, dict[str, Any]]] = _TABLE["keys"]
-"""The attributes of key definitions that differ, with their current values."""
+"""Attributes of config keys that differ in Connect 4.3, with their values in Connect 4.4."""
 
 
 def as_current(text: str) -> str:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from tests.differential.exchange import Placeholders, Request, Response, send
-from tests.differential.normal import normal
+from tests.differential.normal import normalize
 from tests.differential.script import Step
 
 REBALANCE_TIMEOUT_S = 30.0
@@ -16,7 +16,7 @@ REBALANCE_TIMEOUT_S = 30.0
 TOO_LATE = (Response(status=0, reason="not sent: the time limit of the script has passed"),)
 _POLL_INTERVAL_S = 0.1
 
-_MOMENTARY = (
+_REBALANCE_MESSAGES = (
     "Cannot complete request momentarily",
     "Cannot complete request because of a conflicting operation",
     "Request cannot be completed because a rebalance is expected",
@@ -25,7 +25,7 @@ _MOMENTARY = (
 
 def is_momentary(response: Response) -> bool:
     """Return whether a rebalance prevented the request. Clients of Connect repeat such requests."""
-    return response.status in (409, 500) and (response.message or "").startswith(_MOMENTARY)
+    return response.status in (409, 500) and (response.message or "").startswith(_REBALANCE_MESSAGES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Replay:
         """Repeat the request until no rebalance prevents it."""
         deadline = time.monotonic() + min(REBALANCE_TIMEOUT_S, self.limits.condition_s)
         while True:
-            response = normal(send(self.url, request.for_worker(self.placeholders)), self.placeholders)
+            response = normalize(send(self.url, request.for_worker(self.placeholders)), self.placeholders)
             if response.status == 0 and response.reason == TimeoutError.__name__:
                 return replace(response, body=f"{response.body}\n{self.evidence()}")
             if not is_momentary(response) or time.monotonic() > deadline:

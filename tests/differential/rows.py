@@ -14,7 +14,7 @@ _CELL_SEPARATOR: Final = re.compile(r"(?<!\\)\|")
 
 
 def ids_in(page: str) -> Counter[str]:
-    """Count the ids in the last column of all tables of a page that have the column `seen`.
+    """Count the ids in the column `seen` of all tables of a page. The column must be the last one of its table.
 
     Raises ValueError for a cell without an id.
     """

@@ -30,9 +30,9 @@ class Step:
     """An action before the requests on each worker, such as writing a file."""
     allow: tuple[Allowance, ...] = ()
     only: str = ""
-    """The only mode in which the step runs; empty for both modes."""
-    among: frozenset[int] = frozenset()
-    """If not empty, the outcome is random: each response must have one of these statuses; nothing else is compared."""
+    """The mode in which the step runs, or an empty string for both modes."""
+    allowed_statuses: frozenset[int] = frozenset()
+    """If not empty, each response must have one of these statuses, and nothing else is compared."""
 
     def in_mode(self, mode: str) -> Step:
         """Return the step with only the allowances of this mode."""
@@ -58,7 +58,7 @@ def ask(
         name: description of the request. It must be unique within the family.
         line: `METHOD /target`.
         body: text and bytes are sent unchanged, other values as JSON; None for no body.
-        allow: the allowed differences. They must occur unless marked `chance`.
+        allow: the allowed differences. They must occur unless marked `is_random`.
         content_type: by default JSON if there is a body; empty for no header.
         headers: additional headers.
         until: see `Step`.
@@ -69,22 +69,24 @@ def ask(
     return Step(name=name, requests=(request,), until=until, before=before, allow=allow, only=only)
 
 
-def at_once(
+def ask_concurrently(
     name: str,
     lines: Iterable[tuple[str, object]],
     *allow: Allowance,
-    among: Iterable[int] = (),
+    allowed_statuses: Iterable[int] = (),
     only: str = "",
 ) -> Step:
     """Return a step with several concurrent requests, whose responses are compared in any order."""
     requests = tuple(_request(line, body, None, {}) for line, body in lines)
-    return Step(name=name, requests=requests, allow=allow, among=frozenset(among), only=only)
+    return Step(
+        name=name, requests=requests, allow=allow, allowed_statuses=frozenset(allowed_statuses), only=only
+    )
 
 
 def family(name: str, *steps: Step | Iterable[Step]) -> list[Step]:
     """Return the steps of a family, with the name of the family as a prefix of the step names."""
-    flat = [step for item in steps for step in ([item] if isinstance(item, Step) else item)]
-    return [replace(step, name=f"{name}: {step.name}") for step in flat]
+    flat_steps = [step for item in steps for step in ([item] if isinstance(item, Step) else item)]
+    return [replace(step, name=f"{name}: {step.name}") for step in flat_steps]
 
 
 def _request(line: str, body: object, content_type: str | None, headers: Mapping[str, str]) -> Request:
@@ -109,7 +111,7 @@ def _request(line: str, body: object, content_type: str | None, headers: Mapping
 
 
 def states(*expected: str) -> Condition:
-    """Check the states of the connector and its tasks in a status or an accepted restart."""
+    """Return a condition for the states of the connector and its tasks in a status or an accepted restart."""
 
     def is_met(response: Response) -> bool:
         body = response.json
@@ -121,7 +123,7 @@ def states(*expected: str) -> Condition:
 
 
 def listed_states(name: str, *expected: str) -> Condition:
-    """Check the states of the connector with this prefix and its tasks in a list with `expand=status`."""
+    """Return a condition for the states of the connector with this name prefix and its tasks in an expanded list."""
 
     def is_met(response: Response) -> bool:
         if response.status != 200:
@@ -133,22 +135,22 @@ def listed_states(name: str, *expected: str) -> Condition:
 
 
 def state(expected: str) -> Condition:
-    """Check the state in a task's status."""
+    """Return a condition for the state in a task's status."""
     return lambda response: response.status == 200 and response.json["state"] == expected
 
 
 def status(code: int) -> Condition:
-    """Check the status code of a response."""
+    """Return a condition for the status code of a response."""
     return lambda response: response.status == code
 
 
 def has(text: str) -> Condition:
-    """Check that a successful response has this text in its body."""
+    """Return a condition that holds if a response has status 200 and its body contains the text."""
     return lambda response: response.status == 200 and text in response.body
 
 
 def lacks(text: str) -> Condition:
-    """Check that a successful response does not have this text in its body."""
+    """Return a condition that holds if a response has status 200 and its body does not contain the text."""
     return lambda response: response.status == 200 and text not in response.body
 
 

@@ -34,7 +34,7 @@ def test_every_documented_difference_occurs(replayed: Outcome, java_version: str
         row
         for steps in replayed.values()
         for replayed_step in steps.values()
-        for row in replayed_step.verdict.needed
+        for row in replayed_step.verdict.needed_rows
     }
     unused_rows = {OLDER_ROW} if java_version == CURRENT else set()
     assert set(ids_in(PAGE.read_text("utf-8"))) - needed == unused_rows, "remove these rows or their ids"

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.ci
 POLL_INTERVAL_S: Final = 0.1
 TIMEOUT_S: Final = 120.0
 TIME_MS: Final = 1_700_000_000_123
-DATA: Final = "org.apache.kafka.connect.errors.DataException: "
-READ: Final = {
+DATA_EXCEPTION_PREFIX: Final = "org.apache.kafka.connect.errors.DataException: "
+READ_CONVERTERS: Final = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
 }
@@ -72,7 +72,7 @@ def _run_sinks(worker: WorkerProcess, topics: dict[str, str], directory: Path) -
             "topics": topics[chain.name],
             "consumer.override.auto.offset.reset": "earliest",
             **chain.settings,
-            **READ,
+            **READ_CONVERTERS,
         }
         response = worker.create(names[chain.name], config)
         assert response.status == 201, response
@@ -108,7 +108,7 @@ def test_java_and_kraal_sinks_write_equal_lines(
     assert kraal.states == java.states
     assert kraal.lines == java.lines
     cause = extract_cause(java.trace).removeprefix(
-        DATA
+        DATA_EXCEPTION_PREFIX
     )  # Kraal's trace has no cause if only the column path failed
     assert bool(cause) == ("FAILED" in java.states)
     assert cause in kraal.trace

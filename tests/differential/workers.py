@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from kraal.testing.process import WorkerProcess
-from kraal.testing.process_cluster import QUICK
+from kraal.testing.process_cluster import QUICK_PROPERTIES
 from scripts.harness.java_connect import CURRENT
 from tests.differential.compare import Verdict, judge
 from tests.differential.exchange import DISTRIBUTED, Placeholders, Response
@@ -47,7 +47,7 @@ def workers(
     def group() -> str | None:
         return f"differential-{uuid.uuid4().hex[:8]}" if mode == DISTRIBUTED else None
 
-    properties: Mapping[str, str] = {**(QUICK if mode == DISTRIBUTED else {}), **PROPERTIES}
+    properties: Mapping[str, str] = {**(QUICK_PROPERTIES if mode == DISTRIBUTED else {}), **PROPERTIES}
     java = JavaWorker(directory / "java", bootstrap, group=group(), properties=properties, version=version)
     kraal = WorkerProcess(directory / "kraal", bootstrap, group=group(), properties=properties)
     both = (java, kraal)

@@ -25,7 +25,7 @@ class WebClient(TestClient):
 
 
 class _SameThreadTransport(httpx2.BaseTransport):
-    """Runs the application until its response is complete; the event loop does not run between requests."""
+    """A transport that runs the application until the response is complete. No event loop runs between requests."""
 
     def __init__(self, client: WebClient, with_lifespan: httpx2.BaseTransport) -> None:
         self._client, self._with_lifespan = client, with_lifespan

@@ -74,11 +74,11 @@ def from_bytes(
     examples: int,
     *,
     should_stop: Callable[[], bool] = lambda: False,
-    loggers: bool = True,
+    changes_loggers: bool = True,
 ) -> list[Finding]:
     """Send malformed requests to a worker, and return each kind of fault in the responses once.
 
-    The run ends early when `should_stop` returns True. Without `loggers`, log levels are not changed.
+    The run ends early when `should_stop` returns True. Unless `changes_loggers` is set, log levels are not changed.
     """
     findings: dict[str, Finding] = {}
 
@@ -94,7 +94,7 @@ def from_bytes(
         if (
             should_stop()
             or len(findings) >= _MAX_FINDINGS
-            or (request.target.startswith(b"/admin/") and not loggers)
+            or (request.target.startswith(b"/admin/") and not changes_loggers)
         ):
             return
         for fault in find_faults(host, port, request):

@@ -1,4 +1,4 @@
-"""Raw requests, which are sent over separate connections, checked, and converted to commands that reproduce them."""
+"""Sends raw HTTP requests, checks the responses, and formats shell commands that repeat the requests."""
 
 from __future__ import annotations
 

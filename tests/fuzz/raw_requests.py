@@ -89,7 +89,7 @@ def _repeat(before: bytes, part: bytes, after: bytes, max_bytes: int = 100_000) 
 
 _SOURCE: Final = b'{"connector.class":"FileStreamSource","topic":"t",'
 _SINK: Final = b'{"connector.class":"FileStreamSink",'
-_LARGE = st.one_of(
+_LARGE_BODIES = st.one_of(
     _nest(b"[", b"]"),
     _nest(b'{"a":', b"}"),
     _nest(b'{"config":', b"}"),
@@ -129,7 +129,7 @@ bodies: SearchStrategy[bytes] = st.one_of(
     st.binary(max_size=60),
     st.builds(_truncate, _VALID_BODIES, st.integers(0, 500)),
     st.builds(_replace_byte, _VALID_BODIES, st.integers(0, 500), st.integers(0, 255)),
-    _LARGE,
+    _LARGE_BODIES,
 )
 
 # -- targets -----------------------------------------------------------------------------------------------

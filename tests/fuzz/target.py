@@ -74,9 +74,9 @@ def target(mode: str) -> Iterator[Target]:
         new_target = Target(worker.url)
         yield new_target
         new_target.check_alive()
-        restarts = ask(worker.assembly.supervisor, ListActors(), timeout_s=10)
+        restart_counts = ask(worker.assembly.supervisor, ListActors(), timeout_s=10)
         new_target.faults += [
-            f"the actor {name} died {death_count} times"
-            for name, death_count in restarts.items()
-            if death_count
+            f"the actor {name} died {restart_count} times"
+            for name, restart_count in restart_counts.items()
+            if restart_count
         ]

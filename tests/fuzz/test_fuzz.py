@@ -1,4 +1,4 @@
-"""Tests that run the fuzzers with a small budget and a daily seed. `scripts/fuzz` runs the fuzzers longer."""
+"""Tests that run the fuzzers for a short time. `scripts/fuzz` runs them longer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REQUESTS = 500
 
 @pytest.fixture(params=MODES)
 def worker(request: pytest.FixtureRequest) -> Iterator[Target]:
-    """Run a worker in each mode; none of its actors may die during the test."""
+    """Run a worker in each mode, and check that the worker is healthy and that none of its actors died."""
     with target(request.param) as running_worker:
         yield running_worker
     assert running_worker.faults == []
@@ -37,5 +37,5 @@ def test_rest_api_conforms_to_its_openapi_document(worker: Target, seed: int) ->
 
 
 @pytest.mark.one_a_day("worker")
-def test_raw_requests_are_handled_correctly(worker: Target) -> None:
+def test_responses_to_raw_requests_have_no_faults(worker: Target) -> None:
     assert from_bytes(*worker.address, SEEDS[0], REQUESTS) == []

@@ -23,7 +23,7 @@ CDC_TIMEOUT_S = 360.0
 
 
 def command(*arguments: str) -> list[str]:
-    """Return the command line of the script if its environment is active, or else of its module."""
+    """Return the command line of `scripts/demo`, or of its module if this is not the repository's environment."""
     if Path(sys.prefix) == ROOT / ".venv":
         return [str(ROOT / "scripts" / "demo"), *arguments]
     return [sys.executable, "-m", "scripts.demo", *arguments]

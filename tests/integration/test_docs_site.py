@@ -1,4 +1,4 @@
-"""Tests for the documentation site in a browser, opened from files and from a server, without a network."""
+"""Tests for the search of the documentation site in a browser. The pages must not request other hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests for `kraal doctor` with available, unsuitable, rejecting and unavailable brokers."""
+"""Tests for `kraal doctor`: available and unavailable brokers, unsuitable topics, and missing permissions."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_foreign_broker_is_not_stopped(kafka: Broker, tmp_path: Path) -> None:
     assert kafka.status().is_ready
 
 
-def test_port_of_another_server_is_reported_as_not_responding(kafka: Broker, tmp_path: Path) -> None:
+def test_broker_does_not_start_on_a_used_port_or_data_directory(kafka: Broker, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert run_kraal_kafka("start", "--data-dir", str(tmp_path), "--port", str(port)).exit_code == 1

@@ -79,7 +79,7 @@ def test_jks_key_store_is_read(tmp_path: Path) -> None:
     ],
     ids=["store", "key", "none"],
 )
-def test_jks_key_store_with_wrong_passwords_is_rejected(
+def test_jks_key_store_with_wrong_or_missing_passwords_is_rejected(
     tmp_path: Path, changed_settings: dict[str, str], reason: str
 ) -> None:
     settings = create_java_key_store(tmp_path, "another secret") | changed_settings

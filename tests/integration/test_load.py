@@ -1,4 +1,4 @@
-"""Tests that an overloaded worker process keeps working, with real actors, threads and sockets and a fake engine.
+"""Tests for a worker process under load, with real actors, threads and sockets, and a fake engine.
 
 Most tests run small versions of the cases in `scripts/load_run`, with low limits. The full cases are slow.
 """

@@ -66,7 +66,7 @@ def read_lines(store: S3Server, topic: str) -> list[str]:
     return [line for _, content in files for line in content.decode().splitlines()]
 
 
-def test_objects_are_read_once_in_the_order_of_their_names(
+def test_new_objects_are_read_once_except_hidden_and_nested_ones(
     worker: WorkerProcess, store: S3Server, kafka: Broker
 ) -> None:
     topic = "objects-in"

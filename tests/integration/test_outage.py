@@ -136,8 +136,8 @@ def test_ten_minute_broker_outage_causes_no_failures_and_loses_no_records(
         for outlet in outlets:
             outlet.wait_until_flowing(RECOVERY_TIMEOUT_S)
         broker.kill()
-        start_s, outage = time.monotonic(), threading.Event()  # never set; waits for the time to pass
-        while time.monotonic() - start_s < OUTAGE_S and not outage.wait(POLL_INTERVAL_S):
+        start_s, never_set = time.monotonic(), threading.Event()
+        while time.monotonic() - start_s < OUTAGE_S and not never_set.wait(POLL_INTERVAL_S):
             for outlet in outlets:
                 outlet.write(20)
         broker.start()

@@ -1,4 +1,4 @@
-"""Tests that `kraal plugins add` locks a real Maven coordinate for a task that requires the plugin."""
+"""Tests that `kraal plugins add` locks a JDBC driver from Maven Central, which a task can use after a restart."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def inline_pem_settings(kafka: SecuredKafka) -> dict[str, str]:
 
 
 def pem_file_settings(kafka: SecuredKafka) -> dict[str, str]:
-    """Return settings with a PEM trust store file."""
+    """Return the settings of a PLAIN login whose trust store is a PEM file."""
     file = kafka.directory / "ca.pem"
     file.write_text(kafka.root.pem)
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(file)}
@@ -88,7 +88,7 @@ with_each_login = pytest.mark.parametrize("login", LOGINS)
 
 def create_topic(kafka: SecuredKafka, prefix: str = PREFIX) -> str:
     name = f"{prefix}{uuid.uuid4().hex[:8]}"
-    admin = kafka.admin()  # keep a reference; closing it would cancel the request
+    admin = kafka.admin()  # keep a reference: closing the client would cancel the request
     admin.create_topics([cimpl.NewTopic(name, 1, 1)])[name].result(20)
     return name
 
@@ -175,7 +175,7 @@ def test_source_and_sink_authenticate_with_client_overrides(
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The producer of a source and the reader of a sink are Java clients; the group member of a sink is librdkafka."""
+    """The source's producer and the sink's reader are Java clients; the sink's group member uses librdkafka."""
     kafka, task = kafka_with_logins, f"secured-{uuid.uuid4().hex[:8]}"
     if login == "OAUTHBEARER":  # the operator allows the URL before the worker and its JVM start
         jvm: Any = spark.sparkContext._jvm

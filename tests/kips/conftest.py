@@ -36,7 +36,7 @@ class SimulatedTransport:
 
 @pytest.fixture
 def make_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ConnectCluster]]:
-    """Return a factory of clusters: `make_cluster(kind, seed, properties, **rest_settings)`."""
+    """Yield a factory of clusters: `make_cluster(kind, seed, properties, **rest_settings)`."""
     connector_contexts = ConnectorContexts()
     clusters: list[ConnectCluster] = []
     start = FakeSourceConnector.start

@@ -96,7 +96,7 @@ class ConnectCluster(ABC):
         self._loop = asyncio.new_event_loop()
         self._endpoints: dict[str, RestEndpoint] = {}
         self._turn = seed
-        self.forwarded: list[tuple[str, str]] = []
+        self.forwarded_requests: list[tuple[str, str]] = []
         """Receiver and query string of each forwarded request, in order."""
 
     # -- per mode ------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class ConnectCluster(ABC):
 
     @abstractmethod
     def addresses(self, actor: str, url: str | None) -> list[Address]:
-        """Return the addresses of the actors with this name on the worker at `url`, or on all workers."""
+        """Return the addresses of the actors with this name on the worker at `url`, or on all workers without a URL."""
 
     @abstractmethod
     def advance_until_idle(self) -> None:
@@ -162,18 +162,18 @@ class ConnectCluster(ABC):
         *,
         watch: str = "",
         via: str | None = None,
-        everywhere: bool = False,
+        on_all_workers: bool = False,
     ) -> tuple[Response, list[Any]]:
         """Send a request; also return the bodies of GET `watch`, which is sent after each actor message.
 
-        `everywhere`: send GET `watch` to all workers instead of only to `via`.
+        `on_all_workers`: send GET `watch` to all workers instead of only to `via`.
         """
         if via is None:
             urls = list(self.workers())
             self._turn += 1
             via = urls[self._turn % len(urls)]
         bodies: list[Any] = []
-        watched_urls = list(self.workers()) if everywhere else [via]
+        watched_urls = list(self.workers()) if on_all_workers else [via]
         response = self._loop.run_until_complete(
             self._drive(method, via, path, body, watch, watched_urls, bodies)
         )
@@ -223,7 +223,7 @@ class ConnectCluster(ABC):
         url = f"http://{request.url.netloc.decode()}/"
         if url not in self.workers():
             raise httpx2.ConnectError("connection refused", request=request)
-        self.forwarded.append((url, target.partition("?")[2]))
+        self.forwarded_requests.append((url, target.partition("?")[2]))
         forwarded_request = httpx2.Request(
             request.method, url.rstrip("/") + target, headers=request.headers, content=await request.aread()
         )
@@ -255,9 +255,11 @@ class ConnectCluster(ABC):
 
     # -- actions -------------------------------------------------------------------------------------------
 
-    def create(self, name: str, tasks: int = 3, *, sink: bool = False, **config: str) -> None:
+    def create(self, name: str, tasks: int = 3, *, is_sink: bool = False, **config: str) -> None:
         """Create a connector with fake plugins, and wait until it runs."""
-        response = self.post("/connectors", {"name": name, "config": fake_config(tasks, sink=sink, **config)})
+        response = self.post(
+            "/connectors", {"name": name, "config": fake_config(tasks, is_sink=is_sink, **config)}
+        )
         assert response.status == 201, response
         self.advance_until_idle()
 
@@ -284,7 +286,7 @@ class ConnectCluster(ABC):
             engine._topic = name
 
     def freeze(self, actor: str, *, frozen: bool = True, url: str | None = None) -> None:
-        """Freeze or resume the actors with this name on the worker at `url`, or on all workers."""
+        """Freeze or resume the actors with this name on the worker at `url`, or on all workers without a URL."""
         for address in self.addresses(actor, url):
             self.scheduler.freeze(address, frozen=frozen)
 
@@ -337,9 +339,9 @@ class ConnectCluster(ABC):
         return (FakeSourceConnector.calls.count((name, "start")), *counts)
 
 
-def fake_config(tasks: int = 3, *, sink: bool = False, **config: str) -> dict[str, str]:
+def fake_config(tasks: int = 3, *, is_sink: bool = False, **config: str) -> dict[str, str]:
     """Return the config of a connector with fake plugins."""
-    plugin = {"connector.class": FAKE_SINK, "topics": "fake"} if sink else {"connector.class": FAKE_SOURCE}
+    plugin = {"connector.class": FAKE_SINK, "topics": "fake"} if is_sink else {"connector.class": FAKE_SOURCE}
     return {**plugin, "tasks.max": str(tasks), **config}
 
 

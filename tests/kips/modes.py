@@ -140,14 +140,16 @@ class ThreeWorkers(ConnectCluster):
         *,
         watch: str = "",
         via: str | None = None,
-        everywhere: bool = False,
+        on_all_workers: bool = False,
     ) -> tuple[Response, list[Any]]:
-        result = super().request_and_watch(method, path, body, watch=watch, via=via, everywhere=everywhere)
+        result = super().request_and_watch(
+            method, path, body, watch=watch, via=via, on_all_workers=on_all_workers
+        )
         self.cluster.check()
         return result
 
     def owner(self, name: str, task: int | None = None) -> str:
-        """Return the URL of the worker that runs a connector's own instance, or a task if `task` is given."""
+        """Return the URL of the worker that runs the instance of a connector, or the given task of the connector."""
         connector = ConnectorName(name)
         [worker] = self.cluster.owners(connector if task is None else TaskId(connector, task))
         return worker.url

@@ -1,7 +1,7 @@
 """Tests for KIP-52: requests that pause, resume and restart connectors and tasks.
 
-The available page shows the difference between two versions; where two words run together, the second one is current
-(`POSTPUT` means PUT).
+The available copy of the KIP shows the differences between two versions. Where two words run together, the second one
+is current (`POSTPUT` means PUT).
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def test_pause_during_a_rebalance_takes_effect_afterwards(distributed: ThreeWork
 
 
 def test_restart_of_a_failed_connector_returns_204(connect: ConnectCluster) -> None:
-    """Any worker accepts the request.
+    """Only the connector's instance is restarted. No record is written to the config log.
 
     > Path: /connectors/{connector}/restart
 
@@ -257,7 +257,7 @@ def test_restart_is_forwarded_to_the_owner(distributed: ThreeWorkers, kind: str)
     owner = distributed.owner(NAME, None if kind == "connector" else task)
     for url in distributed.workers():
         starts_before = distributed.starts(NAME)
-        hops = len(distributed.forwarded)
+        request_count = len(distributed.forwarded_requests)
         assert distributed.request("POST", path, via=url).status == 204
         assert sum(distributed.starts(NAME)) == sum(starts_before) + 1
         assert distributed.owner(NAME, None if kind == "connector" else task) == owner
@@ -268,13 +268,13 @@ def test_restart_is_forwarded_to_the_owner(distributed: ThreeWorkers, kind: str)
         else:
             expected = [(leader, "forward=true"), (owner, "forward=false")]
             expected = expected[:1] if owner == leader else expected
-        assert distributed.forwarded[hops:] == expected
+        assert distributed.forwarded_requests[request_count:] == expected
         distributed.advance_until_idle()
     other_worker = next(url for url in distributed.workers() if url not in (owner, leader))
-    hops = len(distributed.forwarded)
+    request_count = len(distributed.forwarded_requests)
     response = distributed.request("POST", f"{path}?forward=false", via=other_worker)
     assert response.status == 409, "Connect's response; the KIP has 404"
-    assert distributed.forwarded[hops:] == []
+    assert distributed.forwarded_requests[request_count:] == []
 
 
 def test_restart_during_an_endless_rebalance_returns_409(distributed: ThreeWorkers) -> None:
@@ -286,13 +286,15 @@ def test_restart_during_an_endless_rebalance_returns_409(distributed: ThreeWorke
     config = {**distributed.get(f"{CONNECTOR_PATH}/config").body, "tasks.max": "6"}
     assert distributed.put(f"{CONNECTOR_PATH}/config", config).status == 200
     assert distributed.post(f"{CONNECTOR_PATH}/tasks/0/restart").status == 204, (
-        "waits for the end of the rebalance"
+        "the restart must wait for the end of the rebalance"
     )
     assert distributed.put(f"{CONNECTOR_PATH}/config", {**config, "tasks.max": "5"}).status == 200
     distributed.cluster.broker.stop()
     distributed.cluster.advance(30)
     response = distributed.post(f"{CONNECTOR_PATH}/tasks/0/restart")
-    assert (response.status, response.headers.get("retry-after")) == (409, "1"), "the rebalance does not end"
+    assert (response.status, response.headers.get("retry-after")) == (409, "1"), (
+        "the rebalance must not have ended"
+    )
     distributed.cluster.broker.start()
     distributed.cluster.settle(60)
     assert distributed.post(f"{CONNECTOR_PATH}/tasks/0/restart").status == 204

@@ -20,8 +20,8 @@ def use_topic(connect: ConnectCluster, topic: str, *, task: int = 0, name: str =
     connect.advance_until_idle()
 
 
-@pytest.mark.parametrize("sink", [False, True])
-def test_first_record_makes_a_topic_active(connect: ConnectCluster, *, sink: bool) -> None:
+@pytest.mark.parametrize("is_sink", [False, True])
+def test_first_record_makes_a_topic_active(connect: ConnectCluster, *, is_sink: bool) -> None:
     """Sources and sinks are tested.
 
     > When a connector is configured to run in a Connect cluster for the first time, its set of active topics is
@@ -38,7 +38,7 @@ def test_first_record_makes_a_topic_active(connect: ConnectCluster, *, sink: boo
 
     > Information regarding the topics a connector is using can be stored as a sequence of records in Kafka.
     """
-    connect.create(NAME, tasks=2, sink=sink)
+    connect.create(NAME, tasks=2, is_sink=is_sink)
     assert connect.topics(NAME) == []
     assert connect.status_records("status-topic-") == []
     use_topic(connect, "foo", task=1)

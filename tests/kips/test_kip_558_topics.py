@@ -17,7 +17,7 @@ from tests.fakes.workers.worker_config import GROUP
 from tests.kips.connect_cluster import ConnectCluster
 
 NAME = "some-source"
-TOPICS = f"/connectors/{NAME}/topics"
+TOPICS_PATH = f"/connectors/{NAME}/topics"
 
 
 def use_topics(connect: ConnectCluster, *topics: str, name: str = NAME, task: int = 0) -> None:
@@ -29,7 +29,7 @@ def use_topics(connect: ConnectCluster, *topics: str, name: str = NAME, task: in
 
 
 def list_tombstones(connect: ConnectCluster, after: int) -> set[str]:
-    """Return the keys of tombstones of topic records."""
+    """Return the keys of the tombstones among the topic records from offset `after`."""
     return {key for key, value in connect.status_records("status-topic-", after=after) if value is None}
 
 
@@ -55,7 +55,7 @@ def test_get_returns_all_topics_since_creation(connect: ConnectCluster) -> None:
     """
     connect.create(NAME)
     use_topics(connect, "foo", "bar", "baz")
-    response = connect.get(TOPICS)
+    response = connect.get(TOPICS_PATH)
     assert response.status == 200
     assert set(response.body) == {"some-source"}
     assert set(response.body["some-source"]) == {"topics"}
@@ -86,10 +86,10 @@ def test_reset_writes_a_tombstone_for_each_topic(connect: ConnectCluster) -> Non
     connect.create(NAME)
     use_topics(connect, "foo", "bar")
     end = connect.status_log.end()
-    response = connect.put(f"{TOPICS}/reset")
+    response = connect.put(f"{TOPICS_PATH}/reset")
     assert (response.status, response.text) == (200, "")
-    assert connect.get(TOPICS, via=response.via).body == {NAME: {"topics": []}}, (
-        "immediately, on the same worker"
+    assert connect.get(TOPICS_PATH, via=response.via).body == {NAME: {"topics": []}}, (
+        "the reset must be visible immediately on the same worker"
     )
     assert list_tombstones(connect, end) == {f"status-topic-{t}:connector-{NAME}" for t in ("foo", "bar")}
     connect.advance_until_idle()
@@ -112,7 +112,7 @@ def test_topics_in_use_become_active_again_after_a_reset(connect: ConnectCluster
     connect.create(NAME)
     use_topics(connect, "old", "new")
     starts = connect.starts(NAME)
-    assert connect.put(f"{TOPICS}/reset").status == 200
+    assert connect.put(f"{TOPICS_PATH}/reset").status == 200
     connect.advance_until_idle()
     use_topics(connect, "new")
     assert connect.topics(NAME) == ["new"]
@@ -132,10 +132,10 @@ def test_reset_succeeds_without_topics_and_after_deletion(connect: ConnectCluste
     use_topics(connect, "foo")
     assert connect.put(f"/connectors/{NAME}/pause").status == 202
     connect.advance_until_idle()
-    assert [connect.put(f"{TOPICS}/reset").status for _ in range(2)] == [200, 200]
+    assert [connect.put(f"{TOPICS_PATH}/reset").status for _ in range(2)] == [200, 200]
     assert connect.request("DELETE", f"/connectors/{NAME}").status == 204
     connect.advance_until_idle()
-    assert connect.put(f"{TOPICS}/reset").status == 200
+    assert connect.put(f"{TOPICS_PATH}/reset").status == 200
     assert connect.topics(NAME) == []
 
 
@@ -169,14 +169,14 @@ def test_reconfiguration_keeps_active_topics_until_a_reset(connect: ConnectClust
     > An explicit reset request will have to be issued (immediately after the connector is reconfigured) in order to
     > remove these old topics from the connectors active set.
     """
-    connect.create(NAME, sink=True)
+    connect.create(NAME, is_sink=True)
     use_topics(connect, "fake")
     config = {**connect.get(f"/connectors/{NAME}/config").body, "topics": "other"}
     assert connect.put(f"/connectors/{NAME}/config", config).status == 200
     connect.advance_until_idle()
     use_topics(connect, "other")
     assert set(connect.topics(NAME)) == {"fake", "other"}
-    connect.put(f"{TOPICS}/reset")
+    connect.put(f"{TOPICS_PATH}/reset")
     connect.advance_until_idle()
     use_topics(connect, "other")
     assert connect.topics(NAME) == ["other"]
@@ -220,7 +220,7 @@ def test_reset_can_be_disabled(make_connect: Callable[..., ConnectCluster]) -> N
     connect = make_connect({"topic.tracking.allow.reset": "false"})
     connect.create(NAME)
     use_topics(connect, "foo")
-    response = connect.put(f"{TOPICS}/reset")
+    response = connect.put(f"{TOPICS_PATH}/reset")
     assert response.status == 403
     assert response.body == {"error_code": 403, "message": "Topic tracking reset is disabled"}
     assert connect.topics(NAME) == ["foo"]
@@ -238,7 +238,7 @@ def test_tracking_can_be_disabled(make_connect: Callable[..., ConnectCluster]) -
     connect.create(NAME)
     use_topics(connect, "foo")
     assert connect.status_records("status-topic-") == []
-    for method, path in (("GET", TOPICS), ("PUT", f"{TOPICS}/reset")):
+    for method, path in (("GET", TOPICS_PATH), ("PUT", f"{TOPICS_PATH}/reset")):
         assert connect.request(method, path).status == 403
 
 

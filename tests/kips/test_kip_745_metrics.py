@@ -36,7 +36,7 @@ def test_metrics_report_restarting(connect: ConnectCluster) -> None:
     assert initial_statuses == {("connector", "running"), ("0", "running"), ("1", "running")}
     path = f"/connectors/{NAME}/restart?includeTasks=true"
     _, scrapes = connect.request_and_watch(
-        "POST", path, watch="/metrics", via=connect.leader(), everywhere=True
+        "POST", path, watch="/metrics", via=connect.leader(), on_all_workers=True
     )
     clock = connect.scheduler.clock
     end_s = clock.now() + 2.0

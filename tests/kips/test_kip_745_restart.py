@@ -11,7 +11,7 @@ from tests.kips.connect_cluster import ConnectCluster, get_states
 from web.settings import Settings
 
 NAME = "my-connector"
-RESTART = f"/connectors/{NAME}/restart"
+RESTART_PATH = f"/connectors/{NAME}/restart"
 ALL_INSTANCES = (0, 1, 2, 3)
 """Numbers of all instances: 0 is the connector's own instance; 1, 2 and 3 are tasks 0, 1 and 2."""
 
@@ -83,7 +83,7 @@ def test_parameters_select_the_restarted_instances(
     """
     create_with_failures(connect, failed_instances)
     expected_body, starts = connect.status(NAME), connect.starts(NAME)
-    response = connect.post(f"{RESTART}?{query}")
+    response = connect.post(f"{RESTART_PATH}?{query}")
     assert response.status == 202
     expected_statuses = [expected_body["connector"], *expected_body["tasks"]]
     for number in restarted_instances:
@@ -122,11 +122,11 @@ def test_restart_without_parameters_restarts_only_the_connector(
     > Connector instance, which is the same behavior as in previous releases.
     """
     create_with_failures(connect, failed_instances)
-    starts, records = connect.starts(NAME), connect.config_log.end()
-    response = connect.post(RESTART + query)
+    starts, end_offset = connect.starts(NAME), connect.config_log.end()
+    response = connect.post(RESTART_PATH + query)
     assert (response.status, response.text) == (204, "")
     assert count_starts(connect, starts) == (1, 0, 0, 0), "the restart has begun before the response"
-    assert connect.config_records(after=records) == [], "no record is written"
+    assert connect.config_records(after=end_offset) == [], "no record must be written"
     connect.advance_until_idle()
     assert count_starts(connect, starts) == (1, 0, 0, 0)
     assert connect.states(NAME) == [
@@ -144,8 +144,8 @@ def test_paused_or_stopped_connector_can_be_restarted(connect: ConnectCluster, t
     connect.put(f"/connectors/{NAME}/{target}")
     connect.advance_until_idle()
     states = connect.states(NAME)
-    assert connect.post(RESTART).status == 204
-    assert connect.post(f"{RESTART}?includeTasks=true").status == 202
+    assert connect.post(RESTART_PATH).status == 204
+    assert connect.post(f"{RESTART_PATH}?includeTasks=true").status == 202
     connect.advance_until_idle()
     assert connect.states(NAME) == states
 
@@ -154,7 +154,7 @@ def test_paused_or_stopped_connector_can_be_restarted(connect: ConnectCluster, t
     "query", ["includeTasks=true", "onlyFailed=true", "includeTasks=true&onlyFailed=true"]
 )
 def test_response_202_follows_the_restart_record(connect: ConnectCluster, query: str) -> None:
-    """An accepted request survives restarts of the workers.
+    """The config log contains the record when the response arrives.
 
     > 202 ACCEPTED when the named connector exists and the server has successfully and durably recorded the
     > request to stop and begin restarting
@@ -167,10 +167,10 @@ def test_response_202_follows_the_restart_record(connect: ConnectCluster, query:
     > key: "restart-connector-<connectorName>" value: {"include-tasks": <true|false>, "only-failed": <true|false>}
     """
     create_with_failures(connect, (1,))
-    records = connect.config_log.end()
-    assert connect.post(f"{RESTART}?{query}").status == 202
+    end_offset = connect.config_log.end()
+    assert connect.post(f"{RESTART_PATH}?{query}").status == 202
     flags = {"include-tasks": "includeTasks" in query, "only-failed": "onlyFailed" in query}
-    assert connect.config_records(after=records) == [(f"restart-connector-{NAME}", flags)]
+    assert connect.config_records(after=end_offset) == [(f"restart-connector-{NAME}", flags)]
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_restart_returns_an_error_after_a_timeout(connect: ConnectCluster) -> No
     connect.create(NAME)
     connect.change_rest_settings(request_timeout_s=0.05)
     connect.freeze("herder")
-    response = connect.post(f"{RESTART}?includeTasks=true")
+    response = connect.post(f"{RESTART_PATH}?includeTasks=true")
     assert response.status == 500
     assert response.body["message"].startswith("Request timed out")
 
@@ -214,13 +214,13 @@ def test_restart_returns_an_error_if_the_log_is_unavailable(connect: ConnectClus
             raise StoreError("the brokers are unavailable")
 
     connect.config_log.fault = fail_append
-    assert connect.post(f"{RESTART}?includeTasks=true").status == 500
+    assert connect.post(f"{RESTART_PATH}?includeTasks=true").status == 500
     connect.advance_until_idle()
     assert connect.starts(NAME) == starts, "a rejected request is not executed"
 
 
 def remove_fields(body: Any, *fields: str) -> Any:
-    """Return a JSON value without fields added by later KIPs."""
+    """Return a JSON value without `fields`, at any depth."""
     if isinstance(body, dict):
         return {key: remove_fields(value, *fields) for key, value in body.items() if key not in fields}
     return [remove_fields(item, *fields) for item in body] if isinstance(body, list) else body
@@ -259,7 +259,7 @@ def test_example_of_the_kip_returns_the_documented_response(connect: ConnectClus
 
 
 def test_status_shows_the_progress_of_a_restart(connect: ConnectCluster) -> None:
-    """The leader's responses show RUNNING, RESTARTING and RUNNING for all four instances.
+    """The leader's responses show RESTARTING and finally RUNNING for all four instances.
 
     > GET /connector/{connectorName}/status
 
@@ -274,7 +274,7 @@ def test_status_shows_the_progress_of_a_restart(connect: ConnectCluster) -> None
     create_with_failures(connect, (2,))
     path = f"/connectors/{NAME}/status"
     response, bodies = connect.request_and_watch(
-        "POST", f"{RESTART}?includeTasks=true", watch=path, via=connect.leader()
+        "POST", f"{RESTART_PATH}?includeTasks=true", watch=path, via=connect.leader()
     )
     for _ in range(100):
         connect.scheduler.advance(0.02)

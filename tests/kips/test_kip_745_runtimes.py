@@ -11,13 +11,13 @@ from tests.kips.connect_cluster import ConnectCluster, get_states
 from tests.kips.modes import ThreeWorkers
 
 NAME = "my-connector"
-RESTART = f"/connectors/{NAME}/restart"
-RESTART_ALL = f"{RESTART}?includeTasks=true"
-RESTART_FAILED = f"{RESTART}?includeTasks=true&onlyFailed=true"
+RESTART_PATH = f"/connectors/{NAME}/restart"
+RESTART_ALL = f"{RESTART_PATH}?includeTasks=true"
+RESTART_FAILED = f"{RESTART_PATH}?includeTasks=true&onlyFailed=true"
 
 
 def list_written_states(connect: ConnectCluster, after: int) -> dict[str, list[str]]:
-    """Return the states of every instance in the status log, in order."""
+    """Return the states of every instance in the status log from offset `after`, in order."""
     states_by_key: dict[str, list[str]] = {}
     for key, value in connect.status_records(after=after):
         if not key.startswith("status-topic-"):
@@ -158,7 +158,7 @@ def test_standalone_stops_all_instances_before_it_starts_any(standalone: Connect
     standalone.fail_task(NAME, 0, "Broken: original")
     standalone.advance_until_idle()
     end = standalone.status_log.end()
-    assert get_states(standalone.post(RESTART + "?onlyFailed=true").body) == [
+    assert get_states(standalone.post(RESTART_PATH + "?onlyFailed=true").body) == [
         "RUNNING",
         "FAILED",
         "RUNNING",
@@ -313,7 +313,7 @@ def test_restart_is_a_conflict_if_the_coordinator_is_lost_during_a_rebalance(
     config = {**distributed.get(f"/connectors/{NAME}/config").body, "tasks.max": "6"}
     assert distributed.put(f"/connectors/{NAME}/config", config).status == 200
     assert distributed.request("POST", f"/connectors/{name}/restart", via=leader).status == 204, (
-        "waits for the end of the rebalance"
+        "the restart must wait for the end of the rebalance"
     )
     assert distributed.put(f"/connectors/{NAME}/config", {**config, "tasks.max": "5"}).status == 200
     distributed.cluster.broker.stop()

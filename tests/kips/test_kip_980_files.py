@@ -1,6 +1,6 @@
 """Tests for KIP-980: connector files on the command line of `kraal standalone`.
 
-As in the command, a separate thread reads and applies the files.
+As in the command, a separate thread applies the files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.kips.modes import OneWorker
 
 NAME = "from-a-file"
 EXTENSIONS = ["json", "properties", "txt", ""]
-FLAT = {"name": NAME, **fake_config(2)}
+FLAT_CONFIG = {"name": NAME, **fake_config(2)}
 
 
 def apply_connector_file(standalone: OneWorker, path: Path, text: str) -> None:
@@ -50,9 +50,9 @@ def test_flat_json_is_a_config(standalone: OneWorker, tmp_path: Path, extension:
 
     > Can use JSON files containing connector key-value configurations with standalone mode
     """
-    apply_connector_file(standalone, tmp_path / f"c.{extension}", json.dumps(FLAT))
+    apply_connector_file(standalone, tmp_path / f"c.{extension}", json.dumps(FLAT_CONFIG))
     assert standalone.states(NAME) == ["RUNNING"] * 3
-    assert standalone.get(f"/connectors/{NAME}/config").body == FLAT
+    assert standalone.get(f"/connectors/{NAME}/config").body == FLAT_CONFIG
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
@@ -97,10 +97,10 @@ def test_other_content_is_read_as_java_properties(
     > we'll first attempt to parse it into the above two JSON structures before attempting to parse it into Java
     > Properties if the JSON parsing is unsuccessful.
     """
-    text = "# a comment\n" + "".join(f"{key} = {value}\n" for key, value in FLAT.items())
+    text = "# a comment\n" + "".join(f"{key} = {value}\n" for key, value in FLAT_CONFIG.items())
     apply_connector_file(standalone, tmp_path / f"c.{extension}", text)
     assert standalone.states(NAME) == ["RUNNING"] * 3
-    assert standalone.get(f"/connectors/{NAME}/config").body == FLAT
+    assert standalone.get(f"/connectors/{NAME}/config").body == FLAT_CONFIG
 
 
 def test_invalid_initial_state_error_contains_the_file_name(standalone: OneWorker, tmp_path: Path) -> None:

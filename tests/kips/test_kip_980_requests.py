@@ -149,7 +149,7 @@ def test_connector_and_tasks_start_only_after_resume(connect: ConnectCluster, st
 
 @pytest.mark.parametrize("state", NON_RUNNING_STATES)
 def test_connector_can_be_deleted_before_its_first_start(connect: ConnectCluster, state: str) -> None:
-    """No records remain.
+    """A new connector with the same name starts in the default state.
 
     > Can delete a connector created in the PAUSED or STOPPED state
     """
@@ -202,7 +202,7 @@ def test_target_state_is_written_first_and_atomically(
 
 
 def test_death_of_the_leader_before_the_config_record_starts_no_instance(connect: ConnectCluster) -> None:
-    """Only the target state was written; the next leader writes the rest.
+    """Only the target state was written before the restart. The config record follows later.
 
     > the connector won't be brought up in the wrong state.
 

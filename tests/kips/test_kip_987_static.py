@@ -81,7 +81,7 @@ def test_static_protocol_is_the_default(distributed: ThreeWorkers) -> None:
     """
     assert parse_distributed(MINIMAL_CONFIG).protocol is ConnectProtocol.STATIC
     lists = {"static.connectors": "one", "static.tasks": "one-0,two-1"}
-    static_jobs = parse_distributed({**MINIMAL_CONFIG, **lists}).static
+    static_jobs = parse_distributed({**MINIMAL_CONFIG, **lists}).static_assignments
     assert static_jobs is not None
     create_connectors(distributed, ONE, TWO)
     assert get_protocols(distributed) == {GroupProtocol.STATIC}
@@ -93,7 +93,7 @@ def test_static_protocol_is_the_default(distributed: ThreeWorkers) -> None:
 
 
 def test_lists_are_ignored_while_an_older_worker_is_a_member(distributed: ThreeWorkers) -> None:
-    """A single older worker disables the lists until it leaves.
+    """A single older worker disables all static assignments until it leaves.
 
     > If static assignments are not specified, or at least one worker in the cluster is not using the static protocol,
     > they are ignored and the worker may receive an arbitrary assignment.
@@ -154,7 +154,7 @@ def test_workers_and_jobs_are_static_or_wildcard(distributed: ThreeWorkers) -> N
 
 
 def test_jobs_are_revoked_from_workers_that_must_not_run_them(distributed: ThreeWorkers) -> None:
-    """Steps 3 to 6 revoke jobs from wildcard workers and, after lists were ignored for a time, from static workers.
+    """When the only older worker leaves, steps 3 to 5 revoke jobs, and step 6 assigns the static jobs.
 
     > Revoke any static jobs running on wildcard workers
 
@@ -172,7 +172,7 @@ def test_jobs_are_revoked_from_workers_that_must_not_run_them(distributed: Three
     worker_two = add_worker(distributed, TWO, TaskId(ONE, 0), TaskId(TWO, 0))
     wildcard_worker = add_worker(distributed)
     assert all(worker.running for worker in (worker_one, worker_two, wildcard_worker)), (
-        "the lists are ignored"
+        "static assignments must be ignored while an older worker is a member"
     )
     close_workers(distributed, old_worker)
     distributed.cluster.settle()
@@ -232,7 +232,7 @@ def test_assignment_without_static_workers_equals_the_sessioned_protocol(distrib
 
 
 def test_single_jobs_can_be_isolated_in_a_shared_cluster(distributed: ThreeWorkers) -> None:
-    """A task, then a connector's own instance, temporarily gets a dedicated worker.
+    """A task, and then the instances of two connectors, temporarily get a dedicated worker.
 
     > A cluster with both static and wildcard workers can be used in an ad-hoc manner to isolate specific jobs in a
     > shared cluster.

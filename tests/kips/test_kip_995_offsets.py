@@ -1,4 +1,4 @@
-"""Tests for KIP-995: `initial_offsets` in POST /connectors, an extension that Kafka 4.3 does not have.
+"""Tests for KIP-995: `initial_offsets` in POST /connectors, an extension that Kafka 4.4 does not have.
 
 The implementation of the KIP in Kafka may still change.
 """

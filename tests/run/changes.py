@@ -28,7 +28,7 @@ _PIPELINES: Final = (
     "kraal/transforms",
     "tests/fakes/spark",
 )
-"""Modules that process records with Spark; the tests run this code in their own process."""
+"""Packaging files and directories with code that processes records with Spark in the process of the tests."""
 DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/integration/connectors": (
         *_PIPELINES,

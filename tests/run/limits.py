@@ -28,8 +28,8 @@ def allowed_s(limit: float, files: Mapping[str, float], slowness: float) -> floa
 
     `files` are the seconds by test file; `slowness` is 2.0 for a machine that takes twice the reference time.
     """
-    by_change = sum(seconds for path, seconds in files.items() if path.startswith(tuple(DEPENDENCIES)))
-    return limit * max(1.0, slowness) + by_change / _PROCESSES
+    by_change_s = sum(seconds for path, seconds in files.items() if path.startswith(tuple(DEPENDENCIES)))
+    return limit * max(1.0, slowness) + by_change_s / _PROCESSES
 
 
 def _work(_: int) -> None:

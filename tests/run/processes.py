@@ -16,8 +16,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.run.durations import PAGE, seconds_of_files
 
-_BY_FILE: Final = ("tests/unit/", "tests/kips/")
-_INDEPENDENT: Final = frozenset({"tests", "tests/integration"})
+_FOLDERS_BY_FILE: Final = ("tests/unit/", "tests/kips/")
+_INDEPENDENT_FOLDERS: Final = frozenset({"tests", "tests/integration"})
 """Directories whose files (not subdirectories) share no fixtures."""
 _OWN_WORKERS: Final = frozenset(
     f"tests/integration/{folder}/test_{name}.py"
@@ -36,7 +36,11 @@ def get_scope(nodeid: str) -> str:
     """Return the file or directory whose tests run in one process."""
     path = nodeid.partition("::")[0]
     folder = str(Path(path).parent)
-    return path if path.startswith(_BY_FILE) or folder in _INDEPENDENT or path in _OWN_WORKERS else folder
+    return (
+        path
+        if path.startswith(_FOLDERS_BY_FILE) or folder in _INDEPENDENT_FOLDERS or path in _OWN_WORKERS
+        else folder
+    )
 
 
 def sort_slowest_first(nodeids: Sequence[str], seconds: Mapping[str, float]) -> list[int]:

@@ -21,7 +21,7 @@ FETCH_TIMEOUT_S: Final = 300.0
 
 
 def unpack(name: str, *packages: str, alternatives: str, with_dependencies: bool = False) -> Path:
-    """Return the directory with the unpacked packages. If it does not exist, download and unpack them.
+    """Return the directory with the unpacked packages. If it does not exist, download and unpack the packages.
 
     Args:
         name: directory in the cache.

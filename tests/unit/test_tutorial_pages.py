@@ -35,7 +35,7 @@ def test_steps_are_commands_files_and_interrupts_in_order() -> None:
     assert steps(PAGE) == [
         Command("cd there\n"),
         File("there/a.properties", "a=b\n"),
-        Command("kraal run\n", terminal=2, shown="…ready…\n"),
+        Command("kraal run\n", terminal=2, expected_output="…ready…\n"),
         Interrupt(2),
         Command("cat file\n"),
     ]

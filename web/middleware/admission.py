@@ -56,8 +56,8 @@ _LIMIT_MESSAGES: Final[Mapping[LimitedResource, str]] = {
     LimitedResource.HERDER: "{} requests are waiting",
     LimitedResource.WORKERS: "{} requests are waiting for other workers",
     LimitedResource.PLUGINS: "{} requests are waiting for plugins",
-    LimitedResource.BODIES: "the bodies of client requests take {} bytes",
-    LimitedResource.INTERNAL_BODIES: "the bodies of worker requests take {} bytes",
+    LimitedResource.BODIES: "the bodies of client requests occupy {} bytes",
+    LimitedResource.INTERNAL_BODIES: "the bodies of worker requests occupy {} bytes",
     LimitedResource.STREAMS: "{} streams are open",
     LimitedResource.DEAD_LETTERS: "{} requests are waiting for dead letters",
 }

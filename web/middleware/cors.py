@@ -1,8 +1,8 @@
 """Cross-origin resource sharing (CORS) for the REST API, equivalent to Jetty's CrossOriginHandler.
 
-As in Connect, every response has `Vary: Origin`. If the origin is allowed, the response repeats the origin, and a
-response to a preflight request also lists the allowed methods and headers. No request is rejected, because browsers
-enforce the rules. Preflight requests are passed to the OPTIONS handler of their path.
+As in Connect, every response of the API has `Vary: Origin`. If the origin is allowed, the response repeats the origin,
+and a response to a preflight request also lists the allowed methods and headers. No request is rejected, because
+browsers enforce the rules. Preflight requests are passed to the OPTIONS handler of their path.
 
 Unauthenticated clients can send any origin, which is matched against the administrator's regular expressions. Matching
 therefore runs on one thread outside the event loop. The number of waiting origins is limited, and results are cached.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _VARY: Final = (b"vary", b"Origin")
 _MAX_AGE: Final = (b"access-control-max-age", b"60")
 _ALLOW_HEADERS: Final = (b"access-control-allow-headers", b"Content-Type")
-_METHODS: Final = "GET,POST,HEAD"
+_DEFAULT_METHODS: Final = "GET,POST,HEAD"
 _MAX_ORIGIN_BYTES: Final = 1_000
 """Maximum length in bytes of an `Origin` header to match; a host name has at most 253 bytes."""
 _MAX_WAITING_ORIGINS: Final = 100
@@ -42,14 +42,14 @@ class CorsRules:
 
     origins: tuple[Pattern, ...]
     """Patterns that match a whole origin."""
-    methods: str = _METHODS
+    methods: str = _DEFAULT_METHODS
     """Allowed methods, separated by commas without whitespace."""
 
     @classmethod
     def from_config(cls, origins: tuple[Pattern, ...], methods: str) -> CorsRules | None:
         """Build the rules from config values; return None if no origin is allowed."""
         method_list = ",".join(name for method in methods.split(",") if (name := method.strip()))
-        return cls(origins, method_list or _METHODS) if origins else None
+        return cls(origins, method_list or _DEFAULT_METHODS) if origins else None
 
 
 class CrossOrigin:

@@ -1,4 +1,4 @@
-"""Response cache: bodies of GET requests, valid while the snapshot they were rendered from is the latest.
+"""Response cache: bodies of responses to GET requests, valid until the next snapshot is published.
 
 Dashboards repeat the same few GETs, and the responses stay the same until the cluster changes. A cached GET costs one
 dictionary look-up instead of routing, rendering and encoding. Entries need no invalidation, because each snapshot has

@@ -40,13 +40,13 @@ class ResponseHeaders:
         await self._app(scope, receive, send_with_headers)
 
     def _merge(self, response_headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        now = time.time()
+        now_s = time.time()
         headers: list[tuple[bytes, bytes]] = []
         for rule in self._rules:
             name = rule.name.lower().encode()
             if not rule.add:
                 headers = [header for header in headers if header[0] != name]
-            headers.append((name, _header_value(rule, now)))
+            headers.append((name, _header_value(rule, now_s)))
         names = {name.lower() for name, _ in response_headers} - {b"server"}
         configured_headers = [header for header in headers if header[0] not in names]
         return configured_headers + [

@@ -1,4 +1,4 @@
-"""Shares responses that require requests to other workers among all equal requests within one second.
+"""Reuses a response that requires requests to other workers, for equal requests within one second.
 
 Several dashboards that show the same metrics thus cause only one round of requests per second between workers.
 """

@@ -1,4 +1,4 @@
-"""Schema of `GET /admin/assignments`, which is documented only on listeners that serve `/admin`."""
+"""Schema of `GET /admin/assignments`, which is documented only if the main listeners serve `/admin`."""
 
 from __future__ import annotations
 

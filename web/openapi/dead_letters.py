@@ -54,7 +54,7 @@ DEAD_LETTERS: Final[Schema] = object_of(
         "topic": TEXT,
         "letters": {
             **NUMBER,
-            "description": "Number of offsets in the topic, including those of other connectors.",
+            "description": "Number of offsets in the topic, including the letters of other connectors.",
         },
         "left_to_replay": {**NUMBER, "description": "Number of offsets not yet replayed."},
         "searched": {

@@ -29,7 +29,7 @@ HISTORY: Final[Schema] = object_of(
     {
         "worker_id": _describe(TEXT, "The worker that recorded the history."),
         "since_ms": _describe(
-            NUMBER, "Time at which the worker started recording; older states are those at its startup."
+            NUMBER, "Time at which the worker started recording. Older states were stored before that time."
         ),
         "states": list_of(
             object_of(

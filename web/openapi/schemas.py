@@ -14,7 +14,7 @@ _STATES: Final = ["UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED", "RESTA
 _INITIAL_STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 
 
-def _any_case(word: str) -> str:
+def _case_insensitive_pattern(word: str) -> str:
     """Return a pattern that matches a word in any letter case; JSON Schema has no case-insensitive flag."""
     return "".join(f"[{letter}{letter.lower()}]" for letter in word)
 
@@ -93,7 +93,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "config": ref("SentConfig"),
             "initial_state": {
                 "type": ["string", "null"],
-                "pattern": f"^({'|'.join(map(_any_case, _INITIAL_STATES))})$",
+                "pattern": f"^({'|'.join(map(_case_insensitive_pattern, _INITIAL_STATES))})$",
                 "description": "Case-insensitive; default: RUNNING (KIP-980).",
             },
             "initial_offsets": {

@@ -2,7 +2,8 @@
 
 The requests run concurrently, with a short timeout and a size limit. A worker without a valid response, such as a
 stopped worker or a Java worker, counts as *silent*. Statuses may contain any address, so an address outside the group
-also counts as silent and receives no request. Requests are signed; only their path and query come from the client.
+also counts as silent and receives no request. Requests are signed if the group has a session key. Only their path and
+some query parameters come from the client.
 """
 
 from __future__ import annotations

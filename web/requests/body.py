@@ -46,7 +46,7 @@ _DISCARD_FACTOR = 16
 """Bodies of up to this multiple of the limit are read to the end and discarded."""
 _DISCARD_TIMEOUT_S = 5.0
 
-NOT_SCALAR = "must be a string, number, boolean or null, but is"
+NOT_SCALAR_ERROR = "must be a string, number, boolean or null, but is"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,8 @@ async def read_raw(services: Services, request: Request, limit: int, *, internal
         try:
             services.admission.count_body_bytes(request.scope, len(chunk), internal=internal)
         except Unavailable as error:
-            # The server discards the remaining body, unless the connection closes while the client sends.
+            # The server discards the remaining body, except with `Connection: close`: it would then close the
+            # connection while the client is still sending, so the body is read to its end first.
             if request.headers.get("connection", "").lower() != "close":
                 raise
             refusal = error
@@ -212,7 +213,7 @@ def _text(value: Any, label: str) -> str | None:
         case str():
             return check_surrogates(str(value), label)
         case _:
-            raise BadRequest(f"{label} {NOT_SCALAR} {json_type(value)}")
+            raise BadRequest(f"{label} {NOT_SCALAR_ERROR} {json_type(value)}")
 
 
 def _reject_constant(name: str) -> Callable[[], None]:

@@ -1,9 +1,9 @@
 """Forwards requests to the responsible worker: the leader, or the owner of an instance.
 
 The herder determines that worker. The query parameter `forward` limits the hops: the first worker forwards a client's
-request with `forward=true`, the second with `forward=false`, and a third worker rejects it, because the group is
-changing and the client should retry. No worker forwards to itself. The client receives the other worker's response; no
-request is sent twice.
+request with `forward=true`, the second with `forward=false`. If the third worker is not responsible either, it rejects
+the request, because the group is changing and the client should retry. No worker forwards to itself. The client
+receives the other worker's response; no request is sent twice.
 
 Reads are not forwarded, except for data that only the leader has (`ask_leader`) and data that each worker has only
 about its own instances (`web.routes.supervision`). Source: HerderRequestHandler, RestClient (Kafka 4.4.0).

@@ -55,7 +55,7 @@ class StreamEnd(Enum):
     """Reason why a stream ended."""
 
     BROKEN = auto()
-    """The connection failed after the stream had started."""
+    """The stream ended, or its connection failed, after the `hello` event."""
     UNAVAILABLE = auto()
     """The worker did not respond, or rejected the request temporarily."""
     UNSUPPORTED = auto()
@@ -80,7 +80,7 @@ def stream_end_for_status(status: int) -> StreamEnd:
 
 
 def changed_metrics(event: Event) -> Names:
-    """Return the connectors whose metrics another worker reported as changed; None means any connector. Pure."""
+    """Return the connectors whose metrics another worker reported as changed; None if any may have changed. Pure."""
     if event.name == "reset":
         return None
     if event.name != "changed":
@@ -99,7 +99,7 @@ def changed_metrics(event: Event) -> Names:
 
 
 def workers_to_read(snapshot: Snapshot) -> frozenset[WorkerId]:
-    """Return the other workers whose metrics may be shown, at most `MAX_WORKERS`. Pure."""
+    """Return up to `MAX_WORKERS` other workers whose metrics may be shown. Pure."""
     return frozenset(sorted(all_workers(snapshot) - {snapshot.worker_id})[:MAX_WORKERS])
 
 

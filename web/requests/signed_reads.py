@@ -1,4 +1,4 @@
-"""GET requests between workers, which are authenticated by the group's session key instead of a password.
+"""Authentication of GET requests between workers by the group's session key instead of a password.
 
 A password would be exposed to any server at the requested address. A signature proves that the sender can read the
 config topic. The signature covers the worker's address, the path and the query, so it is not valid for another request.
@@ -41,7 +41,7 @@ def is_signed_read(services: Services, scope: Scope) -> bool:
     return is_signed_get(
         Signature(value.decode("latin-1"), algorithm.decode("latin-1")),
         key=key.key,
-        allowed=services.settings.verification_algorithms,
+        allowed_algorithms=services.settings.verification_algorithms,
         url=services.settings.advertised_url,
         target=target,
     )

@@ -1,7 +1,7 @@
 """Parser for the body of `POST /connectors/{c}/tasks`: a JSON array of objects with scalar values.
 
 The task configs of a connector are sent in one body of up to 64 MiB. `json.loads` would hold the GIL while parsing it,
-and thus block the event loop and all actors, and it would build any nested value. This parser processes the bytes
+block the event loop and all actors during this time, and build any nested value. This parser processes the bytes
 token by token, so that other threads run in between. It rejects a nested value at the opening bracket, and limits the
 number of configs, the number of settings and the length of a string.
 """
@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 from kraal.config.connector.json_fields import check_surrogates
 from kraal.core.errors import BadRequest
 from kraal.core.ids import Config
-from web.requests.body import NOT_SCALAR
+from web.requests.body import NOT_SCALAR_ERROR
 
 MAX_CONFIGS: Final = 100_000
 MAX_SETTINGS: Final = 1_000_000
@@ -93,7 +93,7 @@ class _Parser:
         if next_byte == b'"':
             return check_surrogates(self._parse_string(), label)
         if next_byte in (b"{", b"["):
-            raise BadRequest(f"{label} {NOT_SCALAR} {self._kind()}")
+            raise BadRequest(f"{label} {NOT_SCALAR_ERROR} {self._kind()}")
         literal = self._parse_literal()
         self._position += len(literal)
         return None if literal == "null" else literal

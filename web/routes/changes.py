@@ -193,7 +193,10 @@ class _EventStream(Response):
         )
 
     def _events_since(self, reader: Reader) -> Iterator[bytes]:
-        """Yield one event per set of names. Only the last event has an id, from which a reader may resume."""
+        """Yield a `changed` event per set of connector names, or one `reset` event if changes were dropped.
+
+        Only the last event has an id, because a client that resumes after an earlier event would miss the rest.
+        """
         changes = self._streams.take_changes(reader)
         seq = reader.position
         if changes is None:
@@ -212,7 +215,7 @@ class _EventStream(Response):
 
 @dataclass
 class _Client:
-    """Client of a stream."""
+    """The client that reads a stream."""
 
     receive: Receive
     reader: Reader

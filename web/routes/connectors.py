@@ -162,8 +162,9 @@ def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
         name="createConnector",
         tag="connectors",
         summary="Create a connector",
-        description="The response is sent when the config is stored. `initial_offsets` are stored first and replace "
-        "all offsets of a previous connector with that name, unless the connector cannot be created.",
+        description="The response is sent after the config has been stored. `initial_offsets` are stored before the "
+        "config, and replace all offsets stored for the connector name. If the creation fails, the previous offsets "
+        "are restored.",
         body="CreateConnectorRequest",
         links=_AFTER_WRITE,
         responses={201: "CreatedConnector"},
@@ -273,7 +274,7 @@ def _respond_empty(status: HTTPStatus) -> Callable[[None], Response]:
 def _target(
     verb: str, target: TargetState, status: HTTPStatus, summary: str, *, links: tuple[str, ...] = ()
 ) -> Endpoint:
-    """Return the endpoint PUT /connectors/{c}/{verb}; `links` lists operations that it makes available."""
+    """Return the endpoint PUT /connectors/{c}/{verb}, with `links` as additional OpenAPI links."""
 
     @endpoint(
         "PUT",

@@ -1,6 +1,6 @@
 """`/connectors/{c}/dead-letters`: records that a connector could not process, and their replay. Kraal's addition.
 
-Every worker serves the endpoints by reading from Kafka with its own client settings, on two threads and within limits.
+Every worker serves the endpoints: it reads from Kafka with its own client settings, on two threads and within limits.
 A replay writes letters and then commits its progress to the consumer group that `kraal dlq replay` uses.
 """
 
@@ -49,7 +49,7 @@ _MAX_FIELD_BYTES: Final = 4_096
 _MAX_BODY_BYTES: Final = 1024 * 1024
 """Maximum total size of the letters in a response."""
 _MAX_SEARCHED: Final = 10_000
-"""Maximum number of offsets per partition to search for a connector's letters in a shared topic."""
+"""Number of offsets per partition after which the search for letters stops; connectors may share a topic."""
 _MAX_READ_BYTES: Final = 256 * 1024 * 1024
 _READ_TIMEOUT_S: Final = 20.0
 """Time limit for reading the letters to show."""
@@ -207,7 +207,7 @@ class _DeadLetterService:
             queue = connector.queue
             with self._exclusive_replay(queue, dry_run=replay_request.dry_run):
                 _, remaining_spans = _spans(kafka, queue)
-                start = {number: span.first for number, span in remaining_spans.items() if span.count}
+                start = {partition: span.first for partition, span in remaining_spans.items() if span.count}
                 _check_start_offsets(replay_request, start, connector.name)
                 should_write = not replay_request.dry_run
                 chunks = replay(
@@ -264,7 +264,7 @@ class _DeadLetterService:
 def _check_start_offsets(replay_request: ReplayRequest, start: Mapping[int, int], name: str) -> None:
     """Raise Conflict if a replay would not start at the offsets that the caller expects."""
     expected_offsets = replay_request.start or {}
-    if any(start.get(number) != offset for number, offset in expected_offsets.items()):
+    if any(start.get(partition) != offset for partition, offset in expected_offsets.items()):
         raise Conflict(
             f"The dead letters of connector {name} have changed since they were listed: they have been replayed or "
             "deleted from the topic. Nothing was written; list the letters again."
@@ -291,7 +291,10 @@ def _map_errors() -> Iterator[None]:
 def _spans(
     kafka: LettersKafka, queue: DeadLetterQueue
 ) -> tuple[dict[int, OffsetRange], dict[int, OffsetRange]]:
-    """Return all offsets of a topic, and its offsets left to replay; both are empty if the topic does not exist."""
+    """Return the offset ranges of a queue's partitions: all offsets, and the offsets left to replay.
+
+    Both results are empty if the topic does not exist.
+    """
     if queue.topic not in kafka.partitions:
         return {}, {}
     spans = kafka.spans(queue.topic)

@@ -1,7 +1,7 @@
 """`GET /connectors/{c}/explain`: explains the workers and states of a connector and its tasks. Kraal's addition.
 
-Every worker serves the endpoint. It requests the assignment decisions from the leader, and stalls, automatic restarts
-and causes from the workers that run the instances.
+Every worker serves the endpoint. The worker requests the assignment decisions from the leader, and the stalls,
+automatic restarts and causes from the workers that run the instances.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`/connectors/{c}/history`, `/connectors/{c}/configs` and `/events`: the journal over REST. Kraal's addition.
 
-Each worker returns the events since its startup. States and configs cover all workers. Authors of requests, automatic
-restarts and (on the leader) reasons for rebalances are recorded only for the worker itself.
+Each worker returns the events since its startup. States and configs cover all workers. Authors of requests and
+automatic restarts are recorded only for this worker, and reasons for rebalances only on the leader.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def _history(services: Services, request: Request) -> Response:
     journal = services.journal
     history = journal.states.read(name)
     if not history.entries:
-        _require_known(snapshot, name)
+        _require_connector(snapshot, name)
     entries = [entry for entry in reversed(history.entries) if task is None or entry.task == task]
     return json_response(
         {
@@ -84,7 +84,7 @@ async def _configs(services: Services, request: Request) -> Response:
     journal = services.journal
     versions, entry = journal.configs.read(name), snapshot.config.connectors.get(name)
     if not versions.entries:
-        _require_known(snapshot, name)
+        _require_connector(snapshot, name)
     last_write = journal.configs.last_write(name)
 
     def render() -> dict[str, Any]:
@@ -139,7 +139,7 @@ async def _events(services: Services, request: Request) -> Response:
     )
 
 
-def _require_known(snapshot: Snapshot, name: ConnectorName) -> None:
+def _require_connector(snapshot: Snapshot, name: ConnectorName) -> None:
     if name not in snapshot.config.connectors:
         raise NotFound(f"Connector {name} not found")
 

@@ -107,7 +107,8 @@ async def _fence_zombies(services: Services, request: Request) -> Response:
 async def _expected_signature(services: Services, request: Request, feature: str) -> ParsedSignature | None:
     """Return the expected signature of the body, or None if no signature is required.
 
-    Raises BadRequest for a standalone worker, which does not support `feature`, and the errors of `_parse_signature`.
+    Raises BadRequest if the worker is standalone, because `feature` requires a distributed worker. Also raises the
+    errors of `_parse_signature`.
     If the connection closes after the error response, the body is first read and discarded.
     """
     try:
@@ -135,7 +136,7 @@ def _parse_signature(services: Services, request: Request) -> ParsedSignature | 
     return parse_signature(
         Signature(value=headers.get(SIGNATURE_HEADER), algorithm=headers.get(ALGORITHM_HEADER)),
         key=None if key is None else key.key,
-        allowed=services.settings.verification_algorithms,
+        allowed_algorithms=services.settings.verification_algorithms,
     )
 
 

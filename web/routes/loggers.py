@@ -92,7 +92,7 @@ async def _get(services: Services, request: Request) -> Response:
     ),
 )
 async def _put(services: Services, request: Request) -> Response:
-    """PUT /admin/loggers/{logger}?scope=: 200 with the changed loggers, or 204 for all workers."""
+    """PUT /admin/loggers/{logger}?scope=: 200 with the changed loggers, or 204 with `scope=cluster`."""
     namespace = decode_segment(request.path_params["logger"])
     if len(namespace) > _MAX_NAME_LENGTH:
         raise BadRequest(

@@ -222,7 +222,7 @@ def _local_lines(
 
 
 def _parse_response(body: object) -> WorkerLines | None:
-    """Parse another worker's response; return None if it is malformed."""
+    """Parse another worker's response; return None for a malformed response."""
     match body:
         case {"lines": [*parts], "dropped": int(dropped)}:
             lines = [*map(_parse_line, parts[:_MAX_LINES])]
@@ -233,10 +233,10 @@ def _parse_response(body: object) -> WorkerLines | None:
 
 
 def _parse_line(part: object) -> Line | None:
-    """Parse a line, ignoring unknown fields and truncating texts; return None if it is malformed."""
+    """Parse a line, ignoring unknown fields and truncating texts; return None for a malformed line."""
     match part:
         case {
-            "id": int(at),
+            "id": int(line_id),
             "ms": int(ms),
             "worker_id": str(worker),
             "level": str(level),
@@ -244,12 +244,12 @@ def _parse_line(part: object) -> Line | None:
             "task": int() | None as task,
             "message": str(message),
         } if level in LEVELS:
-            texts = {
+            fields = {
                 "logger": truncate(logger, LOGGER_BYTES),
                 "task": task,
                 "message": truncate(message, LINE_BYTES),
             }
-            return {"id": at, "ms": ms, "worker_id": worker, "level": level, **texts}
+            return {"id": line_id, "ms": ms, "worker_id": worker, "level": level, **fields}
         case _:
             return None
 

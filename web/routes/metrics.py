@@ -48,7 +48,7 @@ def endpoints(scrape: Scrape | None, gather: Gather | None = None) -> list[Endpo
     async def metrics(services: Services, request: Request) -> Response:
         """GET /metrics; always in the text format regardless of `Accept`, like other exporters.
 
-        Concurrent requests share one scrape, because each scrape requires several megabytes.
+        Concurrent requests share one scrape, because each scrape requires several megabytes of memory.
         """
         del services, request
         nonlocal pending

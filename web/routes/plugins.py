@@ -34,7 +34,7 @@ _CONFIG_PATH: Final = f"{_PLUGINS_PATH}/{{plugin}}/config"
 
 def endpoints(services: Services) -> list[Endpoint]:
     """Return the plugin endpoints, which share a thread pool."""
-    threads = BlockingCalls(services, LimitedResource.PLUGINS, services.settings.validation_threads)
+    threads = BlockingCalls(services, LimitedResource.PLUGINS, services.settings.plugin_threads)
     return [_list(threads), _describe(threads), _validate(threads), _connector_parts(threads)]
 
 

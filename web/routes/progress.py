@@ -84,7 +84,7 @@ async def gather_all_progress(
         responses, _ = await ask_workers(services, request, other_workers, _QUERY, _parse_all_progress)
         own_progress, responses_by_worker = await _own_progress(reports, snapshot), dict(responses)
         return {
-            name: _merge_one(
+            name: _merge_connector(
                 name,
                 own_id,
                 instance_workers(statuses.get(name, _NO_STATUSES)),
@@ -109,7 +109,7 @@ async def _own_progress(
     return progress_by_name
 
 
-def _merge_one(
+def _merge_connector(
     name: ConnectorName,
     own_id: WorkerId,
     workers: set[WorkerId],

@@ -100,7 +100,7 @@ def _stall_fields(stall_detection: StallDetection, snapshot: Snapshot) -> dict[s
 
 
 def _unhealthy_response(services: Services) -> Response:
-    """Return the response for an unresponsive herder; during startup, it also names failed components."""
+    """Return the response for an unresponsive herder. During startup, the response also names failed components."""
     snapshot, detection = services.published.latest, services.stall_detection
     stage = "" if snapshot.stage is None else f" {describe_stage(snapshot.stage)}"
     if not snapshot.ready:

@@ -1,4 +1,4 @@
-"""Features of a worker's REST API, derived from its version and its OpenAPI document. Pure."""
+"""Features of a worker's REST API, derived from the responses to `GET /` and `GET /openapi.json`. Pure."""
 
 from __future__ import annotations
 
@@ -60,8 +60,9 @@ class Features:
 def detect_features(root: Any, document: Any, *, admin: bool = False) -> Features:
     """Return the features of a worker.
 
-    `root` is the response to `GET /`, `document` the response to `GET /openapi.json` (None for an Apache Kafka worker,
-    which does not serve it). With `admin`, paths below `/admin` are served although the document does not list them.
+    `root` is the response to `GET /`. `document` is the response to `GET /openapi.json`, or None for an Apache Kafka
+    worker, which has no such endpoint. `admin` is whether paths that start with `/admin/` are served although the
+    document does not list them.
     """
     root = root if isinstance(root, Mapping) else {}
     common_features = Features(

@@ -21,11 +21,11 @@ class Notice:
 
     title: str
     results: tuple[Result, ...]
-    left_out: int = 0
+    omitted_count: int = 0
     """Number of results that were dropped."""
 
     @property
-    def failed(self) -> int:
+    def failure_count(self) -> int:
         """Number of failed results."""
         return sum(not result.done for result in self.results)
 
@@ -46,7 +46,9 @@ class Notices:
             for result in notice.results[:_MAX_RESULTS]
         )
         token = secrets.token_urlsafe(12)
-        self._notices[token] = replace(notice, results=results, left_out=len(notice.results) - len(results))
+        self._notices[token] = replace(
+            notice, results=results, omitted_count=len(notice.results) - len(results)
+        )
         while len(self._notices) > _MAX_NOTICES:
             self._notices.popitem(last=False)
         return token

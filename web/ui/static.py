@@ -1,4 +1,4 @@
-"""Static files at `/ui/static/HASH/NAME`. Browsers cache them forever, because the URL contains a content hash."""
+"""Static files at `/ui/static/HASH/NAME`. Browsers may cache them for a year: the URL contains a content hash."""
 
 from __future__ import annotations
 

@@ -70,16 +70,16 @@ def apply(
     """
     manifests = read_files(paths, recursive=recursive)
     require_connectors(manifests, prunes=prunes)
-    live = LiveConfigs(rest)
+    live_configs = LiveConfigs(rest)
     results: list[Result] = []
-    for result in apply_all(rest, live, manifests.connectors, dry_run=dry_run):
+    for result in apply_all(rest, live_configs, manifests.connectors, dry_run=dry_run):
         results.append(result)
         _print_result(result, style, dry_run=dry_run)
     has_failures = bool(manifests.errors) or any(result.action is Action.FAILED for result in results)
     if prunes and manifests.errors:
         print_error("skipping --prune because some files are invalid")
     elif prunes:
-        for result in prune(rest, live, manifests.connectors, dry_run=dry_run):
+        for result in prune(rest, live_configs, manifests.connectors, dry_run=dry_run):
             results.append(result)
             _print_result(result, style, dry_run=dry_run)
             has_failures = has_failures or result.action is Action.FAILED
@@ -96,7 +96,7 @@ def apply(
 
 def _print_result(result: Result, style: str, *, dry_run: bool) -> None:
     if result.error is not None:
-        about = f"{result.where}: {result.name}" if result.where else result.name
+        about = f"{result.file_name}: {result.name}" if result.file_name else result.name
         print_error(KraalError(result.error, hint=result.hint), about=about)
     elif style == "table":
         say(f"{result.name} {result.action}{' (dry run)' if dry_run else ''}")
@@ -106,7 +106,7 @@ def _as_data(result: Result, *, dry_run: bool) -> dict[str, Any]:
     return {
         "name": result.name,
         "action": str(result.action),
-        "file": result.where or None,
+        "file": result.file_name or None,
         "error": result.error,
         "dry_run": dry_run,
     }

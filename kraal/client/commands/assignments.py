@@ -51,26 +51,26 @@ def assignments(rest: Rest, *, style: str) -> None:
         emit_table(("WAITING", "REASON"), _waiting_rows(response["waiting"]), "")
     for line in _summary_lines(response):
         say(f"\n{line}")
-    if earlier := response.get("rebalances", [])[1:]:
+    if earlier_rebalances := response.get("rebalances", [])[1:]:
         say("")
-        emit_table(("EARLIER", "GENERATION", "LEADER", "REASON"), _earlier_rows(earlier), "")
+        emit_table(("EARLIER", "GENERATION", "LEADER", "REASON"), _earlier_rows(earlier_rebalances), "")
 
 
 def _worker_rows(workers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
     for worker in workers:
-        static = None
+        static_instances = None
         if worker["kind"] == "static":
-            static = [*worker["static_connectors"], *worker["static_tasks"]]
+            static_instances = [*worker["static_connectors"], *worker["static_tasks"]]
         yield (
             str(worker["url"]),
             worker["kind"],
-            "-" if static is None else ", ".join(static),
+            "-" if static_instances is None else ", ".join(static_instances),
             ", ".join([*worker["connectors"], *worker["tasks"]]) or "-",
         )
 
 
-def _waiting_rows(waiting: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
-    for instance in waiting:
+def _waiting_rows(instances: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for instance in instances:
         task = "" if instance["task"] is None else f"-{instance['task']}"
         yield f"{instance['connector']}{task}", instance["reason"]
 

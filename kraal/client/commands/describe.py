@@ -87,11 +87,9 @@ def _describe(rest: Rest, name: str, secrets: Secrets | None) -> dict[str, Any]:
 
 
 def _java_parts(rest: Rest, name: str) -> list[dict[str, str | None]]:
-    """Return the parts of a connector that run in the plugins' JVM, with their versions.
+    """Return the plugins of a connector that run in the plugins' JVM; empty if the worker has no such endpoint.
 
-    Empty for a worker without this endpoint, such as a Java worker.
-
-    Shape: `{"part": "connector" | key, "class", "version" or None}`.
+    Each plugin has the keys `part` ("connector" or a config key), `class`, and `version`, which may be None.
     """
     try:
         parts = rest.get_list("connectors", name, "plugins")
@@ -112,7 +110,9 @@ def _sections(description: dict[str, Any]) -> list[str]:
     parts = [(_summary_lines(description), False)]
     if status is not None:
         parts += [(_task_lines(status), True), (_progress_lines(status), False)]
-    return [line if colored else printable(line, keep="\t") for lines, colored in parts for line in lines]
+    return [
+        line if is_colored else printable(line, keep="\t") for lines, is_colored in parts for line in lines
+    ]
 
 
 def _summary_lines(description: dict[str, Any]) -> list[str]:

@@ -55,18 +55,18 @@ class DiffCommand(ClientCommand):
 def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, style: str) -> None:
     """Show what `kraal apply` of the same files would change, as a unified diff.
 
-    Lines with - show the config on the worker, lines with + the config in the files. Secrets are printed as [hidden]
-    and marked if they differ. With --prune, connectors that are not in the files are shown as deleted. With -o json or
-    yaml, prints a list of the keys that differ, with the old and new values.
+    Lines with - show the config on the worker, and lines with + the config in the files. Secrets are printed as
+    [hidden] and marked if they differ. With --prune, connectors that are not in the files are shown as deleted. With -o
+    json or yaml, prints a list of the keys that differ, with the old and new values.
     """
     manifests = read_files(paths, recursive=recursive)
     require_connectors(manifests, prunes=prunes)
-    live, secrets = LiveConfigs(rest), Secrets(rest)
+    live_configs, secrets = LiveConfigs(rest), Secrets(rest)
     differences: list[dict[str, Any]] = []
     has_errors = bool(manifests.errors)
     for manifest in manifests.connectors:
         try:
-            config, secret_keys = live.config(manifest.name), secrets.keys_of(manifest.config)
+            config, secret_keys = live_configs.config(manifest.name), secrets.keys_of(manifest.config)
         except (RequestRejected, NoResponse) as error:
             print_error(error, about=manifest.name)
             has_errors = True
@@ -75,15 +75,15 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, s
         if action is not Action.UNCHANGED:
             changes = changed_keys(config, manifest.config, secret_keys)
             differences.append(
-                {"name": manifest.name, "action": action, "file": manifest.where, "keys": changes}
+                {"name": manifest.name, "action": action, "file": manifest.file_name, "keys": changes}
             )
         if style == "table":
-            titles = f"{manifest.name} at {rest.target.url}", f"{manifest.name} in {manifest.where}"
+            titles = f"{manifest.name} at {rest.target.url}", f"{manifest.name} in {manifest.file_name}"
             emit_diff(difference((titles[0], config), (titles[1], manifest.config), secret_keys))
     if prunes and not manifests.errors:
         names_in_files = {manifest.name for manifest in manifests.connectors}
-        for name in (name for name in live.names if name not in names_in_files):
-            config = live.config(name) or {}
+        for name in (name for name in live_configs.names if name not in names_in_files):
+            config = live_configs.config(name) or {}
             secret_keys = secrets.keys_of(config)
             changes = changed_keys(config, None, secret_keys)
             differences.append({"name": name, "action": Action.DELETED, "file": None, "keys": changes})

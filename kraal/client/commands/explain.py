@@ -1,4 +1,4 @@
-"""`kraal explain`: explain the worker and the state of a connector or task."""
+"""`kraal explain`: explain the placement and the state of a connector or task."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MS_PER_SECOND = 1000
 @output_option
 @with_rest
 def explain(rest: Rest, name: str, *, style: str) -> None:
-    """Explain why a connector and its tasks run where they run, and why they are in their states.
+    """Explain the placement and the state of a connector and its tasks.
 
     NAME is a connector, or a task such as orders-source-0. For the connector and each task, shows why it was assigned
     to its worker, or why it is waiting, and the reasons for its state with the latest events: target state, failures,

@@ -1,4 +1,4 @@
-"""`kraal offsets get`, `alter`, `reset`: offsets of connectors (KIP-875)."""
+"""`kraal offsets get`, `alter`, `reset`: show and change the offsets of connectors (KIP-875)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def alter(rest: Rest, name: str, *, path: str | None, pairs: tuple[tuple[str, st
 @name_argument
 @with_rest
 def reset(rest: Rest, name: str) -> None:
-    """Reset all offsets of a STOPPED connector; it starts from the beginning when it is resumed."""
+    """Reset all offsets of a STOPPED connector, which then starts without offsets when it is resumed."""
     say(f"{name}: {_request(rest, 'DELETE', name)['message']}")
 
 

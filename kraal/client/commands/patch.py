@@ -11,7 +11,7 @@ import click
 
 from kraal.client.apply import Secrets, format_error, validate
 from kraal.client.command import (
-    FAILED,
+    FAILURE_EXIT_CODE,
     ClientCommand,
     name_argument,
     with_rest,
@@ -37,17 +37,19 @@ from kraal.core.printable import printable
 )
 @name_argument
 @click.argument("assignments", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--remove", "removed", multiple=True, metavar="KEY", help="Remove a key (repeatable).")
+@click.option("--remove", "removed_keys", multiple=True, metavar="KEY", help="Remove a key (repeatable).")
 @click.option(
     "-f",
     "--file",
     "path",
     metavar="FILE",
-    help="JSON object with keys and values, null to remove a key; - for standard input. Use this option for "
-    "secrets, because other users can see command lines.",
+    help="JSON file with an object of keys and values, null to remove a key; - for standard input. Use this option "
+    "for secrets, because other users can see command lines.",
 )
 @click.option(
-    "--dry-run", is_flag=True, help="Show the diff and validate it on the worker without changing anything."
+    "--dry-run",
+    is_flag=True,
+    help="Show the diff and validate the new config on the worker without changing anything.",
 )
 @with_rest
 def patch(
@@ -55,12 +57,12 @@ def patch(
     name: str,
     assignments: tuple[str, ...],
     *,
-    removed: tuple[str, ...],
+    removed_keys: tuple[str, ...],
     path: str | None,
     dry_run: bool,
 ) -> None:
     """Change single keys of a connector config and keep the others (KIP-477)."""
-    changes = {**_read_changes(path), **_parse_assignments(assignments), **dict.fromkeys(removed)}
+    changes = {**_read_changes(path), **_parse_assignments(assignments), **dict.fromkeys(removed_keys)}
     if not changes:
         raise click.UsageError("Nothing to change; specify KEY=VALUE, --remove or -f.")
     config = rest.get("connectors", name, "config")
@@ -78,7 +80,7 @@ def patch(
     except (RequestRejected, NoResponse) as error:
         scrubbed = KraalError(scrub(format_error(error), patched_config, secrets), hint=error.hint)
         print_error(scrubbed, about=name)
-        raise click.exceptions.Exit(FAILED) from error
+        raise click.exceptions.Exit(FAILURE_EXIT_CODE) from error
 
 
 def _parse_assignments(assignments: Sequence[str]) -> dict[str, str | None]:

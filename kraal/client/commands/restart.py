@@ -68,7 +68,7 @@ def restart(
     target_states: dict[str, str] = {}
 
     def send(name: str) -> None:
-        previous = fetch_one(rest, name) if waits else None
+        previous_status = fetch_one(rest, name) if waits else None
         if task_ids:
             for number in dict.fromkeys(task_ids):
                 rest.ask("POST", "connectors", name, "tasks", str(number), "restart")
@@ -80,7 +80,7 @@ def restart(
             ]
             response = rest.ask("POST", "connectors", name, "restart", query=query)
             say(_result_text(name, response))
-        target_states[name] = current_target(previous)
+        target_states[name] = current_target(previous_status)
 
     succeeded = for_each(selected_names, send)
     settle_s = dict.fromkeys(target_states, SETTLE_S)

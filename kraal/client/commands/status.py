@@ -47,7 +47,7 @@ from kraal.core.printable import join_lines
 @interval_option("Polling interval of --watch.")
 @with_rest
 def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, interval: float) -> None:
-    """Show connectors and their tasks: state, worker, and the first line of the trace of a failure.
+    """Show connectors and their tasks: state, worker, and the root cause of a failure.
 
     Without NAME, all connectors are shown. With --watch, a terminal shows a table that is updated in place; a file or
     pipe receives one line per current state and one per change (with -o json, one JSON object per line).
@@ -75,7 +75,7 @@ def _fetch_existing(rest: Rest, name: str) -> Status | None:
 
 
 def _find_statuses(rest: Rest, names: Sequence[str]) -> Statuses:
-    """Return the statuses to watch, with None for named connectors that do not exist."""
+    """Return the statuses of the named connectors, or of all; None for a connector without a status."""
     return {name: fetch_one(rest, name) for name in names} if names else fetch(rest)
 
 

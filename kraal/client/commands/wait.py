@@ -37,7 +37,7 @@ from kraal.client.wait_options import timeout_option, wait_for
     type=click.Choice([RUNNING, "PAUSED", STOPPED, DELETED, "no-lag"], case_sensitive=False),
     default=RUNNING,
     show_default=True,
-    help="State of the connectors and all their tasks; no-lag: sinks have processed all records.",
+    help="State of the connectors and all their tasks; no-lag: sinks have committed the end offsets.",
 )
 @timeout_option("Timeout for all connectors together.")
 @with_rest

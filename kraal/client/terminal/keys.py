@@ -16,7 +16,7 @@ Wait = Callable[[float], str]
 
 @contextmanager
 def keys(pause: Callable[[float], None]) -> Iterator[Wait]:
-    """Yield a function that waits for a key on standard input; without a terminal, it only calls `pause`.
+    """Yield a function that waits for a key on standard input; without a terminal, the function only calls `pause`.
 
     Ctrl-C still raises KeyboardInterrupt. The terminal's mode is restored at the end.
     """

@@ -34,7 +34,7 @@ def fit_lines(
 ) -> list[str]:
     """Return the lines that fit into `max_lines`, at least one, and a last line `… N more {noun}` if needed.
 
-    `left_out` is the number of lines already omitted from `body`, which nevertheless exceeds `max_lines`.
+    `left_out` is the number of lines already omitted from `body`; unless it is 0, `body` must exceed `max_lines`.
     """
     max_lines = max(max_lines, 2)
     if len(body) <= max_lines:

@@ -20,8 +20,7 @@ TASK_HEAD = (
     *("NAME", "TASK", "STATE", "WORKER", "REC/S", "BACKLOG"),
     *("POLL MS", "WRITE MS", "COMMIT MS", "ERRORS", "AGE", "NOTE"),
 )
-_RIGHT_ALIGNED = {"CONNECTORS", "TASKS", "TASK", *TASK_HEAD[4:-1]}
-"""Columns that are aligned to the right."""
+_RIGHT_ALIGNED_COLUMNS = {"CONNECTORS", "TASKS", "TASK", *TASK_HEAD[4:-1]}
 _AGE_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _WORKERS_DIVISOR = 3
 """The worker table occupies at most a third of the screen."""
@@ -49,7 +48,7 @@ class Row:
 
     @property
     def errors(self) -> int | None:
-        """Number of records with errors."""
+        """Number of records with errors; None if it is unknown."""
         failed_count = None if self.progress is None else self.progress.get("errors", {}).get("failed")
         return failed_count if isinstance(failed_count, int) else None
 
@@ -125,22 +124,22 @@ def parse_cluster(response: Mapping[str, Any], patterns: Sequence[str] = ()) -> 
 
 def worker_sums(cluster: Cluster) -> list[dict[str, Any]]:
     """Return the totals of each worker, sorted by worker."""
-    tasks: dict[str, list[Row]] = {}
+    tasks_by_worker: dict[str, list[Row]] = {}
     for row in cluster.rows:
-        worker_tasks = tasks.setdefault(row.worker, [])
+        worker_tasks = tasks_by_worker.setdefault(row.worker, [])
         if row.task is not None:
             worker_tasks.append(row)
     return [
         {
             "worker_id": worker,
             "connectors": cluster.connectors.get(worker, 0),
-            "tasks": len(worker_tasks := tasks.get(worker, [])),
+            "tasks": len(worker_tasks := tasks_by_worker.get(worker, [])),
             "running": sum(row.state == RUNNING for row in worker_tasks),
             "failed": sum(row.state == FAILED for row in worker_tasks),
             "records_per_second": _sum(worker_tasks, "records_per_second"),
             "backlog_records": _sum(worker_tasks, "backlog_records"),
         }
-        for worker in sorted({*cluster.connectors, *tasks})
+        for worker in sorted({*cluster.connectors, *tasks_by_worker})
     ]
 
 
@@ -275,7 +274,7 @@ def _align(
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     aligned_rows = [
         tuple(
-            cell.rjust(width) if title in _RIGHT_ALIGNED else cell
+            cell.rjust(width) if title in _RIGHT_ALIGNED_COLUMNS else cell
             for title, cell, width in zip(head, line, widths, strict=True)
         )
         for line in (head, *rows)

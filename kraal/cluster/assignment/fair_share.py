@@ -23,7 +23,7 @@ def find_surplus(current: Mapping[str, Sequence[T]], total: int) -> dict[str, Se
     sizes = [len(jobs) for jobs in current.values()]
     if sizes.count(share + 1) == extra and sizes.count(share) == len(current) - extra:
         return {}
-    result: dict[str, Sequence[T]] = {}
+    surplus: dict[str, Sequence[T]] = {}
     for member, jobs in current.items():
         if len(jobs) <= share:
             continue
@@ -32,8 +32,8 @@ def find_surplus(current: Mapping[str, Sequence[T]], total: int) -> dict[str, Se
             extra -= 1
             allowed_count += 1
         if len(jobs) > allowed_count:
-            result[member] = jobs[: len(jobs) - allowed_count]
-    return result
+            surplus[member] = jobs[: len(jobs) - allowed_count]
+    return surplus
 
 
 def spread(sizes: Mapping[str, int], jobs: Iterable[T]) -> dict[str, list[T]]:
@@ -44,8 +44,8 @@ def spread(sizes: Mapping[str, int], jobs: Iterable[T]) -> dict[str, list[T]]:
     """
     order = sorted(sizes, key=lambda member: (sizes[member], member))
     assignments: dict[str, list[T]] = {member: [] for member in order}
+    # The members before index `served` are on the current level; the member at index `turn` is next.
     served, turn = 0, 0
-    """The members before index `served` are on the current level; the member at index `turn` is next."""
     level = sizes[order[0]] - 1
     for job in jobs:
         if turn == served:

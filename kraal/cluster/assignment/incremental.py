@@ -63,8 +63,8 @@ def allocate(
 ) -> Shares:
     """Assign lost work and new submissions, and balance load.
 
-    `current` contains the jobs that the members run and may keep, and `round_.configured` all jobs for these members. A
-    caller may pass a subset of the members and jobs (KIP-987); the result covers only this subset.
+    `current` contains the jobs that the members run and may keep; `round_.configured` contains all jobs to distribute
+    among them. A caller may pass a subset of the members and jobs (KIP-987); the result covers only this subset.
     """
     allocations = dict(current)
     plan = handle_lost_assignments(
@@ -158,16 +158,16 @@ def balance_load(current: JobsByMember, round_: Round, state: AssignorState) -> 
     """Revoke jobs beyond a member's share, except during a delay or in backoff."""
     if state.pause.delay_ms != 0:
         return Balance(revoked={}, state=replace(state, rebalancing=False))
-    revoked = _surplus(current, round_.configured)
-    if not revoked:
+    surplus = _surplus_by_member(current, round_.configured)
+    if not surplus:
         idle_state = replace(state, rebalancing=False, revocations=0) if state.rebalancing else state
         return Balance(revoked={}, state=idle_state)
     if not state.rebalancing:
-        return Balance(revoked=revoked, state=replace(state, rebalancing=True))
+        return Balance(revoked=surplus, state=replace(state, rebalancing=True))
     count = state.revocations + 1
     delay_ms = backoff_ms(count, round_.max_delay_ms)
     if delay_ms == 0:
-        return Balance(revoked=revoked, state=replace(state, revocations=count))
+        return Balance(revoked=surplus, state=replace(state, revocations=count))
     pause = Pause(candidates=state.pause.candidates, until_ms=round_.now_ms + delay_ms, delay_ms=delay_ms)
     return Balance(revoked={}, state=replace(state, revocations=count, pause=pause))
 
@@ -183,7 +183,7 @@ def spread_evenly(current: JobsByMember, jobs: Iterable[Job]) -> dict[str, Jobs]
     return {member: (*new_connectors[member], *new_tasks[member]) for member in current}
 
 
-def _surplus(current: JobsByMember, configured: frozenset[Job]) -> dict[str, Jobs]:
+def _surplus_by_member(current: JobsByMember, configured: frozenset[Job]) -> dict[str, Jobs]:
     if not configured or not any(current.values()):
         return {}
     connectors: dict[str, Sequence[Job]] = {}

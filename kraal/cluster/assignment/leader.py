@@ -114,7 +114,7 @@ def plan_group(
         }
         why = f"the leader has read the config up to offset {cluster.offset}, another worker up to {required_offset}"
         return GroupPlan(
-            assignments=failed_assignments, state=state, owners={}, urls=_urls(join_result), why=why
+            assignments=failed_assignments, state=state, owners={}, urls=_map_urls(join_result), why=why
         )
     if not join_result.protocol.is_cooperative:
         jobs_by_member = assign_eagerly(join_result.members, list_jobs(cluster))
@@ -123,13 +123,13 @@ def plan_group(
             for m, jobs in jobs_by_member.items()
         }
         why = "the eager protocol reassigns all work in each rebalance"
-        owners = _owners(jobs_by_member)
+        owners = _map_owners(jobs_by_member)
         eager_placements = dict.fromkeys(owners, Placement(PlacedBy.EAGER, join_result.generation))
         return GroupPlan(
             assignments=assignments,
             state=state,
             owners=owners,
-            urls=_urls(join_result),
+            urls=_map_urls(join_result),
             placements=eager_placements,
             why=why,
         )
@@ -166,7 +166,7 @@ def _plan_incrementally(
         )
         for member in members
     }
-    owners, urls = _owners(outcome.owned), _urls(join_result)
+    owners, urls = _map_owners(outcome.owned), _map_urls(join_result)
     return GroupPlan(
         assignments=assignments,
         state=outcome.state,
@@ -252,9 +252,9 @@ def _build_assignment(
     )
 
 
-def _owners(jobs_by_member: Mapping[str, Jobs]) -> dict[Job, str]:
+def _map_owners(jobs_by_member: Mapping[str, Jobs]) -> dict[Job, str]:
     return {job: member for member, jobs in jobs_by_member.items() for job in jobs}
 
 
-def _urls(join_result: JoinResult) -> dict[str, str]:
+def _map_urls(join_result: JoinResult) -> dict[str, str]:
     return {member: metadata.url for member, metadata in join_result.members.items()}

@@ -71,8 +71,8 @@ def placements(
             else:
                 kind = PlacedBy.REVOKED if job in before.revoked else PlacedBy.NEW
             by_job[job] = Placement(kind, round_.generation)
-    reported = Placement(PlacedBy.REPORTED, round_.generation)
-    return {job: by_job.get(job) or previous.get(job, reported) for job in owners}
+    reported_placement = Placement(PlacedBy.REPORTED, round_.generation)
+    return {job: by_job.get(job) or previous.get(job, reported_placement) for job in owners}
 
 
 def placement_reason(job: Job, placement: Placement) -> str:

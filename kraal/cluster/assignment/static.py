@@ -44,17 +44,17 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
     # A revocation that a static worker missed does not mean that wildcard workers missed their assignments.
     diff = diff_assignments(reported, round_, replace(state, revoked=state.revoked & wildcard_runs))
     static = static_jobs(round_)  # steps 1 and 2 of the KIP
-    diff = replace(diff, misplaced=misplaced_jobs(reported, static, round_.lists))  # 3 to 5
+    diff = replace(diff, misplaced=misplaced_jobs(reported, static, round_.lists))  # steps 3 to 5
     misplaced = diff.deleted | diff.duplicated | diff.misplaced
     revoked = {member: select_jobs(jobs, misplaced) for member, jobs in reported.items()}
     current = {member: exclude_jobs(jobs, misplaced) for member, jobs in reported.items()}
     static_members = {member: jobs for member, jobs in current.items() if member in round_.lists}
     listed_jobs = assign_listed(
         (diff.lost | diff.new_submissions) & static, static_members, round_.lists
-    )  # 6
+    )  # step 6
     wildcard_members = {member: jobs for member, jobs in current.items() if member not in round_.lists}
     lost = diff.lost - static if wildcard_members else frozenset[Job]()
-    if wildcard_members:  # 7 and 8
+    if wildcard_members:  # steps 7 and 8
         shares = allocate(
             wildcard_members,
             lost,
@@ -120,8 +120,8 @@ def expected_members(lost: frozenset[Job], round_: Round, state: AssignorState) 
     """Return the members of the last round that may have run `lost`.
 
     The leader delays lost work only if its worker has left; otherwise no member received the work. A wildcard job may
-    have run on any wildcard worker of the last round, a listed job on a worker that listed it. Present members without
-    wildcard work are not expected.
+    have run on any wildcard worker of the last round, a listed job on a worker that listed it. Members with
+    static assignments in this round are excluded, because they run no wildcard jobs.
     """
     static_members = {
         member for member, listed_jobs in state.lists.items() if not listed_jobs.isdisjoint(lost)

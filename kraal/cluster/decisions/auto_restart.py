@@ -29,7 +29,7 @@ class NoRestartReason(StrEnum):
     PERMANENT = "lasting"
     """A restart cannot fix this kind of failure."""
     SAME_RECORD = "same-record"
-    """The record that caused the restart failed again."""
+    """The same record failed again after a restart."""
     TOO_OFTEN = "too-often"
     """The restart budget is exhausted."""
 
@@ -41,7 +41,7 @@ class FailureHistory:
     Times are monotonic seconds, or wall-clock milliseconds in fields with the suffix `_ms`.
     """
 
-    life: Incarnation
+    incarnation: Incarnation
     """The incarnation that failed or was started by an automatic restart."""
     config_version: int
     """Version of the connector config when this incarnation failed or was started."""
@@ -53,7 +53,7 @@ class FailureHistory:
     """Total number of automatic restarts."""
     restarted_ms: int | None = None
     """Time of the last automatic restart."""
-    cured: str | None = None
+    previous_cause: str | None = None
     """Root cause of the failure before the latest restart."""
     due_s: float | None = None
     """Time of the next restart; None if none is planned."""
@@ -66,10 +66,10 @@ class InstanceSituation:
     """Current situation of one instance."""
 
     policy: AutoRestart
-    life: Incarnation | None
+    incarnation: Incarnation | None
     """The incarnation wanted on this worker, if any."""
     config_version: int
-    started: bool
+    is_started: bool
     """Whether the target state of the instance's connector is STARTED."""
     now_s: float
     now_ms: int
@@ -85,22 +85,22 @@ class RestartAfter:
 
 
 def is_supervised(policy: AutoRestart, instance: Instance) -> bool:
-    """Return whether an instance is supervised."""
+    """Return whether the policy restarts instances of this kind: tasks, or connectors and tasks."""
     if isinstance(instance, TaskId):
         return policy.scope is not RestartScope.NONE
     return policy.scope is RestartScope.ALL
 
 
 def decide_restart(
-    policy: AutoRestart, watched: FailureHistory, trace: str, *, now_s: float, chance: float
+    policy: AutoRestart, history: FailureHistory, trace: str, *, now_s: float, chance: float
 ) -> RestartAfter | NoRestartReason:
     """Decide whether, and after which delay, to restart an instance that failed with `trace`."""
     failure = classify(trace)
     if failure is Failure.PERMANENT:
         return NoRestartReason.PERMANENT
-    if failure is Failure.RECORD and watched.cured == first_line(trace):
+    if failure is Failure.RECORD and history.previous_cause == first_line(trace):
         return NoRestartReason.SAME_RECORD
-    count = len(restarts_in_window(policy, watched.restarts, now_s))
+    count = len(restarts_in_window(policy, history.restarts, now_s))
     if count >= policy.max_restarts:
         return NoRestartReason.TOO_OFTEN
     return RestartAfter(backoff_s(policy, count, chance))
@@ -118,86 +118,90 @@ def backoff_s(policy: AutoRestart, count: int, chance: float) -> float:
 
 
 def record_failure(
-    watched: FailureHistory | None, life: Incarnation, trace: str, situation: InstanceSituation
+    history: FailureHistory | None, incarnation: Incarnation, trace: str, situation: InstanceSituation
 ) -> FailureHistory:
-    """Record a failure, unless it is already recorded or belongs to an older incarnation.
+    """Return the history with a failure; unchanged if the failure is already recorded or of an older incarnation.
 
-    `next_history` must be called afterwards.
+    The caller must then call `next_history`.
     """
-    if watched is not None and life < watched.life:
-        return watched
-    if watched is not None and watched.life == life:
-        return watched if watched.trace is not None else replace(watched, trace=trace)
+    if history is not None and incarnation < history.incarnation:
+        return history
+    if history is not None and history.incarnation == incarnation:
+        return history if history.trace is not None else replace(history, trace=trace)
     return FailureHistory(
-        life=life,
+        incarnation=incarnation,
         config_version=situation.config_version,
         trace=trace,
-        total=0 if watched is None else watched.total,
-        restarted_ms=None if watched is None else watched.restarted_ms,
+        total=0 if history is None else history.total,
+        restarted_ms=None if history is None else history.restarted_ms,
     )
 
 
-def record_success(watched: FailureHistory) -> FailureHistory:
-    """Clear the failure and the planned restart after the instance has recovered."""
-    return replace(watched, trace=None, due_s=None, due_ms=None, given_up=None)
+def record_success(history: FailureHistory) -> FailureHistory:
+    """Return the history without the failure and the planned restart."""
+    return replace(history, trace=None, due_s=None, due_ms=None, given_up=None)
 
 
-def next_history(instance: Instance, watched: FailureHistory, situation: InstanceSituation) -> FailureHistory:
+def next_history(instance: Instance, history: FailureHistory, situation: InstanceSituation) -> FailureHistory:
     """Return the next history of an instance, given its current situation."""
-    if situation.life is None:  # not on this worker; the next owner starts a new history
-        return record_success(watched)
-    if situation.life < watched.life:  # a restarted herder has not computed its wanted instances yet
-        return watched
-    if situation.life != watched.life:
+    if situation.incarnation is None:  # not on this worker; the next owner starts a new history
+        return record_success(history)
+    if situation.incarnation < history.incarnation:
+        return history  # a restarted herder has not computed its wanted instances yet
+    if situation.incarnation != history.incarnation:
         return record_success(
             replace(
-                watched, life=situation.life, config_version=situation.config_version, restarts=(), cured=None
+                history,
+                incarnation=situation.incarnation,
+                config_version=situation.config_version,
+                restarts=(),
+                previous_cause=None,
             )
         )
-    if watched.trace is None:
-        return watched
-    if situation.config_version != watched.config_version:
-        watched = replace(
-            record_success(watched),
-            trace=watched.trace,
+    if history.trace is None:
+        return history
+    if situation.config_version != history.config_version:
+        history = replace(
+            record_success(history),
+            trace=history.trace,
             config_version=situation.config_version,
             restarts=(),
-            cured=None,
+            previous_cause=None,
         )
-    if not situation.started or not is_supervised(situation.policy, instance):
-        return replace(watched, due_s=None, due_ms=None, given_up=None)
-    if watched.due_s is not None or watched.given_up is not None:
-        return watched
+    if not situation.is_started or not is_supervised(situation.policy, instance):
+        return replace(history, due_s=None, due_ms=None, given_up=None)
+    if history.due_s is not None or history.given_up is not None:
+        return history
     decision = decide_restart(
-        situation.policy, watched, watched.trace or "", now_s=situation.now_s, chance=situation.chance
+        situation.policy, history, history.trace or "", now_s=situation.now_s, chance=situation.chance
     )
     if isinstance(decision, NoRestartReason):
-        return replace(watched, given_up=decision)
+        return replace(history, given_up=decision)
     return replace(
-        watched,
+        history,
         due_s=situation.now_s + decision.delay_s,
         due_ms=situation.now_ms + round(decision.delay_s * 1000),
     )
 
 
-def is_due(watched: FailureHistory, situation: InstanceSituation) -> bool:
+def is_due(history: FailureHistory, situation: InstanceSituation) -> bool:
     """Return whether the instance must be restarted now."""
-    if watched.due_s is None or watched.due_s > situation.now_s + _TIMER_TOLERANCE_S:
+    if history.due_s is None or history.due_s > situation.now_s + _TIMER_TOLERANCE_S:
         return False
-    return watched.life == situation.life and situation.started
+    return history.incarnation == situation.incarnation and situation.is_started
 
 
 def record_restart(
-    watched: FailureHistory, life: Incarnation, situation: InstanceSituation
+    history: FailureHistory, incarnation: Incarnation, situation: InstanceSituation
 ) -> FailureHistory:
-    """Return the history after a restart; `life` is the new incarnation."""
+    """Return the history after a restart; `incarnation` is the new incarnation."""
     return replace(
-        record_success(watched),
-        life=life,
-        restarts=(*restarts_in_window(situation.policy, watched.restarts, situation.now_s), situation.now_s),
-        total=watched.total + 1,
+        record_success(history),
+        incarnation=incarnation,
+        restarts=(*restarts_in_window(situation.policy, history.restarts, situation.now_s), situation.now_s),
+        total=history.total + 1,
         restarted_ms=situation.now_ms,
-        cured=first_line(watched.trace or ""),
+        previous_cause=first_line(history.trace or ""),
     )
 
 

@@ -25,7 +25,10 @@ from kraal.protocol.records import (
 )
 
 MAX_RECORD_BYTES = 990_000
-"""Maximum size of a config record with its key; less than the producers' 1,000,000, because task configs are larger."""
+"""Maximum size of a connector config record with its key.
+
+The limit is below the producers' 1,000,000, because the records of task configs are larger.
+"""
 
 
 def add_name(name: ConnectorName, config: Config) -> dict[str, str | None]:
@@ -72,7 +75,7 @@ def apply_patch(state: ClusterState, name: ConnectorName, patch: Config) -> dict
     """Handle PATCH /connectors/{c}/config: merge into the raw config; null removes a key.
 
     The caller must validate and `put` the result. Raises NotFound, and BadRequest if the patch changes `name`. Java
-    accepts such a patch, after which the config contains another name than the URL.
+    accepts a changed name, which then differs from the name in the URL.
     """
     merged_config = {**state.connector(name).config, **patch}
     removed_keys = {key for key, value in patch.items() if value is None}
@@ -86,11 +89,11 @@ def delete(state: ClusterState, name: ConnectorName) -> list[Entry]:
 
 
 def set_target(state: ClusterState, name: ConnectorName, target: TargetState) -> list[Entry]:
-    """Handle PUT /connectors/{c}/pause, resume, stop. Stop removes the tasks first. Raises NotFound."""
+    """Handle PUT /connectors/{c}/pause, resume, stop. A stop first removes the tasks. Raises NotFound."""
     if name not in state.connectors:
         raise NotFound(f"Unknown connector {name}")
-    no_tasks = task_config_entries(name, []) if target is TargetState.STOPPED else []
-    return [*no_tasks, *_entries(TargetStateRecord(name, target))]
+    task_removal = task_config_entries(name, []) if target is TargetState.STOPPED else []
+    return [*task_removal, *_entries(TargetStateRecord(name, target))]
 
 
 def submitted_task_configs(
@@ -109,7 +112,7 @@ def set_logger(namespace: str, level: str) -> list[Entry]:
 
 
 def check_fence(state: ClusterState, name: ConnectorName, kind: str) -> None:
-    """Handle PUT /connectors/{c}/fence: raise NotFound for an unknown connector, BadRequest for a sink."""
+    """Handle PUT /connectors/{c}/fence: raise NotFound for an unknown connector, BadRequest unless it is a source."""
     state.connector(name)
     if kind != "source":
         raise BadRequest(f"Connector {name} is not a source connector")

@@ -50,7 +50,7 @@ def check_modifiable(state: ClusterState, name: ConnectorName) -> ConnectorEntry
 
 
 def source_changes(pairs: Sequence[Pair]) -> dict[SourcePartition, Offset | None]:
-    """Return a source's offsets to store. If a partition occurs several times, its last offset wins.
+    """Return a source's offsets to store; None deletes an offset. The last offset of a repeated partition wins.
 
     Raises BadRequest, also for values that are not primitive.
     """
@@ -83,7 +83,7 @@ def _primitive(fields: Fields) -> dict[str, Primitive]:
 
 
 def sink_changes(pairs: Sequence[Pair]) -> dict[TopicPartition, int | None]:
-    """Return a sink's offsets to commit. Raises BadRequest."""
+    """Return a sink's offsets to commit; None deletes an offset. Raises BadRequest."""
     return {_topic_partition(partition): _position(offset) for partition, offset in pairs}
 
 

@@ -16,7 +16,7 @@ from kraal.protocol.status_records import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartRequest:
-    """A user's restart request. Without flags, only the connector instance is restarted, at once."""
+    """A user's restart request. Without options, only the connector instance is restarted, at once."""
 
     name: ConnectorName
     include_tasks: bool = False
@@ -24,7 +24,7 @@ class RestartRequest:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the request has no KIP-745 flags: responds 204, without a record or a plan."""
+        """Whether the request has no KIP-745 options. No record is then written, and the response is 204."""
         return not self.include_tasks and not self.only_failed
 
     @property
@@ -49,7 +49,7 @@ class RestartPlan:
     """Instances to restart, with the statuses that the decision is based on."""
 
     name: ConnectorName
-    connector: bool
+    restarts_connector: bool
     """Whether to restart the connector instance."""
     tasks: tuple[TaskId, ...]
     statuses: ConnectorStatuses
@@ -57,7 +57,7 @@ class RestartPlan:
     @property
     def instances(self) -> tuple[Instance, ...]:
         """All instances to restart, the connector first."""
-        return (self.name, *self.tasks) if self.connector else self.tasks
+        return (self.name, *self.tasks) if self.restarts_connector else self.tasks
 
 
 def plan_restart(request: RestartRequest, status: StatusState) -> RestartPlan | None:
@@ -69,13 +69,13 @@ def plan_restart(request: RestartRequest, status: StatusState) -> RestartPlan | 
     if statuses is None or statuses.connector is None:
         return None
 
-    def is_due(stored: Status) -> bool:
-        return not request.only_failed or stored.state is State.FAILED
+    def is_due(status_: Status) -> bool:
+        return not request.only_failed or status_.state is State.FAILED
 
     tasks = [n for n in sorted(statuses.tasks) if request.include_tasks and is_due(statuses.tasks[n])]
     return RestartPlan(
         name=request.name,
-        connector=is_due(statuses.connector),
+        restarts_connector=is_due(statuses.connector),
         tasks=tuple(TaskId(request.name, n) for n in tasks),
         statuses=statuses,
     )
@@ -95,7 +95,7 @@ def plan_response(plan: RestartPlan, plugin_type: str) -> dict[str, Json]:
     connector = plan.statuses.connector
     return {
         "name": plan.name,
-        "connector": None if connector is None else _fields(connector, is_due=plan.connector),
+        "connector": None if connector is None else _fields(connector, is_due=plan.restarts_connector),
         "tasks": tasks,
         "type": plugin_type,
     }

@@ -27,10 +27,10 @@ KEY_LAG_S = 60.0
 
 
 def should_publish(entry: ConnectorEntry, new_task_configs: Sequence[Config]) -> bool:
-    """Return whether to write task configs, because their number, a config or the connector config has changed.
+    """Return whether task configs must be written: their number, one of them or the connector config has changed.
 
-    Because of the last condition, a changed transform or converter restarts tasks with unchanged configs. An
-    inconsistent set is always written again, which repairs it.
+    A changed transform or converter thus restarts tasks even if their own configs are unchanged. An inconsistent set is
+    always written again, which repairs it.
     """
     return (
         entry.inconsistent

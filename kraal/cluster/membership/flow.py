@@ -6,7 +6,8 @@ Four rules keep an instance from running twice; each delays a step of this modul
    round under the cooperative protocols. Work is therefore never assigned while its previous owner runs it.
 2. Work starts (`Deliver`) only when this worker has read the config exactly up to the offset of the assignment. A
    worker that has read less keeps reading for a while; a worker that has read more rejoins.
-3. A worker that cannot read the config leaves the group instead of delaying it, and returns once it has caught up.
+3. A worker that cannot read the config leaves the group, so as not to delay the other members, and returns once it has
+   caught up.
 4. A worker that was out of the group for so long that its work may have been reassigned stops the work and rejoins
    afterwards. Otherwise its lease would be valid before the assignment that revokes the work arrives. The worker still
    reports the work if no other member can have received it yet; the leader then keeps the assignment.
@@ -118,7 +119,7 @@ class _Step:
             is_join_pending=True,
             plan=None,
             rejoin_at_s=None,
-            # Keep catching up: a leader that joins before it can assign would only fail all members again.
+            # Keep catching up: a leader that joins before it can assign work would only fail all members again.
             is_unresolved=state.is_unresolved and state.catch_up_by_s is not None,
         )
         if was_away and event.away_s >= settings.max_delay_s:
@@ -202,9 +203,8 @@ class _Step:
         state, settings, now_s = self.state, self._settings, self._now_s
         if state.last_check_s is None or now_s < state.last_check_s + settings.tick_s:
             return
-        was_frozen = (
-            now_s > state.last_check_s + 2 * settings.tick_s
-        )  # the whole process, not just the herder
+        # A missed check means that the whole process was frozen, not just the herder.
+        was_frozen = now_s > state.last_check_s + 2 * settings.tick_s
         self._set(last_check_s=now_s)
         if state.unanswered_since_s is None or was_frozen:
             self._set(unanswered_since_s=now_s)
@@ -312,7 +312,7 @@ class _Step:
             self.decisions.append(Rejoin(reason))
 
     def _request_another_round(self, reason: str) -> None:
-        """Rejoin, after a delay if the broker returned the same assignment."""
+        """Rejoin, after a delay if the broker started no rebalance for the last rejoin request."""
         if self.state.is_repeated:
             self._set(rejoin_at_s=self._now_s + REJOIN_DELAY_S)
         else:

@@ -43,7 +43,7 @@ class MemberState:
     """State of one member. Times are monotonic seconds."""
 
     has_begun: bool = False
-    """Whether the herder has been live, so that this worker is in the group or is joining it."""
+    """Whether the herder has been live, so that this worker may join the group."""
     assignment: GroupAssignment | None = None
     """Owned work as reported at the next join, if any."""
     running: Assignment = field(default_factory=Assignment)
@@ -82,7 +82,7 @@ class MemberState:
     unanswered_since_s: float | None = None
     """Time of the first `PingHerder` without a response."""
     last_check_s: float | None = None
-    """Time of the last check."""
+    """Time of the last liveness check of the herder."""
 
     @property
     def is_leader(self) -> bool:
@@ -95,7 +95,7 @@ class MemberState:
         return self.is_config_unreadable or self.is_herder_hung
 
     def wake_s(self, settings: MemberSettings) -> float | None:
-        """Return the time at which `Tick` is due unless another event comes first."""
+        """Return the time at which `Tick` is due unless another event comes first; None if no deadline is pending."""
         times = [self.pause_until_s]
         if self.last_check_s is not None:
             times.append(self.last_check_s + settings.tick_s)

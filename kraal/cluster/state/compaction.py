@@ -20,8 +20,8 @@ def latest_by_key(records: Sequence[Record]) -> list[Record]:
 
 def needed_config(records: Sequence[Record]) -> list[Record]:
     """Return the records from which `apply_config` derives the same state and versions as from all records."""
-    commits = {r.key.removeprefix("commit-"): r.offset for r in records if r.key.startswith("commit-")}
-    deleted = {
+    last_commits = {r.key.removeprefix("commit-"): r.offset for r in records if r.key.startswith("commit-")}
+    deletion_offsets = {
         r.key.removeprefix("connector-"): r.offset
         for r in records
         if r.key.startswith("connector-") and r.value is None
@@ -31,14 +31,16 @@ def needed_config(records: Sequence[Record]) -> list[Record]:
         name = _parse_connector(record.key)
         if name is None:
             latest[record.key, False] = record
-        elif record.offset >= deleted.get(name, -1):
-            is_before_commit = record.offset < commits.get(name, -1) and not record.key.startswith("commit-")
+        elif record.offset >= deletion_offsets.get(name, -1):
+            is_before_commit = record.offset < last_commits.get(name, -1) and not record.key.startswith(
+                "commit-"
+            )
             latest[record.key, is_before_commit] = record
     return _in_order(_without_consumed(latest.values(), records))
 
 
 def _parse_connector(key: str) -> str | None:
-    """Return the connector whose deletion makes this record obsolete."""
+    """Return the connector whose deletion makes a record with this key obsolete, if any."""
     for prefix in ("connector-", "commit-"):
         if key.startswith(prefix):
             return key.removeprefix(prefix)

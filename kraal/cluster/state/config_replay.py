@@ -107,7 +107,7 @@ class LoggerChanged:
 
 @dataclass(frozen=True, slots=True)
 class SessionKeyChanged:
-    """The group's session key was rotated; the state contains the new key."""
+    """A session key was written; the state contains the key."""
 
     offset: int = field(default=-1, compare=False)
 
@@ -125,7 +125,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class SkippedRecord:
-    """A record that could not be applied. `str()` is `offset: reason`."""
+    """A record that could not be applied. `str()` is `offset: key: reason`."""
 
     offset: int
     key: str
@@ -172,7 +172,7 @@ class _Draft:
     deferred: dict[ConnectorName, Mapping[int, Config]]
     fenced_counts: dict[ConnectorName, int]
     session_key: SessionKeyRecord | None
-    own_deferred: dict[ConnectorName, dict[int, Config]] = field(default_factory=dict)
+    mutable_deferred: dict[ConnectorName, dict[int, Config]] = field(default_factory=dict)
     """Values of `deferred` that this draft created and may therefore modify."""
     events: list[Event] = field(default_factory=list)
     skipped: list[SkippedRecord] = field(default_factory=list)
@@ -209,7 +209,7 @@ class _Draft:
             case TargetStateRecord(name, target):
                 self._target(name, target, offset, written_ms)
             case TaskConfigRecord(task, properties):
-                self._own_deferred(task.connector)[task.task] = properties
+                self._mutable_deferred_configs(task.connector)[task.task] = properties
             case TaskCommitRecord(name, tasks):
                 self._commit(name, tasks, offset, written_ms)
             case TaskCountRecord(name, tasks):
@@ -281,13 +281,13 @@ class _Draft:
         if entry is not None:
             self.connectors[name] = replace(entry, pending_fencing=False)
 
-    def _own_deferred(self, name: ConnectorName) -> dict[int, Config]:
-        own_configs = self.own_deferred.get(name)
-        if own_configs is None:
-            own_configs = self.own_deferred[name] = dict(self.deferred.get(name, {}))
-            self.deferred[name] = own_configs
-        return own_configs
+    def _mutable_deferred_configs(self, name: ConnectorName) -> dict[int, Config]:
+        configs = self.mutable_deferred.get(name)
+        if configs is None:
+            configs = self.mutable_deferred[name] = dict(self.deferred.get(name, {}))
+            self.deferred[name] = configs
+        return configs
 
     def _drop_deferred(self, name: ConnectorName) -> None:
         self.deferred.pop(name, None)
-        self.own_deferred.pop(name, None)
+        self.mutable_deferred.pop(name, None)

@@ -54,7 +54,7 @@ def apply_status(state: StatusState, records: Sequence[Record]) -> StatusReplayR
 
 
 def find_status(state: StatusState, instance: Instance) -> Status | None:
-    """Return the stored status of an instance."""
+    """Return the stored status of an instance, if any."""
     if isinstance(instance, TaskId):
         return state.statuses.get(instance.connector, _NO_STATUSES).tasks.get(instance.task)
     return state.statuses.get(instance, _NO_STATUSES).connector
@@ -71,7 +71,7 @@ def safe_to_put(state: StatusState, instance: Instance, worker_id: WorkerId, gen
 
 
 def put_entry(instance: Instance, status: Status) -> Entry:
-    """Create a status record unconditionally, for RUNNING, PAUSED, STOPPED and RESTARTING."""
+    """Create a status record without a `safe_to_put` check."""
     return Entry(*encode_status(StatusRecord(instance, status)))
 
 
@@ -102,14 +102,14 @@ def newer_statuses(state: StatusState, instances: Iterable[Instance], since_ms: 
 
 
 def stale_statuses(
-    config: ClusterState, status: StatusState, *, clean: tuple[ClusterState, StatusState]
+    config: ClusterState, status: StatusState, *, clean_states: tuple[ClusterState, StatusState]
 ) -> list[str]:
     """Return the keys of statuses of instances that are no longer configured, for the leader to delete.
 
-    `clean`: earlier states without stale statuses; only connectors that changed since are checked.
+    `clean_states`: earlier states without stale statuses; only connectors that changed since are checked.
     """
     stale: list[str] = []
-    clean_config, clean_status = clean[0].connectors, clean[1].statuses
+    clean_config, clean_status = clean_states[0].connectors, clean_states[1].statuses
     for name, statuses in status.statuses.items():
         entry = config.connectors.get(name)
         if statuses is clean_status.get(name) and entry is clean_config.get(name):
@@ -140,8 +140,8 @@ def reset_topics(state: StatusState, name: ConnectorName) -> list[Entry]:
 
 def stale_topics(config: ClusterState, status: StatusState) -> list[Entry]:
     """Create the tombstones of deleted connectors' topics. No instance of these connectors may run any more."""
-    deleted = [name for name in status.topics if name not in config.connectors]
-    return [entry for name in deleted for entry in reset_topics(status, name)]
+    deleted_names = [name for name in status.topics if name not in config.connectors]
+    return [entry for name in deleted_names for entry in reset_topics(status, name)]
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Response to `GET /admin/assignments`: static assignments, owners of all work, and unassigned work with reasons. Pure.
 
-An extension of Connect's API. Only the leader has this data, from its decisions in the last rebalance.
+Connect does not have this endpoint. Only the leader has this data, from its decisions in the last rebalance.
 """
 
 from __future__ import annotations
@@ -35,54 +35,57 @@ def group_assignments(snapshot: Snapshot) -> dict[str, Json]:
         "generation": snapshot.generation,
         "leader": snapshot.leader_url,
         "note": STATIC_IGNORED if protocol is not None and not protocol.is_static else None,
-        "rebalance": _rebalance(snapshot, plan),
+        "rebalance": _describe_rebalance(snapshot, plan),
         "rebalances": [rebalance.to_json() for rebalance in snapshot.rebalances],
-        "workers": _standalone_workers(snapshot) if plan is None else _workers(plan),
-        "waiting": [] if plan is None else _waiting_entries(plan),
+        "workers": _describe_standalone_worker(snapshot) if plan is None else _describe_workers(plan),
+        "waiting": [] if plan is None else _describe_waiting_jobs(plan),
     }
 
 
-def _rebalance(snapshot: Snapshot, plan: GroupPlan | None) -> Json:
+def _describe_rebalance(snapshot: Snapshot, plan: GroupPlan | None) -> Json:
     if plan is None or not snapshot.rebalances:
         return None
     latest = snapshot.rebalances[0]
     return {"completed_ms": latest.completed_ms, "reason": latest.reason, "delay_ms": latest.delay_ms}
 
 
-def _standalone_workers(snapshot: Snapshot) -> list[Json]:
-    return [_worker(snapshot.leader_url, None, list_jobs(snapshot.config))]
+def _describe_standalone_worker(snapshot: Snapshot) -> list[Json]:
+    return [_describe_worker(snapshot.leader_url, None, list_jobs(snapshot.config))]
 
 
-def _workers(plan: GroupPlan) -> list[Json]:
+def _describe_workers(plan: GroupPlan) -> list[Json]:
     jobs_by_member: dict[str, list[Job]] = {member: [] for member in plan.urls}
     for job, member in plan.owners.items():
         jobs_by_member[member].append(job)
     order = sorted(plan.urls, key=lambda member: (plan.urls[member], member))
-    return [_worker(plan.urls[member], plan.lists.get(member), jobs_by_member[member]) for member in order]
+    return [
+        _describe_worker(plan.urls[member], plan.lists.get(member), jobs_by_member[member])
+        for member in order
+    ]
 
 
-def _worker(
+def _describe_worker(
     url: str | None, static_jobs: frozenset[Job] | None, running_jobs: Iterable[Job]
 ) -> dict[str, Json]:
     return {
         "url": url,
         "kind": "wildcard" if static_jobs is None else "static",
-        "static_connectors": None if static_jobs is None else _connectors(static_jobs),
-        "static_tasks": None if static_jobs is None else _tasks(static_jobs),
-        "connectors": _connectors(running_jobs),
-        "tasks": _tasks(running_jobs),
+        "static_connectors": None if static_jobs is None else _list_connectors(static_jobs),
+        "static_tasks": None if static_jobs is None else _list_tasks(static_jobs),
+        "connectors": _list_connectors(running_jobs),
+        "tasks": _list_tasks(running_jobs),
     }
 
 
-def _connectors(jobs: Iterable[Job]) -> list[Json]:
+def _list_connectors(jobs: Iterable[Job]) -> list[Json]:
     return [*sorted(job.connector for job in jobs if job.task == CONNECTOR)]
 
 
-def _tasks(jobs: Iterable[Job]) -> list[Json]:
+def _list_tasks(jobs: Iterable[Job]) -> list[Json]:
     return [format_job(job) for job in sorted(jobs) if job.task != CONNECTOR]
 
 
-def _waiting_entries(plan: GroupPlan) -> list[Json]:
+def _describe_waiting_jobs(plan: GroupPlan) -> list[Json]:
     return [
         {
             "connector": job.connector,

@@ -1,6 +1,7 @@
 """Placement of one connector or task for REST: its worker, and the decision that assigned it. Pure.
 
-An extension of Connect's API. In a cluster, only the leader has this data, from its decisions in the last rebalances.
+Connect does not report placements. In a cluster, only the leader can report them, from its decisions in the last
+rebalances.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def describe_placement(snapshot: Snapshot, instance: Instance) -> dict[str, Json
             _placement(STANDALONE, snapshot.leader_url, None, _STANDALONE_REASON) if is_standalone else None
         )
     if job in plan.waiting:
-        return _waiting(snapshot, plan, job, plan.waiting[job])
+        return _describe_waiting(snapshot, plan, job, plan.waiting[job])
     placement = plan.placements.get(job)
     if placement is None:
         return _placement(UNPLANNED, None, None, _UNPLANNED_REASON)
@@ -54,7 +55,7 @@ def describe_placement(snapshot: Snapshot, instance: Instance) -> dict[str, Json
     }
 
 
-def _waiting(snapshot: Snapshot, plan: GroupPlan, job: Job, wait: Wait) -> dict[str, Json]:
+def _describe_waiting(snapshot: Snapshot, plan: GroupPlan, job: Job, wait: Wait) -> dict[str, Json]:
     latest = snapshot.rebalances[0] if snapshot.rebalances else None
     placement = _placement(wait, None, snapshot.generation, waiting_reason(job, wait))
     if latest is not None:

@@ -17,7 +17,7 @@ from kraal.core.traces import root_cause
 from kraal.protocol.status_records import Status
 
 _UNKNOWN = "unknown"
-_WITHOUT_VERSION = (State.UNASSIGNED, State.RESTARTING)
+_STATES_WITHOUT_VERSION = (State.UNASSIGNED, State.RESTARTING)
 
 
 def connector_names(snapshot: Snapshot) -> list[Json]:
@@ -73,7 +73,7 @@ def task_infos(snapshot: Snapshot, name: ConnectorName) -> list[Json]:
 
 
 def connector_status(snapshot: Snapshot, name: ConnectorName, *, causes: bool = False) -> dict[str, Json]:
-    """Respond to GET /connectors/{c}/status: from the status topic, regardless of the config topic. Raises NotFound.
+    """Respond to GET /connectors/{c}/status with the stored statuses, also for a deleted connector. Raises NotFound.
 
     A new connector is UNASSIGNED until a worker writes its status; Java responds with 404.
     """
@@ -84,12 +84,12 @@ def connector_status(snapshot: Snapshot, name: ConnectorName, *, causes: bool = 
         unassigned: Json = {"state": str(State.UNASSIGNED), "worker_id": ""}
         return {"name": name, "connector": unassigned, "tasks": [], "type": find_type(snapshot, name)}
     tasks: list[Json] = [
-        {"id": number, **_state(snapshot, TaskId(name, number), statuses.tasks[number], causes=causes)}
+        {"id": number, **_state_fields(snapshot, TaskId(name, number), statuses.tasks[number], causes=causes)}
         for number in sorted(statuses.tasks)
     ]
     return {
         "name": name,
-        "connector": _state(snapshot, name, statuses.connector, causes=causes),
+        "connector": _state_fields(snapshot, name, statuses.connector, causes=causes),
         "tasks": tasks,
         "type": find_type(snapshot, name),
     }
@@ -101,7 +101,7 @@ def task_status(snapshot: Snapshot, task: TaskId) -> dict[str, Json]:
     status = None if statuses is None else statuses.tasks.get(task.task)
     if status is None:
         raise NotFound(f"No status found for task {task}")
-    return {"id": task.task, **_state(snapshot, task, status)}
+    return {"id": task.task, **_state_fields(snapshot, task, status)}
 
 
 def active_topics(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
@@ -110,9 +110,9 @@ def active_topics(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
     return {name: {"topics": topics}}
 
 
-def shown_state(snapshot: Snapshot, instance: Instance, stored: State) -> State:
+def shown_state(snapshot: Snapshot, instance: Instance, stored_state: State) -> State:
     """Return the state that REST and metrics show for a stored state."""
-    return State.RESTARTING if instance in snapshot.restarting else stored
+    return State.RESTARTING if instance in snapshot.restarting else stored_state
 
 
 def task_state(snapshot: Snapshot, task: TaskId) -> State:
@@ -127,11 +127,11 @@ def find_type(snapshot: Snapshot, name: ConnectorName) -> str:
     return snapshot.types.get(name, _UNKNOWN)
 
 
-def _state(
+def _state_fields(
     snapshot: Snapshot, instance: Instance, status: Status, *, causes: bool = False
 ) -> dict[str, Json]:
     state = shown_state(snapshot, instance, status.state)
-    version = None if state in _WITHOUT_VERSION else status.version
+    version = None if state in _STATES_WITHOUT_VERSION else status.version
     # The trace of an older state does not apply to a restart.
     trace = status.trace if state is status.state else None
     if causes and trace is not None:

@@ -31,7 +31,7 @@ class Snapshot:
 
     number: int = 0
     ready: bool = False
-    """Whether startup is complete: internal topics were read to their ends and command-line connectors created."""
+    """Whether startup is complete: work was assigned, and connectors given on the command line exist."""
     started_up: bool = True
     """Whether connectors given on the command line, if any, exist. Stored here because snapshots outlive a herder."""
     live: bool = False
@@ -50,14 +50,14 @@ class Snapshot:
     config: ClusterState = field(default_factory=ClusterState)
     status: StatusState = field(default_factory=StatusState)
     restarting: frozenset[Instance] = frozenset()
-    """Instances shown as RESTARTING although their stored status is older (KIP-745)."""
+    """Instances shown as RESTARTING instead of their stored state (KIP-745)."""
     watched: Mapping[Instance, FailureHistory] = field(default_factory=dict)
     """Instances that failed on this worker, with their automatic restarts."""
     types: Mapping[ConnectorName, str] = field(default_factory=dict)
     """`source`, `sink` or `unknown` by connector."""
     stage: Stage | None = None
     skipped: tuple[str, ...] = ()
-    """Internal-topic records that could not be applied: `topic@offset: reason`, newest last, at most 20."""
+    """The latest records of the logs that could not be applied, newest last: `topic@offset: key: reason`."""
 
 
 class Published:

@@ -1,4 +1,4 @@
-"""Limits on the size of producer batches: `max.message.bytes` of the topics, because librdkafka splits no batches."""
+"""Limits on the size of producer batches, derived from `max.message.bytes` of the topics."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MIN_BATCH_BYTES: Final = 256
 
 
 class BatchLimits:
-    """Keeps batches below their topics' limits, because librdkafka does not split a batch that brokers reject.
+    """The size limits of topics and the size of the queued records.
 
-    librdkafka has one maximum batch size for all topics. The producer is therefore flushed before the queued records
-    of a topic with a smaller limit exceed one batch.
+    librdkafka has one maximum batch size for all topics, and does not split a batch that a broker rejects. The producer
+    is therefore flushed before the queued records of a topic with a smaller limit exceed one batch.
     """
 
     def __init__(self, batch_size: int, read_limit: LimitReader) -> None:

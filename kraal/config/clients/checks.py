@@ -28,8 +28,10 @@ def client_errors(
     always Java clients.
     """
     errors: list[str] = []
-    undeclared = (key for key in client_def("admin") if key.name in own_settings and key.name not in declared)
-    errors += _type_errors(ConfigDef(undeclared), own_settings)
+    undeclared_keys = (
+        key for key in client_def("admin") if key.name in own_settings and key.name not in declared
+    )
+    errors += _type_errors(ConfigDef(undeclared_keys), own_settings)
     for client in _CLIENTS:
         prefix = f"{client}."
         keys = (key for key in client_def(client) if prefix + key.name in raw)

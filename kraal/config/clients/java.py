@@ -1,12 +1,12 @@
 """Conversion of Connect's client settings for the Java clients in Spark (kafka-clients 3.9).
 
-Most settings are passed unchanged, with the following exceptions.
+Settings are passed unchanged, with the following exceptions.
 
 Empty store settings are dropped, because Java would open a file with an empty name. An encrypted PEM key is decrypted,
 because Java 17 does not support the encryption that current tools use (PBES2).
 
-Newer OAUTHBEARER settings are converted to settings that 3.9 supports. Java reads stores and login modules itself, so
-the limits of other libraries do not apply.
+Newer OAUTHBEARER settings are converted to settings that kafka-clients 3.9 supports. Java reads stores and login
+modules itself, so the limits of other libraries do not apply.
 """
 
 from __future__ import annotations

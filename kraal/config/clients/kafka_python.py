@@ -45,11 +45,12 @@ def kafka_python_options(
     tokens: TokenProviderFactory,
     format_key: KeyFormatter = str,
 ) -> dict[str, Any]:
-    """Convert one client's settings from Connect's names to kafka-python's arguments.
+    """Convert one client's settings from the names of Kafka's Java clients to kafka-python's arguments.
 
-    Reads key stores and trust stores. A client certificate is written to a temporary file in `scratch`, with mode 0600
-    and encrypted with a one-time password. kafka-python's debug logs of requests are disabled for clients that
-    authenticate, because they contain credentials. The result contains secrets. Raises ConfigInvalid with all errors.
+    Reads key stores and trust stores. A private key is written to a temporary file in `scratch`, with mode 0600 and
+    encrypted with a one-time password. If the settings contain a login, kafka-python's debug logs of requests are
+    disabled for the whole process, because these logs contain credentials. The result contains secrets. Raises
+    ConfigInvalid with all errors.
     """
     errors: list[str] = []
 

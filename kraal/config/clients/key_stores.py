@@ -46,10 +46,10 @@ class UnusableKeyStore(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The certificate chain and the private key of a client in PEM; the key is unencrypted PKCS8."""
+    """A private key and its certificate chain in PEM; the key is unencrypted PKCS8."""
 
     chain: str
-    """The client's certificate, followed by the certificates of its issuers."""
+    """The certificate of the key, followed by the certificates of its issuers."""
     key: str = field(repr=False)
 
 
@@ -119,7 +119,7 @@ def _store_settings(settings: Mapping[str, str], prefix: str) -> tuple[str | Non
 
 
 def _require_pem(entry: str, kind: str, prefix: str, *, location: str | None, password: str | None) -> None:
-    """Raise UnusableKeyStore for settings that Java does not allow with PEM."""
+    """Raise UnusableKeyStore if the type is not PEM, or for settings that Java does not allow with PEM."""
     if kind != "PEM":
         raise UnusableKeyStore(entry, f"this setting requires {prefix}type=PEM, but the type is {kind}")
     if location is not None:

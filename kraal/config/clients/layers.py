@@ -1,6 +1,7 @@
 """Precedence of client settings: the connector's overrides, then the worker's settings of the client.
 
-Unlike in Connect, the worker's security settings apply if neither sets `security.protocol`.
+Unlike in Connect, the worker's security settings apply if neither the overrides nor the worker's settings of the client
+contain `security.protocol`.
 
 Source: Worker.baseProducerConfigs, baseConsumerConfigs, adminConfigs (Kafka 4.4.0).
 """
@@ -16,7 +17,7 @@ from kraal.config.values import trim
 
 _SECURITY_PREFIXES: Final = ("security.", "ssl.", "sasl.")
 _REST_KEYS: Final = ("admin.listeners", "ssl.client.auth")
-"""Keys of the REST server that have a prefix of client keys."""
+"""Keys of the REST server that begin with a prefix of client settings."""
 
 SOURCE_PRODUCER: Final[Mapping[str, str]] = {
     "acks": "all",
@@ -31,7 +32,7 @@ SOURCE_PRODUCER: Final[Mapping[str, str]] = {
 def merge_layers(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> dict[str, str]:
     """Return the settings of a connector's client: `producer.*`, overridden by `producer.override.*`.
 
-    If neither sets `security.protocol`, the worker's security settings are the defaults, whereas Connect uses no
+    If neither contains `security.protocol`, the worker's security settings are the defaults, whereas Connect uses no
     security. Otherwise, as in Connect, the worker's security settings do not apply.
 
     Values are trimmed, as by ConfigDef. Raises ConfigInvalid for URLs that a connector may not use.

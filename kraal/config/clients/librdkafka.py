@@ -24,14 +24,14 @@ class _Number:
     name: str
     minimum: int
     maximum: int
-    unit: int = 1
+    divisor: int = 1
     unlimited: int | None = None
     """The equivalent of Java's -1, or None if -1 has no special meaning."""
 
     def render(self, number: int) -> str:
         if number == -1 and self.unlimited is not None:
             return str(self.unlimited)
-        return str(min(max(number // self.unit, self.minimum), self.maximum))
+        return str(min(max(number // self.divisor, self.minimum), self.maximum))
 
 
 _MAX_INT = 2_147_483_647
@@ -42,7 +42,7 @@ _NUMBERS: Final[Mapping[str, _Number]] = MappingProxyType(
     {
         "auto.commit.interval.ms": _Number("auto.commit.interval.ms", 0, _DAY_MS),
         "batch.size": _Number("batch.size", 1, _MAX_INT),
-        "buffer.memory": _Number("queue.buffering.max.kbytes", 1, _MAX_INT, unit=1024),
+        "buffer.memory": _Number("queue.buffering.max.kbytes", 1, _MAX_INT, divisor=1024),
         "connections.max.idle.ms": _Number("connections.max.idle.ms", 0, _MAX_INT, unlimited=0),
         "delivery.timeout.ms": _Number("delivery.timeout.ms", 0, _MAX_INT),
         "fetch.max.bytes": _Number("fetch.max.bytes", 1_000_000, _MAX_FETCH_BYTES),
@@ -114,7 +114,7 @@ _DROPPED_PREFIXES: Final = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer."
 
 
 def librdkafka_options(settings: Mapping[str, str], format_key: KeyFormatter = str) -> dict[str, str]:
-    """Convert a client's settings from Connect's names to librdkafka's.
+    """Convert a client's settings from the names of Kafka's Java clients to librdkafka's.
 
     Reads key stores and trust stores. The result contains secrets. Raises ConfigInvalid with all errors.
     """
@@ -143,8 +143,10 @@ def librdkafka_options(settings: Mapping[str, str], format_key: KeyFormatter = s
 
 def find_unsupported(settings: Mapping[str, str]) -> list[str]:
     """Return the unsupported keys that are worth a warning, sorted."""
-    supported = _NUMBERS.keys() | _SAME_NAME_KEYS | _SECURITY_KEYS | _DROPPED_KEYS
-    return sorted(key for key in settings if key not in supported and not key.startswith(_DROPPED_PREFIXES))
+    supported_keys = _NUMBERS.keys() | _SAME_NAME_KEYS | _SECURITY_KEYS | _DROPPED_KEYS
+    return sorted(
+        key for key in settings if key not in supported_keys and not key.startswith(_DROPPED_PREFIXES)
+    )
 
 
 def _compression_level(settings: Mapping[str, str]) -> dict[str, str]:

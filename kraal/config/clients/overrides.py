@@ -69,7 +69,7 @@ class OverrideRequest:
     class_name: str | None
     """The connector's Java class; None for a connector in Python."""
     version: str | None
-    """The version that the connector's config requires."""
+    """The version that the connector's config requires; None if the config does not require a version."""
     client: Client
     overrides: Mapping[str, str | None]
     """The settings, without the client's prefix."""

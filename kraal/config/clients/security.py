@@ -58,13 +58,13 @@ class SecurityProtocol(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """The TLS settings of a client: trusted certificates, identity and protocol options."""
+    """The TLS settings of a client or of listeners: trusted certificates, identity and protocol options."""
 
     trusted: str | None
     """Trusted certificates in PEM; None for the system's certificates."""
     identity: Identity | None
     check_host: bool
-    """Whether to verify the host name in the server's certificate."""
+    """Whether a client verifies the host name in the server's certificate."""
     versions: tuple[str, ...]
 
 
@@ -137,7 +137,7 @@ def is_client_credentials(settings: Mapping[str, str]) -> bool:
 
 
 class _Reader:
-    """Reads the settings of a client and collects their errors."""
+    """Reader of a client's settings, which collects their errors."""
 
     def __init__(self, settings: Mapping[str, str], format_key: KeyFormatter) -> None:
         self._settings = {key: trim(value) for key, value in settings.items() if value is not None}
@@ -223,7 +223,7 @@ class _Reader:
         return self._read_user_login(mechanism, module) if module else None
 
     def _find_module(self, mechanism: str) -> LoginModule | None:
-        """Return the login module of the mechanism; None if it is missing or does not match."""
+        """Return the login module of the mechanism; None if the module is missing, invalid or of another mechanism."""
         try:
             module = find_jaas(self._settings)
         except ValueError as exc:
@@ -266,10 +266,10 @@ class _Reader:
             reason = "OAUTHBEARER requires the http or https URL of a token endpoint"
             self._add_error(_TOKEN_URL, reason)
         client_prefix = f"{_OAUTH_PREFIX}client.credentials.client."
-        user = self._get(f"{client_prefix}id") or options.get("clientId")
+        client_id = self._get(f"{client_prefix}id") or options.get("clientId")
         secret = self._get(f"{client_prefix}secret") or options.get("clientSecret")
-        if not user or not secret:
-            key = f"{client_prefix}secret" if user else f"{client_prefix}id"
+        if not client_id or not secret:
+            key = f"{client_prefix}secret" if client_id else f"{client_prefix}id"
             self._add_error(
                 key,
                 "OAUTHBEARER requires this key, or the options clientId and clientSecret of sasl.jaas.config",
@@ -280,10 +280,10 @@ class _Reader:
         if len(self.errors) > error_count:
             return None
         if (self._get(f"{_OAUTH_PREFIX}header.urlencode") or "").lower() == "true":
-            user, secret = quote(user or "", safe=""), quote(secret or "", safe="")
+            client_id, secret = quote(client_id or "", safe=""), quote(secret or "", safe="")
         return OAuthLogin(
             url=url,
-            client_id=user or "",
+            client_id=client_id or "",
             client_secret=Password(secret or ""),
             scope=self._get(f"{_OAUTH_PREFIX}scope") or options.get("scope") or None,
             extensions={

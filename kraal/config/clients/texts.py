@@ -27,7 +27,7 @@ bootstrap.servers Addresses HOST:PORT of brokers for the initial connection; def
 buffer.memory Memory for records that wait to be sent, in bytes.
 buffer.memory.allocation.strategy How the producer allocates memory for a batch: batch.size at once (full), or \
 as records are added (incremental).
-check.crcs Verify the checksum of every batch that is read.
+check.crcs Whether to verify the checksum of every batch that is read.
 client.dns.lookup How to resolve a broker's host name: try all its addresses, or resolve its canonical names first.
 client.id Name of the client in the brokers' logs, metrics and quotas.
 client.rack Rack of the client; consumers in a rack can read from the nearest replica.
@@ -181,7 +181,7 @@ value.serializer Java class that serializes values.
 """
 
 _NOT_JAVA: Final = "these clients are not Java clients"
-_CHECKED_ELSEWHERE: Final = "brokers, not clients, verify tokens"
+_VERIFIED_BY_BROKERS: Final = "brokers, not clients, verify tokens"
 _OLD_SPARK_CLIENTS: Final = "Spark uses the clients of Kafka 3.9, which do not support it"
 _MANAGED_TRANSACTIONS: Final = "exactly-once support manages transactions and transactional ids"
 _RAW_BYTES: Final = "records are bytes, which converters read and write"
@@ -199,7 +199,7 @@ _WITHOUT_EFFECT: Final = (
     ("P", "metadata.cluster.check.enable", _OLD_SPARK_CLIENTS),
     ("CA", "metadata.cluster.check.enable", _NOT_JAVA),
     ("P", "partitioner.rack.aware", _OLD_SPARK_CLIENTS),
-    ("PCA", "sasl.oauthbearer.allow.unverified.", _CHECKED_ELSEWHERE),
+    ("PCA", "sasl.oauthbearer.allow.unverified.", _VERIFIED_BY_BROKERS),
     ("A", "bootstrap.controllers", "the client connects to brokers"),
     ("A", "default.api.timeout.ms", _NOT_JAVA),
     ("A", "metric.reporters", _NOT_JAVA),
@@ -208,12 +208,12 @@ _WITHOUT_EFFECT: Final = (
     ("A", "sasl.login.refresh.", "tokens are fetched on demand"),
     ("A", "sasl.login.retry.", _NOT_JAVA),
     ("PCA", "sasl.oauthbearer.assertion.", "tokens are requested only with id and secret"),
-    ("A", "sasl.oauthbearer.clock.skew.seconds", _CHECKED_ELSEWHERE),
-    ("A", "sasl.oauthbearer.expected.", _CHECKED_ELSEWHERE),
-    ("A", "sasl.oauthbearer.jwks.", _CHECKED_ELSEWHERE),
-    ("PCA", "sasl.oauthbearer.jwt.validator.class", _CHECKED_ELSEWHERE),
-    ("A", "sasl.oauthbearer.scope.claim.name", _CHECKED_ELSEWHERE),
-    ("A", "sasl.oauthbearer.sub.claim.name", _CHECKED_ELSEWHERE),
+    ("A", "sasl.oauthbearer.clock.skew.seconds", _VERIFIED_BY_BROKERS),
+    ("A", "sasl.oauthbearer.expected.", _VERIFIED_BY_BROKERS),
+    ("A", "sasl.oauthbearer.jwks.", _VERIFIED_BY_BROKERS),
+    ("PCA", "sasl.oauthbearer.jwt.validator.class", _VERIFIED_BY_BROKERS),
+    ("A", "sasl.oauthbearer.scope.claim.name", _VERIFIED_BY_BROKERS),
+    ("A", "sasl.oauthbearer.sub.claim.name", _VERIFIED_BY_BROKERS),
     ("A", "security.providers", _NOT_JAVA),
     ("A", "ssl.cipher.suites", _NOT_JAVA),
     ("A", "ssl.keymanager.algorithm", _NOT_JAVA),
@@ -245,9 +245,11 @@ def client_texts() -> dict[str, str]:
     return {name: text for name, _, text in pairs}
 
 
-def no_effect_reason(owner: str, name: str) -> str:
+def no_effect_reason(client_letter: str, name: str) -> str:
     """Return the reason why a setting has no effect in a client (`P`, `C` or `A`), or an empty string."""
     reasons = (
-        reason for owners, prefix, reason in _WITHOUT_EFFECT if owner in owners and name.startswith(prefix)
+        reason
+        for client_letters, prefix, reason in _WITHOUT_EFFECT
+        if client_letter in client_letters and name.startswith(prefix)
     )
     return next(reasons, "")

@@ -108,11 +108,11 @@ WORKER_SUPERVISION: Final = (
         "0: no limit.",
     ),
 )  # fmt: skip
-"""Keys of workers."""
+"""Keys of workers, for automatic restarts and the detection of stalled tasks."""
 
 
 def supervision_keys(config: Mapping[str, str | None]) -> list[Key]:
-    """Return the supervision keys in a connector's config."""
+    """Return the keys for automatic restarts that a connector's config contains."""
     return [key for key in SUPERVISION if key.name in config]
 
 

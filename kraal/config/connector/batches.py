@@ -28,7 +28,7 @@ _MAX_RECORDS: Final = 10_000_000
 _MAX_LINGER_MS: Final = 60_000
 _GROUP: Final = "Batches"
 _SAFE_PREFIXES: Final = ("spark.sql.avro.", "spark.sql.files.", "spark.sql.orc.", "spark.sql.parquet.")
-"""Prefixes of the Spark session settings that a connector may override; these only affect reading and writing files."""
+"""Prefixes of the Spark session settings that a connector may override; these affect only reading and writing files."""
 _POLL_DOC: Final = "Interval at which an idle task polls for new data, in milliseconds."
 _LINGER_DOC: Final = (
     "Maximum time that a source waits between a small batch and its next poll, in milliseconds. The more small batches "
@@ -49,7 +49,7 @@ class Batches:
     """The settings for a task's batches."""
 
     poll_s: float | None = None
-    """Poll interval of an idle task in seconds, if the connector sets it."""
+    """The connector's poll interval for idle tasks, in seconds; None if the connector does not set it."""
     linger_s: float = DEFAULT_LINGER_MS / 1000
     """Maximum time from a small batch to the next poll, in seconds."""
     max_records: int = DEFAULT_MAX_RECORDS

@@ -28,7 +28,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorFile:
-    """The content of a connector file: name, config and initial state of a connector."""
+    """The content of a connector file: name, config, initial state and initial offsets of a connector."""
 
     name: ConnectorName
     config: Config

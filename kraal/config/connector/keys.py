@@ -1,7 +1,7 @@
 """The config keys that all connectors have, in addition to those of the plugin. Source: ConnectorConfig (Kafka 4.4.0).
 
-`CONNECTOR` contains the keys without a worker's defaults. `kraal.plugins.validation.validate` adds these defaults: the
-worker's converters, and the installed version for each `….plugin.version`.
+`CONNECTOR` contains the keys without the defaults that depend on a worker. `kraal.plugins.validation.validate` adds
+these defaults: the worker's converters, and the installed version for each `….plugin.version`.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ def _converter_keys(role: str, order: int) -> list[Key]:
     title, name = role.capitalize(), f"{role}.converter"
     subject = "each header's value" if role == "header" else f"each record's {role}"
     doc = f"Class that converts {subject} to bytes in Kafka and back. Default: the worker's converter."
-    pin = f"Required version of the {role} converter; usually omitted."
+    version_doc = f"Required version of the {role} converter; usually omitted."
     return [
         _key(
             name, _CLASS, _LOW, _S, f"{title} converter class", order=order, doc=doc,
         ),
         _key(
             name + VERSION_SUFFIX, _STRING, _LOW, _S, f"{title} converter version",
-            order=order + 1, doc=pin,
+            order=order + 1, doc=version_doc,
         ),
     ]  # fmt: skip
 

@@ -25,18 +25,18 @@ from kraal.core.errors import ConfigInvalid
 log = logging.getLogger(__name__)
 
 ENABLE: Final = "topic.creation.enable"
-"""The worker's key; the default is true."""
+"""The worker's key that enables topic creation; the default is true."""
 GROUPS: Final = f"{TOPIC_CREATION}groups"
 DEFAULT: Final = "default"
 """The group of all topics that match no other group."""
 BROKER_DEFAULT: Final = -1
-"""Represents the broker's default number of partitions or replication factor."""
+"""The value that represents the broker's default number of partitions or replication factor."""
 
 _INCLUDE: Final = "include"
 _EXCLUDE: Final = "exclude"
-_REPLICAS: Final = "replication.factor"
+_REPLICATION_FACTOR: Final = "replication.factor"
 _PARTITIONS: Final = "partitions"
-_RUNTIME_KEYS: Final = frozenset({_INCLUDE, _EXCLUDE, _REPLICAS, _PARTITIONS})
+_RUNTIME_KEYS: Final = frozenset({_INCLUDE, _EXCLUDE, _REPLICATION_FACTOR, _PARTITIONS})
 """Keys of a group that the runtime reads; all others are topic settings."""
 
 
@@ -120,8 +120,8 @@ def read_enabled_rules(worker: Mapping[str, str], config: Mapping[str, str]) -> 
 
     Source: Worker.sourceConnectorTopicCreationEnabled.
     """
-    enabled = parse_value(ENABLE, worker.get(ENABLE, "true"), ConfigType.BOOLEAN)
-    return read_rules(config) if enabled else None
+    is_enabled = parse_value(ENABLE, worker.get(ENABLE, "true"), ConfigType.BOOLEAN)
+    return read_rules(config) if is_enabled else None
 
 
 def _read_group(
@@ -148,7 +148,7 @@ def _read_group(
         include=read_pattern(_INCLUDE),
         exclude=read_pattern(_EXCLUDE),
         partitions=read_number(_PARTITIONS),
-        replication_factor=read_number(_REPLICAS),
+        replication_factor=read_number(_REPLICATION_FACTOR),
         settings={
             key.removeprefix(prefix): value
             for key, value in config.items()
@@ -159,10 +159,10 @@ def _read_group(
 
 def _group_keys(prefix: str, default: TopicGroup | None) -> ConfigDef:
     """Return a group's keys. Source: TopicCreationConfig.configDef, defaultGroupConfigDef."""
-    replicas = REQUIRED if default is None else default.replication_factor
+    replication_factor = REQUIRED if default is None else default.replication_factor
     partitions = REQUIRED if default is None else default.partitions
     keys = [
-        _key(prefix + _REPLICAS, ConfigType.SHORT, replicas, _check_replication_factor),
+        _key(prefix + _REPLICATION_FACTOR, ConfigType.SHORT, replication_factor, _check_replication_factor),
         _key(prefix + _PARTITIONS, ConfigType.INT, partitions, _check_partitions),
     ]
     if default is not None:

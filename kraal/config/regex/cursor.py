@@ -1,4 +1,4 @@
-r"""A position in a Java regular expression, and the escapes of single characters."""
+r"""A position in a Java regular expression, and the parsing of escapes at this position."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Cursor:
         return re.error(message, self.text, self.at if at is None else at)
 
     def parse_set_escape(self) -> Characters | None:
-        r"""Parse an escape of a set, such as `\d` or `\p{Alpha}`; return None for another escape. Raises re.error."""
+        r"""Parse an escape of a set, such as `\d` or `\p{Alpha}`; return None for other escapes. Raises re.error."""
         kind = self.raw(1)
         if kind and kind in "pP":
             return self._parse_property(is_negated=kind == "P")

@@ -11,7 +11,7 @@ from kraal.config.regex.characters import Characters
 
 
 def _ranges(text: str) -> Characters:
-    """Return the set of ranges given as pairs of characters without separators: `azAZ`."""
+    """Return the set of the ranges in `text`, which contains the first and last character of each range: `azAZ`."""
     ends = iter(map(ord, text))
     return Characters.of(*zip(ends, ends, strict=True))
 

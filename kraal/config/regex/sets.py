@@ -35,7 +35,7 @@ class _Set:
         self._singles = Characters()
         """All single characters so far. As in Java, new ones are added to the set only at `&&` and at the end."""
         self._has_new_singles = False
-        self._last: Characters | None = None
+        self._last_element: Characters | None = None
         """The element before `&&`; also the right side if nothing follows `&&`."""
 
     def parse(self) -> Characters:
@@ -60,7 +60,7 @@ class _Set:
         return ~characters if is_negated else characters
 
     def _add(self, characters: Characters) -> None:
-        self._last = characters
+        self._last_element = characters
         self._characters = characters if self._characters is None else self._characters | characters
 
     def _add_singles(self) -> None:
@@ -88,12 +88,14 @@ class _Set:
                 part = _Set(cursor, self._depth + 1).parse()
             right_side = part if right_side is None else right_side | part
         if self._has_new_singles and self._characters is None:
-            self._last = self._singles
+            self._last_element = self._singles
         self._add_singles()
-        self._last = right_side if right_side is not None else self._last
-        if self._last is None:
+        self._last_element = right_side if right_side is not None else self._last_element
+        if self._last_element is None:
             raise cursor.error("an intersection (&&) has nothing on one side", self._start)
-        self._characters = self._last if self._characters is None else self._characters & self._last
+        self._characters = (
+            self._last_element if self._characters is None else self._characters & self._last_element
+        )
 
     def _parse_element(self) -> None:
         r"""Parse one element: a character, a range or a predefined class such as `\d`."""
@@ -133,7 +135,7 @@ class _Set:
             return
         self._singles |= characters
         self._has_new_singles = True
-        self._last = None
+        self._last_element = None
 
     def _both_cases(self, characters: Characters) -> Characters:
         return characters.ignoring_case() if self._cursor.has(IGNORE_CASE) else characters

@@ -1,7 +1,8 @@
 r"""Translation of whole expressions: groups, flags, quotes, references.
 
 In Java, flags apply from their position to the end of the group, across `|`. Python does not support flags in the
-middle of an expression, so characters and sets are written in both cases, and white space and comments are dropped.
+middle of an expression. Where the flag i applies, characters and sets are therefore written in both cases; where x
+applies, white space and comments are dropped.
 Source: java.util.regex.Pattern (Java 17).
 """
 
@@ -35,7 +36,7 @@ class _Translation:
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
-        self._out: list[str] = []
+        self._output: list[str] = []
         self._outer_flags: list[frozenset[str]] = []
         """For each open group, the flags that apply after it."""
         self._group_count = 0
@@ -54,19 +55,19 @@ class _Translation:
             elif char == "\\":
                 self._translate_escape()
             elif char == "[":
-                self._out.append(str(parse_set(cursor)))
+                self._output.append(str(parse_set(cursor)))
             elif char == "(":
                 self._open_group()
             else:
                 self._translate_character(char)
-        return "".join(self._out)
+        return "".join(self._output)
 
     def _translate_repetition(self) -> None:
         cursor = self._cursor
         match = _COUNT.match(cursor.text, cursor.at)
         part = match[0] if match else cursor.raw()
         cursor.at += len(part)
-        self._out.append(part)
+        self._output.append(part)
 
     def _translate_character(self, char: str) -> None:
         cursor = self._cursor
@@ -74,12 +75,12 @@ class _Translation:
         if char == ")":
             if self._outer_flags:
                 cursor.flags = self._outer_flags.pop()
-            self._out.append(char)
+            self._output.append(char)
         elif char in _SCOPED_FLAGS:
             flag = _SCOPED_FLAGS[char]
-            self._out.append(f"(?{flag}:{char})" if cursor.has(flag) else char)
+            self._output.append(f"(?{flag}:{char})" if cursor.has(flag) else char)
         elif char == "|":
-            self._out.append(char)
+            self._output.append(char)
         elif char == "{":
             raise cursor.error("Illegal repetition; a brace itself is written as \\{", cursor.at - 1)
         else:
@@ -87,7 +88,7 @@ class _Translation:
 
     def _add_literal(self, code: int) -> None:
         characters = one_character(code)
-        self._out.append(str(characters.ignoring_case() if self._cursor.has(IGNORE_CASE) else characters))
+        self._output.append(str(characters.ignoring_case() if self._cursor.has(IGNORE_CASE) else characters))
 
     def _translate_escape(self) -> None:
         cursor, kind = self._cursor, self._cursor.raw(1)
@@ -95,7 +96,7 @@ class _Translation:
             if cursor.text.startswith("b{g", cursor.at + 1):
                 raise cursor.error("the escape \\b{g} is not supported")
             cursor.at += 2
-            self._out.append(_ASSERTIONS[kind])
+            self._output.append(_ASSERTIONS[kind])
         elif kind and kind in "123456789":
             self._translate_numbered_reference()
         elif kind == "k":
@@ -105,7 +106,7 @@ class _Translation:
             cursor.at = match.end()
             self._add_reference(f"(?P={match[1]})")
         elif (characters := cursor.parse_set_escape()) is not None:
-            self._out.append(str(characters))
+            self._output.append(str(characters))
         else:
             self._add_literal(cursor.parse_character_escape())
 
@@ -124,7 +125,7 @@ class _Translation:
         self._add_reference(f"\\{number}")
 
     def _add_reference(self, text: str) -> None:
-        self._out.append(f"(?i:{text})" if self._cursor.has(IGNORE_CASE) else f"(?:{text})")
+        self._output.append(f"(?i:{text})" if self._cursor.has(IGNORE_CASE) else f"(?:{text})")
 
     def _open_group(self) -> None:
         cursor, start = self._cursor, self._cursor.at
@@ -153,7 +154,7 @@ class _Translation:
 
     def _push(self, opening: str) -> None:
         self._outer_flags.append(self._cursor.flags)
-        self._out.append(opening)
+        self._output.append(opening)
 
 
 def _expand_quotes(text: str) -> str:

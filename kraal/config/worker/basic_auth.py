@@ -28,11 +28,11 @@ from kraal.core.errors import BadRequest, ConfigInvalid
 EXTENSIONS: Final = "rest.extension.classes"
 JAAS_FILE: Final = "java.security.auth.login.config"
 
-_CLASS: Final = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
-_NAMES: Final = (_CLASS, _CLASS.rpartition(".")[2])
-_ENTRIES: Final = ("KafkaConnect", "other")
+_EXTENSION_CLASS: Final = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+_EXTENSION_NAMES: Final = (_EXTENSION_CLASS, _EXTENSION_CLASS.rpartition(".")[2])
+_JAAS_ENTRIES: Final = ("KafkaConnect", "other")
 """The names of the entries that Java looks up, in this order."""
-_MODULE: Final = "PropertyFileLoginModule"
+_LOGIN_MODULE: Final = "PropertyFileLoginModule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,11 @@ def read_basic_auth(raw: Mapping[str, str], environment: Mapping[str, str] = os.
     """Read the users of the REST API; None if authentication is disabled. Raises ConfigInvalid with the error."""
     classes = split_list(raw.get(EXTENSIONS) or "")
     for name in classes:
-        if name not in _NAMES:
-            reason = f"Class {name} could not be found. REST extensions are Java classes; only {_CLASS} is supported"
+        if name not in _EXTENSION_NAMES:
+            reason = (
+                f"Class {name} could not be found. REST extensions are Java classes; only {_EXTENSION_CLASS} is "
+                "supported"
+            )
             raise _config_invalid(EXTENSIONS, name, reason)
     if not classes:
         return None
@@ -92,19 +95,19 @@ def _find_jaas_file(raw: Mapping[str, str], environment: Mapping[str, str]) -> t
         reason = (
             f"it requires a JAAS file: set {JAAS_FILE}, or KAFKA_OPTS=-D{JAAS_FILE}=FILE in the environment"
         )
-        raise _config_invalid(EXTENSIONS, _NAMES[-1], reason)
+        raise _config_invalid(EXTENSIONS, _EXTENSION_NAMES[-1], reason)
     return f"{JAAS_FILE} in KAFKA_OPTS", jaas_file
 
 
 def _find_login_module(entries: Mapping[str, tuple[LoginModule, ...]], key: str, path: str) -> LoginModule:
-    entry = next((name for name in _ENTRIES if name in entries), None)
+    entry = next((name for name in _JAAS_ENTRIES if name in entries), None)
     if entry is None:
-        raise _config_invalid(key, path, f"the file has no entry {_ENTRIES[0]}")
+        raise _config_invalid(key, path, f"the file has no entry {_JAAS_ENTRIES[0]}")
     modules = entries[entry]
-    if [module.name for module in modules] != [_MODULE]:
+    if [module.name for module in modules] != [_LOGIN_MODULE]:
         names = ", ".join(module.name for module in modules) or "none"
         raise _config_invalid(
-            key, path, f"entry {entry} must have exactly one login module, {_MODULE}, but has {names}"
+            key, path, f"entry {entry} must have exactly one login module, {_LOGIN_MODULE}, but has {names}"
         )
     return modules[0]
 
@@ -113,11 +116,15 @@ def _read_users(module: LoginModule, key: str, path: str) -> Mapping[str, Passwo
     file = trim(module.options.get("file", ""))
     if not file:
         raise _config_invalid(
-            key, path, f"{_MODULE} requires the option file, the path of a file with lines user=password"
+            key,
+            path,
+            f"{_LOGIN_MODULE} requires the option file, the path of a file with lines user=password",
         )
     if "${" in file:
         raise _config_invalid(
-            key, path, f"the option file of {_MODULE} is '{file}', but variables ${{…}} are not supported"
+            key,
+            path,
+            f"the option file of {_LOGIN_MODULE} is '{file}', but variables ${{…}} are not supported",
         )
     description = "credentials file"
     try:

@@ -102,7 +102,10 @@ class WorkerConfig:
     history_max_bytes: int
     """Maximum memory for the history that the REST API returns; 0 if no history is recorded."""
     test_control_port: int | None
-    """The loopback port of the control server, through which tests kill actors; 0 for any free port; None if off."""
+    """The loopback port of the control server, through which tests kill actors.
+
+    0 for any free port; None if the control server is disabled.
+    """
     cors_origin: str
     cors_methods: str
     response_headers: tuple[HeaderRule, ...]
@@ -129,7 +132,7 @@ class WorkerConfig:
 
     @property
     def own_client(self) -> dict[str, str]:
-        """The settings of the worker's own clients, with Connect's names, for `kraal.config.clients`."""
+        """The settings of the worker's own clients, keyed by the names that Kafka's Java clients use."""
         return {**self.client, "bootstrap.servers": self.bootstrap_servers}
 
     @property
@@ -169,7 +172,7 @@ class ValidatedProperties:
         return int(self.text(name) or 0)
 
     def seconds(self, name: str) -> float:
-        """Return the value of a key in milliseconds as seconds."""
+        """Return the value of a key in seconds. The unit of the key must be milliseconds."""
         return self.number(name) / 1000
 
     def raise_errors(self) -> None:
@@ -182,7 +185,7 @@ class ValidatedProperties:
 
 
 def trimmed_values(raw: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties with trimmed values, except those that are passed to plugins.
+    """Return the properties with trimmed values, except values that are passed to plugins.
 
     Source: ConfigDef.parseType (Kafka 4.4.0), which trims values of all types.
     """
@@ -192,7 +195,10 @@ def trimmed_values(raw: Mapping[str, str]) -> dict[str, str]:
 def check_worker(
     definition: ConfigDef, raw: Mapping[str, str], *, resolve: Resolve | None
 ) -> ValidatedProperties:
-    """Validate the settings common to all workers, and the stores of Kafka clients. `definition` contains all keys."""
+    """Validate the settings common to all workers, and the stores of Kafka clients.
+
+    `definition` must contain all keys of the worker.
+    """
     config_values = definition.validate(raw, resolve=resolve)
     values = {key_value.name: key_value.value for key_value in config_values}
     errors = [error for key_value in config_values for error in key_value.errors] + policy_errors(raw)

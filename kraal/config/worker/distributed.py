@@ -112,7 +112,7 @@ class DistributedConfig(WorkerConfig):
     worker_sync_timeout_s: float
     worker_unsync_backoff_s: float
     protocol: ConnectProtocol
-    static: tuple[Job, ...] | None
+    static_assignments: tuple[Job, ...] | None
     """The sorted static assignments (KIP-987); None if the leader assigns the work."""
     scheduled_rebalance_max_delay_ms: int
     session_key_algorithm: str
@@ -123,13 +123,13 @@ class DistributedConfig(WorkerConfig):
     signature_algorithm: str
     verification_algorithms: tuple[str, ...]
     unsigned_internal: bool
-    """Whether unsigned requests of other workers are accepted under basic authentication."""
+    """Whether unsigned requests of other workers are accepted while the group's protocol does not sign requests."""
     exactly_once: ExactlyOnce
     missing_plugins: MissingPlugins
     data_dir: Path | None
     """The directory for temporary files; None to use the system's temporary directory."""
     group_client: Mapping[str, str] = field(repr=False)
-    """Settings of the group's client, with Connect's names: those of `own_client`, and Connect's defaults."""
+    """Settings of the group's client, keyed by Java client names: `own_client`, and Connect's defaults."""
 
     @property
     @override
@@ -205,7 +205,7 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
         worker_sync_timeout_s=seconds("worker.sync.timeout.ms"),
         worker_unsync_backoff_s=seconds("worker.unsync.backoff.ms"),
         protocol=ConnectProtocol(text(PROTOCOL).lower()),
-        static=_static_assignments(properties),
+        static_assignments=_static_assignments(properties),
         scheduled_rebalance_max_delay_ms=number("scheduled.rebalance.max.delay.ms"),
         session_key_algorithm=algorithm,
         session_key_size=key_size(bits, algorithm),

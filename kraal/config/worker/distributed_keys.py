@@ -36,7 +36,7 @@ STATIC_CONNECTORS: Final = "static.connectors"
 STATIC_TASKS: Final = "static.tasks"
 
 TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage.")
-"""Prefixes of settings of the internal topics."""
+"""Prefixes of the settings of internal topics."""
 
 
 _POSITIVE_OR_DEFAULT: Final = "1 or more, or -1 for the broker's default"
@@ -139,7 +139,8 @@ _GROUP = [
          "Milliseconds without a heartbeat after which the group removes a worker.",
          default=10_000, check=at_least(1), source=_SOURCE),
     worker_key("heartbeat.interval.ms", _INT, _HIGH,
-         "Interval between heartbeats, in milliseconds; at most a third of session.timeout.ms.",
+         "Interval between heartbeats, in milliseconds. Must be lower than session.timeout.ms, and should be at "
+         "most a third of it.",
          default=3_000, check=at_least(1), source=_SOURCE),
     worker_key("rebalance.timeout.ms", _INT, _HIGH,
          "Maximum time for each worker to join after a rebalance has started, in milliseconds. "
@@ -161,7 +162,7 @@ _GROUP = [
     worker_key(STATIC_CONNECTORS, _LIST, _LOW,
          "Names of connectors that are reserved for this worker. A worker with this list or static.tasks "
          "runs nothing else, and the listed connectors run on no other worker while it is in the group. "
-         "It does not include the connectors' tasks; list them in static.tasks. Ignored unless every "
+         "The list does not include the connectors' tasks, which belong in static.tasks. Ignored unless every "
          "worker of the group has connect.protocol=static.",
          check=_check_static_connectors, source="KIP-987"),
     worker_key(STATIC_TASKS, _LIST, _LOW,
@@ -174,8 +175,8 @@ _GROUP = [
          default=300_000, check=between(0, _MAX_INT), source=_SOURCE),
     worker_key(EXACTLY_ONCE, _STRING, _HIGH,
          "Whether sources write records and offsets in transactions: disabled, preparing or enabled. "
-         "With preparing, only the leader writes to the config topic, in transactions. To enable it, set "
-         "preparing on all workers of a group, one after the other, and then enabled.",
+         "With preparing, only the leader writes in transactions, to the config topic. To enable transactions "
+         "of sources, set preparing on all workers of the group, one after the other, and then enabled.",
          default="disabled", check=one_of_ignoring_case("DISABLED", "PREPARING", "ENABLED"), source=_SOURCE),
     worker_key(CREATE_TOPICS, _BOOLEAN, _MEDIUM,
          "Whether the worker creates missing internal topics: its config, offset and status topic, and the "
@@ -235,7 +236,7 @@ _CLIENT = [
     worker_key("request.timeout.ms", _INT, _MEDIUM, "Maximum time to wait for a broker's response, in milliseconds.",
          default=40_000, check=at_least(0), source=_SOURCE),
     worker_key(MAX_IDLE, _LONG, _MEDIUM,
-         "Milliseconds after which an idle connection is closed; at least rebalance.timeout.ms.",
+         "Milliseconds after which an idle connection is closed. Should be at least rebalance.timeout.ms.",
          default=540_000, source=_SOURCE),
     worker_key("send.buffer.bytes", _INT, _MEDIUM, "Size of the TCP send buffer in bytes; -1: the system's default.",
          default=131_072, check=at_least(-1), source=_SOURCE),
@@ -296,8 +297,8 @@ TOPIC_FAMILIES: Final = tuple(
     Family(
         prefix=prefix,
         rest="SETTING",
-        doc=f"A setting of the topic {prefix}topic when it is created; cleanup.policy is always compact, and "
-        "the config topic has one partition.",
+        doc=f"A setting of the topic that {prefix}topic names, applied when the topic is created. "
+        "cleanup.policy is always compact, and the config topic has one partition.",
     )
     for prefix in TOPIC_PREFIXES
 )

@@ -235,7 +235,7 @@ _KRAAL = [
          "Requires the packages of kraal[otel].",
          default=False, source="Kraal"),
     worker_key(UI, _BOOLEAN, _LOW,
-         "Whether to serve the dashboard at /ui: on the REST listeners or, if admin.listeners is set, only on those.",
+         "Whether to serve the dashboard at /ui: on admin.listeners if that key is set, otherwise on listeners.",
          default=True, source="Kraal"),
     worker_key(UI_READ_ONLY, _BOOLEAN, _LOW,
          "Whether the dashboard hides and refuses all actions. It does not restrict the REST API.",
@@ -253,8 +253,8 @@ _KRAAL = [
          "with 503 and Retry-After. Requests between workers have a separate limit of the same size.",
          default=64 * 1024 * 1024, check=between(1_000_000, 1 << 40), source="Kraal"),
     worker_key(HISTORY_MAX, _LONG, _LOW,
-         "Maximum memory for the history that REST shows: states with their causes, earlier configs, log lines by "
-         "connector, and events, in bytes. The oldest entries are dropped first; 0: no history.",
+         "Maximum memory in bytes for the history that REST shows: states with their causes, earlier configs, log "
+         "lines by connector, and events. The oldest entries are dropped first; 0: no history.",
          default=48 * 1024 * 1024, check=between(0, 1 << 34), source="Kraal"),
     worker_key("java.security.auth.login.config", _STRING, _LOW,
          "JAAS file for basic authentication. Default: the file that KAFKA_OPTS names, as for a JVM.",
@@ -265,8 +265,8 @@ _KRAAL = [
          "Default: the URLs that KAFKA_OPTS names, as for a JVM.",
          source="Kraal"),
     worker_key(PLUGINS_LOCK, _STRING, _LOW,
-         "Plugin lock that `kraal plugins add` creates: a file NAME.lock next to a directory NAME with "
-         "wheels to import, jars for Spark and Java plugins. A file whose sha256 differs from the lock aborts "
+         "Plugin lock that `kraal plugins add` creates: a file NAME.lock next to a directory NAME, which contains "
+         "wheels to import, jars for Spark, and Java plugins. A file whose sha256 differs from the lock aborts "
          "startup. Variables are not resolved in this setting. Default: only packages in Kraal's own "
          "environment.",
          check=non_empty, source="Kraal"),

@@ -59,11 +59,12 @@ def parse_listeners(key: str, entries: Sequence[str]) -> tuple[tuple[Listener, .
 def advertise(
     listeners: Sequence[Listener], advertised: Mapping[str, object], *, bound_ports: Sequence[int] = ()
 ) -> str:
-    """Return the URL for other workers and clients, which ends with `/`.
+    """Return the URL at which clients and other workers reach this worker; it ends with `/`.
 
     The scheme is `rest.advertised.listener`, else http if any listener uses http, else https. Host and port are those
     of the first listener with this scheme, or of the first listener if no listener has this scheme. `advertised`
-    contains the parsed `rest.advertised.*` keys. `bound_ports`, in the order of the listeners, replace ports 0.
+    contains the parsed `rest.advertised.*` keys. `bound_ports` contains the actual port of each listener, which
+    replaces port 0.
     Source: RestServer.advertisedUrl.
     """
     bound_listeners = [

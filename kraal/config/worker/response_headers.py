@@ -51,7 +51,7 @@ def parse_header_rules(text: str) -> tuple[HeaderRule, ...]:
 
 
 def sets_date(rules: Sequence[HeaderRule]) -> bool:
-    """Return whether the rules define the `Date` header, so that the server must omit its own."""
+    """Return whether the rules replace the `Date` header, so that the server must omit its own."""
     return any(rule.name.lower() == "date" and not rule.add for rule in rules)
 
 

@@ -1,8 +1,8 @@
 """HTTPS of the REST API: certificates and client authentication of listeners, and requests between workers.
 
 Listeners use `listeners.https.ssl.*`, and admin listeners use `admin.listeners.https.ssl.*`. If any key has such a
-prefix, only keys with this prefix apply. Otherwise `ssl.*` apply, which the worker's Kafka clients also use. Requests
-to other workers use the listeners' keys.
+prefix, only keys with this prefix apply. Otherwise the keys `ssl.*` apply, which the worker's Kafka clients also use.
+Requests to other workers use the listeners' keys.
 Source: SSLUtils, AbstractConfig.valuesWithPrefixAllOrNothing (Kafka 4.4.0).
 """
 
@@ -107,7 +107,7 @@ def peer_context(raw: Mapping[str, str], scratch: Path) -> ssl.SSLContext:
 def https_errors(
     raw: Mapping[str, str], listeners: Sequence[Listener], admin: Sequence[Listener] | None
 ) -> list[str]:
-    """Return the errors in the settings of HTTPS listeners. Reads their stores."""
+    """Return the errors in the settings of HTTPS listeners. Reads key stores and trust stores."""
     errors: list[str] = []
     for prefix, checked_listeners in ((LISTENERS, listeners), (ADMIN_LISTENERS, admin or ())):
         if any(listener.scheme == "https" for listener in checked_listeners):

@@ -17,8 +17,8 @@ def cluster_errors(raw: Mapping[str, str]) -> list[str]:
     if is_local(raw):
         return []
     errors = []
-    authenticates = raw.get("spark.authenticate", "true").strip().lower() != "false"
-    if is_standalone(raw) and authenticates and not raw.get(_SECRET):
+    uses_authentication = raw.get("spark.authenticate", "true").strip().lower() != "false"
+    if is_standalone(raw) and uses_authentication and not raw.get(_SECRET):
         errors.append(
             f"{_SECRET} is missing: {get_master(raw)} requires the secret of the Spark master and workers. If they "
             "have no secret, set spark.authenticate=false; any client that can reach them can then run code there"

@@ -1,4 +1,4 @@
-"""Atomic appends to one file: a killed worker never leaves part of a batch behind.
+"""Atomic appends to one file: part of a batch that a killed worker left behind is removed before the next append.
 
 Before an append, the target's length and the number of bytes to append are written to the journal
 (`kraal.connectors.file.journal`). After the append, the new length is written. If the journal still records an append
@@ -8,14 +8,14 @@ An unterminated last line written by another program is kept because no journal 
 unterminated last line, which would lose data.)
 
 Java tasks of the same sink also append to the target, without a lock. So the target is opened with O_APPEND and whole
-lines are written with one call: the kernel does not interleave such writes. If the target is longer than the journal
-records, it is *shared*. A shared target is never truncated, because that would remove lines written by other programs:
+lines are written with one call: the kernel does not interleave such writes. If the target is longer than its journal
+states, it is *shared*. A shared target is never truncated, because that would remove lines written by other programs:
 an interrupted append is kept and terminated with a newline.
 
 There is no fsync: the journal protects against process crashes, not against machine crashes.
 
-All tasks that write to the target, on any worker, lock both the journal and the target (flock). Earlier versions of
-Kraal lock only the journal. Waiting for a lock has a timeout because a frozen process keeps its locks.
+All tasks of Kraal that write to the target, on any worker, lock both the journal and the target (flock). Earlier
+versions of Kraal lock only the journal. Waiting for a lock has a timeout because a frozen process keeps its locks.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class AppendTarget:
     def __init__(self, path: str, fallback_directory: str) -> None:
         """Open or create the file.
 
-        `fallback_directory`: directory for temporary files if the file's own directory is not writable. Raises OSError
+        `fallback_directory`: directory for staged files if the journal is not a file next to the target. Raises OSError
         with the path and the reason, and RetriableError if another process keeps the file locked.
         """
         self._path = Path(path).absolute()
@@ -87,7 +87,7 @@ class AppendTarget:
     def append_bytes(
         self, chunks: Iterator[memoryview], total: int, check_owned: Callable[[], None] = lambda: None
     ) -> None:
-        """Append chunks of whole lines with a size of up to `total` bytes. `check_owned`: see `append_files`."""
+        """Append chunks of whole lines, together at most `total` bytes. `check_owned`: see `append_files`."""
         with self._journaled_append(total, check_owned):
             for chunk in chunks:
                 self._write(chunk)
@@ -178,11 +178,14 @@ class AppendTarget:
             else:
                 self._undo(entry, entry.append_size)
 
-    def _undo(self, entry: Entry, max_appended: int) -> None:
-        """Truncate an incomplete append, or terminate its last line. `max_appended`: maximum size of the append."""
+    def _undo(self, entry: Entry, max_append_size: int) -> None:
+        """Truncate an incomplete append, or terminate its last line if the target is shared.
+
+        `max_append_size`: maximum size of the append in bytes.
+        """
         assert self._journal is not None  # noqa: S101 - entries come from the journal
         size = os.fstat(self._fd).st_size
-        self._is_shared = entry.is_shared or size > entry.length + max_appended
+        self._is_shared = entry.is_shared or size > entry.length + max_append_size
         if size > entry.length and not self._is_shared:
             log.warning(
                 "%s: Truncating an incomplete append of %d bytes after byte %d; the batch will be written again",
@@ -218,7 +221,7 @@ class AppendTarget:
             open_status.st_dev,
         ):
             return False
-        log.info("%s was renamed or removed; creating a new file", self._path)
+        log.info("%s was renamed or removed; reopening the path", self._path)
         new_fd = os.open(self._path, _OPEN_FLAGS, 0o666)
         os.close(self._fd)
         self._fd = new_fd

@@ -30,9 +30,9 @@ class Entry:
 
     inode: int
     length: int
-    """The length of the target after an append, or before the one in progress."""
+    """The length of the target after the last append, or before the append in progress."""
     append_size: int | None = None
-    """Maximum number of bytes of the append in progress; None if there is none."""
+    """Maximum number of bytes of the append in progress; None if no append is in progress."""
     is_shared: bool = False
     """Whether programs that do not acquire the lock have appended to the target."""
 
@@ -41,7 +41,7 @@ class Journal:
     """The journal of one target. Not thread-safe; callers must hold the target's lock."""
 
     def __init__(self, target: Path, target_fd: int) -> None:
-        """Open or create the journal. Raises OSError with the reason if neither a file nor an attribute is possible."""
+        """Open or create the journal. Raises OSError with the reason if this is not possible."""
         self._path = target.parent / f".{target.name}.kraal"
         self.fd = self._open(target_fd)
         """The open file; None if the journal is an extended attribute of the target."""

@@ -29,7 +29,7 @@ CHUNK_BYTES = 2 * 1024 * 1024
 
 SCAN_BYTES = 64 * 1024
 
-SMALL_BYTES = 4096
+MAX_SPLIT_BYTES = 4096
 """Size up to which `bytes.split` is faster than Arrow."""
 
 
@@ -56,7 +56,7 @@ def split_lines(data: bytes) -> tuple[pa.StringArray, int]:
     """
     size = count_complete_bytes(data)
     is_plain = data.find(b"\r", 0, size) < 0
-    if is_plain and size <= SMALL_BYTES:
+    if is_plain and size <= MAX_SPLIT_BYTES:
         lines = data[: size - 1].split(b"\n") if size else []
         return pa.array(lines, pa.binary()).view(pa.string()), size
     octets = np.frombuffer(data, np.uint8, size)
@@ -68,10 +68,10 @@ def _split_at_newlines(data: bytes, octets: np.ndarray) -> pa.StringArray:
     ends = np.flatnonzero(octets == ord("\n"))
     offsets = np.zeros(len(ends) + 1, np.int32)
     np.add(ends, 1, out=offsets[1:], casting="unsafe")
-    with_ends = pa.BinaryArray.from_buffers(
+    lines_with_ends = pa.BinaryArray.from_buffers(
         pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
-    lines = pc.binary_slice(with_ends, 0, -1)
+    lines = pc.binary_slice(lines_with_ends, 0, -1)
     _, starts, values = lines.buffers()
     return pa.StringArray.from_buffers(len(ends), starts, values)
 
@@ -96,7 +96,7 @@ def read_lines(
     """Yield the lines of bytes `[start, end)`, chunk by chunk; both positions must be starts of lines.
 
     Uses a few times the memory of a chunk or of the longest line. Raises EOFError if the file has become shorter,
-    LineTooLongError, and ValueError if `end` is inside a line.
+    ValueError if `end` is inside a line, and LineTooLongError.
     """
     position, size = start, chunk_bytes
     while position < end:
@@ -121,7 +121,7 @@ def read_lines(
 
 
 def find_last_line_end(fd: int, start: int, stop: int) -> int | None:
-    """Search backwards and return the last position in `(start, stop]` that follows a line end, or None."""
+    """Return the last position in `(start, stop]` that follows a line end; None if there is no line end."""
     high = stop
     while high > start:
         low = max(start, high - SCAN_BYTES)
@@ -134,7 +134,7 @@ def find_last_line_end(fd: int, start: int, stop: int) -> int | None:
 
 
 def find_first_line_end(fd: int, start: int, stop: int) -> int | None:
-    """Search forwards and return the first position in `(start, stop]` that follows a line end, or None."""
+    """Return the first position in `(start, stop]` that follows a line end; None if there is no line end."""
     low = start
     while low < stop:
         data = os.pread(fd, min(SCAN_BYTES, stop - low), low)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_WORKER_RECORDS: Final = 500
-"""Maximum number of records that are collected in the worker. By default, brokers limit a record to 1 MiB."""
+"""Maximum number of records in a batch that the worker collects at once. By default, a record has at most 1 MiB."""
 
 
 class FileStreamSinkTask(SinkTask):
@@ -107,7 +107,7 @@ class FileStreamSinkTask(SinkTask):
             target.append_files(sorted(directory.glob("part-*")), batch.check_owned)
 
     def _append_collected(self, frame: DataFrame, batch: SinkBatch) -> None:
-        """Fetch and append the text in chunks of a few megabytes, for standard output or remote executors."""
+        """Fetch and append one Arrow batch at a time, for standard output or remote executors."""
         from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
 
         pieces = map_in_arrow(frame, join_batches, "text binary").toLocalIterator(prefetchPartitions=False)
@@ -116,7 +116,7 @@ class FileStreamSinkTask(SinkTask):
 
 
 class FileStreamSinkConnector(PassThroughConnector):
-    """Writes one file with up to `tasks.max` tasks, all with the same config."""
+    """Writes one file with `tasks.max` tasks, all with the same config."""
 
     kind = "sink"
     version: ClassVar[str] = __version__

@@ -4,12 +4,12 @@ The offset is `{"filename": path} -> {"position": n}`, where n is the position i
 stores the number of characters, but skips as many bytes when it starts; the two numbers are equal for ASCII text.
 
 A poll reads the size of the open file, and checks once a second whether the file was replaced. Small amounts of new
-text are read in the worker. A larger amount becomes a byte range, which one Spark task reads in order while the next
-stages process the lines. `batch.size` is accepted without effect: batches are limited in bytes.
+text are read in the worker. A larger amount becomes a byte range that one Spark task reads in order. `batch.size` is
+accepted without effect: batches are limited in bytes.
 
-If the file becomes shorter than the position, or is replaced before it was read to the end, the task fails: data may
-be lost, and the user must decide where to resume. (Rejected: silently starting from 0, which delivers lines again
-if the log was truncated, and skips unread lines if it was rotated.)
+If the file becomes shorter than the position, or is replaced after part of it was read, the task fails: data may be
+lost, and the user must decide where to resume. (Rejected: silently starting from 0, which delivers lines again if the
+file was truncated, and skips unread lines if it was rotated.)
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ log = logging.getLogger(__name__)
 FILENAME: Final = "filename"
 POSITION: Final = "position"
 
-SMALL_BYTES: Final = 256 * 1024
+MAX_WORKER_BYTES: Final = 256 * 1024
 """Maximum number of bytes of new text to read in the worker."""
 
 BATCH_BYTES: Final = 128 * 1024 * 1024
-"""Maximum number of bytes that one Spark job reads; this takes one to two seconds."""
+"""Maximum number of bytes that one Spark job reads, in one to two seconds."""
 
 WORKER_BATCH_BYTES: Final = 2 * 1024 * 1024
-"""Maximum number of bytes that the worker reads at once if Spark's executors cannot see its files."""
+"""Maximum number of bytes that the worker reads at once if the executors cannot access its files."""
 
 CHECK_INTERVAL_S: Final = 1.0
 """Interval between checks for a replaced file."""
@@ -68,9 +68,9 @@ class FileStreamSourceTask(SourceTask):
 
     class_name = "org.apache.kafka.connect.file.FileStreamSourceTask"
 
-    def __init__(self, *, batch_bytes: int = BATCH_BYTES, small_bytes: int = SMALL_BYTES) -> None:
+    def __init__(self, *, batch_bytes: int = BATCH_BYTES, max_worker_bytes: int = MAX_WORKER_BYTES) -> None:
         self._batch_bytes = batch_bytes
-        self._small_bytes = small_bytes
+        self._max_worker_bytes = max_worker_bytes
         self._path = ""
         self._topic = ""
         self._position = 0
@@ -92,7 +92,7 @@ class FileStreamSourceTask(SourceTask):
         self._path = require_file(config)
         self._topic = config["topic"]
         if not context.worker.spark_is_local:
-            self._batch_bytes = self._small_bytes = WORKER_BATCH_BYTES
+            self._batch_bytes = self._max_worker_bytes = WORKER_BATCH_BYTES
         position = offsets.get(SourcePartition.of({FILENAME: self._path}), {}).get(POSITION)
         if position is not None and (isinstance(position, bool) or not isinstance(position, int)):
             raise ValueError("Offset position is the incorrect type")
@@ -108,7 +108,7 @@ class FileStreamSourceTask(SourceTask):
                 f"{self._path} was truncated: it has {size} bytes, but byte {self._position} is to be read next."
                 " Stop the connector and reset its offsets to read the file from its start"
             )
-        if size - self._position <= min(lines.SMALL_BYTES, self._small_bytes, self._batch_bytes):
+        if size - self._position <= min(lines.MAX_SPLIT_BYTES, self._max_worker_bytes, self._batch_bytes):
             return self._read_small_batch(size)
         status = self._stat_path()  # Spark reads the file at the path
         if status is None:
@@ -129,7 +129,10 @@ class FileStreamSourceTask(SourceTask):
             self._fd = -1
 
     def _read_current_size(self) -> int | None:
-        """Return the size of the open file; check every `CHECK_INTERVAL_S` that the path still refers to it."""
+        """Return the size of the open file; None if the file does not exist.
+
+        Checks every `CHECK_INTERVAL_S` that the path still refers to the open file.
+        """
         now_s = time.monotonic()
         if self._fd >= 0 and now_s < self._next_check_s:
             try:
@@ -141,7 +144,7 @@ class FileStreamSourceTask(SourceTask):
         return None if status is None else status.st_size
 
     def _stat_path(self) -> os.stat_result | None:
-        """Stat the path, and open the file once it exists so that a later replacement can be detected."""
+        """Return the status of the file, None if it does not exist. Keeps the file open to detect a replacement."""
         try:
             status = os.stat(self._path)  # noqa: PTH116 - a Path costs more than the call
         except FileNotFoundError:
@@ -207,7 +210,7 @@ class FileStreamSourceTask(SourceTask):
     def _make_batch(self, start: int, end: int) -> SourceBatch:
         table: pa.Table | None = None
         read: Callable[[SparkSession], DataFrame] | None = None
-        if end - start <= self._small_bytes:
+        if end - start <= self._max_worker_bytes:
             table = _make_table(list(lines.read_lines(self._fd, self._path, start, end)))
         else:
             read = functools.partial(read_range, self._path, start, end)

@@ -2,8 +2,9 @@
 
 Each run of a task has a separate directory, and never removes the directory of an active run: a run that was abandoned,
 or whose worker was frozen, may still be writing. Directories of killed runs are removed by age. A batch counts as
-written only if Spark marked it complete (`_SUCCESS`) and its part files have as many bytes as Spark's tasks report.
-Neither check needs to count records.
+written only if Spark marked it complete (`_SUCCESS`), the size of its part files equals the bytes that Spark's tasks
+report, and the number of rows that they report is as expected. These checks do not read the files. If Spark has no
+report, only `_SUCCESS` is checked.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 STALE_AFTER_S: Final = 24 * 3600.0
 """Age after which an unmodified directory cannot belong to an active run."""
 _REPORT_TIMEOUT_S: Final = 2.0
-"""Maximum time between the end of a job and Spark's report of it."""
+"""Maximum time to wait for Spark's report after a job ends."""
 _POLL_INTERVAL_S: Final = 0.002
 _SUCCESS_FILE: Final = "_SUCCESS"
 _WRITE_SUCCESS_FILE: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
@@ -78,8 +79,8 @@ def save(
 ) -> None:
     """Write files to a local directory with Spark, and verify that they are complete.
 
-    `records` is the exact number of rows, if known. Raises RetriableError if data is missing, and Spark's errors. Runs
-    on the job thread.
+    `records` is the exact number of rows; None if only the upper limit `max_rows` is known. Raises RetriableError if
+    the files are incomplete; Spark's errors propagate. Runs on the job thread.
     """
     tag = f"kraal-{uuid.uuid4().hex}"
     context.addJobTag(tag)
@@ -119,10 +120,10 @@ def check_complete(
 
 def _read_report(context: SparkContext, tag: str) -> WriteReport | None:
     """Return the report of all jobs with a tag; None if Spark does not have it yet, or has dropped it."""
-    jvm: Any = context._jsc.sc()
-    tracker, store = jvm.statusTracker(), jvm.statusStore()
+    scala_context: Any = context._jsc.sc()
+    tracker, store = scala_context.statusTracker(), scala_context.statusStore()
     try:
-        jobs = [store.job(job) for job in tracker.getJobIdsForTag(tag)]
+        jobs = [store.job(job_id) for job_id in tracker.getJobIdsForTag(tag)]
         if not jobs or any(str(job.status()) != "SUCCEEDED" for job in jobs):
             return None
         stages = [

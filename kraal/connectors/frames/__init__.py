@@ -1,1 +1,1 @@
-"""Converts between records and rows of Spark DataFrames."""
+"""Conversions between records and rows of Spark DataFrames."""

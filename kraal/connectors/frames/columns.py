@@ -41,15 +41,15 @@ class Layout:
         frame: DataFrame,
         offsets: Mapping[SourcePartition, Offset],
         *,
-        declared: T.StructType | None = None,
+        declared_schema: T.StructType | None = None,
         topic: str | None = None,
     ) -> SourceBatch:
         """Return a batch for a lazy frame of columns.
 
-        `declared` is the user's schema, which determines the nullable columns. `topic` overrides the config's topic.
-        Raises ValueError with the column's name if a column is missing or has no Connect type.
+        `declared_schema` is the user's schema, which determines the nullable columns. `topic` overrides the topic of
+        the config. Raises ValueError with the column's name if a column is missing or has no Connect type.
         """
-        struct = frame.schema if declared is None else declared
+        struct = frame.schema if declared_schema is None else declared_schema
         types = {field.name: field for field in struct.fields}
         reserved_names = [*self.key_columns, *filter(None, [self.topic_column, self.value_column])]
         if missing := [name for name in reserved_names if name not in types]:
@@ -94,7 +94,7 @@ def make_schemaless_batch(
 def _select_part(
     types: Mapping[str, T.StructField], names: Sequence[str], *, is_single: bool
 ) -> tuple[Column, Schema]:
-    """Return a column and its schema: a single column unchanged, or several columns combined in a struct."""
+    """Return a column and its schema: the only named column if `is_single`, else a struct of the named columns."""
     if is_single:
         field = types[names[0]]
         schema = to_schema(field.dataType, field.name, optional=field.nullable)

@@ -145,9 +145,9 @@ class RangeFolder:
         self._files = files
         self._max_offsets = max_offsets
         self._ends: dict[TopicPartition, int] = {}
-        """The end of the offsets written by this task; a batch that starts there cannot conflict with older files."""
+        """The end of the offsets that this task wrote; a batch that starts there cannot conflict with older files."""
         self._first_offsets: dict[TopicPartition, int] = {}
-        """The start of this task's first batch, which is also the start of the previous owner's uncommitted batch."""
+        """The start of this task's first batch, at which an uncommitted batch of the previous owner also starts."""
 
     def on_assigned(self) -> None:
         """Reset the state after a new assignment, since other tasks may have written in between."""
@@ -161,17 +161,17 @@ class RangeFolder:
 
     def publish(
         self,
-        staged: Mapping[TopicPartition, StagedFile],
+        staged_files: Mapping[TopicPartition, StagedFile],
         ranges: Mapping[TopicPartition, Span],
         conflicts: Mapping[TopicPartition, Sequence[RangeFile]],
         check_owned: Callable[[], None] = lambda: None,
     ) -> None:
         """Move the files of a batch to their final names, and remove the files that they replace.
 
-        `conflicts` is the result of `find_conflicts` for these ranges. `staged` contains a file for each range with
-        records; the file has the offsets of `find_missing_span`. `check_owned` is called before each partition is
-        published; its exceptions prevent that. Raises RetriableError if other files appeared in the meantime; the batch
-        must then be staged again.
+        `conflicts` is the result of `find_conflicts` for these ranges. `staged_files` contains a file for each range
+        with records; the file has the offsets of `find_missing_span`. `check_owned` is called before each partition is
+        published; its exceptions prevent the publication. Raises RetriableError if other files appeared in the
+        meantime; the batch must then be staged again.
         """
         for tp, (start, _) in ranges.items():
             self._first_offsets.setdefault(tp, start)
@@ -189,23 +189,27 @@ class RangeFolder:
                 raise RetriableError(f"{tp}: another task has written files in the meantime: {names}")
         for tp, span in ranges.items():
             check_owned()
-            self._publish(staged.get(tp), tp, span, current_conflicts[tp])
+            self._publish(staged_files.get(tp), tp, span, current_conflicts[tp])
             if any(file.span[1] > span[1] for file in current_conflicts[tp]):
                 self._ends.pop(tp, None)
             else:
                 self._ends[tp] = span[1]
 
     def _publish(
-        self, staged: StagedFile | None, tp: TopicPartition, span: Span, existing_files: Sequence[RangeFile]
+        self,
+        staged_file: StagedFile | None,
+        tp: TopicPartition,
+        span: Span,
+        existing_files: Sequence[RangeFile],
     ) -> None:
         """Move a file to its name, then remove the files that it replaces if they still exist."""
         span_to_write = find_missing_span(span, existing_files)
         obsolete_names = {
             file.name for file in existing_files if span_to_write is not None and _is_within(file.span, span)
         }
-        if staged is not None and span_to_write is not None:
-            new_file = RangeFile(format_file_name(tp, span_to_write, staged.suffix), tp, span_to_write)
-            self._files.put(staged.path, new_file.name)
+        if staged_file is not None and span_to_write is not None:
+            new_file = RangeFile(format_file_name(tp, span_to_write, staged_file.suffix), tp, span_to_write)
+            self._files.put(staged_file.path, new_file.name)
             obsolete_names -= {new_file.name}
             existing_files = [new_file, *(file for file in existing_files if file.name != new_file.name)]
         for name in sorted(obsolete_names | {file.name for file in find_redundant(existing_files)}):

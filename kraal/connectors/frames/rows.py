@@ -29,9 +29,9 @@ def make_rows(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
     spark_format = str(parsed["spark.format"])
     value_type = frame.schema["value"].dataType
     if parsed["spark.schema"]:
-        declared = parse_struct(str(parsed["spark.schema"]))
-        frame = _parse_values(frame, _make_json_text(value_type), declared)
-        names = declared.names
+        declared_schema = parse_struct(str(parsed["spark.schema"]))
+        frame = _parse_values(frame, _make_json_text(value_type), declared_schema)
+        names = declared_schema.names
     elif isinstance(value_type, T.StructType):
         names = value_type.names
     else:
@@ -52,7 +52,7 @@ def make_rows(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
 
 
 def make_json_lines(rows: DataFrame, values: SinkValues | None) -> DataFrame | None:
-    """Return schemaless values as lines of JSON if there are no other columns; otherwise None."""
+    """Return the rows with schemaless values as JSON text; None if values have a schema, or with metadata columns."""
     if [name for name in rows.columns if name != RANGE] != ["value"]:
         return None
     if values == "json-text":
@@ -82,12 +82,12 @@ def add_partition_range(frame: DataFrame, partitions: Sequence[TopicPartition]) 
             if range_index is None
             else range_index.when(is_match, F.lit(position))
         )
-    unknown_topic = F.raise_error(
+    unknown_topic_error = F.raise_error(
         F.concat(F.lit("a record's topic was changed to "), "topic", F.lit(", which is not in the batch"))
     )
     return frame.withColumn(
         RANGE,
-        F.coalesce(range_index if range_index is not None else F.lit(None), unknown_topic.cast("int")),
+        F.coalesce(range_index if range_index is not None else F.lit(None), unknown_topic_error.cast("int")),
     )
 
 
@@ -108,9 +108,9 @@ def _make_json_text(value_type: T.DataType) -> Column:
     return value.cast("string")
 
 
-def _parse_values(frame: DataFrame, text: Column, declared: T.StructType) -> DataFrame:
+def _parse_values(frame: DataFrame, text: Column, declared_schema: T.StructType) -> DataFrame:
     """Return the frame with the struct parsed from `text` as the value."""
-    row_type = T.StructType([*declared.fields, T.StructField(_CORRUPT_COLUMN, T.StringType())])
+    row_type = T.StructType([*declared_schema.fields, T.StructField(_CORRUPT_COLUMN, T.StringType())])
     parsed = F.from_json(text, row_type, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT_COLUMN})
     location = F.concat(
         "topic", F.lit("-"), F.col("partition").cast("string"), F.lit("@"), F.col("offset").cast("string")

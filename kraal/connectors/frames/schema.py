@@ -89,22 +89,26 @@ def parse_struct(ddl: str) -> T.StructType:
 
 def to_connect_column(value: Column, data_type: T.DataType) -> Column:
     """Convert a column to types that converters support: timestamps without a zone become timestamps in UTC."""
-    target = _replace_zoneless(data_type)
+    target = _replace_timestamp_ntz(data_type)
     return value if target == data_type else value.cast(target)
 
 
-def _replace_zoneless(data_type: T.DataType) -> T.DataType:
+def _replace_timestamp_ntz(data_type: T.DataType) -> T.DataType:
     match data_type:
         case T.TimestampNTZType():
             return T.TimestampType()
         case T.ArrayType():
-            return T.ArrayType(_replace_zoneless(data_type.elementType), data_type.containsNull)
+            return T.ArrayType(_replace_timestamp_ntz(data_type.elementType), data_type.containsNull)
         case T.MapType():
-            key, value = _replace_zoneless(data_type.keyType), _replace_zoneless(data_type.valueType)
+            key, value = (
+                _replace_timestamp_ntz(data_type.keyType),
+                _replace_timestamp_ntz(data_type.valueType),
+            )
             return T.MapType(key, value, data_type.valueContainsNull)
         case T.StructType():
             fields = [
-                T.StructField(f.name, _replace_zoneless(f.dataType), f.nullable) for f in data_type.fields
+                T.StructField(f.name, _replace_timestamp_ntz(f.dataType), f.nullable)
+                for f in data_type.fields
             ]
             return T.StructType(fields)
         case _:

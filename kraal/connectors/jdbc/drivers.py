@@ -1,7 +1,7 @@
-"""JDBC driver classes by URL prefix.
+"""JDBC driver classes by the subprotocol of the URL.
 
 Java's DriverManager sees only classes that were on the JVM's class path at startup, and not those in `spark.jars`.
-Spark loads a driver from these jars if its option `driver` contains the class name.
+Spark loads a driver from these jars if the option `driver` contains the driver's class name.
 """
 
 from __future__ import annotations

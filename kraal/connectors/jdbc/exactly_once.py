@@ -1,12 +1,12 @@
 """Exactly-once writes to a table: rows and the offsets of their records change in one transaction.
 
 Spark commits each of its partitions separately, so it writes a batch only to a *staging table* that is private to one
-run of the task. Then one transaction on one connection locks the batch's rows in the *offsets table* of the same
-database, inserts the records after these offsets into the target, and advances the offsets. After a crash at any time,
-either both the rows and the offsets exist, so that a retry skips the records, or neither does. A slow previous owner
-does no harm: the lock serializes the transactions of both owners, and the second transaction sees which records are
-already written. (Rejected: comparing the offsets with those in the task's memory, and failing if another owner was
-faster. The result is the same, with an additional failure.)
+run of the task. Then one transaction on one connection locks the offsets of the batch's partitions in the *offsets
+table* of the same database, inserts the records after these offsets into the target, and advances the offsets. After a
+crash at any time, either both the rows and the offsets exist, so that a retry skips the records, or neither does. A
+slow previous owner does no harm: the lock serializes the transactions of both owners, and the second transaction sees
+which records are already written. (Rejected: comparing the offsets with those in the task's memory, and failing if
+another owner was faster. The result is the same, with an additional failure.)
 
 All statements use SQL that is common to the supported databases. Free of side effects except through `Database`.
 """
@@ -61,7 +61,7 @@ class Database(Protocol):
     """A database connection without auto-commit. Not thread-safe. All methods raise SqlFailed."""
 
     kind: str
-    """The kind of database: the part of its URL after `jdbc:`."""
+    """The kind of database: the subprotocol of its JDBC URL, such as `postgresql`."""
 
     def quote(self, name: str) -> str:
         """Quote a column name for SQL."""
@@ -137,7 +137,7 @@ def ensure_offsets_table(database: Database, table: str) -> None:
 
 
 def create_staging_table(database: Database, tables: Tables, columns: Sequence[str]) -> None:
-    """Recreate the staging table of this run: the target's columns and types, plus each record's range and offset."""
+    """Recreate the staging table of this run: `columns` with their types in the target, plus `RANGE` and `OFFSET`."""
     drop_staging_table(database, tables)
     definitions = [
         *map(database.quote, columns),
@@ -157,7 +157,7 @@ def drop_staging_table(database: Database, tables: Tables) -> None:
 
 
 def drop_orphaned_tables(database: Database, tables: Tables) -> None:
-    """Drop the staging tables of killed tasks; a table that is still in use is kept and logged."""
+    """Drop the staging tables of earlier runs of this task; failures are only logged."""
     for name in database.list_tables(tables.prefix):
         try:
             database.execute(f"DROP TABLE {_get_schema_prefix(tables.target)}{name}", wait_s=LOCK_TIMEOUT_S)
@@ -215,7 +215,7 @@ def alter_offsets(
 def make_where_clause(
     database: Database, ranges: Mapping[TopicPartition, Span], next_offsets: Mapping[TopicPartition, int]
 ) -> str | None:
-    """Return the WHERE clause for records from `next_offsets` on; empty for the whole batch, None for no records."""
+    """Return the WHERE clause for records from `next_offsets` on; `""` for all records, None for no records."""
     if all(next_offsets[partition] <= start for partition, (start, _) in ranges.items()):
         return ""
     range_column, offset = database.quote(RANGE), database.quote(OFFSET)
@@ -230,7 +230,10 @@ def make_where_clause(
 def _advance_offsets(
     database: Database, tables: Tables, ranges: Mapping[TopicPartition, Span]
 ) -> dict[TopicPartition, int]:
-    """Lock the offsets in sorted order, advance them to the ends of the ranges, and return the previous offsets."""
+    """Lock the offsets in sorted order, and advance them to the ends of the ranges.
+
+    Return each partition's previous offset, or the start of its range if no offset was stored.
+    """
     next_offsets: dict[TopicPartition, int] = {}
     table = tables.offsets
     keys = {

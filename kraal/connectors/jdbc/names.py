@@ -2,7 +2,7 @@
 
 A config may use any kind of quotes; they are converted to the quotes of the database, where other quotes may delimit a
 string literal. MySQL, for example, reads "name" as a literal in which a backslash escapes the closing quote. Spark
-quotes the columns that it writes as its dialect requires, and doubles quotes within names. Names that cannot be quoted
+quotes column names as its dialect requires, and doubles quotes within names. Names that cannot be quoted
 safely are rejected.
 """
 
@@ -24,12 +24,12 @@ _LITERAL_BACKSLASH_KINDS: Final = frozenset(
 
 
 def parse_kind(url: str) -> str:
-    """Return the kind of database: the part of a URL after `jdbc:`."""
+    """Return the kind of database: the subprotocol of a JDBC URL, such as `postgresql`."""
     return url.split(":")[1]
 
 
 def get_database_kind(options: Mapping[str, str]) -> str:
-    """Return the kind of database for the options of Spark's JDBC reader or writer; option names ignore case."""
+    """Return the kind of database for options of Spark's JDBC reader or writer; their names are case-insensitive."""
     return parse_kind(next(value for key, value in options.items() if key.lower() == "url"))
 
 

@@ -41,9 +41,11 @@ class JdbcSession:
     def list_tables(self, prefix: str) -> Sequence[str]:
         """See Database."""
         with _explain_errors():
-            meta = self._connection.getMetaData()
-            stored_prefix = prefix.upper() if meta.storesUpperCaseIdentifiers() else prefix
-            rows = _fetch_rows(meta.getTables(self._connection.getCatalog(), None, f"{stored_prefix}%", None))
+            metadata = self._connection.getMetaData()
+            stored_prefix = prefix.upper() if metadata.storesUpperCaseIdentifiers() else prefix
+            rows = _fetch_rows(
+                metadata.getTables(self._connection.getCatalog(), None, f"{stored_prefix}%", None)
+            )
         names = [str(row[2]) for row in rows]  # TABLE_NAME is the third column
         return [name for name in names if name.startswith(stored_prefix)]
 

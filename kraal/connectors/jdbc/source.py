@@ -1,9 +1,10 @@
 """A source that detects new rows of database tables and reads them with Spark.
 
-A batch contains all new rows of one table, from the stored mark (exclusive) to the current maximum (inclusive). One
-connection reads the rows with a cursor. Spark sorts them and spills to disk, so memory is bounded and the rows are in
-the order of their marks. The offset is `{"table": T} -> {"incrementing": n, "timestamp": "2026-01-31 12:00:00.5"}`,
-with the fields that the mode uses; times are local times as stored in the database, or UTC for types with a time zone.
+A batch contains all new rows of one table, from the stored mark (exclusive) to the current maximum (inclusive). With
+`jdbc.mode=bulk`, it contains all rows. One connection reads the rows with a cursor. Spark sorts them and spills to
+disk, so memory is bounded and the rows are in the order of their marks. The offset is
+`{"table": T} -> {"incrementing": n, "timestamp": "2026-01-31 12:00:00.5"}`, with the fields that the mode uses. Times
+are local times as stored in the database, or UTC for types with a time zone.
 
 Table and column names come from the config and are validated; all other parts of queries are fixed.
 The modes are those of Confluent's JDBC source.
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DEFAULT_OPTIONS: Final = {"fetchsize": "10000", "preferTimestampNTZ": "true"}
-"""Options that read with a cursor, not all rows at once, and return times independently of the JVM's time zone."""
+"""Options to read with a cursor instead of all rows at once, and to return times independent of the JVM's time zone."""
 _TIME_PATTERN: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,9})?")
 
 _DATE_PATTERN: Final = re.compile(r"\d{4}-\d\d-\d\d")
@@ -61,7 +62,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns that identify new rows; None if the mode does not use them."""
+    """The columns that identify new rows. A column that the mode does not use is None."""
 
     incrementing: str | None
     timestamp: str | None
@@ -75,10 +76,10 @@ class Columns:
         )
         return Columns(number, timestamp)
 
-    def quote_for(self, database: str) -> Columns:
+    def quote_for(self, kind: str) -> Columns:
         """Return the columns, quoted for this kind of database."""
         number, timestamp = (
-            None if name is None else to_sql(database, name) for name in (self.incrementing, self.timestamp)
+            None if name is None else to_sql(kind, name) for name in (self.incrementing, self.timestamp)
         )
         return Columns(number, timestamp)
 

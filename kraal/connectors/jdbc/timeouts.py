@@ -64,7 +64,7 @@ _PROPERTIES: Final[Mapping[str, Mapping[str, tuple[_Property, ...]]]] = {
         SOCKET_TIMEOUT: (_Property("blockingReadConnectionTimeout", in_seconds=True),),
     },
 }
-"""Properties by the part of the URL after `jdbc:`. Drivers of other databases keep their defaults."""
+"""Properties by the subprotocol of the URL. Drivers of other databases keep their defaults."""
 
 TIMEOUTS: Final = (
     Key(

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 import confluent_kafka as ck
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # documented there
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # documented, but not exported explicitly
     AdminClient,
     ConfigResource,
     ConfigSource,
@@ -48,7 +48,7 @@ class SourceClient:
     """One task's client of the source cluster. Not thread-safe."""
 
     def __init__(self, settings: Mapping[str, str], client_id: str) -> None:
-        """Set the consumer settings, with Connect's names; does not connect yet. Raises ConfigInvalid."""
+        """Set the consumer settings, by the names of Kafka's Java client, without connecting. Raises ConfigInvalid."""
         consumer_settings = {key: value for key, value in settings.items() if key != "auto.offset.reset"}
         self._options = {"client.id": client_id, **librdkafka_options(consumer_settings), "log_level": 2}
         self._reads_committed = settings.get("isolation.level", "").lower() == "read_committed"
@@ -87,7 +87,10 @@ class SourceClient:
         )
 
     def has_new_records(self) -> bool | None:
-        """Return whether there are new records, without blocking; None on a temporary error of the consumer."""
+        """Return whether there are new records, without blocking; None if the consumer reports an error.
+
+        Denied access to the consumer's group is ignored, because the consumer never joins the group.
+        """
         if self._consumer is None:
             return False
         message = self._consumer.poll(0)
@@ -151,7 +154,7 @@ class ClusterTopics:
     """The topics of one cluster; creates an admin client for each request because requests are rare."""
 
     def __init__(self, settings: Mapping[str, str], timeout_s: float) -> None:
-        """Set the admin client settings, with Connect's names. Raises ConfigInvalid."""
+        """Set the admin client settings, by the names of Kafka's Java client. Raises ConfigInvalid."""
         self._options = _select_admin_options({**librdkafka_options(settings), "log_level": 2})
         self._timeout_s = timeout_s
 
@@ -199,7 +202,10 @@ class ClusterTopics:
         return self._collect_errors(futures, _ERROR_CODES.TOPIC_ALREADY_EXISTS)
 
     def add_partitions(self, counts: Mapping[str, int]) -> dict[str, str]:
-        """Increase the partition counts of topics; return the errors by topic."""
+        """Increase the number of partitions of each topic to its count in `counts`; return the errors by topic.
+
+        A rejected count is ignored, because the topic may already have that many partitions.
+        """
         new_partitions = [NewPartitions(name, count) for name, count in counts.items()]
         admin: Any = AdminClient(self._options)  # referenced until the futures complete
         timeout_s = self._timeout_s

@@ -1,4 +1,4 @@
-"""The two clusters of a mirror: lists topics and creates the missing ones."""
+"""Lists the topics of a mirror's source cluster, and creates missing topics in the target cluster."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ class Clusters:
         source = {topic: count for topic, count in counts.items() if self._filter.includes(topic)}
         target = self._target.count_partitions() if source else {}
         if source:
-            self._create_syncs(counts if self._syncs_are_in_source else target)
+            self._create_syncs_topic(counts if self._syncs_are_in_source else target)
         policy = self._filter.policy
         missing = find_missing(source, target, policy)
-        if missing.create:
+        if missing.topics:
             configs = self._source.describe_settings(
-                [topic for topic in source if policy.remote_topic(topic) in missing.create]
+                [topic for topic in source if policy.remote_topic(topic) in missing.topics]
             )
             settings = {
                 policy.remote_topic(topic): self._select_settings(config) for topic, config in configs.items()
             }
-            errors = self._target.create_topics(missing.create, self._replication_factor, settings)
-            _log_changes("created with", missing.create, errors)
-            target |= {name: count for name, count in missing.create.items() if name not in errors}
-        if missing.grow:
-            errors = self._target.add_partitions(missing.grow)
-            _log_changes("expanded to", missing.grow, errors)
-            target |= {name: count for name, count in missing.grow.items() if name not in errors}
+            errors = self._target.create_topics(missing.topics, self._replication_factor, settings)
+            _log_changes("created with", missing.topics, errors)
+            target |= {name: count for name, count in missing.topics.items() if name not in errors}
+        if missing.partitions:
+            errors = self._target.add_partitions(missing.partitions)
+            _log_changes("expanded to", missing.partitions, errors)
+            target |= {name: count for name, count in missing.partitions.items() if name not in errors}
         counts_to_copy = {
             topic: min(count, target.get(policy.remote_topic(topic), 0)) for topic, count in source.items()
         }
@@ -71,8 +71,8 @@ class Clusters:
             raise RetriableError("the target has none of the topics, and none could be created")
         return list_partitions(counts_to_copy)
 
-    def _create_syncs(self, topics: Collection[str]) -> None:
-        """Create the offset-syncs topic if it is missing. Only log failures: copying does not require the topic."""
+    def _create_syncs_topic(self, topics: Collection[str]) -> None:
+        """Create the offset-syncs topic if it is missing. Failures are only logged; copying does not require it."""
         name = self._syncs_topic
         if name is None:
             return

@@ -140,7 +140,7 @@ _TOPICS: Final = in_group(
         "refresh.topics.interval.seconds",
         ConfigType.LONG,
         600,
-        "Interval for looking for new topics and partitions.",
+        "Interval between checks for new topics and partitions, in seconds.",
     ),
     Key(
         name="enabled",
@@ -212,8 +212,8 @@ _COPYING: Final = in_group(
         default="batch",
         validator=one_of("batch", REALTIME),
         importance=Importance.MEDIUM,
-        doc="How records are copied. `batch` uses no resources while there are no new records. `realtime` copies "
-        "records within milliseconds, and occupies one of Spark's core slots for each partition.",
+        doc="How records are copied. `batch` runs no Spark jobs while there are no new records. `realtime` copies "
+        "records within milliseconds, and occupies one of Spark's task slots for each partition.",
         recommender=lambda _name, _values: Recommendation(values=("batch", REALTIME)),
     ),
     Key(
@@ -259,7 +259,7 @@ _SYNCS: Final = in_group(
     ),
 )
 
-_WITHOUT_EFFECT: Final = in_group(
+_KEYS_WITHOUT_EFFECT: Final = in_group(
     "Not in use",
     _make_key(
         "consumer.poll.timeout.ms",
@@ -299,12 +299,12 @@ _WITHOUT_EFFECT: Final = in_group(
 )
 
 MIRROR: Final = ConfigDef(
-    [*_CLUSTERS, *_TOPICS, *_NAMING, *_CREATED_TOPICS, *_COPYING, *_SYNCS, *_WITHOUT_EFFECT]
+    [*_CLUSTERS, *_TOPICS, *_NAMING, *_CREATED_TOPICS, *_COPYING, *_SYNCS, *_KEYS_WITHOUT_EFFECT]
 )
 
 
 def make_source_consumer_settings(config: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of the source cluster's consumers, with Connect's names.
+    """Return the settings of the source cluster's consumers, by the names of Kafka's Java client.
 
     Later prefixes take precedence: `source.cluster.*`, `consumer.*`, `source.consumer.*`. Settings of the worker do not
     apply.

@@ -67,7 +67,7 @@ class OffsetSyncs:
     def __init__(
         self, settings: Mapping[str, str], client_id: str, topic: str, source_topics: Mapping[str, str]
     ) -> None:
-        """Set the producer settings, with Connect's names; does not connect yet.
+        """Set the producer settings, by the names of Kafka's Java client. Does not connect yet.
 
         `source_topics` maps topics of the target to their names in the source.
         """
@@ -90,9 +90,9 @@ class OffsetSyncs:
         if producer is None:
             return
         try:
-            for target, records in pairs.items():
+            for target, offset_pairs in pairs.items():
                 key = serialize_key(TopicPartition(self._source_topics[target.topic], target.partition))
-                for pair in records:
+                for pair in offset_pairs:
                     producer.produce(self._topic, serialize_value(pair), key, PARTITION)
             producer.poll(0)
         except (ck.KafkaException, BufferError) as exc:

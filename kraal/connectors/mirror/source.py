@@ -132,10 +132,10 @@ class MirrorSourceTask(SourceTask):
             self._ranges = {}
             return self._make_discovery_batch()
         now = time.monotonic()
-        has_new = self._client.has_new_records() if now < self._next_check_s else True
-        if has_new is None:
+        has_new_records = self._client.has_new_records() if now < self._next_check_s else True
+        if has_new_records is None:
             self._next_check_s = min(self._next_check_s, now + _ERROR_DELAY_S)
-        return self._make_discovery_batch() if has_new else None
+        return self._make_discovery_batch() if has_new_records else None
 
     @override
     def stream(self, offsets: Mapping[SourcePartition, Offset]) -> SourceStream:
@@ -145,7 +145,9 @@ class MirrorSourceTask(SourceTask):
         self._stored_offsets = {
             tp: next_offset(offsets.get(source_partition(alias, tp))) for tp in self._partitions
         }
-        self._positions = {p: at for p, at in self._positions.items() if self._stored_offsets[p] is None}
+        self._positions = {
+            tp: position for tp, position in self._positions.items() if self._stored_offsets[tp] is None
+        }
         self._determine_positions(client, client.fetch_bounds(self._partitions))
         starts = dict(self._positions)
         if not starts:
@@ -225,7 +227,7 @@ class MirrorSourceTask(SourceTask):
 
     def _read(self, ranges: Ranges, spark: SparkSession) -> DataFrame:
         reader = spark.read.format("kafka").options(
-            **self._make_reader_options({p: at for p, (at, _) in ranges.items()}, range_options)
+            **self._make_reader_options({tp: start for tp, (start, _) in ranges.items()}, range_options)
         )
         ends = offsets_json({tp: end for tp, (_, end) in ranges.items()})
         offset_columns = () if self._tracking is None else ("offset",)
@@ -325,14 +327,14 @@ class MirrorSourceConnector(Connector):
     def _watch_partitions(
         self, clusters: Clusters, context: ConnectorContext, interval_s: float, stopped: threading.Event
     ) -> None:
-        """Periodically check for new partitions until `stopped` is set. Runs on its own thread."""
+        """Periodically check for new and removed partitions until `stopped` is set. Runs on a dedicated thread."""
         while not stopped.wait(interval_s):
             if self._current_partitions is None:
                 continue  # `task_configs` has not listed the partitions yet
             try:
                 partitions = clusters.refresh()
             except (RetriableError, MirrorRequestFailed) as exc:
-                log.warning("mirror %s: Failed to list topics: %s", self._config.get("name"), exc)
+                log.warning("mirror %s: Failed to refresh the topics: %s", self._config.get("name"), exc)
                 continue
             if partitions != self._current_partitions and not stopped.is_set():
                 new_partitions, removed_partitions = (

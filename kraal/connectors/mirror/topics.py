@@ -42,7 +42,7 @@ class ReplicationPolicy:
         return first if separator and topic_name else None
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Return the name of a copied topic in the cluster that it was copied from."""
+        """Return the name of a copied topic in the cluster that it was copied from; None if it was not copied."""
         if self._keeps_name(topic):
             return topic
         origin = self.topic_source(topic)
@@ -130,7 +130,7 @@ def list_partitions(counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
 
 
 def distribute(partitions: Sequence[TopicPartition], max_tasks: int) -> list[list[TopicPartition]]:
-    """Distribute partitions to tasks round-robin, so that each task gets partitions of every topic.
+    """Distribute partitions to tasks round-robin, so that each topic is spread over the tasks.
 
     Source: MirrorSourceConnector.taskConfigs.
     """
@@ -158,10 +158,12 @@ def parse_partitions(text: str) -> list[TopicPartition]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingTopics:
-    """The topics and partitions missing in the target, as expected partition counts by target topic."""
+    """The topics and partitions that are missing in the target, as expected partition counts by target topic."""
 
-    create: Mapping[str, int]
-    grow: Mapping[str, int]
+    topics: Mapping[str, int]
+    """Topics that do not exist."""
+    partitions: Mapping[str, int]
+    """Topics that have too few partitions."""
 
 
 def find_missing(
@@ -170,8 +172,8 @@ def find_missing(
     """Return the topics and partitions of the source that are missing in the target."""
     expected = {policy.remote_topic(topic): count for topic, count in source.items()}
     return MissingTopics(
-        create={topic: count for topic, count in expected.items() if topic not in target},
-        grow={topic: count for topic, count in expected.items() if count > target.get(topic, count)},
+        topics={topic: count for topic, count in expected.items() if topic not in target},
+        partitions={topic: count for topic, count in expected.items() if count > target.get(topic, count)},
     )
 
 
@@ -187,7 +189,7 @@ def source_partition(alias: str, partition: TopicPartition) -> SourcePartition:
 
 
 def next_offset(offset: Offset | None) -> int | None:
-    """Return the next offset to copy; None without a stored offset. Raises ValueError for an invalid offset."""
+    """Return the next offset to copy; None if the stored offset is missing or negative. Raises ValueError."""
     if offset is None or offset.get("offset") is None:
         return None
     last_offset = offset["offset"]
@@ -197,7 +199,7 @@ def next_offset(offset: Offset | None) -> int | None:
 
 
 def check_offset(partition: SourcePartition, offset: Offset | None) -> None:
-    """Raise ValueError, with the messages of Java's MirrorUtils, if an offset to store is invalid."""
+    """Raise ValueError, with the messages of Java's MirrorUtils, if a partition or offset to store is invalid."""
     if offset is None:
         return
     fields = partition.as_dict()

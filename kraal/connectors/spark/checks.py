@@ -41,7 +41,10 @@ _CLASS: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 def is_stream(spark_format: str) -> bool:
-    """Return whether Spark can read a format only as a stream; does not check that the format is installed."""
+    """Return whether a format is read as a stream: any well-formed name that is not listed in this module.
+
+    Does not check that the format is installed.
+    """
     other_formats = (*_FORMATS, *_UNSUPPORTED_BATCH_FORMATS, *_UNSUPPORTED_STREAMS)
     return _STREAM_FORMAT.fullmatch(spark_format) is not None and spark_format not in other_formats
 
@@ -125,8 +128,8 @@ def distinct_subset_of(*allowed: str) -> Rule:
     @rule("some of " + ", ".join(f"`{entry}`" for entry in allowed))
     def check(name: str, value: object) -> str | None:
         entries = as_strings(value)
-        unknown = [entry for entry in entries if entry not in allowed]
-        if unknown or len(set(entries)) < len(entries):
+        unknown_entries = [entry for entry in entries if entry not in allowed]
+        if unknown_entries or len(set(entries)) < len(entries):
             return invalid(name, value, f"Entries must be distinct, and each one of: {', '.join(allowed)}")
         return None
 
@@ -248,9 +251,11 @@ def check_schema_columns(name: str, values: Mapping[str, object]) -> Recommendat
         columns = parse_columns(str(values.get("spark.schema") or ""))
     except ValueError:
         return Recommendation()
-    unknown = [column for column in names if column not in columns]
-    if unknown:
-        raise ValueError(f"spark.schema has no column {unknown[0]}; its columns are {', '.join(columns)}")
+    unknown_columns = [column for column in names if column not in columns]
+    if unknown_columns:
+        raise ValueError(
+            f"spark.schema has no column {unknown_columns[0]}; its columns are {', '.join(columns)}"
+        )
     return Recommendation(values=tuple(columns))
 
 

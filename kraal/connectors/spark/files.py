@@ -86,8 +86,8 @@ class FileReader:
     ) -> None:
         self._format = str(parsed["spark.format"])
         path = str(parsed["path"])
-        self._in_store = is_object_path(path)
-        self._path = normalize_object_url(path) if self._in_store else parse_local_path(path)
+        self._is_in_store = is_object_path(path)
+        self._path = normalize_object_url(path) if self._is_in_store else parse_local_path(path)
         self._orders_by_time = parsed["file.order"] == "mtime"
         self._batch_bytes = int(parsed["file.batch.bytes"])
         self._ddl: str | None = parsed["spark.schema"]
@@ -95,19 +95,19 @@ class FileReader:
         self._options = dict(options)
         self._share = share
         self._offsets_by_path = dict(_parse_offsets(offsets))
-        self._pending: deque[tuple[str, int]] = deque()
+        self._pending_files: deque[tuple[str, int]] = deque()
         self._last_listing: tuple[float, int] | None = None
         self.next_position: Sequence[FileRange] | None = None
         lowercase_keys = {key.lower() for key in options}
         self._reads_by_lines = (
             self._format in _LINE_FORMATS
             and not lowercase_keys & _UNSPLITTABLE_OPTIONS
-            and not self._in_store
+            and not self._is_in_store
         )
 
     def may_have_more(self) -> bool:
         """Return whether files are pending or the directory may have changed, without listing the directory."""
-        if self._pending or self._last_listing is None or glob.has_magic(self._path):
+        if self._pending_files or self._last_listing is None or glob.has_magic(self._path):
             return True
         listed_s, listed_mtime_ns = self._last_listing
         try:
@@ -120,15 +120,19 @@ class FileReader:
         """Advance past the last batch. Must not be called before the batch is in Kafka."""
         for file_range in self.next_position or ():
             self._offsets_by_path[file_range.path] = (file_range.end, file_range.end >= file_range.size)
-            if file_range.end >= file_range.size and self._pending and self._pending[0][0] == file_range.path:
-                self._pending.popleft()
+            if (
+                file_range.end >= file_range.size
+                and self._pending_files
+                and self._pending_files[0][0] == file_range.path
+            ):
+                self._pending_files.popleft()
         self.next_position = None
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
         """Return the next batch: whole files, or the next range of a file; None if there are no new files."""
         self.next_position = None
-        if not self._pending:
-            self._pending = self._list_objects(spark) if self._in_store else self._list_files()
+        if not self._pending_files:
+            self._pending_files = self._list_objects(spark) if self._is_in_store else self._list_files()
         ranges = self._select_batch()
         if not ranges:
             return None
@@ -168,8 +172,8 @@ class FileReader:
     def _list_objects(self, spark: SparkSession) -> deque[tuple[str, int]]:
         """Return this task's unread objects, like `_list_files`; in a store, only a listing can detect changes."""
         objects = list_objects(spark, self._path, self._is_unread_in_share)
-        by_time = self._orders_by_time
-        objects.sort(key=lambda obj: (obj.modified_ms if by_time else 0, obj.path))
+        orders_by_time = self._orders_by_time
+        objects.sort(key=lambda obj: (obj.modified_ms if orders_by_time else 0, obj.path))
         return deque((obj.path, obj.size) for obj in objects)
 
     def _is_unread_in_share(self, path: str) -> bool:
@@ -183,9 +187,9 @@ class FileReader:
         """Return the next batch of the pending files."""
         ranges: list[FileRange] = []
         remaining = self._batch_bytes
-        for path, size in self._pending:
-            by_lines = self._is_read_by_lines(path)
-            start = self._offsets_by_path.get(path, (0, False))[0] if by_lines else 0
+        for path, size in self._pending_files:
+            is_read_by_lines = self._is_read_by_lines(path)
+            start = self._offsets_by_path.get(path, (0, False))[0] if is_read_by_lines else 0
             if start > size:
                 raise ValueError(
                     f"{path} became shorter: it has {size} bytes, but {start} bytes were already read"
@@ -193,7 +197,9 @@ class FileReader:
             if ranges and (remaining <= 0 or not self._can_share_batch(ranges[0], path)):
                 break
             end = (
-                _find_range_end(path, start, min(size, start + max(remaining, 1)), size) if by_lines else size
+                _find_range_end(path, start, min(size, start + max(remaining, 1)), size)
+                if is_read_by_lines
+                else size
             )
             ranges.append(FileRange(path, start, end, size))
             remaining -= end - start
@@ -213,18 +219,20 @@ class FileReader:
 
     def _make_batch(self, spark: SparkSession, ranges: Sequence[FileRange]) -> SourceBatch:
         offsets = dict(file_range.offset() for file_range in ranges)
-        declared = parse_struct(self._ddl) if self._ddl else None
+        declared_schema = parse_struct(self._ddl) if self._ddl else None
         frame = (
-            self._read_by_lines(spark, ranges, declared) if self._is_read_by_lines(ranges[0].path) else None
+            self._read_by_lines(spark, ranges, declared_schema)
+            if self._is_read_by_lines(ranges[0].path)
+            else None
         )
         if frame is None:
-            frame = self._read_in_order(spark, ranges, declared)
-        if self._format == "json" and declared is None:
+            frame = self._read_in_order(spark, ranges, declared_schema)
+        if self._format == "json" and declared_schema is None:
             return make_schemaless_batch(frame, offsets, self._layout.topic)
-        return self._layout.make_batch(frame, offsets, declared=declared)
+        return self._layout.make_batch(frame, offsets, declared_schema=declared_schema)
 
     def _read_by_lines(
-        self, spark: SparkSession, ranges: Sequence[FileRange], declared: T.StructType | None
+        self, spark: SparkSession, ranges: Sequence[FileRange], declared_schema: T.StructType | None
     ) -> DataFrame:
         from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
 
@@ -237,18 +245,18 @@ class FileReader:
             return rows.select("value")
         path = F.col("path") if len(ranges) > 1 else F.lit(ranges[0].path)
         rows = rows.where(F.trim("value") != F.lit(""))
-        if declared is None:
+        if declared_schema is None:
             value = F.try_parse_json("value")
             return rows.select(
                 F.coalesce(value, _raise_invalid_line("JSON", path).cast("variant")).alias("value")
             )
-        return self._parse_lines(rows.withColumn("path", path), declared)
+        return self._parse_lines(rows.withColumn("path", path), declared_schema)
 
-    def _parse_lines(self, rows: DataFrame, declared: T.StructType) -> DataFrame:
+    def _parse_lines(self, rows: DataFrame, declared_schema: T.StructType) -> DataFrame:
         """Parse lines into columns; an invalid line fails the job unless the option `mode` allows it."""
         mode = self._options.get("mode", "FAILFAST").upper()
         options = {**self._options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT_COLUMN}
-        row_type = T.StructType([*declared.fields, T.StructField(_CORRUPT_COLUMN, T.StringType())])
+        row_type = T.StructType([*declared_schema.fields, T.StructField(_CORRUPT_COLUMN, T.StringType())])
         text = F.col("value")
         if self._format == "json":
             parsed = F.from_json(text, row_type, options)
@@ -261,18 +269,18 @@ class FileReader:
         elif mode != "PERMISSIVE":
             error = _raise_invalid_line(f"{self._format} with spark.schema", F.col("path"))
             result = result.where(F.when(is_malformed, error.cast("boolean")).otherwise(F.lit(True)))  # noqa: FBT003
-        return result.select(*[F.col("row").getField(f.name).alias(f.name) for f in declared.fields])
+        return result.select(*[F.col("row").getField(f.name).alias(f.name) for f in declared_schema.fields])
 
     def _read_in_order(
-        self, spark: SparkSession, ranges: Sequence[FileRange], declared: T.StructType | None
+        self, spark: SparkSession, ranges: Sequence[FileRange], declared_schema: T.StructType | None
     ) -> DataFrame:
         """Read files with Spark's reader, in one Spark task to preserve the order."""
         reader = spark.read.format(self._format).options(**{"mode": "FAILFAST", **self._options})
-        if self._format == "json" and declared is None:
+        if self._format == "json" and declared_schema is None:
             reader = reader.option("singleVariantColumn", "value")
-        elif declared is not None:
-            reader = reader.schema(declared)
-        scheme = "" if self._in_store else "file://"
+        elif declared_schema is not None:
+            reader = reader.schema(declared_schema)
+        scheme = "" if self._is_in_store else "file://"
         return reader.load([f"{scheme}{_escape_pattern(file_range.path)}" for file_range in ranges]).coalesce(
             1
         )
@@ -349,12 +357,12 @@ def read_ranges(
         try:
             skip = int(has_header and start == 0)
             for values in _read_lines(fd, path, start, end):
-                lines_read = values[skip:]
+                data_lines = values[skip:]
                 skip = 0
                 columns = (
-                    [lines_read]
+                    [data_lines]
                     if len(spans) == 1
-                    else [lines_read, pa.repeat(pa.scalar(path), len(lines_read))]
+                    else [data_lines, pa.repeat(pa.scalar(path), len(data_lines))]
                 )
                 yield pa.RecordBatch.from_arrays(columns, ["value", "path"][: len(columns)])
         finally:

@@ -30,13 +30,13 @@ class StoredObject:
     modified_ms: int
 
 
-def list_objects(spark: SparkSession, address: str, accept: Callable[[str], bool]) -> list[StoredObject]:
-    """Return the non-empty objects directly below `address`, or those that match `address` if it is a pattern.
+def list_objects(spark: SparkSession, url: str, accept: Callable[[str], bool]) -> list[StoredObject]:
+    """Return the non-empty objects directly below `url`, or those that match `url` if it is a pattern.
 
     `accept` filters by the full path. Raises Py4JJavaError with the error of the store.
     """
     objects = []
-    for status in _list_statuses(spark, address):
+    for status in _list_statuses(spark, url):
         path = str(status.getPath().toString())
         if accept(path) and status.isFile() and (size := int(status.getLen())):
             objects.append(StoredObject(path, size, int(status.getModificationTime())))
@@ -46,25 +46,23 @@ def list_objects(spark: SparkSession, address: str, accept: Callable[[str], bool
 class ObjectFolder:
     """The objects directly below a URL; `spark` must be set before each use."""
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, url: str) -> None:
+        self._url = url
         self.spark: SparkSession | None = None
 
     def list_names(self) -> Iterable[str]:
         """Return the names of all objects; empty if the folder does not exist yet."""
-        return [
-            str(status.getPath().getName()) for status in _list_statuses(self._get_session(), self._address)
-        ]
+        return [str(status.getPath().getName()) for status in _list_statuses(self._get_session(), self._url)]
 
     def put(self, staged: Path, name: str) -> None:
         """Upload a local file as the object with this name, replacing an existing one."""
         spark = self._get_session()
-        target = _make_path(spark, f"{self._address}/{name}")
+        target = _make_path(spark, f"{self._url}/{name}")
         jvm: Any = spark._jvm
         source = f"file://{staged}"
         local_system, store_system = (
             _get_file_system(spark, source),
-            _get_file_system(spark, self._address),
+            _get_file_system(spark, self._url),
         )
         # Not copyFromLocalFile: it requires a LocalFileSystem, and Spark's is raw (`kraal.engine.session.settings`).
         delete, overwrite = False, True
@@ -79,30 +77,30 @@ class ObjectFolder:
             store_system.getConf(),
         )
         if not is_copied:
-            raise OSError(f"{staged} could not be uploaded as {self._address}/{name}")
+            raise OSError(f"{staged} could not be uploaded as {self._url}/{name}")
 
     def remove(self, name: str) -> None:
         """Remove an object if it exists."""
         spark = self._get_session()
-        _get_file_system(spark, self._address).delete(_make_path(spark, f"{self._address}/{name}"), False)  # noqa: FBT003
+        _get_file_system(spark, self._url).delete(_make_path(spark, f"{self._url}/{name}"), False)  # noqa: FBT003
 
     def _get_session(self) -> SparkSession:
         assert self.spark is not None  # noqa: S101 - the sink sets it before each use
         return self.spark
 
 
-def _list_statuses(spark: SparkSession, address: str) -> Iterable[Any]:
-    system, path = _get_file_system(spark, address), _make_path(spark, address)
-    if glob.has_magic(address):
+def _list_statuses(spark: SparkSession, url: str) -> Iterable[Any]:
+    system, path = _get_file_system(spark, url), _make_path(spark, url)
+    if glob.has_magic(url):
         return system.globStatus(path) or ()
     return system.listStatus(path) if system.exists(path) else ()  # a folder without objects does not exist
 
 
-def _make_path(spark: SparkSession, address: str) -> Any:
+def _make_path(spark: SparkSession, url: str) -> Any:
     jvm: Any = spark._jvm
-    return jvm.org.apache.hadoop.fs.Path(address if address.count("/") > _BUCKET_SLASHES else f"{address}/")
+    return jvm.org.apache.hadoop.fs.Path(url if url.count("/") > _BUCKET_SLASHES else f"{url}/")
 
 
-def _get_file_system(spark: SparkSession, address: str) -> Any:
+def _get_file_system(spark: SparkSession, url: str) -> Any:
     context: Any = spark.sparkContext
-    return _make_path(spark, address).getFileSystem(context._jsc.hadoopConfiguration())
+    return _make_path(spark, url).getFileSystem(context._jsc.hadoopConfiguration())

@@ -15,13 +15,16 @@ HADOOP_VERSION: Final = "3.5.0"
 """The version of Hadoop that PySpark ships; hadoop-aws must have the same version."""
 _MODULE: Final = "hadoop-aws"
 _SCHEME: Final = "s3a:"
-_ADDRESS: Final = re.compile(r"s3a://[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9](?:/[^\x00-\x1f]*)?")
+_URL_PATTERN: Final = re.compile(r"s3a://[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9](?:/[^\x00-\x1f]*)?")
 _registered_schemes: set[str] = set()
 """Schemes that Spark can read and write on this worker; changes only during startup."""
 
 
 def register_jars(jars: Iterable[str]) -> None:
-    """Register Spark's jars: files, URLs or Maven coordinates. Must be called once, before any validation."""
+    """Register the URL schemes that Spark's jars support. Must be called once, before any validation.
+
+    `jars` are files, URLs or Maven coordinates.
+    """
     if any(re.search(rf"(?:^|/|__|:){_MODULE}(?:__|-|:)\d[^/]*$", jar) for jar in jars):
         _registered_schemes.add(_SCHEME)
 
@@ -33,7 +36,7 @@ def is_object_path(text: str) -> bool:
 
 def normalize_object_url(text: str) -> str:
     """Return the URL without trailing slashes. Raises ValueError if it is invalid or Spark lacks the jars."""
-    if not _ADDRESS.fullmatch(text):
+    if not _URL_PATTERN.fullmatch(text):
         raise ValueError("it must be s3a://BUCKET/…")
     if _SCHEME not in _registered_schemes:
         raise ValueError(

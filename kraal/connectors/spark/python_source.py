@@ -33,7 +33,7 @@ _MAX_ROWS: Final = 4096
 
 
 def load_data_source_class(name: str) -> type[DataSource]:
-    """Import `package.module:Class`. Raises ValueError if the class is not a Python Data Source."""
+    """Import `package.module:Class`. Raises ValueError if this fails, or if the class is not a Python Data Source."""
     from pyspark.sql.datasource import DataSource  # noqa: PLC0415 - not in Spark's Python processes
 
     module, _, attribute = name.partition(":")
@@ -128,10 +128,10 @@ class PythonReader:
 
     def _read_latest_offset(self) -> Any:
         """Return the reader's latest offset. Before Spark 4.2, `latestOffset` had no parameters."""
-        latest = self._reader.latestOffset
-        if not inspect.signature(latest).parameters:
-            return latest()
-        return latest(self._start, self._reader.getDefaultReadLimit())
+        get_latest_offset = self._reader.latestOffset
+        if not inspect.signature(get_latest_offset).parameters:
+            return get_latest_offset()
+        return get_latest_offset(self._start, self._reader.getDefaultReadLimit())
 
     def _make_frame(self, spark: SparkSession, end: Any) -> DataFrame:
         """Return the lazy frame of the rows between the last offset and `end`."""

@@ -67,8 +67,8 @@ class SparkSinkTask(SinkTask):
         if self._parsed["spark.format"] in FILE_FORMATS:
             self._open_folder(str(self._parsed["path"]), context)
             self.all_or_nothing = True
-            unjoinable = {option.lower() for option in self._options} & _UNJOINABLE_OPTIONS
-            self.takes_pieces = self._parsed["spark.format"] in _JOINABLE_FORMATS and not unjoinable
+            unjoinable_options = {option.lower() for option in self._options} & _UNJOINABLE_OPTIONS
+            self.takes_pieces = self._parsed["spark.format"] in _JOINABLE_FORMATS and not unjoinable_options
         elif _is_exactly_once(self._parsed):
             kind = get_database_kind(self._options)
             target, offsets = (
@@ -123,18 +123,18 @@ class SparkSinkTask(SinkTask):
 
     # --- files ----------------------------------------------------------------------------------------------
 
-    def _open_folder(self, text: str, context: TaskContext) -> None:
-        """Create the folder, or the staging folder for an object store. Raises OSError and ValueError."""
-        if is_object_path(text):
-            self._objects = ObjectFolder(normalize_object_url(text))
+    def _open_folder(self, location: str, context: TaskContext) -> None:
+        """Open a folder or an object store's URL, and create the staging directory. Raises OSError and ValueError."""
+        if is_object_path(location):
+            self._objects = ObjectFolder(normalize_object_url(location))
             if not context.worker.spark_is_local:
                 raise ValueError(
-                    f"{text} requires a local Spark: the worker cannot access files of remote executors"
+                    f"{location} requires a local Spark: the worker cannot access files of remote executors"
                 )
             self._folder, path = RangeFolder(self._objects, context.max_records), Path(context.worker.scratch)
             make_directory(path / STAGING)  # private, unlike the folder of a local sink
         else:
-            path = Path(parse_local_path(text))
+            path = Path(parse_local_path(location))
             self._folder = RangeFolder(LocalFiles(path), context.max_records)
         try:
             (path / STAGING).mkdir(parents=True, exist_ok=True)
@@ -200,7 +200,7 @@ class SparkSinkTask(SinkTask):
 
 
 class SparkSinkConnector(PassThroughConnector):
-    """Writes one target with up to `tasks.max` tasks, all with the same config."""
+    """Writes one target with `tasks.max` tasks, all with the same config."""
 
     kind = "sink"
     version: ClassVar[str] = __version__
@@ -265,8 +265,8 @@ def _concatenate(parts: Sequence[Path]) -> None:
 def _send_file(target: int, source: int) -> None:
     """Copy a file inside the kernel to the current position of `target`, which must not be open with O_APPEND."""
     offset = 0
-    while sent := os.sendfile(target, source, offset, 2**30):
-        offset += sent
+    while sent_bytes := os.sendfile(target, source, offset, 2**30):
+        offset += sent_bytes
 
 
 def _find_part_file(staging: Path, tp: TopicPartition, number: int | None) -> Path | None:

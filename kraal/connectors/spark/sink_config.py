@@ -35,7 +35,7 @@ def _check_path(name: str, values: Mapping[str, object]) -> Recommendation:
 
 
 def _check_single_text_column(name: str, values: Mapping[str, object]) -> Recommendation:
-    """Reject settings that need more than one column if the format is text."""
+    """Reject settings that are incompatible with the single string column of the format text."""
     if values.get("spark.format") != "text" or not values.get(name):
         return Recommendation()
     schema = values.get("spark.schema")

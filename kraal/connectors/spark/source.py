@@ -52,7 +52,7 @@ class Reader(Protocol):
         """Return whether `discover` may return a batch; must be fast, because every poll calls it."""
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Return the next batch; returns the same batch until `advance` is called. Runs on the job thread."""
+        """Return the batch at the current position, None if there is no new data. Runs on the job thread."""
 
     def advance(self) -> None:
         """Advance past the last batch. Must not be called before the batch and its offsets are written."""
@@ -189,7 +189,7 @@ class SparkSourceConnector(PassThroughConnector):
 def _check_stream_reset(
     spark_format: str, checkpoint: str, offsets: Mapping[SourcePartition, Offset | None]
 ) -> bool:
-    """Return True if the offsets are reset and the checkpoint is deleted. Raises ValueError otherwise."""
+    """Return True if all offsets are reset and the checkpoint has been deleted. Raises ValueError otherwise."""
     if any(offset is not None for offset in offsets.values()):
         raise ValueError(
             f"The position of a stream of spark.format={spark_format} is stored in its checkpoint, {checkpoint}: "

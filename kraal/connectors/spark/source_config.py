@@ -43,7 +43,7 @@ def _check_schema(name: str, values: Mapping[str, object]) -> Recommendation:
 
 
 def _check_topic(name: str, values: Mapping[str, object]) -> Recommendation:
-    del name  # the message is the same for all three keys
+    del name  # the error names all three keys
     keys = [key for key in ("topic", "topic.column", "topic.prefix") if values.get(key)]
     if len(keys) != 1:
         problem = f"got {' and '.join(keys)}" if keys else "got none"
@@ -54,8 +54,8 @@ def _check_topic(name: str, values: Mapping[str, object]) -> Recommendation:
 
 
 def _check_columns(name: str, values: Mapping[str, object]) -> Recommendation:
-    schemaless = values.get("spark.format") == "json" and not values.get("spark.schema")
-    if values.get(name) and (schemaless or values.get("spark.format") == "text"):
+    is_schemaless = values.get("spark.format") == "json" and not values.get("spark.schema")
+    if values.get(name) and (is_schemaless or values.get("spark.format") == "text"):
         raise ValueError("it requires spark.schema")
     return check_schema_columns(name, values)
 

@@ -72,7 +72,10 @@ class StreamReader:
         return self._query is None or self._query.has_batch or time.monotonic() >= self._check_due_s
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Return the next batch, starting the query if necessary. Raises CheckpointLost and the query's errors."""
+        """Return the next batch, None if no batch is ready. Starts the query if necessary.
+
+        Raises CheckpointLost and the query's errors.
+        """
         self.next_position = None
         query = self._query
         if query is None:
@@ -115,6 +118,6 @@ class StreamReader:
             reader.load(),
             checkpoint=f"file://{self._checkpoint}",  # the local path, regardless of Spark's default file system
             interval_ms=self._interval_ms,
-            written=-1 if self._written_position is None else self._written_position.batch,
+            last_written=-1 if self._written_position is None else self._written_position.batch,
             read_last_planned=partial(read_last_batch, self._checkpoint),
         )

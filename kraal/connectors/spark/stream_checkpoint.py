@@ -67,7 +67,7 @@ def read_query_id(checkpoint: str) -> str | None:
 
 
 def read_last_batch(checkpoint: str) -> int:
-    """Return the number of the last planned batch, or -1."""
+    """Return the number of the last planned batch; -1 if there is none."""
     folder = Path(checkpoint, "offsets")
     numbers = (
         [int(path.name) for path in folder.iterdir() if path.name.isdecimal()] if folder.is_dir() else []
@@ -76,7 +76,7 @@ def read_last_batch(checkpoint: str) -> int:
 
 
 def check_checkpoint(checkpoint: str, stored_position: StreamPosition | None) -> None:
-    """Raise CheckpointLost unless the stored batch is from the checkpoint's query and in the checkpoint."""
+    """Raise CheckpointLost unless the checkpoint belongs to the stored query and contains the stored batch."""
     if stored_position is None:
         return
     if (

@@ -26,18 +26,21 @@ def format_source_lines(
 
 
 def add_flushed(lines: pa.Array) -> pa.Array:
-    """Add the field `flushed` to a sink's lines, which have no line ends."""
-    unterminated = pc.utf8_slice_codeunits(pc.cast(lines, pa.large_string()), 0, -1)
-    return pc.binary_join_element_wise(unterminated, pa.scalar(',"flushed":true}', pa.large_string()), _EMPTY)
+    """Add the field `flushed` to a sink's lines, which must not have line ends."""
+    lines_without_brace = pc.utf8_slice_codeunits(pc.cast(lines, pa.large_string()), 0, -1)
+    return pc.binary_join_element_wise(
+        lines_without_brace, pa.scalar(',"flushed":true}', pa.large_string()), _EMPTY
+    )
 
 
 def generate_sink_output(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the output of `put` and of `flush` for each batch of a sink's lines; runs in Spark's Python processes."""
     for batch in batches:
         if batch.num_rows:
-            put = batch.column(0)
+            put_lines = batch.column(0)
             texts = [
-                pa.array([join_lines(output).to_pybytes()], pa.binary()) for output in (put, add_flushed(put))
+                pa.array([join_lines(lines).to_pybytes()], pa.binary())
+                for lines in (put_lines, add_flushed(put_lines))
             ]
             yield pa.RecordBatch.from_arrays(texts, ["put", "flushed"])
 

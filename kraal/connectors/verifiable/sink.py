@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ID: Final = "id"
 
 MAX_WORKER_RECORDS: Final = 500
-"""Maximum number of records that are fetched at once."""
+"""Maximum number of records in a batch whose lines are fetched at once."""
 
 
 class VerifiableSinkTask(SinkTask):
@@ -62,7 +62,7 @@ class VerifiableSinkTask(SinkTask):
 
 
 class VerifiableSinkConnector(PassThroughConnector):
-    """Runs up to `tasks.max` tasks with consecutive ids."""
+    """Runs `tasks.max` tasks with consecutive ids."""
 
     kind = "sink"
     version: ClassVar[str] = __version__

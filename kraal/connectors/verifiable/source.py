@@ -1,8 +1,8 @@
 """A source that prints numbered records, for tests that count records. Source: VerifiableSourceTask (Kafka 4.3.0).
 
 Each task counts separately: the key is the task id (INT32), the value is the sequence number (INT64), and the
-offset is `{"id": task} -> {"seqno": n}`, where n is the last record in Kafka. The task prints a line for each record
-when it is created, and again, with `"committed":true`, when the record and its offset are stored.
+offset is `{"id": task} -> {"seqno": n}`, where n is the number of the last record in Kafka. The task prints a
+line for each record when it is created, and again, with `"committed":true`, when the record and its offset are stored.
 
 A poll returns as many records as `throughput` allows so far. The records of a small batch are created and printed in
 the poll. A large batch becomes a range that Spark generates in order. Its lines are printed on the job thread, which
@@ -99,8 +99,8 @@ class VerifiableSourceTask(SourceTask):
         except (KeyError, ValueError) as exc:
             raise ValueError("Invalid VerifiableSourceTask configuration") from exc
         self._is_complete = config.get("complete.record.data", "").lower() == "true"
-        stored = offsets.get(SourcePartition.of({ID: self._task}))
-        seqno = -1 if not stored else stored.get(SEQNO)
+        stored_offset = offsets.get(SourcePartition.of({ID: self._task}))
+        seqno = -1 if not stored_offset else stored_offset.get(SEQNO)
         if isinstance(seqno, bool) or not isinstance(seqno, int):
             raise ValueError(f"the field {SEQNO} of the stored offset is {seqno!r}, not an integer")
         self._first_seqno = self._next_seqno = seqno + 1
@@ -115,13 +115,13 @@ class VerifiableSourceTask(SourceTask):
 
     @override
     def poll(self) -> SourceBatch | None:
-        committed, self._last_polled_range = self._last_polled_range, range(0)
+        committed_range, self._last_polled_range = self._last_polled_range, range(0)
         sequence = range(self._next_seqno, self._next_seqno + self._count_due())
         time_ms = self._now_ms()
         if len(sequence) <= MAX_WORKER_RECORDS:
-            self._print_lines(committed, sequence, time_ms)
+            self._print_lines(committed_range, sequence, time_ms)
         else:
-            self._pending_output = (committed, sequence, time_ms)
+            self._pending_output = (committed_range, sequence, time_ms)
         if not sequence:
             return None
         self._last_polled_range, self._next_seqno = sequence, sequence.stop
@@ -138,20 +138,23 @@ class VerifiableSourceTask(SourceTask):
         )
 
     def _count_due(self) -> int:
-        """Return the number of records allowed by `throughput`, at least one in total. Source: ThroughputThrottler."""
+        """Return how many records to generate now: those that `throughput` allows, up to `MAX_RECORDS`.
+
+        The first record is always allowed. Source: ThroughputThrottler.
+        """
         if self._throughput < 0:
             return MAX_RECORDS
         max_count = 1 + int((self._clock() - self._start_s) * self._throughput)
         return max(0, min(max_count - (self._next_seqno - self._first_seqno), MAX_RECORDS))
 
-    def _print_lines(self, committed: range, sequence: range, time_ms: int) -> None:
+    def _print_lines(self, committed_range: range, sequence: range, time_ms: int) -> None:
         """Print the lines of the committed records and of the created records (`sequence`)."""
         line = functools.partial(
             format_source_lines, name=self._name, task=self._task, topic=self._topic, time_ms=time_ms
         )
         texts = [
             line(numbers, committed=is_committed)
-            for numbers, is_committed in ((committed, True), (sequence, False))
+            for numbers, is_committed in ((committed_range, True), (sequence, False))
             if numbers
         ]
         if texts:
@@ -189,7 +192,7 @@ class VerifiableSourceTask(SourceTask):
 
 
 class VerifiableSourceConnector(PassThroughConnector):
-    """Runs up to `tasks.max` tasks with consecutive ids."""
+    """Runs `tasks.max` tasks with consecutive ids."""
 
     kind = "source"
     version: ClassVar[str] = __version__

@@ -45,7 +45,7 @@ AVRO_CONVERTER: Final = ConfigDef(
             "Whether to keep documentation and defaults only of fields, not of types.",
             "AvroDataConfig.DISCARD_TYPE_DOC_DEFAULT_CONFIG",
             importance=Importance.LOW,
-            supported=False,
+            is_supported=False,
         ),
     ]
 )

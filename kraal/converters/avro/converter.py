@@ -16,7 +16,7 @@ from kraal.converters.avro.model import ANYTHING, NAMED_TYPES, Node, SchemaInval
 from kraal.converters.avro.names import PROP_VERSION, AvroOptions
 from kraal.converters.avro.read import AvroReader, Cursor, MalformedValue
 from kraal.converters.avro.to_connect import connect_schema
-from kraal.converters.avro.write import NULL_NOT_ALLOWED, AvroWriter
+from kraal.converters.avro.write import NULL_NOT_ALLOWED_ERROR, AvroWriter
 from kraal.converters.schema_registry.client import SchemaText, SerializationException
 from kraal.converters.schema_registry.config import IGNORE_DEFAULTS
 from kraal.converters.schema_registry.converter import (
@@ -41,10 +41,10 @@ class AvroFormat:
     title: str = "Avro"
 
     def writes_null(self, schema: Schema | None) -> bool:
-        """Return False if null can be a tombstone. Raises DataException if the schema is not optional."""
+        """Return False, since null is always a tombstone. Raises DataException if the schema does not allow null."""
         if schema is None or schema.optional:
             return False
-        raise DataException(NULL_NOT_ALLOWED)
+        raise DataException(NULL_NOT_ALLOWED_ERROR)
 
     def describe(self, schema: Schema | None) -> TranslatedSchema:
         """Return the Avro schema for a Connect schema."""

@@ -84,7 +84,7 @@ PRIMITIVE_WRITERS: Final[dict[str, Write]] = {
 
 
 def make_default_writer(field: AvroField) -> Write:
-    """Return a function that writes the default of a field that is missing in the records."""
+    """Return a function that writes the default of a field that the records lack. Raises DataException."""
     if field.default is NO_DEFAULT:
         raise DataException(f"The Avro field {field.name} has no default, and the record has no such field")
     buffer = bytearray()
@@ -94,11 +94,11 @@ def make_default_writer(field: AvroField) -> Write:
         raise DataException(
             f"The default {field.default!r} of the Avro field {field.name} does not fit its type"
         ) from exc
-    encoded = bytes(buffer)
+    encoded_default = bytes(buffer)
 
     def write(value: Any, out: bytearray) -> None:
         del value
-        out += encoded
+        out += encoded_default
 
     return write
 

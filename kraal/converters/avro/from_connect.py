@@ -84,7 +84,7 @@ class _Translator:
         self._unnamed_count = 0
 
     def translate(self, schema: Schema | None, *, omit_null: bool = False) -> Node:
-        """Return the Avro type of a schema. With `omit_null`, it excludes null even if the schema is optional."""
+        """Return the Avro type of a schema. With `omit_null`, the type excludes null."""
         if schema is None:
             return ANYTHING
         key = repr(schema)
@@ -242,28 +242,31 @@ def make_default_json(schema: Schema, value: Any, options: AvroOptions) -> Any:
         return None
     if not has_class(schema, value):
         raise DataException(f"The default {value!r} does not fit the type {schema.type.name} of its schema")
-    underlying = to_underlying(schema, value)
+    underlying_value = to_underlying(schema, value)
     match schema.type:
         case Type.FLOAT32:
-            return float(float_text(underlying)) if underlying == underlying else underlying  # noqa: PLR0124 - not NaN
+            is_nan = underlying_value != underlying_value  # noqa: PLR0124 - only NaN differs from itself
+            return underlying_value if is_nan else float(float_text(underlying_value))
         case Type.BYTES:
-            return underlying.decode("latin-1")
+            return underlying_value.decode("latin-1")
         case Type.ARRAY:
-            return [_make_part_default(schema.value, item, options) for item in underlying]
+            return [_make_part_default(schema.value, item, options) for item in underlying_value]
         case Type.MAP if is_string_map(schema, options):
-            return {key: _make_part_default(schema.value, item, options) for key, item in underlying.items()}
+            return {
+                key: _make_part_default(schema.value, item, options) for key, item in underlying_value.items()
+            }
         case Type.MAP:
             return [
                 [
                     _make_part_default(schema.key, key, options),
                     _make_part_default(schema.value, item, options),
                 ]
-                for key, item in underlying.items()
+                for key, item in underlying_value.items()
             ]
         case Type.STRUCT:
-            return _make_struct_default(schema, underlying, options)
+            return _make_struct_default(schema, underlying_value, options)
         case _:
-            return underlying
+            return underlying_value
 
 
 def _make_struct_default(schema: Schema, value: Struct, options: AvroOptions) -> Any:

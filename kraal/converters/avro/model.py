@@ -81,7 +81,7 @@ class Node:
         return value if isinstance(value, str) else None
 
     def field(self, name: str) -> AvroField | None:
-        """Return a record's field by name, or None."""
+        """Return a record's field by name; None if the record has no such field."""
         return next((member for member in self.fields if member.name == name), None)
 
 

@@ -98,15 +98,15 @@ def is_map_entry(node: Node) -> bool:
 
 
 def scrub_name(name: str, options: AvroOptions) -> str:
-    """Return a name without dots after replacing the characters that Avro does not allow."""
+    """Return a name without dots. With `scrub_names`, characters that Avro does not allow are replaced."""
     if not options.scrub_names or not name or _NAME.match(name):
         return name
-    encoded = quote_plus(name, safe="*")
-    return _INVALID_CHARACTER.sub("_", f"x{encoded}" if encoded[0].isdigit() else encoded)
+    encoded_name = quote_plus(name, safe="*")
+    return _INVALID_CHARACTER.sub("_", f"x{encoded_name}" if encoded_name[0].isdigit() else encoded_name)
 
 
 def scrub_full_name(name: str, options: AvroOptions) -> str:
-    """Return a full name after replacing the characters that Avro does not allow."""
+    """Return a full name. With `scrub_names`, characters that Avro does not allow are replaced."""
     return ".".join(scrub_name(part, options) for part in name.split("."))
 
 

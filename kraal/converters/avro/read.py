@@ -288,7 +288,7 @@ _READERS: Final[dict[str, Read]] = {
 
 
 def _read_anything(cursor: Cursor) -> Any:
-    """Read a schemaless value from the only field that is set."""
+    """Read a schemaless value: the value of the first field that is set."""
     result = None
     for field in ANYTHING.fields:
         if _read_branch([_read_null, _ANYTHING_READERS[field.name]], cursor) is not _read_null:

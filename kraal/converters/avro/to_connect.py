@@ -81,7 +81,7 @@ class _Translator:
 
     def __init__(self, options: AvroOptions) -> None:
         self._options = options
-        self._open_nodes: list[Node] = []
+        self._enclosing_records: list[Node] = []
         """The records that enclose the current type."""
 
     def translate(
@@ -136,11 +136,11 @@ class _Translator:
         return Schema(type=Type.MAP, key=self.translate(key.node), value=self.translate(value.node))
 
     def _translate_record(self, node: Node) -> Schema:
-        if any(record is node for record in self._open_nodes):
+        if any(record is node for record in self._enclosing_records):
             raise DataException(
                 f"The Avro record {node.name} contains itself; recursive schemas are not supported"
             )
-        self._open_nodes.append(node)
+        self._enclosing_records.append(node)
         parameters = {}
         if self._options.meta_data:
             if node.doc is not None:
@@ -149,7 +149,7 @@ class _Translator:
                 FIELD_DOC + field.name: field.doc for field in node.fields if field.doc is not None
             }
         fields = tuple(Field(name=field.name, schema=self._translate_field(field)) for field in node.fields)
-        self._open_nodes.pop()
+        self._enclosing_records.pop()
         return Schema(type=Type.STRUCT, fields=fields, parameters=parameters)
 
     def _translate_field(self, field: AvroField) -> Schema:
@@ -199,10 +199,10 @@ class _Translator:
         doc = node.text_prop(PROP_DOC)
         if self._options.meta_data and doc is not None:
             schema = replace(schema, doc=doc)
-        own_default = node.props.get(PROP_DEFAULT, NO_DEFAULT)
-        if default is not NO_DEFAULT and own_default in (NO_DEFAULT, None) and self._options.meta_data:
+        type_default = node.props.get(PROP_DEFAULT, NO_DEFAULT)
+        if default is not NO_DEFAULT and type_default in (NO_DEFAULT, None) and self._options.meta_data:
             schema = replace(schema, parameters={**schema.parameters, FIELD_DEFAULT: "true"})
-        value = own_default if default is NO_DEFAULT else default
+        value = type_default if default is NO_DEFAULT else default
         if value is not NO_DEFAULT and value is not None:
             schema = self._add_default(schema, node, value)
         return _add_name(schema, node)

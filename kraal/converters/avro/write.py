@@ -47,7 +47,7 @@ _COMPATIBLE_TYPES: Final = {
 }
 """Avro types that can hold the values of each Avro type."""
 
-NULL_NOT_ALLOWED: Final = "Null is not allowed: the schema is not optional"
+NULL_NOT_ALLOWED_ERROR: Final = "Null is not allowed: the schema is not optional"
 
 
 class AvroWriter:
@@ -82,7 +82,7 @@ class AvroWriter:
             elif null_index is not None:
                 put_long(null_index, out)
             else:
-                raise DataException(NULL_NOT_ALLOWED)
+                raise DataException(NULL_NOT_ALLOWED_ERROR)
 
         return write
 
@@ -93,18 +93,22 @@ class AvroWriter:
         """
         name = None if schema.name is None else scrub_full_name(schema.name, self._options)
         branch_name = schema.parameters.get(ENUM, name) if is_enum(schema) else name
-        compatible = [index for index, branch in enumerate(node.branches) if self._fits(schema, branch)]
-        same_name = [
+        compatible_indexes = [
+            index for index, branch in enumerate(node.branches) if self._fits(schema, branch)
+        ]
+        same_name_indexes = [
             index
-            for index in compatible
+            for index in compatible_indexes
             if node.branches[index].name == branch_name and branch_name is not None
         ]
-        if not compatible:
+        if not compatible_indexes:
             raise DataException(
                 f"No type of the Avro union can hold {schema.type.name} {schema.name or ''}".rstrip()
             )
-        same_type = [index for index in compatible if node.branches[index].kind == AVRO_TYPES[schema.type]]
-        return (same_name or same_type or compatible)[0]
+        same_type_indexes = [
+            index for index in compatible_indexes if node.branches[index].kind == AVRO_TYPES[schema.type]
+        ]
+        return (same_name_indexes or same_type_indexes or compatible_indexes)[0]
 
     def _fits(self, schema: Schema, node: Node) -> bool:
         match node.kind:
@@ -121,7 +125,7 @@ class AvroWriter:
                 return node.kind in _COMPATIBLE_TYPES.get(kind, (kind,))
 
     def _compile_member(self, schema: Schema, node: Node) -> Write:
-        """Return a function that encodes the only set field of a struct as the matching member of a union."""
+        """Return a function that encodes the first set field of a struct as the matching member of a union."""
         indexes = {
             get_node_member(branch, self._options): index for index, branch in enumerate(node.branches)
         }
@@ -145,7 +149,7 @@ class AvroWriter:
                     write_member(item, out)
                     return
             if null_index is None or not optional:
-                raise DataException(NULL_NOT_ALLOWED)
+                raise DataException(NULL_NOT_ALLOWED_ERROR)
             put_long(null_index, out)
 
         return write
@@ -212,7 +216,7 @@ class AvroWriter:
 def _reject_null(write_non_null: Write) -> Write:
     def write(value: Any, out: bytearray) -> None:
         if value is None:
-            raise DataException(NULL_NOT_ALLOWED)
+            raise DataException(NULL_NOT_ALLOWED_ERROR)
         write_non_null(value, out)
 
     return write

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kraal.converters.json.parse import NO_ENVELOPE, NOT_JSON
+from kraal.converters.json.parse import NO_ENVELOPE_ERROR, NOT_JSON_ERROR
 from kraal.engine.columns.functions import F
 from kraal.plugins.model.schema import Type
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-NO_TYPE: Final = "Schema must contain 'type' field"
+NO_TYPE_ERROR: Final = "Schema must contain 'type' field"
 
 _NODE_TYPES: Final = {"BIGINT": "NUMBER", "DOUBLE": "NUMBER", "STRING": "STRING", "BOOLEAN": "BOOLEAN"}
 """Jackson's node type for each type name that Spark reports for a VARIANT."""
@@ -81,21 +81,21 @@ def _add_error(value: Column, parts: Column, *, replace_null: bool) -> Column:
 
     type_names = [kind.value for kind in Type]
     type_name_upper = _look_up(type_name, {kind.value: kind.name for kind in Type})
-    null_not_allowed = F.concat(F.lit("Invalid null value for required "), type_name_upper, F.lit(" field"))
-    not_an_object = F.concat(
+    null_error = F.concat(F.lit("Invalid null value for required "), type_name_upper, F.lit(" field"))
+    no_object_error = F.concat(
         F.lit("Structs should be encoded as JSON objects, but found "),
         F.coalesce(_make_node_type(payload), F.lit("MISSING")),
     )
     is_invalid = value.isNotNull() & ~parts.getField("is_json") & value.cast("string").rlike(r"[^ \t\r\n]")
     error = (
         F.when(value.isNull(), F.lit(None))
-        .when(is_invalid, F.lit(NOT_JSON))
-        .when(~F.coalesce(is_envelope, F.lit(False)), F.lit(NO_ENVELOPE))  # noqa: FBT003 - Spark's literal
+        .when(is_invalid, F.lit(NOT_JSON_ERROR))
+        .when(~F.coalesce(is_envelope, F.lit(False)), F.lit(NO_ENVELOPE_ERROR))  # noqa: FBT003 - Spark's literal
         .when(~has_schema, F.lit(None))
-        .when(~has_type, F.lit(NO_TYPE))
+        .when(~has_type, F.lit(NO_TYPE_ERROR))
         .when(~type_name.isin(type_names), F.concat(F.lit("Unknown schema type: "), type_name))
-        .when(is_null & ~has_default & ~may_be_null, null_not_allowed)
-        .when(~is_null & (type_name == F.lit("struct")) & ~_has_kind(payload, "OBJECT"), not_an_object)
+        .when(is_null & ~has_default & ~may_be_null, null_error)
+        .when(~is_null & (type_name == F.lit("struct")) & ~_has_kind(payload, "OBJECT"), no_object_error)
     )
     is_not_text = has_schema & (type_name == F.lit("string")) & ~_has_kind(payload, "STRING")
     result = (
@@ -113,7 +113,7 @@ def _bind(value: Column, body: Callable[[Column], Column]) -> Column:
 
 
 def _get_member(variant: Column, name: str) -> Column:
-    """Return a member of an object as VARIANT, or null if it is missing."""
+    """Return a member of an object as VARIANT; null if the member is missing."""
     return F.try_variant_get(variant, f"$.{name}", "variant")
 
 

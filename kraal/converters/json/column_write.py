@@ -11,7 +11,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from kraal.converters.json.write import NULL_NOT_ALLOWED, JsonWriter, quote
+from kraal.converters.json.write import NULL_NOT_ALLOWED_ERROR, JsonWriter, quote
 from kraal.engine.columns.functions import F
 from kraal.engine.session.janino import call_function
 from kraal.plugins.model.schema import Schema, Type
@@ -37,16 +37,16 @@ class JsonText:
     def __init__(self, *, numeric_decimals: bool, replace_null: bool) -> None:
         self._numeric_decimals = numeric_decimals
         self._replace_null = replace_null
-        self._plain = JsonWriter(numeric_decimals=numeric_decimals, replace_null=replace_null)
+        self._record_writer = JsonWriter(numeric_decimals=numeric_decimals, replace_null=replace_null)
 
     def text(self, value: Column, schema: Schema) -> Column:
-        """Return the JSON text of `value`; `null` for null. The job fails if a required value is null."""
+        """Return the JSON text of `value`. Null becomes the default or `null`; the job fails if neither is allowed."""
         if schema.default is not None and self._replace_null:
-            null_text = F.lit(self._plain.text(schema, schema.default))
+            null_text = F.lit(self._record_writer.text(schema, schema.default))
         elif schema.optional:
             null_text = F.lit("null")
         else:
-            null_text = F.raise_error(F.lit(NULL_NOT_ALLOWED)).cast("string")
+            null_text = F.raise_error(F.lit(NULL_NOT_ALLOWED_ERROR)).cast("string")
         # Not `when(value is null, …)`: Spark shares common subexpressions only if they are always evaluated.
         return F.coalesce(self._make_non_null_text(value, schema), null_text)
 
@@ -154,8 +154,8 @@ def _join(left: str, texts: Column, right: str) -> Column:
 def encode_base64(value: Column) -> Column:
     """Return bytes as base64 JSON strings. Uses Spark's JSON writer because `F.base64` inserts line breaks."""
     # Slice the string out of {"p":"…"}. Unlike slicing characters, slicing bytes needs no scan.
-    wrapped = F.to_json(F.when(value.isNotNull(), F.struct(value.alias("p")))).cast("binary")
-    return F.substring(wrapped, F.lit(6), F.octet_length(wrapped) - F.lit(6)).cast("string")
+    wrapper_json = F.to_json(F.when(value.isNotNull(), F.struct(value.alias("p")))).cast("binary")
+    return F.substring(wrapper_json, F.lit(6), F.octet_length(wrapper_json) - F.lit(6)).cast("string")
 
 
 def escape_astral(text: Column) -> Column:

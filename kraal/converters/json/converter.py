@@ -25,7 +25,7 @@ from kraal.config.converter import parse
 from kraal.converters.json.column_read import unwrap
 from kraal.converters.json.column_write import JsonText, escape_astral
 from kraal.converters.json.config import JSON_CONVERTER
-from kraal.converters.json.parse import NOT_JSON
+from kraal.converters.json.parse import NOT_JSON_ERROR
 from kraal.converters.json.records import JsonRecords
 from kraal.converters.json.strict import to_strict_json
 from kraal.converters.json.write import JsonWriter
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 CONTENT: Final = "schema.content"
-BAD_CONTENT: Final = "Failed to parse schema in converter config due to serialization error"
+INVALID_CONTENT_ERROR: Final = "Failed to parse schema in converter config due to serialization error"
 
 
 class JsonConverter(Converter):
@@ -73,7 +73,7 @@ class JsonConverter(Converter):
                 content=content or None,
             )
         except DataException as exc:
-            reason = BAD_CONTENT if str(exc) == NOT_JSON else str(exc)
+            reason = INVALID_CONTENT_ERROR if str(exc) == NOT_JSON_ERROR else str(exc)
             raise ValueError(f"{reason}: {CONTENT} is {content}") from exc
 
     @property
@@ -134,5 +134,5 @@ class JsonConverter(Converter):
         else:
             # Blank text has no value, as in Jackson; the bytes are checked only if parsing fails.
             is_invalid = value.isNotNull() & parsed.isNull() & value.cast("string").rlike(r"[^ \t\r\n]")
-            payload, error = parsed, F.when(is_invalid, F.lit(NOT_JSON))
+            payload, error = parsed, F.when(is_invalid, F.lit(NOT_JSON_ERROR))
         return F.when(~F.is_variant_null(payload), payload), error, None

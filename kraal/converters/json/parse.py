@@ -15,15 +15,15 @@ from typing_extensions import override
 
 from kraal.plugins.model.records import DataException
 
-NOT_JSON: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+NOT_JSON_ERROR: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: "
 
-NO_ENVELOPE: Final = (
+NO_ENVELOPE_ERROR: Final = (
     'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional'
     " fields. If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter"
     " configuration."
 )
 
-_NOT_A_NUMBER: Final = " is not a JSON number"
+_NOT_A_NUMBER_ERROR: Final = " is not a JSON number"
 _WHITESPACE: Final = re.compile(r"[ \t\n\r]*")
 _LEADING_ZEROS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\w.+\-])(-?)(0+)(?=\d)')
 _NAN_OR_INFINITY: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)')
@@ -47,7 +47,7 @@ MISSING: Final = Missing()
 
 
 def _reject_constant(name: str) -> Any:
-    raise ValueError(f"{name}{_NOT_A_NUMBER}")
+    raise ValueError(f"{name}{_NOT_A_NUMBER_ERROR}")
 
 
 EXACT_DECODER: Final = json.JSONDecoder(parse_float=Fraction, parse_constant=_reject_constant)
@@ -55,13 +55,13 @@ FAST_DECODER: Final = json.JSONDecoder(parse_constant=_reject_constant)
 
 
 def decode_text(data: bytes) -> str:
-    """Decode JSON bytes in UTF-8, UTF-16 or UTF-32, which zero bytes distinguish. Raises DataException."""
+    """Decode JSON bytes in UTF-8, UTF-16 or UTF-32, distinguished by their zero bytes. Raises DataException."""
     try:
         if data[:1] < b"\x80" and b"\0" not in data[:4]:
             return data.decode("utf-8")
         return data.decode(json.detect_encoding(data))
     except UnicodeDecodeError as exc:
-        raise DataException(NOT_JSON) from exc
+        raise DataException(NOT_JSON_ERROR) from exc
 
 
 def parse(text: str, decoder: json.JSONDecoder) -> Any:
@@ -75,17 +75,17 @@ def parse(text: str, decoder: json.JSONDecoder) -> Any:
     try:
         return _parse_first(text, start, decoder)
     except (ValueError, RecursionError) as exc:
-        repaired = _LEADING_ZEROS.sub(_blank_leading_zeros, text)
-        if repaired == text:
-            raise DataException(NOT_JSON) from _add_position(exc, text)
+        repaired_text = _LEADING_ZEROS.sub(_blank_leading_zeros, text)
+        if repaired_text == text:
+            raise DataException(NOT_JSON_ERROR) from _add_position(exc, text)
     try:
-        return _parse_first(repaired, skip_whitespace(repaired, 0), decoder)
+        return _parse_first(repaired_text, skip_whitespace(repaired_text, 0), decoder)
     except (ValueError, RecursionError) as exc:
-        raise DataException(NOT_JSON) from _add_position(exc, text)
+        raise DataException(NOT_JSON_ERROR) from _add_position(exc, text)
 
 
 def skip_whitespace(text: str, start: int) -> int:
-    """Return the index of the first character that is not whitespace."""
+    """Return the index of the first character from `start` on that is not whitespace."""
     match = _WHITESPACE.match(text, start)
     return start if match is None else match.end()
 
@@ -93,9 +93,9 @@ def skip_whitespace(text: str, start: int) -> int:
 def _parse_first(text: str, start: int, decoder: json.JSONDecoder) -> Any:
     node, end = decoder.raw_decode(text, start)
     if end < len(text) and not isinstance(node, (dict, list)) and text[end - 1] != '"':
-        following = text[end]
+        next_char = text[end]
         is_number = node is not None and not isinstance(node, bool)
-        if following not in " \t\r\n" if is_number else (following.isalnum() or following in "_$"):
+        if next_char not in " \t\r\n" if is_number else (next_char.isalnum() or next_char in "_$"):
             raise json.JSONDecodeError("Unexpected characters after a value", text, end)
     return node
 
@@ -107,7 +107,7 @@ def _blank_leading_zeros(match: re.Match[str]) -> str:
 
 def _add_position(error: Exception, text: str) -> Exception:
     """Return `error` with a position in the text. Python's error for NaN and Infinity has none."""
-    if type(error) is not ValueError or not str(error).endswith(_NOT_A_NUMBER):
+    if type(error) is not ValueError or not str(error).endswith(_NOT_A_NUMBER_ERROR):
         return error
     position = next((match.start(1) for match in _NAN_OR_INFINITY.finditer(text) if match[1]), 0)
     return json.JSONDecodeError(str(error), text, position)

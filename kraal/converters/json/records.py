@@ -16,7 +16,7 @@ from kraal.converters.json.parse import (
     EXACT_DECODER,
     FAST_DECODER,
     MISSING,
-    NO_ENVELOPE,
+    NO_ENVELOPE_ERROR,
     decode_text,
     parse,
     skip_whitespace,
@@ -30,9 +30,9 @@ from kraal.plugins.model.schema import Schema
 _ENVELOPE_START: Final = '{"schema":'
 _PAYLOAD_START: Final = ',"payload":'
 _UNSAFE_NUMBERS: Final = re.compile(r"(?:\A|[\s:,\[])-0|\d{19}")
-"""Numbers that the fast path may decode differently from Java. Also matches such numbers inside strings."""
+"""Numbers that `FAST_DECODER` may decode differently from Java. Also matches such numbers inside strings."""
 
-ENCODING_FAILED: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
+ENCODING_ERROR: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
 
 
 class JsonRecords:
@@ -78,7 +78,7 @@ class JsonRecords:
         try:
             return text.encode("utf-8")
         except UnicodeEncodeError as exc:
-            raise DataException(ENCODING_FAILED) from exc
+            raise DataException(ENCODING_ERROR) from exc
 
     def decode(self, data: bytes | None) -> tuple[Schema | None, Any]:
         """Return the schema and the value that `data` contains. Raises DataException."""
@@ -96,7 +96,7 @@ class JsonRecords:
         return self._decode_fast(text) or self._decode_envelope(text)
 
     def _decode_fast(self, text: str) -> tuple[Schema, Any] | None:
-        """Decode a record with the same prefix as the last record; None if the prefix differs or parsing fails."""
+        """Decode a record that starts with the cached prefix; None if it has another prefix or is not valid."""
         if self._last_prefix is None or not text.startswith(self._last_prefix[0]):
             return None
         prefix, schema, read = self._last_prefix
@@ -109,7 +109,7 @@ class JsonRecords:
     def _decode_envelope(self, text: str) -> tuple[Schema | None, Any]:
         node = parse(text, EXACT_DECODER)
         if not isinstance(node, dict) or set(node) != {"schema", "payload"}:
-            raise DataException(NO_ENVELOPE)
+            raise DataException(NO_ENVELOPE_ERROR)
         if node["schema"] is None:
             return None, to_schemaless(node["payload"])
         schema, read = self._get_schema_and_reader(node["schema"])
@@ -121,7 +121,7 @@ class JsonRecords:
         return schema, value
 
     def _get_schema_and_reader(self, node: Any) -> tuple[Schema, Read]:
-        """Return the schema that a node describes, and a function that reads its values. Cached."""
+        """Return the schema that a node describes, and a function that reads the schema's values. Cached."""
         key = repr(node)
         cached = self._readers.get(key)
         if cached is None:

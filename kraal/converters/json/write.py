@@ -30,7 +30,9 @@ from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.java_values import double_text, float_text, java_class
 from kraal.plugins.values.logical import date_days, decimal_bytes, time_ms
 
-NULL_NOT_ALLOWED: Final = "Conversion error: null value for field that is required and has no default value"
+NULL_NOT_ALLOWED_ERROR: Final = (
+    "Conversion error: null value for field that is required and has no default value"
+)
 
 Write = Callable[[Any], str]
 
@@ -41,11 +43,15 @@ _dumps: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 def quote(text: str) -> str:
     """Quote a string like Jackson: UTF-8, with surrogate pairs and control characters escaped."""
-    plain = _dumps(text)
-    if "\\u" in plain:
+    json_text = _dumps(text)
+    if "\\u" in json_text:
         # Match every escape, so that an escaped backslash is not mistaken for the start of another escape.
-        plain = _ESCAPE.sub(lambda match: _make_uppercase_escape(match[0]), plain)
-    return plain if plain.isascii() else _ASTRAL.sub(lambda match: _escape_surrogate_pair(match[0]), plain)
+        json_text = _ESCAPE.sub(lambda match: _make_uppercase_escape(match[0]), json_text)
+    return (
+        json_text
+        if json_text.isascii()
+        else _ASTRAL.sub(lambda match: _escape_surrogate_pair(match[0]), json_text)
+    )
 
 
 def _make_uppercase_escape(escape: str) -> str:
@@ -176,7 +182,7 @@ class JsonWriter:
                 return write_non_null(default)
             if optional:
                 return "null"
-            raise DataException(NULL_NOT_ALLOWED)
+            raise DataException(NULL_NOT_ALLOWED_ERROR)
 
         return write
 

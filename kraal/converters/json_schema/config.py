@@ -45,7 +45,7 @@ JSON_SCHEMA_CONVERTER: Final = ConfigDef(
             "preserve.additional.properties",
             "Whether to keep properties that are not in the schema.",
             "JsonSchemaDataConfig.PRESERVE_ADDITIONAL_PROPERTIES_CONFIG",
-            supported=False,
+            is_supported=False,
         ),
         make_flag_key(
             FAIL_INVALID,
@@ -56,7 +56,7 @@ JSON_SCHEMA_CONVERTER: Final = ConfigDef(
             "json.indent.output",
             "Whether to indent JSON.",
             "KafkaJsonSchemaSerializerConfig.JSON_INDENT_OUTPUT",
-            supported=False,
+            is_supported=False,
         ),
     ]
 )

@@ -1,6 +1,6 @@
 """Validates JSON values against their JSON Schema with `jsonschema`, for `json.fail.invalid.schema`.
 
-Schemas without `$schema` and referenced schemas are validated as draft 7: `$schema` is read only at the root.
+Referenced schemas, and schemas without `$schema`, are validated as draft 7: `$schema` is read only at the root.
 `kraal.config.patterns` matches `pattern` with a time limit. `patternProperties` is rejected, because `jsonschema`
 matches it without a time limit. No documents are fetched: references resolve only to the schemas that the registry
 returned. This module is imported on first use, because its packages are installed only with the extra `registry`.
@@ -34,7 +34,7 @@ _DEPENDENT_KEYWORDS: Final = ("additionalProperties", "unevaluatedProperties")
 
 
 def make_validator(parsed: Any, references_by_name: Mapping[str, Any]) -> Callable[[str], str | None]:
-    """Return a function that validates a JSON text and returns the error, with its location, or None for a valid text.
+    """Return a function that validates a JSON text. It returns the error with its location, or None for a valid text.
 
     The returned function is thread-safe. The keys of `references_by_name` are the registry's names. This function and
     the returned function raise UnsupportedSchema for an invalid schema, and RecursionError for a schema that is nested
@@ -55,7 +55,7 @@ def make_validator(parsed: Any, references_by_name: Mapping[str, Any]) -> Callab
     except SchemaError as exc:
         raise UnsupportedSchema(f"{exc.json_path}: {exc.message[:_MAX_MESSAGE_LENGTH]}") from exc
     keywords = {"pattern": _check_pattern, "patternProperties": _reject_pattern_properties}
-    limited_class = extend(validator_class, {**keywords, **_limit_keywords(validator_class)})
+    limited_class = extend(validator_class, {**keywords, **_wrap_dependent_keywords(validator_class)})
     validator = limited_class(_remove_dialects(parsed), registry=Registry(retrieve=retrieve))
 
     def validate(text: str) -> str | None:
@@ -100,10 +100,10 @@ def _reject_pattern_properties(*_: Any) -> Iterator[ValidationError]:
     raise UnsupportedSchema("patternProperties is not supported with json.fail.invalid.schema=true")
 
 
-def _limit_keywords(validator_class: Any) -> Mapping[str, Any]:
-    """Return wrappers of the keywords that match the patterns of `patternProperties` without a time limit."""
+def _wrap_dependent_keywords(validator_class: Any) -> Mapping[str, Any]:
+    """Return wrappers that reject `patternProperties`, for keywords that match it without a time limit."""
 
-    def with_limit(keyword: Any) -> Any:
+    def wrap(keyword: Any) -> Any:
         def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
             if _has_pattern_properties(schema):
                 return _reject_pattern_properties()
@@ -112,7 +112,7 @@ def _limit_keywords(validator_class: Any) -> Mapping[str, Any]:
         return check
 
     return {
-        name: with_limit(validator_class.VALIDATORS[name])
+        name: wrap(validator_class.VALIDATORS[name])
         for name in _DEPENDENT_KEYWORDS
         if name in validator_class.VALIDATORS
     }

@@ -34,7 +34,7 @@ from kraal.converters.schema_registry.converter import (
 )
 from kraal.plugins.api import DataException, Schema
 
-_TOO_DEEP = "schemas are nested too deeply"
+_DEPTH_ERROR = "schemas are nested too deeply"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,10 @@ class JsonSchemaFormat:
     def _make_checker(
         self, registered_schema: SchemaText, references: Mapping[str, SchemaText]
     ) -> Callable[[str], None]:
-        """Return a function that raises SerializationException for a JSON text that does not match the schema."""
+        """Return a function that raises SerializationException for a JSON text that does not match the schema.
+
+        The function accepts any text unless `fail_invalid` is set.
+        """
         if not self.options.fail_invalid:
             return lambda _: None
         conformance = import_module("kraal.converters.json_schema.conformance")  # needs the extra "registry"
@@ -120,7 +123,7 @@ def _explain_schema_errors() -> Iterator[None]:
     except UnsupportedSchema as exc:
         raise SerializationException(f"Invalid JSON Schema: {exc}") from exc
     except RecursionError as exc:
-        raise SerializationException(f"Invalid JSON Schema: {_TOO_DEEP}") from exc
+        raise SerializationException(f"Invalid JSON Schema: {_DEPTH_ERROR}") from exc
 
 
 def _parse_all(references: Mapping[str, SchemaText]) -> dict[str, Any]:

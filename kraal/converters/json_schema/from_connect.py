@@ -86,15 +86,15 @@ class _Translator:
                 key: parameters[key] for key in order_by_hash(parameters, len(parameters))
             }
         type_members, content_members = self._translate_type(schema)
-        common: JsonObject = {}
+        common_members: JsonObject = {}
         if schema.name is not None:
-            common["title"] = schema.name
+            common_members["title"] = schema.name
         if schema.doc is not None:
-            common["description"] = schema.doc
+            common_members["description"] = schema.doc
         if schema.default is not None:
-            common["default"] = self._translate_default(schema)
+            common_members["default"] = self._translate_default(schema)
         ordered_metadata = {key: metadata[key] for key in order_as_copied(metadata)}
-        return {**type_members, **common, **ordered_metadata, **content_members}
+        return {**type_members, **common_members, **ordered_metadata, **content_members}
 
     def _translate_type(self, schema: Schema) -> tuple[JsonObject, JsonObject]:
         match schema.type:
@@ -149,5 +149,5 @@ def _translate_enum(schema: Schema) -> JsonObject:
 
 def _order_symbols(symbols: list[str]) -> list[str]:
     """Return symbols in the iteration order of java.util.HashSet, with null first."""
-    ordered = order_by_hash(symbols)
-    return sorted(ordered, key=lambda symbol: symbol != NULL_MARKER)
+    ordered_symbols = order_by_hash(symbols)
+    return sorted(ordered_symbols, key=lambda symbol: symbol != NULL_MARKER)

@@ -50,9 +50,9 @@ class Node:
     parsed: Mapping[str, Any]
     """Keywords of this kind, as parsed JSON."""
     document: Any
-    """The document that contains the schema; references are relative to it."""
+    """The document that contains the schema, to which references are relative."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Other members: title, default, `connect.*`."""
+    """Other members, such as `title`, `default` and `connect.*`."""
     parts: tuple[Node, ...] = ()
     """Subschemas of allOf, anyOf and oneOf."""
 
@@ -183,7 +183,7 @@ class References:
 
 
 def _find_anchor(parsed: Any, anchor: str) -> Any:
-    """Return the schema whose `$id` or `$anchor` is `anchor`, or None."""
+    """Return the schema whose `$id` or `$anchor` is `anchor`; None if there is none."""
     if isinstance(parsed, dict):
         if parsed.get("$id") == f"#{anchor}" or parsed.get("$anchor") == anchor:
             return parsed

@@ -62,17 +62,17 @@ def order_by_hash(names: Iterable[str], table_size: int = 16) -> list[str]:
     Registered schemas have their properties in this order, and the registry compares schemas as text.
     Source: java.util.HashMap, String.hashCode.
     """
-    unique = list(dict.fromkeys(names))
+    distinct_names = list(dict.fromkeys(names))
     size = _compute_table_size(table_size)
-    while len(unique) > size * _LOAD_FACTOR:
+    while len(distinct_names) > size * _LOAD_FACTOR:
         size *= 2
-    return sorted(unique, key=lambda name: _spread_hash(name) & (size - 1))
+    return sorted(distinct_names, key=lambda name: _spread_hash(name) & (size - 1))
 
 
 def order_as_copied(names: Iterable[str]) -> list[str]:
     """Return names in the iteration order of a HashMap that was copied from another map."""
-    unique = list(dict.fromkeys(names))
-    return order_by_hash(unique, int(len(unique) / _LOAD_FACTOR + 1))
+    distinct_names = list(dict.fromkeys(names))
+    return order_by_hash(distinct_names, int(len(distinct_names) / _LOAD_FACTOR + 1))
 
 
 def _compute_table_size(min_size: int) -> int:

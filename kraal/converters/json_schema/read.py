@@ -19,7 +19,7 @@ from kraal.plugins.values.conformance import validate
 from kraal.plugins.values.map_keys import as_key
 
 Read = Callable[[Any], Any]
-"""Returns the value of a node, which can be MISSING. Raises DataException."""
+"""Returns the value of a node; the node can be MISSING. Raises DataException."""
 
 _INTEGERS: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
 _FLOATS: Final = frozenset({Type.FLOAT32, Type.FLOAT64})
@@ -29,14 +29,14 @@ def compile_reader(schema: Schema) -> Read:
     """Return a function that reads a schema's values, including null."""
     read_non_null = _compile_non_null(schema)
     default, optional = schema.default, schema.optional
-    null_not_allowed = f"Invalid null value for required {schema.type.name} field"
+    null_error = f"Invalid null value for required {schema.type.name} field"
 
     def read(node: Any) -> Any:
         if node is not None and node is not MISSING:
             return read_non_null(node)
         if default is not None or optional or node is MISSING:
             return default
-        raise DataException(null_not_allowed)
+        raise DataException(null_error)
 
     return read
 
@@ -131,16 +131,16 @@ def _compile_union(schema: Schema) -> Read:
     members = [(field.name, field.schema, compile_reader(field.schema)) for field in schema.fields]
 
     def read(node: Any) -> Struct:
-        best_count, best = 0, None
+        best_count, best_member = 0, None
         for name, member, read_member in members:
             if _matches_type(member, node):
                 return Struct(schema, {name: read_member(node)})
-            matching = _count_matching_fields(member, node)
-            if matching > best_count:
-                best_count, best = matching, (name, read_member)
-        if best is None:
+            count = _count_matching_fields(member, node)
+            if count > best_count:
+                best_count, best_member = count, (name, read_member)
+        if best_member is None:
             raise DataException(f"No schema of the oneOf matches the value of type {get_node_type(node)}")
-        name, read_member = best
+        name, read_member = best_member
         return Struct(schema, {name: read_member(node)})
 
     return read
@@ -171,5 +171,7 @@ def _count_matching_fields(schema: Schema, node: Any) -> int:
     """Return the number of a struct's fields that a node has, counted recursively."""
     if schema.type is not Type.STRUCT or not isinstance(node, dict):
         return 0
-    common = [field for field in schema.fields if field.name in node]
-    return len(common) + sum(_count_matching_fields(field.schema, node[field.name]) for field in common)
+    common_fields = [field for field in schema.fields if field.name in node]
+    return len(common_fields) + sum(
+        _count_matching_fields(field.schema, node[field.name]) for field in common_fields
+    )

@@ -1,7 +1,7 @@
 """Maps JSON Schema to Connect schemas.
 
-A oneOf or anyOf becomes a struct with a field for each schema. If it consists of one schema and null, it becomes an
-optional schema.
+A oneOf or anyOf becomes a struct with a field for each schema. If it lists only null and one other schema, it becomes
+the optional variant of that schema.
 Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
@@ -44,7 +44,7 @@ def connect_schema(
 
 
 def has_version(parsed: Any) -> bool:
-    """Return whether a schema contains `connect.version`."""
+    """Return whether a schema contains an integer as `connect.version`."""
     return isinstance(parsed, dict) and isinstance(parsed.get(CONNECT_VERSION), int)
 
 
@@ -180,9 +180,9 @@ class _Translator:
         properties = node.parsed.get("properties", {})
         if not isinstance(properties, dict):
             raise UnsupportedSchema("expected an object as properties")
-        required = node.parsed.get("required", [])
+        required_names = node.parsed.get("required", [])
         for name in order_by_hash(properties):
-            nodes[name] = load_schema(properties[name], node.document), name in required
+            nodes[name] = load_schema(properties[name], node.document), name in required_names
         return nodes
 
     def _translate_struct(self, properties: Mapping[str, tuple[Node, bool]], *, ordered: bool) -> Schema:
@@ -204,9 +204,9 @@ class _Translator:
         return Schema(type=Type.STRUCT, fields=tuple(fields))
 
     def _translate_all_of(self, node: Node, version: int | None, *, optional: bool) -> Schema:
-        """Return the schema of an allOf: a struct with the properties of all parts, if they have properties.
+        """Return the schema of an allOf: a struct with the properties of all parts.
 
-        Otherwise, it is the schema of the dominant part.
+        If no part has properties, return the schema of the dominant part.
         """
         properties: dict[str, tuple[Node, bool]] = {}
         for part in node.parts:
@@ -216,20 +216,20 @@ class _Translator:
         by_kind = {_find_kind_in_all_of(part): part for part in node.parts}
         string_part, number_part = by_kind.get("string"), by_kind.get("number")
         has_format = string_part is not None and "format" in string_part.parsed
-        dominant: Node | None = by_kind.get("combined")
-        if dominant is None and "const" in by_kind:
-            dominant = string_part or number_part
-        elif dominant is None and "enum" in by_kind:
-            dominant = by_kind["enum"] if string_part is not None else number_part
-        elif dominant is None and has_format:
-            dominant = number_part or string_part
-        elif dominant is None:
-            dominant = by_kind.get("ref")
-        if dominant is None:
+        dominant_part: Node | None = by_kind.get("combined")
+        if dominant_part is None and "const" in by_kind:
+            dominant_part = string_part or number_part
+        elif dominant_part is None and "enum" in by_kind:
+            dominant_part = by_kind["enum"] if string_part is not None else number_part
+        elif dominant_part is None and has_format:
+            dominant_part = number_part or string_part
+        elif dominant_part is None:
+            dominant_part = by_kind.get("ref")
+        if dominant_part is None:
             raise UnsupportedSchema(
                 f"allOf without properties or a dominant type has no Connect schema: {json.dumps(node.parsed)[:200]}"
             )
-        return self.translate(dominant, version, optional=optional)
+        return self.translate(dominant_part, version, optional=optional)
 
     def _collect_properties(self, node: Node, properties: dict[str, tuple[Node, bool]], level: int) -> None:
         if level > _MAX_LEVELS:

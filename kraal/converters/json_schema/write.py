@@ -50,10 +50,10 @@ class JsonSchemaWriter:
         if schema is None:
             raise DataException("An array or map requires a schema for its items")
         write_non_null = self._compile_non_null(schema)
-        text_of_null = "null" if schema.optional else None
+        null_text = "null" if schema.optional else None
         if schema.default is not None and not self._options.ignore_defaults:
-            text_of_null = write_non_null(schema.default)
-        return lambda value: text_of_null if value is None else write_non_null(value)
+            null_text = write_non_null(schema.default)
+        return lambda value: null_text if value is None else write_non_null(value)
 
     def _compile_non_null(self, schema: Schema) -> Write:
         write_plain = self._compile_logical(schema) or _PLAIN_WRITERS.get(schema.type)
@@ -131,7 +131,7 @@ class JsonSchemaWriter:
             (getter(field, ignores_default=self._options.ignore_defaults), self.compile_writer(field.schema))
             for field in schema.fields
         ]
-        text_of_null = "null" if schema.optional else None
+        null_text = "null" if schema.optional else None
 
         def write(value: Any) -> str | None:
             _check_struct(schema, value)
@@ -139,7 +139,7 @@ class JsonSchemaWriter:
                 item = get(value)
                 if item is not None:
                     return write_member(item)
-            return text_of_null
+            return null_text
 
         return write
 

@@ -18,8 +18,8 @@ from kraal.plugins.values.java_values import java_class
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-INVALID_TYPE: Final = "Invalid schema type for BooleanConverter: "
-DESERIALIZATION_FAILED: Final = "Failed to deserialize boolean: "
+INVALID_TYPE_ERROR: Final = "Invalid schema type for BooleanConverter: "
+DESERIALIZATION_ERROR: Final = "Failed to deserialize boolean: "
 
 _OPTIONAL_BOOLEAN: Final = Schema(type=Type.BOOLEAN, optional=True)
 _VALUES_BY_BYTE: Final = {b"\x00": False, b"\x01": True}
@@ -39,7 +39,7 @@ class BooleanConverter(Converter):
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         del topic
         if schema is not None and schema.type is not Type.BOOLEAN:
-            raise DataException(INVALID_TYPE + schema.type.name)
+            raise DataException(INVALID_TYPE_ERROR + schema.type.name)
         if value is None:
             return None
         if not isinstance(value, bool):
@@ -53,14 +53,14 @@ class BooleanConverter(Converter):
         if data is None:
             return _OPTIONAL_BOOLEAN, None
         if data not in _VALUES_BY_BYTE:
-            raise DataException(DESERIALIZATION_FAILED)
+            raise DataException(DESERIALIZATION_ERROR)
         return _OPTIONAL_BOOLEAN, _VALUES_BY_BYTE[data]
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
         del topic
         if schema is not None and schema.type is not Type.BOOLEAN:
-            raise ValueError(INVALID_TYPE + schema.type.name)
+            raise ValueError(INVALID_TYPE_ERROR + schema.type.name)
         value = value.cast("boolean")
         return F.when(value.isNotNull(), F.unhex(F.when(value, F.lit("01")).otherwise(F.lit("00"))))
 
@@ -71,6 +71,6 @@ class BooleanConverter(Converter):
         is_invalid = value.isNotNull() & ~digits.isin("00", "01")
         return (
             F.when(~is_invalid, digits == F.lit("01")),
-            F.when(is_invalid, F.lit(DESERIALIZATION_FAILED)),
+            F.when(is_invalid, F.lit(DESERIALIZATION_ERROR)),
             _OPTIONAL_BOOLEAN,
         )

@@ -16,7 +16,7 @@ from kraal.plugins.values.java_values import java_class
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-INVALID_TYPE: Final = "Invalid schema type for ByteArrayConverter: "
+INVALID_TYPE_ERROR: Final = "Invalid schema type for ByteArrayConverter: "
 
 
 class ByteArrayConverter(Converter):
@@ -43,7 +43,7 @@ class ByteArrayConverter(Converter):
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         del topic
         if schema is not None and schema.type is not Type.BYTES:
-            raise DataException(INVALID_TYPE + schema.type.name)
+            raise DataException(INVALID_TYPE_ERROR + schema.type.name)
         if value is None or isinstance(value, bytes):
             return value
         class_name = java_class(value, schema)
@@ -58,7 +58,7 @@ class ByteArrayConverter(Converter):
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
         del topic
         if schema is not None and schema.type is not Type.BYTES:
-            raise ValueError(INVALID_TYPE + schema.type.name)
+            raise ValueError(INVALID_TYPE_ERROR + schema.type.name)
         return value.cast("binary")
 
     @override

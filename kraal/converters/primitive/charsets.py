@@ -1,4 +1,4 @@
-"""Character sets by Java name, with Java's replacement rules. Source: String.getBytes, String(byte[], charset)."""
+"""Character sets with Java's names and replacement rules. Source: String.getBytes, String(byte[], charset)."""
 
 from __future__ import annotations
 

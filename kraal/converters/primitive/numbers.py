@@ -90,7 +90,7 @@ class NumberConverter(Converter):
         return F.unhex(F.right(digits, F.lit(2 * self.layout.size)))
 
     def _unpack(self, data: Column) -> Column:
-        """Return the integer; null if the bytes have another length."""
+        """Return the integer; null if the bytes do not have the length of the type."""
         return F.when(self._has_width(data), self._extend_sign(data).cast(self.sql_type))
 
     def _has_width(self, data: Column) -> Column:
@@ -127,7 +127,7 @@ class LongConverter(NumberConverter):
     schema = Schema(type=Type.INT64, optional=True)
 
 
-class _FractionConverter(NumberConverter):
+class _FloatingPointConverter(NumberConverter):
     """Base class of the float converters. Uses Java methods, because Spark cannot convert floats to their bits."""
 
     to_bits_method: ClassVar[str]
@@ -147,7 +147,7 @@ class _FractionConverter(NumberConverter):
         return F.when(self._has_width(data), text.cast(self.sql_type))
 
 
-class FloatConverter(_FractionConverter):
+class FloatConverter(_FloatingPointConverter):
     """Converter for 32-bit IEEE 754 numbers."""
 
     type_name, java_name, sql_type = "float", "java.lang.Float", "float"
@@ -157,7 +157,7 @@ class FloatConverter(_FractionConverter):
     make_value = Float32
 
 
-class DoubleConverter(_FractionConverter):
+class DoubleConverter(_FloatingPointConverter):
     """Converter for 64-bit IEEE 754 numbers."""
 
     type_name, java_name, sql_type = "double", "java.lang.Double", "double"

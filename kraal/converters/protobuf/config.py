@@ -17,7 +17,7 @@ PROTOBUF_CONVERTER: Final = ConfigDef(
         ),
         make_flag_key(
             "scrub.invalid.names",
-            "Whether to replace characters in names that Protobuf does not allow.",
+            "Whether to replace characters that Protobuf does not allow in names.",
             "ProtobufDataConfig.SCRUB_INVALID_NAMES_CONFIG",
         ),
         make_flag_key(

@@ -59,13 +59,13 @@ class ProtobufFormat:
 
         Uses the first message if no message has the schema's name, as is possible in the latest schema of a subject.
         """
-        linked = _link(registered_schema, references)
+        linked_file = _link(registered_schema, references)
         _, name = to_proto(schema, self.options)
         assert schema is not None  # noqa: S101 - `to_proto` rejects None
-        path = linked.find_path(name) or [0]
+        path = linked_file.find_path(name) or [0]
         indexes = encode_indexes(path)
         try:
-            write = ProtobufWriter(self.options).compile_root(schema, linked.message_at(path))
+            write = ProtobufWriter(self.options).compile_root(schema, linked_file.message_at(path))
         except ProtoInvalid as exc:
             raise SerializationException(str(exc)) from exc
 
@@ -79,12 +79,12 @@ class ProtobufFormat:
     def decoder(
         self, registered_schema: SchemaText, references: Mapping[str, SchemaText], get_version: GetVersion
     ) -> Decode:
-        """Return a function that decodes data to schema and value. The data must start with the message indexes."""
-        linked = _link(registered_schema, references)
+        """Return a function that decodes data to schema and value. The message indexes must follow the header."""
+        linked_file = _link(registered_schema, references)
         reader, converters = MessageReader(), dict[tuple[int, ...], tuple[Any, Schema, Convert]]()
 
         def add_converter(path: tuple[int, ...]) -> tuple[Any, Schema, Convert]:
-            message = linked.message_at(path)
+            message = linked_file.message_at(path)
             schema = connect_schema(message, self.options, get_version(message.full_name))
             converters[path] = message, schema, ProtobufReader(self.options).compile_root(message, schema)
             return converters[path]

@@ -102,8 +102,8 @@ SCALAR_ENCODERS: Final[dict[str, Put]] = {
 
 
 def _decimal_fields(value: Decimal) -> dict[str, Any]:
-    unscaled, scale = decimal_parts(value)
-    return {"value": signed_bytes(unscaled), "precision": len(str(abs(unscaled))), "scale": scale}
+    unscaled_value, scale = decimal_parts(value)
+    return {"value": signed_bytes(unscaled_value), "precision": len(str(abs(unscaled_value))), "scale": scale}
 
 
 def _date_fields(value: Instant) -> dict[str, Any]:

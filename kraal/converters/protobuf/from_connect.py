@@ -177,7 +177,7 @@ class _Translator:
     def _translate_field_type(
         self, schema: Schema, name: str, params: dict[str, str], *, is_member: bool
     ) -> str:
-        """Return the type of a field; add metadata that Protobuf cannot express to `params`."""
+        """Return the type of a field, and add to `params` the metadata that Protobuf cannot express."""
         if schema.name in _LOGICAL_TYPES:
             if schema.name == DECIMAL:
                 decimal_params = {

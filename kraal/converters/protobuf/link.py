@@ -31,7 +31,7 @@ class EnumType:
 
     full_name: str
     values: list[tuple[str, int]]
-    closed: bool
+    is_closed: bool
     """Whether unknown numbers are treated as absent, as in proto2."""
 
     @property
@@ -40,11 +40,11 @@ class EnumType:
         return self.full_name.rpartition(".")[2]
 
     def number(self, symbol: str) -> int | None:
-        """Return the number that has this name, or None."""
+        """Return the number of a symbol; None if the enum has no such symbol."""
         return next((number for name, number in self.values if name == symbol), None)
 
     def symbol(self, number: int) -> str | None:
-        """Return the first name that has this number, or None."""
+        """Return the first symbol with a number; None if the enum has no such number."""
         return next((name for name, value in self.values if value == number), None)
 
 
@@ -56,17 +56,17 @@ class FieldType:
     number: int
     kind: str
     """A scalar's name, `enum` or `message`."""
-    repeated: bool
-    required: bool
+    is_repeated: bool
+    is_required: bool
     has_optional_label: bool
     """Whether the field is declared with `optional`."""
-    proto3: bool
+    is_proto3: bool
     has_presence: bool
     """Whether the field has presence, that is, an absent value differs from the default."""
-    packed: bool
+    is_packed: bool
     oneof: str | None
     default: Any
-    """Value of an absent field; None for messages."""
+    """Value of an absent field; None for messages and repeated fields."""
     meta: Mapping[str, str]
     message: MessageType | None = None
     enum: EnumType | None = None
@@ -93,7 +93,7 @@ class MessageType:
         return self.full_name.rpartition(".")[2]
 
     def field(self, name: str) -> FieldType | None:
-        """Return a field by name, or None."""
+        """Return a field by name; None if the message has no such field."""
         return next((member for member in self.fields if member.name == name), None)
 
     @property
@@ -102,7 +102,7 @@ class MessageType:
         return (
             self.name.endswith("Entry")
             and [member.name for member in self.fields] == ["key", "value"]
-            and not any(member.repeated for member in self.fields)
+            and not any(member.is_repeated for member in self.fields)
         )
 
 
@@ -145,11 +145,11 @@ class LinkedFile:
 
 def _index_messages(messages: list[ProtoMessage]) -> list[ProtoMessage]:
     """Return the messages that have an index: all except the synthetic entries of `map<…>`."""
-    return [message for message in messages if not message.synthetic]
+    return [message for message in messages if not message.is_synthetic]
 
 
 def link(file: ProtoFile, imported_files: Mapping[str, ProtoFile]) -> LinkedFile:
-    """Link a file. `imported_files` are the files that it can import, by name. Raises ProtoInvalid."""
+    """Link a file. `imported_files` are the files that `file` can import, by name. Raises ProtoInvalid."""
     files = {**load_known_files(), **imported_files}
     linker = _Linker()
     for declared_file in (*load_known_files().values(), *imported_files.values(), file):
@@ -159,10 +159,15 @@ def link(file: ProtoFile, imported_files: Mapping[str, ProtoFile]) -> LinkedFile
 
 
 def _resolve_public_import(file: ProtoFile, files: Mapping[str, ProtoFile]) -> ProtoFile:
-    if not file.messages and not file.enums and len(file.imports) == 1 and file.imports == file.public:
-        leaf = files.get(file.imports[0])
-        if leaf is not None and (leaf.messages or leaf.enums):
-            return leaf
+    if (
+        not file.messages
+        and not file.enums
+        and len(file.imports) == 1
+        and file.imports == file.public_imports
+    ):
+        imported_file = files.get(file.imports[0])
+        if imported_file is not None and (imported_file.messages or imported_file.enums):
+            return imported_file
     return file
 
 
@@ -175,12 +180,12 @@ class _Linker:
     def declare(self, file: ProtoFile) -> None:
         self._declare(file.package, file.messages, file.enums, file.syntax)
 
-    def _declare(self, space: str, messages: list[ProtoMessage], enums: list[ProtoEnum], syntax: str) -> None:
+    def _declare(self, scope: str, messages: list[ProtoMessage], enums: list[ProtoEnum], syntax: str) -> None:
         for enum in enums:
-            name = f"{space}.{enum.name}" if space else enum.name
+            name = f"{scope}.{enum.name}" if scope else enum.name
             self._enums[name] = EnumType(name, enum.values, syntax == "proto2")
         for declaration in messages:
-            name = f"{space}.{declaration.name}" if space else declaration.name
+            name = f"{scope}.{declaration.name}" if scope else declaration.name
             message = MessageType(name, oneofs=declaration.oneofs)
             self.messages[name] = message
             self._unlinked.append((message, declaration, syntax))
@@ -215,12 +220,12 @@ class _Linker:
             name=declaration.name,
             number=declaration.number,
             kind=kind,
-            repeated=is_repeated,
-            required=declaration.label == "required",
+            is_repeated=is_repeated,
+            is_required=declaration.label == "required",
             has_optional_label=is_optional,
-            proto3=is_proto3,
+            is_proto3=is_proto3,
             has_presence=has_presence,
-            packed=is_repeated and is_packed and kind not in _NEVER_PACKED,
+            is_packed=is_repeated and is_packed and kind not in _NEVER_PACKED,
             oneof=None if declaration.oneof is None else owner.oneofs[declaration.oneof],
             default=None
             if is_repeated

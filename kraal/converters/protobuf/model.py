@@ -45,7 +45,7 @@ class ProtoField:
     label: str = ""
     """`optional`, `required`, `repeated`, or empty."""
     oneof: int | None = None
-    """Index of the oneof that contains the field, or None."""
+    """Index of the oneof that contains the field; None if no oneof does."""
     options: dict[str, Any] = field(default_factory=dict)
     """Options by name as written, including `default`."""
 
@@ -81,7 +81,7 @@ class ProtoMessage:
     messages: list[ProtoMessage] = field(default_factory=list)
     enums: list[ProtoEnum] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
-    synthetic: bool = False
+    is_synthetic: bool = False
     """Whether the message was generated for the entries of a `map<…>`."""
 
 
@@ -92,8 +92,8 @@ class ProtoFile:
     syntax: str = "proto2"
     package: str = ""
     imports: list[str] = field(default_factory=list)
-    public: list[str] = field(default_factory=list)
-    """Public imports, which are visible to importers of this file."""
+    public_imports: list[str] = field(default_factory=list)
+    """Imports that are also visible to importers of this file."""
     messages: list[ProtoMessage] = field(default_factory=list)
     enums: list[ProtoEnum] = field(default_factory=list)
 

@@ -56,12 +56,12 @@ def is_union(schema: Schema) -> bool:
 
 
 def scrub_name(name: str, options: ProtobufOptions) -> str:
-    """Return a name after replacing the characters that Protobuf does not allow."""
+    """Return a name. With `scrub_names`, characters that Protobuf does not allow are replaced."""
     if not options.scrub_names or not name or _PLAIN_NAME.match(name):
         return name
-    encoded = quote_plus(name, safe="*")
+    encoded_name = quote_plus(name, safe="*")
     return _INVALID_CHARACTER.sub(
-        "_", f"x{encoded}" if encoded[0].isdigit() or encoded[0] == "_" else encoded
+        "_", f"x{encoded_name}" if encoded_name[0].isdigit() or encoded_name[0] == "_" else encoded_name
     )
 
 

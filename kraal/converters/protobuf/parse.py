@@ -1,7 +1,7 @@
 """Parser for .proto texts in schema registries.
 
-Skips declarations that do not affect records: services, extensions, reserved numbers, and groups. Keeps options as
-written, because some of them contain Connect's metadata.
+Skips services, extensions and reserved numbers, which do not affect records, and groups, which are not supported.
+Keeps options as written, because some of them contain Connect's metadata.
 Source: the Protocol Buffers language specification, proto2 and proto3.
 """
 
@@ -74,7 +74,7 @@ class _Parser:
         name = self._tokens.text()
         file.imports.append(name)
         if is_public:
-            file.public.append(name)
+            file.public_imports.append(name)
         self._tokens.expect(";")
 
     def _parse_message(self) -> ProtoMessage:
@@ -166,7 +166,7 @@ class _Parser:
         name = tokens.name()
         tokens.expect("=")
         number = self._parse_number()
-        entry = ProtoMessage(map_entry_name(name), synthetic=True)
+        entry = ProtoMessage(map_entry_name(name), is_synthetic=True)
         entry.fields = [ProtoField("key", 1, key), ProtoField("value", 2, value)]
         message.messages.append(entry)
         return ProtoField(name, number, entry.name, "repeated")
@@ -203,7 +203,7 @@ class _Parser:
     # --- options ------------------------------------------------------------------------------------------------
 
     def _parse_option(self, options: dict[str, Any], end: str) -> None:
-        """Parse one option; repeated options become a list."""
+        """Parse one option into `options`; the values of a repeated option become a list."""
         name = self._parse_option_name()
         self._tokens.expect("=")
         value = self._parse_value()

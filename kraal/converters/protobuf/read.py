@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.converters.protobuf.names import ProtobufOptions
-from kraal.converters.protobuf.to_connect import make_union_field
+from kraal.converters.protobuf.to_connect import make_union_field_name
 from kraal.converters.protobuf.well_known import WRAPPERS
 from kraal.converters.protobuf.wire import MalformedMessage, Raw
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
@@ -45,13 +45,13 @@ class ProtobufReader:
 
     def _compile_struct(self, message: MessageType, schema: Schema) -> Convert:
         schemas = {field.name: field.schema for field in schema.fields}
-        required_names = [field.name for field in message.fields if field.required]
+        required_names = [field.name for field in message.fields if field.is_required]
         fields: list[tuple[str, str, Convert, Any, bool]] = []
         unions: list[tuple[str, Schema, list[tuple[str, Convert]]]] = []
         for oneof in message.oneofs:
             members = [field for field in message.fields if field.oneof == oneof]
             if members and not self._options.flatten_unions:
-                name = make_union_field(message, oneof, self._options)
+                name = make_union_field_name(message, oneof, self._options)
                 member_schemas = {field.name: field.schema for field in schemas[name].fields}
                 unions.append(
                     (
@@ -97,18 +97,18 @@ class ProtobufReader:
 
     def _get_absent_value(self, field: FieldType) -> tuple[Any, bool]:
         """Return the raw value of an absent field, and whether to use null instead."""
-        if field.repeated:
+        if field.is_repeated:
             return [], False
         value: Any = {} if field.kind == "message" else field.default
         is_optional = field.has_optional_label and field.oneof is None
         is_null = field.kind == "message" or field.oneof is not None
-        is_null = is_null or (is_optional and (field.proto3 or self._options.optional_for_proto2))
+        is_null = is_null or (is_optional and (field.is_proto3 or self._options.optional_for_proto2))
         return value, is_null and not (self._options.struct_for_nulls and field.oneof is None)
 
     def _compile_field(self, field: FieldType, schema: Schema) -> Convert:
         if schema.type is Type.MAP:
             return self._compile_map(field.inner, schema)
-        if field.repeated:
+        if field.is_repeated:
             convert_item = self._compile_value(field, _make_required(schema.value))
             return lambda values: [convert_item(value) for value in values]
         return self._compile_value(field, schema)

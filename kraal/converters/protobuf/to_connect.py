@@ -56,7 +56,7 @@ def get_wrapped_schema(message: MessageType) -> Schema:
     return Schema(type=_PLAIN_TYPES.get(kind, Type.INT32 if kind in _INT32 else Type.INT64))
 
 
-def make_union_field(message: MessageType, oneof: str, options: ProtobufOptions) -> str:
+def make_union_field_name(message: MessageType, oneof: str, options: ProtobufOptions) -> str:
     """Return the name of the struct field for a oneof."""
     return f"{oneof}_{message.oneofs.index(oneof)}" if options.index_for_unions else oneof
 
@@ -64,18 +64,18 @@ def make_union_field(message: MessageType, oneof: str, options: ProtobufOptions)
 class _Translator:
     def __init__(self, options: ProtobufOptions) -> None:
         self._options = options
-        self._enclosing: list[MessageType] = []
+        self._enclosing_messages: list[MessageType] = []
         self._schemas: dict[MessageType, Schema] = {}
 
     def translate(self, message: MessageType) -> Schema:
         """Return the schema of a message; each message is translated once."""
         if message in self._schemas:
             return self._schemas[message]
-        if message in self._enclosing:
+        if message in self._enclosing_messages:
             raise DataException(
                 f"The Protobuf message {message.full_name} contains itself; recursive schemas are not supported"
             )
-        self._enclosing.append(message)
+        self._enclosing_messages.append(message)
         fields = []
         for oneof in message.oneofs:
             members = [field for field in message.fields if field.oneof == oneof]
@@ -90,13 +90,13 @@ class _Translator:
                 union = Schema(
                     type=Type.STRUCT, name=f"{UNION}.{name}", optional=True, fields=tuple(member_fields)
                 )
-                fields.append(Field(name=make_union_field(message, oneof, self._options), schema=union))
+                fields.append(Field(name=make_union_field_name(message, oneof, self._options), schema=union))
         fields += [
             Field(name=field.name, schema=self._translate_field(field, is_member=False))
             for field in message.fields
             if field.oneof is None
         ]
-        self._enclosing.pop()
+        self._enclosing_messages.pop()
         struct = Schema(
             type=Type.STRUCT, name=self._make_schema_name(message.full_name), fields=tuple(fields)
         )
@@ -109,7 +109,7 @@ class _Translator:
     def _translate_field(self, field: FieldType, *, is_member: bool) -> Schema:
         options = self._options
         schema = self._translate_value(field)
-        if field.repeated and schema.type is not Type.MAP:
+        if field.is_repeated and schema.type is not Type.MAP:
             schema = Schema(type=Type.ARRAY, optional=True, value=replace(schema, optional=True))
         params = {}
         optional = schema.optional or is_member
@@ -162,7 +162,7 @@ class _Translator:
             return Schema(type=kind, name=name, version=1)
         if full_name in WRAPPERS and (self._options.wrapper_for_nullables or self._options.wrapper_for_raw):
             return get_wrapped_schema(message)
-        if field.repeated and message.is_map_entry:
+        if field.is_repeated and message.is_map_entry:
             key, value = (
                 self._translate_field(entry_field, is_member=False) for entry_field in message.fields
             )

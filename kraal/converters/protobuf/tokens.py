@@ -124,11 +124,11 @@ class Tokens:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    escaped = match.group()[1:]
-    if escaped[0] in "xX":
-        return chr(int(escaped[1:], 16))
-    if escaped[0] in "uU":
-        return chr(int(escaped[1:], 16))
-    if escaped[0] in "01234567":
-        return chr(int(escaped, 8) & 0xFF)
-    return _CHARS.get(escaped, escaped)
+    escape = match.group()[1:]
+    if escape[0] in "xX":
+        return chr(int(escape[1:], 16))
+    if escape[0] in "uU":
+        return chr(int(escape[1:], 16))
+    if escape[0] in "01234567":
+        return chr(int(escape, 8) & 0xFF)
+    return _CHARS.get(escape, escape)

@@ -115,9 +115,9 @@ class MessageReader:
         self._tables: dict[MessageType, dict[int, _Step]] = {}
 
     def read(self, message: MessageType, data: bytes, at: int, end: int, fields: Raw) -> Raw:
-        """Add the fields of a message to `fields`, and return `fields`. The last value of a field wins.
+        """Add the fields of a message to `fields`, and return `fields`. Raises MalformedMessage.
 
-        Raises MalformedMessage.
+        The last value of a scalar field wins, values of repeated fields are collected, and nested messages are merged.
         """
         table = self._tables.get(message)
         if table is None:
@@ -138,7 +138,7 @@ class MessageReader:
             )
             field_wire_type = wire_type(field.kind)
             steps[field.number << 3 | field_wire_type] = partial(self._make_reader(field), field, siblings)
-            if field.repeated and field_wire_type != BYTES:
+            if field.is_repeated and field_wire_type != BYTES:
                 steps[field.number << 3 | BYTES] = partial(_read_packed, field, ())
         return steps
 
@@ -156,7 +156,7 @@ class MessageReader:
             raise MalformedMessage(f"truncated message: expected {size} more bytes, got {end - at}")
         for sibling in siblings:
             fields.pop(sibling, None)
-        if field.repeated:
+        if field.is_repeated:
             fields.setdefault(field.name, []).append(self.read(field.inner, data, at, stop, {}))
         else:
             self.read(field.inner, data, at, stop, fields.setdefault(field.name, {}))
@@ -171,7 +171,7 @@ def _read_scalar(
         return at
     for sibling in siblings:
         fields.pop(sibling, None)
-    if field.repeated:
+    if field.is_repeated:
         fields.setdefault(field.name, []).append(value)
     else:
         fields[field.name] = value
@@ -212,7 +212,7 @@ def _read_value(field: FieldType, data: bytes, at: int, end: int) -> tuple[Any, 
     if field.kind == "bytes":
         return part, stop
     try:
-        return part.decode("utf-8", "strict" if field.proto3 else "replace"), stop
+        return part.decode("utf-8", "strict" if field.is_proto3 else "replace"), stop
     except UnicodeDecodeError as exc:
         raise MalformedMessage(f"the string field {field.name} is not valid UTF-8") from exc
 
@@ -222,7 +222,7 @@ _LENGTH_PREFIXED_KINDS: Final = frozenset({"string", "bytes"})
 
 def _decode_enum_number(field: FieldType, raw: int) -> int | None:
     number = narrow(raw, 32)
-    is_known = field.enum is None or not field.enum.closed or field.enum.symbol(number) is not None
+    is_known = field.enum is None or not field.enum.is_closed or field.enum.symbol(number) is not None
     return number if is_known else None
 
 

@@ -108,7 +108,7 @@ class ProtobufWriter:
 
     def _compile_field(self, schema: Schema, field: FieldType) -> Put:
         """Return a function that encodes the non-null values of a field, with the tag."""
-        if not field.repeated:
+        if not field.is_repeated:
             if schema.type in {Type.ARRAY, Type.MAP}:
                 raise _make_incompatible_error(schema, field)
             return _add_tag(field, self._compile_value(schema, field))
@@ -186,7 +186,7 @@ class ProtobufWriter:
 
 
 def _make_incompatible_error(schema: Schema, field: FieldType) -> DataException:
-    label = "repeated " if field.repeated else ""
+    label = "repeated " if field.is_repeated else ""
     kind = field.message.full_name if field.message is not None else field.kind
     name = f" {schema.name}" if schema.name in LOGICAL_TYPES else ""
     return DataException(
@@ -200,7 +200,7 @@ def _make_type_error(schema: Schema, value: Any) -> DataException:
 
 def _encode_tag(field: FieldType) -> bytes:
     out = bytearray()
-    put_varint(field.number << 3 | (BYTES if field.packed else wire_type(field.kind)), out)
+    put_varint(field.number << 3 | (BYTES if field.is_packed else wire_type(field.kind)), out)
     return bytes(out)
 
 
@@ -240,7 +240,7 @@ def _omit_default_enum(tag: bytes, put: Put, field: FieldType) -> Put:
 
 
 def _compile_items(schema: Schema, field: FieldType, put: Put) -> Put:
-    tag, is_packed = _encode_tag(field), field.packed
+    tag, is_packed = _encode_tag(field), field.is_packed
 
     def write(value: Any, out: bytearray) -> None:
         if not isinstance(value, (list, tuple)):
@@ -284,8 +284,8 @@ def _compile_enum(schema: Schema, field: FieldType) -> Put:
             raise _make_type_error(schema, value)
         number: Any = value
         if schema.type is Type.STRING:
-            tag = numbers.get(f"{ENUM}.{value}")
-            number = enum.number(value) if tag is None else int(tag)
+            number_text = numbers.get(f"{ENUM}.{value}")
+            number = enum.number(value) if number_text is None else int(number_text)
             if number is None:
                 symbols = ", ".join(name for name, _ in enum.values)
                 raise DataException(

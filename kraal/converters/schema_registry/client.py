@@ -34,7 +34,7 @@ class SerializationException(Exception):
 
 
 class RegistryRejected(Exception):
-    """Raised if the registry rejects the client's credentials or permissions. Not an error of the record."""
+    """Raised if the registry does not authenticate or authorize the client. Not an error of the record."""
 
     java_class: ClassVar[str] = f"{_KAFKA}.AuthenticationException"
 
@@ -191,7 +191,7 @@ class SchemaRegistry:
         )
 
     def version(self, schema_id: int, subject: str, operation: str) -> int | None:
-        """Return the version of a schema in a subject, or None. Raises the same errors as `schema`."""
+        """Return a schema's version in a subject; None if the subject lacks it. Raises the same errors as `schema`."""
         versions = self._request(
             operation, lambda client: client.get_schema_versions(schema_id, subject_name=subject)
         )

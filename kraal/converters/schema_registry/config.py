@@ -43,10 +43,8 @@ def _validate_urls(name: str, value: object) -> str | None:
     for url in urls:
         parts = urlsplit(str(url))
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            redacted = str(url).rpartition("@")[2]  # the part before the @ may contain a password
-            return (
-                f"Invalid value {redacted} for configuration {name}: it must begin with http:// or https://"
-            )
+            redacted_url = str(url).rpartition("@")[2]  # the part before the @ may contain a password
+            return f"Invalid value {redacted_url} for configuration {name}: it must begin with http:// or https://"
     return None
 
 
@@ -75,14 +73,14 @@ def make_flag_key(
     *,
     default: bool = False,
     importance: Importance = Importance.MEDIUM,
-    supported: bool = True,
+    is_supported: bool = True,
 ) -> Key:
     """Declare a boolean key; an unsupported key accepts only `false`."""
     return Key(
         name=name,
         type=ConfigType.BOOLEAN,
         default=default,
-        validator=None if supported else _require_false,
+        validator=None if is_supported else _require_false,
         importance=importance,
         doc=doc,
         source=source,
@@ -189,6 +187,6 @@ REGISTRY_KEYS: Final = (
         "generalized.sum.type.support",
         "Whether to represent enums and unions in a form that other formats can read as well.",
         "AbstractDataConfig.GENERALIZED_SUM_TYPE_SUPPORT_CONFIG",
-        supported=False,
+        is_supported=False,
     ),
 )  # fmt: skip

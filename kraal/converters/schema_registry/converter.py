@@ -1,8 +1,8 @@
 """Base of the converters with a schema registry: schema IDs, framing, caching.
 
 Encoded values consist of the magic byte 0, the schema ID (big-endian int32), and the value in its format. The converter
-fetches each schema once and compiles it to a function. It sends requests to the registry only for schemas that are not
-in its caches.
+fetches each schema once and compiles it to a function. Requests are sent to the registry only for schemas that are not
+cached.
 Implements "Wire format" of the Confluent documentation:
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
@@ -38,7 +38,7 @@ MAGIC: Final = b"\x00"
 HEADER_SIZE: Final = 5
 """Number of bytes before the value: the magic byte and the ID."""
 
-UNKNOWN_MAGIC: Final = (
+UNKNOWN_MAGIC_ERROR: Final = (
     "expected magic byte 0 as the first byte, got {}; the value was not written with a schema registry"
 )
 
@@ -47,7 +47,7 @@ Encode = Callable[[Any], bytes]
 Decode = Callable[[bytes], tuple[Schema | None, Any]]
 """Decodes schema and value from bytes that include the header. Raises SerializationException and DataException."""
 GetVersion = Callable[[str | None], int | None]
-"""Returns the registry's version of the schema with this record name. Raises the registry's errors."""
+"""Returns the registered version of the schema; the argument is its record name. Raises the registry's errors."""
 
 
 def unreadable_error(title: str, data: bytes, reason: object) -> SerializationException:
@@ -62,7 +62,7 @@ class TranslatedSchema:
 
     schema: SchemaText
     name: str | None
-    """The full name of the record, or None."""
+    """The full name of the record; None for a schema without a name."""
 
 
 class Format(Protocol):
@@ -77,7 +77,7 @@ class Format(Protocol):
         """The display name of the format, for errors."""
 
     def writes_null(self, schema: Schema | None) -> bool:
-        """Return whether null is encoded instead of a tombstone. Raises DataException if null is not allowed."""
+        """Return whether null is encoded as a value, not as a tombstone. Raises DataException if it is not allowed."""
 
     def describe(self, schema: Schema | None) -> TranslatedSchema:
         """Return the schema to register for a Connect schema."""
@@ -165,7 +165,9 @@ class RegistryConverter(Converter):
         operation = f"Cannot decode a record of topic {topic} as {self._format.title}"
         try:
             if data[:1] != MAGIC:
-                raise SerializationException(UNKNOWN_MAGIC.format(f"0x{data[:1].hex()}" if data else "none"))
+                raise SerializationException(
+                    UNKNOWN_MAGIC_ERROR.format(f"0x{data[:1].hex()}" if data else "none")
+                )
             if len(data) < HEADER_SIZE:
                 raise SerializationException(
                     f"truncated header: expected {HEADER_SIZE} bytes (magic byte and schema ID), got {len(data)}"
@@ -214,8 +216,11 @@ class RegistryConverter(Converter):
 
     def _make_encoder(self, topic: str, schema: Schema | None) -> tuple[bytes, Encode]:
         title, registry = self._format.title, self._registry
-        translated = self._format.describe(schema)
-        subject, registered_schema = self._make_subject_name(topic, translated.name), translated.schema
+        translated_schema = self._format.describe(schema)
+        subject, registered_schema = (
+            self._make_subject_name(topic, translated_schema.name),
+            translated_schema.schema,
+        )
         if self._auto_registers:
             operation = f"cannot register {title} schema under subject {subject}: {registered_schema.text}"
             schema_id = registry.register(subject, registered_schema, operation, normalize=self._normalize)

@@ -1,4 +1,4 @@
-"""Parses JSON documents of a known schema with a Java function in Spark's JVM, which covers most records.
+"""Parses JSON documents of a known schema with a Java function in Spark's JVM.
 
 The function parses a document only if writing its value results in the same bytes: fields in order, no whitespace,
 numbers as Java writes them, strings without escapes, no negative zero. It returns null for any other document, which
@@ -26,9 +26,10 @@ _SCALAR_TYPES: Final = frozenset(
 
 
 def can_scan(schema: Schema) -> bool:
-    """Return whether documents of a schema can be parsed.
+    """Return whether the function can parse documents of a schema.
 
-    The schema must be a struct of primitive values and such structs, whose field names are written without escapes.
+    The schema must be a struct with at least one field. Each field must be a scalar (`_SCALAR_TYPES`) or such a struct,
+    and must have a name without characters that JSON escapes.
     """
     if schema.type is not Type.STRUCT:
         return False
@@ -39,9 +40,10 @@ def can_scan(schema: Schema) -> bool:
     )
 
 
-def scan_json(raw: Column, before: bytes, after: str, ddl: str) -> Column:
-    """Return a column of structs parsed from the bytes between `before` and `after`; null where `from_json` must parse.
+def scan_json(raw: Column, prefix: bytes, suffix: str, ddl: str) -> Column:
+    """Return a column of structs, parsed from the bytes between `prefix` and `suffix`.
 
-    `ddl` is the type of the struct, whose schema must satisfy `can_scan`. Must be called on a job thread.
+    The column is null where `from_json` must parse the document. `ddl` is the type of the struct, whose schema must
+    satisfy `can_scan`. Must be called on a job thread.
     """
-    return invoke_read(_CLASS, raw, type_of=ddl, arguments=(before, after, ddl))
+    return invoke_read(_CLASS, raw, type_of=ddl, arguments=(prefix, suffix, ddl))

@@ -26,7 +26,10 @@ SPARK_TYPES: Final[Mapping[Type, str]] = {
 
 
 def make_column(part: Part) -> Column:
-    """Return the column for a part with a schema. Invalid UTF-8 becomes U+FFFD, as on the record path."""
+    """Return the column for a part. Raises ByRecords for a part without a schema or an expression.
+
+    In text that is unchanged since it was read, invalid UTF-8 becomes U+FFFD, as on the record path.
+    """
     if part.fields is not None:
         return F.struct(*[make_column(field).alias(name) for name, field in part.fields.items()])
     if part.expression is None or part.schema is None:
@@ -38,7 +41,7 @@ def make_column(part: Part) -> Column:
 
 
 def is_null(part: Part) -> Expression:
-    """Return an expression that tests whether a part is null."""
+    """Return an expression that tests whether a part is null. Raises ByRecords for a part without an expression."""
     expression = part.expression
     if part.fields is not None or expression is None:
         raise ByRecords

@@ -5,12 +5,13 @@ records are compared with it. JSON in Connect's envelope counts as parsed only i
 bytes, and if the bytes before the payload equal those of the sample. In this case, Spark and Jackson cannot parse the
 document differently. A Java function parses most such documents, and no others (`json_scan`); Spark parses and rewrites
 only the rest. Text and bytes always have the same schema. JSON without schemas is assumed to have the form of the
-sample, with the same comparison; a field that is null in the sample is assumed to be a string.
+sample, and is compared in the same way; a field that is null in the sample is assumed to be a string.
 
 A row with a different form is in doubt, like one that a transform may reject (`kraal.plugins.model.columns`): a batch
 with such a row is repeated record by record. So the column path does not implement `errors.*`: a batch without doubts
 has no errors, and the record path handles the errors of other batches. After a batch with doubts, further batches take
-the record path directly, twice as many each time, so that the overhead for a topic with mixed records is small.
+the record path directly, twice as many after each such batch, so that the overhead for a topic with mixed records is
+small.
 
 A sink must not receive rows of a batch that is repeated. A sink that has no output if its DataFrame cannot be computed
 (`SinkTask.all_or_nothing`) receives the DataFrame directly; for any other sink, the rows are computed and persisted
@@ -104,7 +105,7 @@ class SinkColumns:
         if self._remaining_skips:
             self._remaining_skips -= 1
             return False
-        frame = self._frame(read_topics())
+        frame = self._transform(read_topics())
         is_written = frame is not None and _write_rows(frame, put, all_or_nothing=all_or_nothing)
         if is_written:
             self._next_skips = 1
@@ -113,11 +114,11 @@ class SinkColumns:
             self._next_skips = min(self._next_skips * 2, _MAX_SKIPS)
         return is_written
 
-    def _frame(self, raw: Mapping[str, DataFrame]) -> DataFrame | None:
+    def _transform(self, raw: Mapping[str, DataFrame]) -> DataFrame | None:
         """Return the DataFrame of all topics for the sink; None if there is no column form."""
         frames = []
         for topic, rows in raw.items():
-            sample = self._sample(topic, rows)
+            sample = self._find_sample(topic, rows)
             frame = None if sample is None else self.frame(rows, sample, topic)
             if frame is None:
                 log.debug(
@@ -128,7 +129,7 @@ class SinkColumns:
             frames.append(frame)
         return reduce(type(frames[0]).unionAll, frames)
 
-    def _sample(self, topic: str, rows: DataFrame) -> Sample | None:
+    def _find_sample(self, topic: str, rows: DataFrame) -> Sample | None:
         """Return the sample record of a topic; None if no record has a value."""
         if _JSON.isdisjoint(_formats(self.steps)):
             return Sample(None, None)
@@ -173,12 +174,12 @@ class SinkColumns:
         ]
         raw = raw.select("*", *(scan for reading in parts for scan in reading.scans()))
         # A non-deterministic column prevents the optimizer from parsing the JSON repeatedly, as for the filter.
-        read = raw.select(*columns, F.spark_partition_id().alias("_part"))
+        parsed_frame = raw.select(*columns, F.spark_partition_id().alias("_part"))
         doubt = F.col("_part") < 0
         for expression in (*out.doubts, *text_doubts(out.key), *text_doubts(out.value)):
             doubt = doubt | expression()
-        checked = _fail_on_doubts(read, doubt)
-        return checked.select(
+        checked_frame = _fail_on_doubts(parsed_frame, doubt)
+        return checked_frame.select(
             F.lit(out.topic).alias("topic"),
             *_FRAME_COLUMNS[1:],
             make_sink_column(out.key, self.value_form).alias("key"),
@@ -211,10 +212,10 @@ def _run_unless_doubtful(action: Callable[[], object]) -> bool:
     return True
 
 
-def _fail_on_doubts(read: DataFrame, doubt: Column) -> DataFrame:
+def _fail_on_doubts(frame: DataFrame, doubt: Column) -> DataFrame:
     """Return a DataFrame whose computation fails if a row is in doubt."""
     error = F.raise_error(F.lit(DOUBT)).cast("boolean")
-    return read.where(F.when(doubt, error).otherwise(F.lit(True)))  # noqa: FBT003 - Spark's literal
+    return frame.where(F.when(doubt, error).otherwise(F.lit(True)))  # noqa: FBT003 - Spark's literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +260,7 @@ def _read_part(name: str, converter: Converter, sample: bytes | None) -> _PartRe
 def _read_json_part(
     name: str, converter: Converter, sample: bytes, raw: Expression, *, schemaless: bool
 ) -> _PartReading:
-    prefix = b"" if schemaless else _before_payload(sample)
+    prefix = b"" if schemaless else _envelope_start(sample)
     try:
         schema, value = converter.decode("", sample)
     except Exception:  # noqa: BLE001 - the record path reports the error
@@ -269,14 +270,18 @@ def _read_json_part(
     if schema is None or (schemaless and schema.type is not Type.STRUCT):
         raise ByRecords
     ddl = _ddl_type(schema)
-    scan, text, parsed = f"_{name}_scan", f"_{name}_text", f"_{name}"
-    scans = can_scan(schema)
+    scan_name, text_name, parsed_name = f"_{name}_scan", f"_{name}_text", f"_{name}"
+    is_scannable = can_scan(schema)
 
     def scan_columns() -> list[Column]:
-        return [scan_json(raw(), prefix, "" if schemaless else "}", ddl).alias(scan)] if scans else []
+        return (
+            [scan_json(raw(), prefix, "" if schemaless else "}", ddl).alias(scan_name)]
+            if is_scannable
+            else []
+        )
 
     def is_unscanned() -> Column:
-        return F.col(scan).isNull() if scans else F.lit(True)  # noqa: FBT003 - Spark's literal
+        return F.col(scan_name).isNull() if is_scannable else F.lit(True)  # noqa: FBT003 - Spark's literal
 
     def columns() -> list[Column]:
         payload = F.substring(raw(), len(prefix) + 1, 2**31 - 1).cast("string")
@@ -284,20 +289,20 @@ def _read_json_part(
         matching_envelope = F.when(F.startswith(raw(), F.lit(prefix)), envelope)
         document = F.when(is_unscanned(), F.concat(envelope, F.lit("}")) if schemaless else matching_envelope)
         # The options prevent Spark from eliminating to_json(from_json(…)).
-        read = F.from_json(document, f"struct<payload:{ddl}>", {"mode": "PERMISSIVE"})
+        parsed_document = F.from_json(document, f"struct<payload:{ddl}>", {"mode": "PERMISSIVE"})
         return [
-            *([F.col(scan)] if scans else []),
-            document.alias(text),
-            F.when(is_unscanned(), read).alias(parsed),
+            *([F.col(scan_name)] if is_scannable else []),
+            document.alias(text_name),
+            F.when(is_unscanned(), parsed_document).alias(parsed_name),
         ]
 
     def payload() -> Column:
-        value = F.col(parsed).getField("payload")
-        return F.coalesce(F.col(scan), value) if scans else value
+        value = F.col(parsed_name).getField("payload")
+        return F.coalesce(F.col(scan_name), value) if is_scannable else value
 
     def doubt() -> Column:
-        rewritten = F.to_json(F.col(parsed), {"ignoreNullFields": "false"})
-        is_same = F.coalesce(rewritten == F.col(text), F.lit(False))  # noqa: FBT003 - Spark's literal
+        rewritten_text = F.to_json(F.col(parsed_name), {"ignoreNullFields": "false"})
+        is_same = F.coalesce(rewritten_text == F.col(text_name), F.lit(False))  # noqa: FBT003 - Spark's literal
         condition = is_unscanned() & ~is_same
         for doubt_condition in _doubt_conditions(payload(), schema):
             condition = condition | doubt_condition
@@ -328,7 +333,7 @@ def _infer_schema(value: Any) -> Schema:
             raise ByRecords
 
 
-def _before_payload(sample: bytes) -> bytes:
+def _envelope_start(sample: bytes) -> bytes:
     """Return the start of an envelope, up to the payload. Raises ByRecords if it is not in Java's form."""
     try:
         text = sample.decode()

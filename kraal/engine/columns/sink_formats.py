@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kraal.plugins.api import SinkValues
 
 _MILLIS: Final = Schema(type=Type.INT64, optional=True)
-_INTEGRAL: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN)
+_INTEGERS_AND_BOOLEAN: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN)
 _MAX_DIGITS: Final[Mapping[Type, int]] = {Type.FLOAT64: 15, Type.FLOAT32: 6}
 """Maximum number of digits for which texts and floats correspond one to one."""
 
@@ -53,8 +53,8 @@ def make_sink_column(part: Part, value_form: SinkValues) -> Column:
     if schema is None:
         raise ByRecords
     if value_form == "text":
-        return make_column(part).cast("string") if _is(schema, Type.BYTES) else _text(part)
-    if value_form == "json" and _is(schema, Type.STRING):
+        return make_column(part).cast("string") if _is_plain(schema, Type.BYTES) else _text(part)
+    if value_form == "json" and _is_plain(schema, Type.STRING):
         return make_column(part).cast("variant")
     text = _json(part, schema)
     return F.try_parse_json(text) if value_form == "json" else text
@@ -62,17 +62,18 @@ def make_sink_column(part: Part, value_form: SinkValues) -> Column:
 
 def _json(part: Part, schema: Schema) -> Column:
     """Return the column form of `json_text`. Raises ByRecords."""
-    if any(_is(schema, schema_type) for schema_type in (*_INTEGRAL, Type.FLOAT64)):
+    if any(_is_plain(schema, schema_type) for schema_type in (*_INTEGERS_AND_BOOLEAN, Type.FLOAT64)):
         return make_column(part).cast("string")
     if schema.type is Type.STRUCT:
         return F.to_json(make_column(_with_millis(part)), {"ignoreNullFields": "false"})
-    if not _is(schema, Type.STRING):
+    if not _is_plain(schema, Type.STRING):
         raise ByRecords
     array = F.to_json(F.array(make_column(part)))
     return F.when(make_column(part).isNotNull(), F.substring(array, 2, F.length(array) - F.lit(2)))
 
 
-def _is(schema: Schema, schema_type: Type) -> bool:
+def _is_plain(schema: Schema, schema_type: Type) -> bool:
+    """Return whether a schema has this type and no name, so that it is not a logical type."""
     return schema.type is schema_type and schema.name is None
 
 
@@ -99,9 +100,17 @@ def _check_json(part: Part) -> None:
         for field in schema.fields:
             _check_json(part.field(field))
     elif schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
-        if not any(_is(schema.value, schema_type) for schema_type in (*_INTEGRAL, Type.STRING, Type.BYTES)):
+        if not any(
+            _is_plain(schema.value, schema_type)
+            for schema_type in (*_INTEGERS_AND_BOOLEAN, Type.STRING, Type.BYTES)
+        ):
             raise ByRecords
-    elif schema.name is not None or schema.type not in (*_INTEGRAL, Type.FLOAT64, Type.STRING, Type.BYTES):
+    elif schema.name is not None or schema.type not in (
+        *_INTEGERS_AND_BOOLEAN,
+        Type.FLOAT64,
+        Type.STRING,
+        Type.BYTES,
+    ):
         raise ByRecords
 
 
@@ -122,10 +131,12 @@ def _text(part: Part) -> Column:
         struct = F.concat(F.lit(start), F.concat_ws(between, *parts), F.lit("}"))
         return struct if part.fields is not None else F.when(make_column(part).isNotNull(), struct)
     if schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
-        if not any(_is(schema.value, schema_type) for schema_type in (*_INTEGRAL, Type.STRING)):
+        if not any(
+            _is_plain(schema.value, schema_type) for schema_type in (*_INTEGERS_AND_BOOLEAN, Type.STRING)
+        ):
             raise ByRecords
         items = F.transform(make_column(part), lambda item: F.coalesce(item.cast("string"), F.lit("null")))
         return F.concat(F.lit("["), F.array_join(items, ", "), F.lit("]"))
-    if schema.name is None and schema.type in (*_INTEGRAL, *_MAX_DIGITS, Type.STRING):
+    if schema.name is None and schema.type in (*_INTEGERS_AND_BOOLEAN, *_MAX_DIGITS, Type.STRING):
         return make_column(part).cast("string")
     raise ByRecords

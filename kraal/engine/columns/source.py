@@ -47,7 +47,7 @@ DOUBT: Final = "Kraal: this batch must be transformed record by record"
 _RAISED_ERROR_CLASS: Final = "USER_RAISED_EXCEPTION"
 _EXTRA_COLUMNS: Final = frozenset({"topic", "partition", "timestamp", "headers"})
 _UNCHANGED_COLUMNS: Final = ("topic", "partition", "timestamp")
-"""Columns that no transform with a column form changes for single records."""
+"""Columns that no transform with a column form changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class SourceColumns:
             ]
         except Exception:  # noqa: BLE001 - the record path reports the error
             return None
-        fixed = tuple(sorted(map(repr, out.fixed)))
+        fixed_properties = tuple(sorted(map(repr, out.fixed)))
         input_identity = (
             repr(input_columns.key.schema),
             repr(input_columns.value.schema),
@@ -148,7 +148,7 @@ class SourceColumns:
             input_columns=input_columns,
             out=out,
             headers=headers,
-            identity=(*self.identity, fixed, *input_identity),
+            identity=(*self.identity, fixed_properties, *input_identity),
         )
         plan = WritePlan(
             converters=self.converters,

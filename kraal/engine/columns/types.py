@@ -52,13 +52,13 @@ def check_types(frame_type: T.StructType, columns: Columns) -> None:
         if schema is not None and not (name in types_by_column and fits(types_by_column[name], schema)):
             raise ByRecords
     for name, expected in _EXTRA_TYPES.items():
-        if name in columns.has and _name(types_by_column[name]) != expected:
+        if name in columns.has and _type_name(types_by_column[name]) != expected:
             raise ByRecords
 
 
 def fits(spark_type: T.DataType, schema: Schema) -> bool:
     """Return whether values of a Spark type match a schema."""
-    type_name, properties = _name(spark_type), vars(spark_type)
+    type_name, properties = _type_name(spark_type), vars(spark_type)
     if schema.name == DECIMAL:
         return type_name == "DecimalType" and str(properties["scale"]) == schema.parameters.get("scale")
     if schema.name is not None and schema.name in _LOGICAL_TYPE_NAMES:
@@ -109,5 +109,5 @@ def arrow_fits(arrow_type: pa.DataType, schema: Schema) -> bool:
             return str(arrow_type) == _ARROW_TYPE_NAMES.get(schema.type)
 
 
-def _name(spark_type: T.DataType) -> str:
+def _type_name(spark_type: T.DataType) -> str:
     return type(spark_type).__name__

@@ -61,7 +61,7 @@ public final class DeliveryTracker implements ProducerInterceptor {
         private boolean hasFailed;
         private long sourceOffset = -1L;
         private long targetOffset = -1L;
-        private long written;
+        private long writtenCount;
 
         synchronized void sent(long offset) {
             sender = Thread.currentThread();
@@ -78,12 +78,12 @@ public final class DeliveryTracker implements ProducerInterceptor {
             if (offset != null && !hasFailed) {
                 sourceOffset = offset.longValue();
                 targetOffset = target;
-                written++;
+                writtenCount++;
             }
         }
 
         public synchronized String toString() {
-            return inFlight.size() + " " + sourceOffset + " " + targetOffset + " " + written;
+            return inFlight.size() + " " + sourceOffset + " " + targetOffset + " " + writtenCount;
         }
     }
 }

@@ -23,27 +23,28 @@ public final class ExecutorProducers implements SparkPlugin {
     private static final long POLL_INTERVAL_MS = 250;
     private static final long DRIVER_TIMEOUT_MS = 5000;
     private static final int MAX_REQUESTS = 1000;
-    private static final long REFUSAL_AGE_MS = 20000;
+    private static final long MAX_REFUSAL_AGE_MS = 20000;
 
     private static final ArrayList REQUESTS = new ArrayList();
     /** The time and text of each executor's latest refusals. */
     private static final HashMap REFUSALS = new HashMap();
-    private static long first = 0;
+    /** The number of requests that were removed from the start of `REQUESTS`. */
+    private static long removedCount = 0;
 
-    /** Requests that executors close the producers with a client id, or all if `client` is null. Called in the driver. */
+    /** Requests that executors close the producers of a client id, or all if `client` is null. Called in the driver. */
     public void end(String client) {
         synchronized (REQUESTS) {
             REQUESTS.add(client);
             if (REQUESTS.size() > MAX_REQUESTS) {
                 REQUESTS.remove(0);
-                first++;
+                removedCount++;
             }
         }
     }
 
-    /** Returns the refusals of the last seconds in all executors, in the format of `Refusals`. Called in the driver. */
+    /** Returns the recent refusals in all executors, in the format of `Refusals`. Called in the driver. */
     public String refusals() {
-        long oldest = System.currentTimeMillis() - REFUSAL_AGE_MS;
+        long oldest = System.currentTimeMillis() - MAX_REFUSAL_AGE_MS;
         StringBuilder text = new StringBuilder();
         synchronized (REFUSALS) {
             Iterator entries = REFUSALS.values().iterator();
@@ -77,15 +78,15 @@ public final class ExecutorProducers implements SparkPlugin {
         return new ExecutorSide();
     }
 
-    /** Returns the number of requests so far, then the requests since `count`; one null if some of these are gone. */
+    /** Returns the number of requests so far, then the requests since `count`, or one null if some were removed. */
     static Object[] since(long count) {
         synchronized (REQUESTS) {
             ArrayList result = new ArrayList();
-            result.add(Long.valueOf(first + REQUESTS.size()));
-            if (count >= 0 && count < first) {
+            result.add(Long.valueOf(removedCount + REQUESTS.size()));
+            if (count >= 0 && count < removedCount) {
                 result.add(null);
             } else if (count >= 0) {
-                result.addAll(REQUESTS.subList((int) (count - first), REQUESTS.size()));
+                result.addAll(REQUESTS.subList((int) (count - removedCount), REQUESTS.size()));
             }
             return result.toArray();
         }
@@ -147,7 +148,7 @@ public final class ExecutorProducers implements SparkPlugin {
 
         private static String refusals() {
             try {
-                return Refusals.get().since(REFUSAL_AGE_MS);
+                return Refusals.get().since(MAX_REFUSAL_AGE_MS);
             } catch (Throwable e) {
                 return ""; // the executor may use another logging library; its producers must still be closed
             }

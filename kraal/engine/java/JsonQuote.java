@@ -19,9 +19,9 @@ public final class JsonQuote implements UDF1 {
         }
         String text = (String) value;
         int length = text.length();
-        for (int at = 0; at < length; at++) {
-            if (isEscaped(text.charAt(at))) {
-                return escape(text, at);
+        for (int index = 0; index < length; index++) {
+            if (isEscaped(text.charAt(index))) {
+                return escape(text, index);
             }
         }
         return new StringBuilder(length + 2).append('"').append(text).append('"').toString();
@@ -33,8 +33,8 @@ public final class JsonQuote implements UDF1 {
 
     private static String escape(String text, int first) {
         StringBuilder out = new StringBuilder(text.length() + 16).append('"').append(text, 0, first);
-        for (int at = first; at < text.length(); at++) {
-            char character = text.charAt(at);
+        for (int index = first; index < text.length(); index++) {
+            char character = text.charAt(index);
             if (!isEscaped(character)) {
                 out.append(character);
                 continue;

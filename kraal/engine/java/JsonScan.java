@@ -21,23 +21,24 @@ public final class JsonScan implements Serializable {
         1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15
     };
 
-    private final byte[] before;
-    private final byte[] after;
+    private final byte[] prefix;
+    private final byte[] suffix;
     private final Node root;
 
-    public JsonScan(byte[] before, String after, String ddl) {
-        this.before = before;
-        this.after = ascii(after);
+    public JsonScan(byte[] prefix, String suffix, String ddl) {
+        this.prefix = prefix;
+        this.suffix = ascii(suffix);
         this.root = new Node(new byte[0], DataType.fromDDL(ddl));
     }
 
     public InternalRow read(byte[] value) {
         Cursor text = new Cursor(value);
-        if (!text.consume(before)) {
+        if (!text.consume(prefix)) {
             return null;
         }
         Object result = root.read(text);
-        return result != FAILED && text.consume(after) && text.at == text.data.length ? (InternalRow) result : null;
+        boolean isParsed = result != FAILED && text.consume(suffix) && text.position == text.data.length;
+        return isParsed ? (InternalRow) result : null;
     }
 
     static byte[] ascii(String text) {
@@ -46,22 +47,22 @@ public final class JsonScan implements Serializable {
 
     static final class Cursor {
         final byte[] data;
-        int at;
+        int position;
 
         Cursor(byte[] data) {
             this.data = data;
         }
 
         int next() {
-            return at < data.length ? (int) data[at] : 0;
+            return position < data.length ? (int) data[position] : 0;
         }
 
         boolean consume(byte[] expected) {
-            int end = at + expected.length;
-            if (end > data.length || !Arrays.equals(data, at, end, expected, 0, expected.length)) {
+            int end = position + expected.length;
+            if (end > data.length || !Arrays.equals(data, position, end, expected, 0, expected.length)) {
                 return false;
             }
-            at = end;
+            position = end;
             return true;
         }
     }
@@ -87,18 +88,18 @@ public final class JsonScan implements Serializable {
                 return text.consume(NULL) ? null : FAILED;
             }
             if (fields.length > 0) {
-                return struct(text);
+                return readStruct(text);
             }
             if (kind.equals("string")) {
-                return string(text);
+                return readString(text);
             }
             if (kind.equals("boolean")) {
                 return text.consume(TRUE) ? Boolean.TRUE : text.consume(FALSE) ? Boolean.FALSE : FAILED;
             }
-            return kind.equals("double") ? real(text) : whole(text);
+            return kind.equals("double") ? readDouble(text) : readInteger(text);
         }
 
-        private Object struct(Cursor text) {
+        private Object readStruct(Cursor text) {
             Object[] values = new Object[fields.length];
             for (int i = 0; i < fields.length; i++) {
                 if (!text.consume(fields[i].prefix)) {
@@ -112,46 +113,46 @@ public final class JsonScan implements Serializable {
             return text.consume(END) ? new GenericInternalRow(values) : FAILED;
         }
 
-        private static Object string(Cursor text) {
+        private static Object readString(Cursor text) {
             if (text.next() != '"') {
                 return FAILED;
             }
             byte[] data = text.data;
-            int start = text.at + 1;
+            int start = text.position + 1;
             int end = start;
             boolean isAscii = true;
             while (end < data.length && data[end] != '"') {
-                byte one = data[end++];
-                if (one < 0) {
+                byte current = data[end++];
+                if (current < 0) {
                     isAscii = false;
-                } else if (one < ' ' || one == '\\') {
+                } else if (current < ' ' || current == '\\') {
                     return FAILED;
                 }
             }
             if (end >= data.length) {
                 return FAILED;
             }
-            text.at = end + 1;
+            text.position = end + 1;
             if (isAscii || new String(data, start, end - start, StandardCharsets.UTF_8).indexOf('\uFFFD') < 0) {
                 return UTF8String.fromBytes(data, start, end - start);
             }
             return FAILED;
         }
 
-        private static Object real(Cursor text) {
-            int start = text.at;
+        private static Object readDouble(Cursor text) {
+            int start = text.position;
             double shortNumber = parseShort(text);
             if (shortNumber != 0.0) {
                 return Double.valueOf(shortNumber);
             }
-            text.at = start;
+            text.position = start;
             while (isNumberCharacter(text.next())) {
-                text.at++;
+                text.position++;
             }
-            if (text.at == start) {
+            if (text.position == start) {
                 return FAILED;
             }
-            String number = new String(text.data, start, text.at - start, StandardCharsets.ISO_8859_1);
+            String number = new String(text.data, start, text.position - start, StandardCharsets.ISO_8859_1);
             if (number.equals("-0.0")) {
                 return FAILED;
             }
@@ -163,37 +164,36 @@ public final class JsonScan implements Serializable {
             }
         }
 
-        /** Returns a number with at most 15 digits, for which a division rounds correctly; 0 for any other number. */
+        /** Returns a decimal of at most 15 digits, which a division rounds correctly; 0 for any other number. */
         private static double parseShort(Cursor text) {
             boolean negative = text.next() == '-';
             if (negative) {
-                text.at++;
+                text.position++;
             }
-            int start = text.at;
-            long value = digits(text, 0);
-            int whole = text.at - start;
+            int start = text.position;
+            long value = readDigits(text, 0);
+            int whole = text.position - start;
             if (whole == 0 || whole > 7 || text.data[start] == '0' && whole > 1 || text.next() != '.') {
                 return 0.0;
             }
-            text.at++;
-            value = digits(text, value);
-            int decimals = text.at - start - whole - 1;
+            text.position++;
+            value = readDigits(text, value);
+            int decimals = text.position - start - whole - 1;
             if (decimals == 0 || whole + decimals > 15 || isNumberCharacter(text.next())) {
                 return 0.0;
             }
-            if (decimals > 1 && text.data[text.at - 1] == '0') {
+            if (decimals > 1 && text.data[text.position - 1] == '0') {
                 return 0.0;
             }
             double result = value / TENS[decimals];
             return result < 0.01 ? 0.0 : negative ? -result : result;
         }
 
-        private static long digits(Cursor text, long before) {
-            long value = before;
-            int limit = text.at + 15;
-            while (text.at < limit && text.next() >= '0' && text.next() <= '9') {
+        private static long readDigits(Cursor text, long value) {
+            int limit = text.position + 15;
+            while (text.position < limit && text.next() >= '0' && text.next() <= '9') {
                 value = 10 * value + (text.next() - '0');
-                text.at++;
+                text.position++;
             }
             return value;
         }
@@ -202,28 +202,28 @@ public final class JsonScan implements Serializable {
             return character >= '0' && character <= '9' || character == '.' || character == '-' || character == 'E';
         }
 
-        private Object whole(Cursor text) {
+        private Object readInteger(Cursor text) {
             boolean negative = text.next() == '-';
             if (negative) {
-                text.at++;
+                text.position++;
             }
-            int start = text.at;
+            int start = text.position;
             long value = 0;
             while (text.next() >= '0' && text.next() <= '9') {
                 value = 10 * value + (text.next() - '0');
-                text.at++;
-                if (text.at - start > 18) {
+                text.position++;
+                if (text.position - start > 18) {
                     return FAILED;
                 }
             }
-            int digits = text.at - start;
+            int digits = text.position - start;
             if (digits == 0 || text.data[start] == '0' && (digits > 1 || negative)) {
                 return FAILED;
             }
-            return boxed(negative ? -value : value);
+            return box(negative ? -value : value);
         }
 
-        private Object boxed(long value) {
+        private Object box(long value) {
             if (kind.equals("long")) {
                 return Long.valueOf(value);
             }

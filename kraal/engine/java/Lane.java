@@ -34,7 +34,7 @@ import org.apache.spark.api.java.function.VoidFunction;
  * batch when all its sent records are acknowledged or have failed.
  *
  * <p>A message is an Arrow stream whose rows are ordered by batch. The object is serialized with the Spark task, which
- * finds its state by name. The public methods are thread-safe; `call` is the task itself.
+ * finds the lane's state by name. The public methods are thread-safe; `call` is the task itself.
  */
 public final class Lane implements VoidFunction {
     private static final Map LANES = new ConcurrentHashMap();
@@ -150,7 +150,7 @@ public final class Lane implements VoidFunction {
                         long number = rows.batches.get(row);
                         if (batch == null || batch.number != number) {
                             if (batch != null) {
-                                batch.completed(null);
+                                batch.complete(null);
                             }
                             batch = new Batch(number, this);
                         }
@@ -160,7 +160,7 @@ public final class Lane implements VoidFunction {
                     }
                 }
                 if (batch != null) {
-                    batch.completed(null);
+                    batch.complete(null);
                 }
             } finally {
                 reader.close();
@@ -168,11 +168,11 @@ public final class Lane implements VoidFunction {
         }
 
         private void send(Message message, Rows rows, int row, Batch batch) {
-            batch.began();
+            batch.start();
             try {
                 producer(message).send(rows.record(row), batch);
             } catch (Exception error) {
-                batch.completed(error);
+                batch.complete(error);
             }
         }
 
@@ -277,7 +277,7 @@ public final class Lane implements VoidFunction {
     static final class Batch implements Callback {
         final long number;
         private final State state;
-        private int open = 1;
+        private int pendingCount = 1;
         private Exception failure;
 
         Batch(long number, State state) {
@@ -286,27 +286,27 @@ public final class Lane implements VoidFunction {
             state.inProgress.incrementAndGet();
         }
 
-        synchronized void began() {
-            open++;
+        synchronized void start() {
+            pendingCount++;
         }
 
         synchronized boolean hasFailed() {
             return failure != null;
         }
 
-        synchronized void completed(Exception error) {
+        synchronized void complete(Exception error) {
             if (failure == null) {
                 failure = error;
             }
-            open--;
-            if (open == 0) {
+            pendingCount--;
+            if (pendingCount == 0) {
                 state.inProgress.decrementAndGet();
                 state.results.add(failure == null ? String.valueOf(number) : number + " " + line(failure));
             }
         }
 
         public void onCompletion(RecordMetadata metadata, Exception error) {
-            completed(error);
+            complete(error);
         }
 
         private static String line(Exception error) {

@@ -20,11 +20,12 @@ import org.apache.kafka.common.header.internals.RecordHeaders;
 public final class OffsetPairs implements ProducerInterceptor {
     /** The runs by name, with the pairs since the last call of `take`. */
     public static final Map RUNS = new ConcurrentHashMap();
-    /** The partitions that this producer writes to; records are ordered per producer. */
+    /** The states of the partitions that this producer writes to. Acknowledgements are ordered only per producer. */
     private final Map states = new ConcurrentHashMap();
     private Run run = new Run();
+    /** The number of records between two sampled pairs of a partition. */
     private long step = 1;
-    /** The partitions of the last sent and the last completed record, which are usually the same for the next record. */
+    /** The partition states of the last sent and the last completed record; usually, the next record has the same. */
     private PartitionState lastSent;
     private PartitionState lastCompleted;
 
@@ -118,12 +119,12 @@ public final class OffsetPairs implements ProducerInterceptor {
         private final long[] source = new long[MAX_PAIRS];
         private final long[] target = new long[MAX_PAIRS];
         private int count;
-        private boolean isNew;
+        private boolean isLastUnsampled;
         private long lastSource;
         private long lastTarget;
 
         synchronized void written(long from, long to, boolean isDue) {
-            isNew = !isDue;
+            isLastUnsampled = !isDue;
             lastSource = from;
             lastTarget = to;
             if (isDue) {
@@ -145,11 +146,11 @@ public final class OffsetPairs implements ProducerInterceptor {
             for (int i = 0; i < count; i++) {
                 text.append(' ').append(source[i]).append(' ').append(target[i]);
             }
-            if (isNew) {
+            if (isLastUnsampled) {
                 text.append(' ').append(lastSource).append(' ').append(lastTarget);
             }
             count = 0;
-            isNew = false;
+            isLastUnsampled = false;
             return text.toString();
         }
     }

@@ -9,7 +9,7 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 
-/** Sets the timestamp of a record from its last header, and removes that header. */
+/** Sets the timestamp of a record from its last header, if that is `kraal.timestamp`, and removes the header. */
 public final class RecordTimes implements ProducerInterceptor {
     public ProducerRecord onSend(ProducerRecord record) {
         Header[] all = record.headers().toArray();

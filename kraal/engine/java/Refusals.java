@@ -22,8 +22,8 @@ public final class Refusals extends AbstractAppender {
     private static final String[] LOGGERS = {
         "org.apache.kafka.clients.producer.internals.Sender", "org.apache.kafka.clients.NetworkClient"
     };
-    private static final int LIMIT = 500;
-    private static Refusals installed;
+    private static final int MAX_WARNINGS = 500;
+    private static Refusals instance;
     /** Maps each warning, without its variable numbers, to the time of the latest occurrence and the count. */
     private final LinkedHashMap warnings = new LinkedHashMap();
 
@@ -34,14 +34,14 @@ public final class Refusals extends AbstractAppender {
 
     /** Returns the collector of this JVM; the first call starts it. */
     public static synchronized Refusals get() {
-        if (installed == null) {
-            installed = new Refusals();
+        if (instance == null) {
+            instance = new Refusals();
             LoggerContext context = (LoggerContext) LogManager.getContext(false);
             Configuration configuration = context.getConfiguration();
             Appender file = configuration.getAppender("file");
             for (int i = 0; i < LOGGERS.length; i++) {
                 LoggerConfig logger = new LoggerConfig(LOGGERS[i], Level.WARN, file == null);
-                logger.addAppender(installed, Level.WARN, null);
+                logger.addAppender(instance, Level.WARN, null);
                 if (file != null) {
                     logger.addAppender(file, Level.ERROR, null);
                 }
@@ -49,7 +49,7 @@ public final class Refusals extends AbstractAppender {
             }
             context.updateLoggers();
         }
-        return installed;
+        return instance;
     }
 
     public void append(LogEvent event) {
@@ -70,7 +70,7 @@ public final class Refusals extends AbstractAppender {
         entry[0] = timeMs;
         entry[1]++;
         warnings.put(warning, entry);
-        if (warnings.size() > LIMIT) {
+        if (warnings.size() > MAX_WARNINGS) {
             Iterator oldest = warnings.keySet().iterator();
             oldest.next();
             oldest.remove();
@@ -79,13 +79,13 @@ public final class Refusals extends AbstractAppender {
 
     /** Returns the warnings of the last `ageMs` milliseconds, oldest first; each line has a count and a text. */
     public synchronized String since(long ageMs) {
-        long first = System.currentTimeMillis() - ageMs;
+        long startMs = System.currentTimeMillis() - ageMs;
         StringBuilder text = new StringBuilder();
         Iterator entries = warnings.entrySet().iterator();
         while (entries.hasNext()) {
             Map.Entry entry = (Map.Entry) entries.next();
             long[] numbers = (long[]) entry.getValue();
-            if (numbers[0] >= first) {
+            if (numbers[0] >= startMs) {
                 text.append(text.length() == 0 ? "" : "\n").append(numbers[1]).append(' ').append(entry.getKey());
             }
         }

@@ -2,11 +2,11 @@
 
 A job takes about 30 ms regardless of its size, so a hundred tasks with ten records per second each would overload the
 machine. Batches that are Arrow tables and share a plan (`WritePlan.identity` and columns) are queued. A pool thread
-takes all queued batches, up to `MAX_ROWS`, and writes them as one job with a `topic` column. Each plan has one running
-job. The batch of an otherwise idle worker is therefore written alone and at once; the busier the tasks are, the more
-batches share a job. A second job starts if the first one is late, for example because a topic has no leader. If a
-shared job fails, each batch is retried alone, so that only the invalid batch fails. The other batches may be written
-twice, as after any failure.
+takes all queued batches, up to `MAX_ROWS`, and writes them as one job with a `topic` column. Normally, each plan has
+one running job. The batch of an otherwise idle worker is therefore written alone and at once; the busier the tasks are,
+the more batches share a job. A second job starts if the first one is late, for example because a topic has no leader.
+If a shared job fails, each batch is retried alone, so that only the invalid batch fails. The other batches may be
+written twice, as after any failure.
 
 Order: a task has at most one batch in flight, and a job has one Spark partition, so the records of a task are written
 in order within each topic partition. Cancellation: a batch that is cancelled while it is queued is not written.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_ROWS = 50_000
-LATE_AFTER_S = 0.5
+LATE_TIMEOUT_S = 0.5
 """A job that has been running for longer than this is late, and no longer delays the next job."""
 MAX_JOBS = 2
 """Maximum number of concurrent jobs of one plan; all but the latest are late."""
@@ -68,7 +68,7 @@ class PendingBatch:
     job: _Job | None = None
     """The job that writes the batch, once it is running."""
     group: str = ""
-    began_s: float = field(default_factory=time.monotonic)
+    start_s: float = field(default_factory=time.monotonic)
 
     def identity(self) -> tuple[object, ...]:
         """Return the key that must be equal for batches that share a job."""
@@ -95,7 +95,7 @@ class PendingBatch:
             offsets=self.offsets,
             records=self.table.num_rows,
             topics=frozenset(TopicName(name) for name in topics) if self.table.num_rows else frozenset(),
-            duration_s=time.monotonic() - self.began_s,
+            duration_s=time.monotonic() - self.start_s,
             poll_s=self.poll_s,
         )
 
@@ -107,7 +107,7 @@ class Carrier(Protocol):
         """Send a batch of `run`, an object that identifies the run; `batch.done` receives the result."""
 
     def cancel(self, batch: PendingBatch) -> bool:
-        """Drop the unsent records of a batch; return False if the carrier no longer has it."""
+        """Drop the unsent records of a batch; return False if the carrier no longer has the batch."""
 
 
 class _Job(Owner):
@@ -153,7 +153,7 @@ class Coalescer:
         canceller: Pool,
         call_later: Callable[[float, Callable[[], None]], None],
     ) -> None:
-        """Create a coalescer; `call_later` calls a function after some seconds, on a thread that must not block."""
+        """Create a coalescer; `call_later` calls a function after a delay, on a thread that must not block."""
         self._session = session
         self._pool = pool
         self._canceller = canceller
@@ -174,7 +174,7 @@ class Coalescer:
         self._start(identity, job)
 
     def cancel(self, batch: PendingBatch) -> bool:
-        """Cancel a batch. If all batches of its running job are now cancelled, cancel the job, and return True."""
+        """Cancel a batch, and its job if all batches of the job are cancelled; return whether the job is cancelled."""
         with self._lock:
             batch.is_cancelled = True
             job = batch.job
@@ -189,8 +189,8 @@ class Coalescer:
             self._pool.submit(lambda: self._run_job(identity, job), job)
 
     def _run_job(self, identity: tuple[object, ...], job: _Job) -> None:
-        """Write queued batches as one job, then start the next job for those that were queued meanwhile."""
-        self._call_later(LATE_AFTER_S, lambda: self._handle_late_job(identity, job))
+        """Write queued batches as one job, then start the next job for batches that were queued meanwhile."""
+        self._call_later(LATE_TIMEOUT_S, lambda: self._handle_late_job(identity, job))
         batches = self._take_batches(identity, job)
         if batches:
             self._run(batches)
@@ -209,7 +209,7 @@ class Coalescer:
         self._start(identity, next_job)
 
     def _handle_late_job(self, identity: tuple[object, ...], job: _Job) -> None:
-        """Start the next job if this one is still running after `LATE_AFTER_S`."""
+        """Start the next job if this one is still running after `LATE_TIMEOUT_S`."""
         with self._lock:
             queue = self._queues.get(identity)
             if queue is None or job not in queue.jobs:
@@ -229,9 +229,11 @@ class Coalescer:
         batches: list[PendingBatch] = []
         row_count = 0
         with self._lock:
-            queued = self._queues[identity].batches
-            while queued and (not batches or row_count + queued[0].table.num_rows <= MAX_ROWS):
-                batch = queued.popleft()
+            queued_batches = self._queues[identity].batches
+            while queued_batches and (
+                not batches or row_count + queued_batches[0].table.num_rows <= MAX_ROWS
+            ):
+                batch = queued_batches.popleft()
                 batches.append(batch)
                 row_count += batch.table.num_rows
             job.batches = batches
@@ -240,26 +242,26 @@ class Coalescer:
         return batches
 
     def _run(self, batches: Sequence[PendingBatch]) -> None:
-        active: list[PendingBatch] = []
+        active_batches: list[PendingBatch] = []
         for batch in batches:  # reads `is_cancelled` once, as it may change at any time
             if batch.is_cancelled:
                 batch.done(None)
             else:
-                active.append(batch)
-        if not active:
+                active_batches.append(batch)
+        if not active_batches:
             return
-        outcome = run_job(lambda: self._write(active))
+        outcome = run_job(lambda: self._write(active_batches))
         if not isinstance(outcome, BaseException):
-            for batch in active:
+            for batch in active_batches:
                 batch.done(run_job(batch.result))
-        elif len(active) == 1 or isinstance(outcome, SparkUnavailable) or is_bridge_failure(outcome):
-            for batch in active:
+        elif len(active_batches) == 1 or isinstance(outcome, SparkUnavailable) or is_bridge_failure(outcome):
+            for batch in active_batches:
                 batch.done(outcome)
         else:
             log.warning(
-                "A job of %d small batches failed; retrying each batch in a separate job", len(active)
+                "A job of %d small batches failed; retrying each batch in a separate job", len(active_batches)
             )
-            for batch in active:
+            for batch in active_batches:
                 self._run([batch])
 
     def _write(self, batches: Sequence[PendingBatch]) -> None:

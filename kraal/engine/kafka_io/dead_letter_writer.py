@@ -42,11 +42,11 @@ log = logging.getLogger(__name__)
 _ADMIN_TIMEOUT_S: Final = 20.0
 _WRITE_TIMEOUT_S: Final = 60.0
 _DELIVERY_TIMEOUT_MS: Final = "30000"
-_BATCH_BYTES: Final = 16_384
+_DEFAULT_BATCH_BYTES: Final = 16_384
 """Java's default of `batch.size`, which is used for a topic whose `max.message.bytes` is unknown."""
-_RECORD_BYTES: Final = 100
+_RECORD_OVERHEAD_BYTES: Final = 100
 """Upper bound for the overhead of a record and its batch in Kafka's format."""
-_RETRIABLE = (
+_RETRIABLE_CODES = (
     RETRIABLE
     | UNKNOWN_TOPIC  # a new topic that is not propagated to all brokers yet
     | {
@@ -57,7 +57,7 @@ _RETRIABLE = (
         ck.KafkaError.NOT_ENOUGH_REPLICAS,
     }
 )
-"""Transient errors."""
+"""Codes of transient errors."""
 
 
 class DeadLettersFailed(Exception):
@@ -91,21 +91,21 @@ class DeadLetter:
 
     @property
     def size(self) -> int:
-        """The size in bytes, without the overhead of Kafka's format."""
+        """The approximate size in bytes, without the overhead of the record and its batch."""
         headers_size = sum(len(name) + len(text or b"") + 10 for name, text in self.headers)
         return len(self.key or b"") + len(self.value or b"") + headers_size
 
 
 def read_dead_letter_topic(config: Mapping[str, str]) -> DeadLetterTopic | None:
     """Parse the config of a connector; return None if dead letters are disabled. Raises ConfigInvalid."""
-    parsed = DEAD_LETTERS.parse(config)
-    name = str(parsed[DLQ_TOPIC] or "").strip()
+    parsed_config = DEAD_LETTERS.parse(config)
+    name = str(parsed_config[DLQ_TOPIC] or "").strip()
     if not name:
         return None
     return DeadLetterTopic(
         name=name,
-        replication_factor=int(str(parsed["errors.deadletterqueue.topic.replication.factor"])),
-        with_context=parsed["errors.deadletterqueue.context.headers.enable"] is True,
+        replication_factor=int(str(parsed_config["errors.deadletterqueue.topic.replication.factor"])),
+        with_context=parsed_config["errors.deadletterqueue.context.headers.enable"] is True,
     )
 
 
@@ -154,7 +154,7 @@ class DeadLetters:
         if self._producer is None:
             self._producer = ck.Producer(self._settings("producer", f"connector-dlq-producer-{self._task}"))
         failures: list[Any] = []
-        largest = max(letter.size for letter in letters)
+        max_letter_size = max(letter.size for letter in letters)
 
         def on_delivery(error: Any, message: Any) -> None:
             del message
@@ -162,12 +162,12 @@ class DeadLetters:
                 failures.append(error)
 
         deadline_s = time.monotonic() + _WRITE_TIMEOUT_S
-        queued_bytes, max_bytes = 0, _BATCH_BYTES if self._limit is None else self._limit
+        queued_bytes, max_bytes = 0, _DEFAULT_BATCH_BYTES if self._limit is None else self._limit
         for letter in letters:
-            queued_bytes += letter.size + _RECORD_BYTES
+            queued_bytes += letter.size + _RECORD_OVERHEAD_BYTES
             if queued_bytes > max_bytes:  # librdkafka does not split a batch that is too large for the topic
                 self._flush(failures, deadline_s)
-                queued_bytes = letter.size + _RECORD_BYTES
+                queued_bytes = letter.size + _RECORD_OVERHEAD_BYTES
             self._produce(letter, on_delivery, deadline_s)
         self._flush(failures, deadline_s)
         if failures:
@@ -175,7 +175,7 @@ class DeadLetters:
             self._producer.flush(1)
             reason = failures[0].str()
             if failures[0].code() == ck.KafkaError.MSG_SIZE_TOO_LARGE:
-                reason = too_large_for_topic(self.topic.name, largest, self._limit)
+                reason = too_large_for_topic(self.topic.name, max_letter_size, self._limit)
             elif failures[0].code() == ck.KafkaError._MSG_TIMED_OUT:
                 state = describe_write_failure(self._settings("admin", self._admin_id), self.topic.name)
                 reason = f"{reason}: {state}" if state else reason
@@ -196,7 +196,7 @@ class DeadLetters:
     def _flush(self, failures: Sequence[Any], deadline_s: float) -> None:
         """Wait until all queued dead letters are acknowledged or one has failed. Raises RetriableError."""
         while len(self._producer) and not failures:
-            self._serve(deadline_s)
+            self._poll(deadline_s)
 
     def _produce(self, letter: DeadLetter, on_delivery: Any, deadline_s: float) -> None:
         timestamp_option = {} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}
@@ -211,7 +211,7 @@ class DeadLetters:
                     **timestamp_option,
                 )
             except BufferError:
-                self._serve(deadline_s)
+                self._poll(deadline_s)
             except ck.KafkaException as exc:
                 reason = exc.args[0].str()
                 if exc.args[0].code() == ck.KafkaError.MSG_SIZE_TOO_LARGE:
@@ -223,7 +223,7 @@ class DeadLetters:
                 self._producer.poll(0)
                 return
 
-    def _serve(self, deadline_s: float) -> None:
+    def _poll(self, deadline_s: float) -> None:
         self._producer.flush(0.1)
         if self._cancelled.is_set() or time.monotonic() > deadline_s:
             self._producer.purge()
@@ -256,6 +256,6 @@ class DeadLetters:
 
 def _as_error(error: Any, text: str) -> Exception:
     """Return the exception for a client's error."""
-    if error.code() in _RETRIABLE or error.retriable():
+    if error.code() in _RETRIABLE_CODES or error.retriable():
         return RetriableError(text)
     return DeadLettersFailed(text)

@@ -30,10 +30,10 @@ BATCH_SIZE: Final = "batch.size"
 _TIMEOUT_S: Final = 10.0
 _POLL_INTERVAL_S: Final = 0.2
 _ASSUMED_LIMIT: Final = 1 << 18
-"""The assumed limit of a topic that rejects a batch and whose limit is unknown."""
+"""The assumed limit of a topic that rejects a batch if the actual limit is unknown."""
 _PROPAGATION_TIMEOUT_S: Final = 2.0
 """Maximum time for which a new topic may be unknown to a broker."""
-_MAX_LOOKUPS: Final = 2
+_MAX_FAILED_LOOKUPS: Final = 2
 """Maximum number of failed lookups of a topic. A lookup fails, for example, if the first write creates the topic."""
 
 Lookup = Callable[[Collection[str]], Mapping[str, int | None]]
@@ -49,14 +49,14 @@ class MessageLimits:
     lookup: Lookup | None = None
     """None to disable lookups."""
     _limits: dict[str, int | None] = field(default_factory=dict)
-    _lookups: dict[str, int] = field(default_factory=dict)
+    _failed_lookups: dict[str, int] = field(default_factory=dict)
     """The number of failed lookups by topic."""
     _lowered_limits: dict[str, int] = field(default_factory=dict)
     """Lowered limits of topics that rejected batches although the limit was not exceeded or is unknown."""
     _last_limits: dict[str, int | None] = field(default_factory=dict)
     """The limits that the latest lookup returned for the topics with a lowered limit."""
 
-    def unseen(self, names: Iterable[str | None]) -> list[str]:
+    def list_unseen(self, names: Iterable[str | None]) -> list[str]:
         """Return the topics whose limit has not been looked up yet, sorted."""
         return [] if self.lookup is None else sorted({name for name in names if name} - self._limits.keys())
 
@@ -65,20 +65,20 @@ class MessageLimits:
 
         With `should_exist`, retry for topics that are missing, because a new topic may be unknown to a broker.
         """
-        unseen = self.unseen(names)
+        unseen_names = self.list_unseen(names)
         deadline_s = time.monotonic() + (_PROPAGATION_TIMEOUT_S if should_exist else 0.0)
-        while unseen and self.lookup is not None:
-            for name, limit in self.lookup(unseen).items():
+        while unseen_names and self.lookup is not None:
+            for name, limit in self.lookup(unseen_names).items():
                 self._limits[name] = limit
                 if limit != self._last_limits.get(name, limit):  # the limit was changed
                     self._lowered_limits.pop(name, None)
-            unseen = self.unseen(unseen)
-            if not unseen or time.monotonic() >= deadline_s:
+            unseen_names = self.list_unseen(unseen_names)
+            if not unseen_names or time.monotonic() >= deadline_s:
                 break
             time.sleep(_POLL_INTERVAL_S)
-        for name in unseen:
-            self._lookups[name] = self._lookups.get(name, 0) + 1
-            if self._lookups[name] >= _MAX_LOOKUPS:
+        for name in unseen_names:
+            self._failed_lookups[name] = self._failed_lookups.get(name, 0) + 1
+            if self._failed_lookups[name] >= _MAX_FAILED_LOOKUPS:
                 self._limits[name] = None
 
     def lower_limit(self, topic: str) -> int:
@@ -93,8 +93,8 @@ class MessageLimits:
 
     @property
     def topics(self) -> AbstractSet[str]:
-        """The topics that the run has written to so far."""
-        return self._lookups.keys() | self._limits.keys() | self._lowered_limits.keys()
+        """The topics whose limits were looked up or lowered: those that the run has written to so far."""
+        return self._failed_lookups.keys() | self._limits.keys() | self._lowered_limits.keys()
 
     def known_limits(self) -> Mapping[str, int]:
         """Return the known limits in bytes by topic."""

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CLASS: Final = "kraal.OffsetPairs"
-_RUN: Final = "kafka.kraal.run"
-_STEP: Final = "kafka.kraal.step"
-_IDEMPOTENCE: Final = "kafka.enable.idempotence"
-_IN_FLIGHT: Final = "kafka.max.in.flight.requests.per.connection"
+_RUN_KEY: Final = "kafka.kraal.run"
+_STEP_KEY: Final = "kafka.kraal.step"
+_IDEMPOTENCE_KEY: Final = "kafka.enable.idempotence"
+_IN_FLIGHT_KEY: Final = "kafka.max.in.flight.requests.per.connection"
 
 
 class PairTracker:
@@ -41,7 +41,7 @@ class PairTracker:
 
     def options(self, user_options: Mapping[str, str]) -> dict[str, str]:
         """Return Kafka writer options for records with source offsets. The user's interceptors run after Kraal's."""
-        return {**with_interceptor(user_options, _CLASS), _RUN: self._task, _STEP: str(self._step)}
+        return {**with_interceptor(user_options, _CLASS), _RUN_KEY: self._task, _STEP_KEY: str(self._step)}
 
     def discard(self) -> None:
         """Drop the pairs of a previous run, which may have had another source. Does not raise."""
@@ -60,7 +60,7 @@ def untrackable_reason(options: Mapping[str, str], *, is_local: bool) -> str | N
     """Return the reason why source offsets cannot be tracked with these producer options, or None if they can."""
     if not is_local:
         return "Spark does not run on the worker's machine"
-    if options.get(_IDEMPOTENCE, "false").lower() != "true" and options.get(_IN_FLIGHT) != "1":
+    if options.get(_IDEMPOTENCE_KEY, "false").lower() != "true" and options.get(_IN_FLIGHT_KEY) != "1":
         return "the producer may reorder records (max.in.flight.requests.per.connection)"
     return None
 

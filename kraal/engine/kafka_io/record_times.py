@@ -55,7 +55,7 @@ def with_interceptor(options: Mapping[str, str], class_name: str) -> dict[str, s
 
 
 def with_record_times(frame: DataFrame, options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return Kafka writer options for a DataFrame to whose headers `with_time` has added the column `timestamp`.
+    """Return Kafka writer options for a DataFrame whose column `timestamp` was added to the headers (`with_time`).
 
     Return `options` if there is no such column. Must be called on a job thread.
     """

@@ -13,9 +13,9 @@ _MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
 def describe_write_failure(settings: Mapping[str, Any], topic: str) -> str:
-    """Return why brokers reject records for a topic, or an empty string if there is no apparent reason.
+    """Return why brokers reject records for a topic, or why the topic cannot be looked up.
 
-    `settings` are librdkafka's settings. Blocks; does not raise.
+    Return an empty string if there is no apparent reason. `settings` are librdkafka's settings. Blocks; does not raise.
     """
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:

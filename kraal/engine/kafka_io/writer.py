@@ -101,11 +101,11 @@ def kafka_frame(
     column_names = set(frame.columns)
     name = functions.col("topic") if topic is None else functions.lit(topic)
     columns: list[Column] = [functions.col("topic")] if topic is None else []
-    none = functions.lit(None).cast("string")
+    null_column = functions.lit(None).cast("string")
     if "key" in column_names or plan.key_schema is not None:
-        key = functions.col("key") if "key" in column_names else none
+        key = functions.col("key") if "key" in column_names else null_column
         columns.append(plan.converters.key.from_connect(name, key, plan.key_schema).alias("key"))
-    value = functions.col("value") if "value" in column_names else none
+    value = functions.col("value") if "value" in column_names else null_column
     columns.append(plan.converters.value.from_connect(name, value, plan.value_schema).alias("value"))
     headers = functions.col("headers") if "headers" in column_names else None
     if "timestamp" in column_names and not for_spark:

@@ -1,7 +1,7 @@
 """The worker's lane: one long-running Spark task that sends the small batches of all source tasks.
 
 A job takes about ten milliseconds of CPU time on two cores, even for few records. The Spark task of a lane does not
-end: small batches whose records are already bytes cross into the JVM together, and the task sends them with its own
+end: small batches whose records are already bytes are passed to the JVM together, and the task sends them with separate
 producers. A lane has two threads: one pushes batches to the task, the other receives results.
 
 Batches go through the lane while its Spark task is running. Otherwise, and whenever the lane does not accept a batch, a
@@ -43,7 +43,7 @@ LINGER_S: Final = 0.01
 """Minimum time between two pushes of a busy lane, so that batches are pushed together."""
 GATHER_DELAY_S: Final = 0.003
 """Minimum time for which a busy lane waits for more batches after the first one."""
-BUSY_S: Final = 0.1
+BUSY_PERIOD_S: Final = 0.1
 """A lane is busy for this time after a push."""
 RESTART_DELAY_S: Final = 30.0
 """Delay before a lane that has ended is restarted in the same Spark session."""
@@ -61,7 +61,7 @@ class _Lane:
     """Names of the producers. A name is never reused."""
     in_flight: dict[int, PendingBatch] = field(default_factory=dict)
     """Batches without a result, by number."""
-    pushed_s: float = -math.inf
+    last_push_s: float = -math.inf
     """Time of the latest push, in monotonic seconds."""
 
 
@@ -76,10 +76,10 @@ class Lanes(SmallBatchSender):
         self._lane: _Lane | None = None
         self._waiting_batches: deque[PendingBatch] = deque()
         self._numbers = itertools.count(1)
-        self._ended: tuple[Spark, float] | None = None
+        self._last_end: tuple[Spark, float] | None = None
         """The Spark session of the last lane, and the time at which the lane ended, in monotonic seconds."""
         self._down: DownPart | None = None
-        """Since when and why there is no lane although tasks require one; None if there is a lane."""
+        """The report that there is no lane although tasks require one; None if there is a lane."""
 
     @override
     def accepts(self, row_count: int, size: int) -> bool:
@@ -92,9 +92,9 @@ class Lanes(SmallBatchSender):
             if lane is not None and lane.spark is spark:
                 return lane.is_ready
             if (
-                self._ended is not None
-                and self._ended[0] is spark
-                and time.monotonic() < self._ended[1] + RESTART_DELAY_S
+                self._last_end is not None
+                and self._last_end[0] is spark
+                and time.monotonic() < self._last_end[1] + RESTART_DELAY_S
             ):
                 return False
             self._lane = lane = _Lane(spark)
@@ -105,7 +105,7 @@ class Lanes(SmallBatchSender):
 
     @override
     def put(self, batch: PendingBatch, run: object) -> None:
-        """Send a batch through the lane; if there is none, a job writes the batch."""
+        """Send a batch through the lane; if no lane is ready, a job writes the batch."""
         with self._lock:
             lane = self._lane
             is_open = lane is not None and lane.is_ready
@@ -119,7 +119,10 @@ class Lanes(SmallBatchSender):
 
     @override
     def cancel(self, batch: PendingBatch) -> bool:
-        """Cancel a batch; if it was pushed, discard its producer. Return False if the lane does not have it."""
+        """Cancel a batch, and discard its producer if the batch was pushed.
+
+        Return False if the lane does not have the batch.
+        """
         with self._lock:
             lane = self._lane
             if batch in self._waiting_batches:
@@ -134,17 +137,21 @@ class Lanes(SmallBatchSender):
         return True
 
     @override
-    def _remove(self, unused: Iterable[Configs]) -> Sequence[Callable[[], object]]:
+    def _remove(self, unused_configs: Iterable[Configs]) -> Sequence[Callable[[], object]]:
         lane = self._lane
         names = (
-            [] if lane is None else [lane.names.pop(configs) for configs in unused if configs in lane.names]
+            []
+            if lane is None
+            else [lane.names.pop(configs) for configs in unused_configs if configs in lane.names]
         )
         return [partial(self._canceller.submit, partial(_remove_producer, lane, name)) for name in names]
 
     def down(self) -> DownPart | None:
         """Return why there is no lane in the current Spark session; None if there is one, or no task requires one."""
         with self._lock:
-            spark = self._lane.spark if self._lane is not None else self._ended[0] if self._ended else None
+            spark = (
+                self._lane.spark if self._lane is not None else self._last_end[0] if self._last_end else None
+            )
             return None if spark is None or spark is not self._session.current else self._down
 
     def close(self) -> None:
@@ -175,10 +182,10 @@ class Lanes(SmallBatchSender):
         """
         if not self._wait(lane):
             return None
-        since_s = time.monotonic() - lane.pushed_s
-        if since_s < BUSY_S:
-            time.sleep(max(GATHER_DELAY_S, LINGER_S - since_s))
-        lane.pushed_s = time.monotonic()
+        elapsed_s = time.monotonic() - lane.last_push_s
+        if elapsed_s < BUSY_PERIOD_S:
+            time.sleep(max(GATHER_DELAY_S, LINGER_S - elapsed_s))
+        lane.last_push_s = time.monotonic()
         by_producer: dict[tuple[str, Configs], list[tuple[int, PendingBatch]]] = {}
         cancelled: list[PendingBatch] = []
         with self._lock:
@@ -276,14 +283,14 @@ class Lanes(SmallBatchSender):
         reason = "its Spark task has ended" if error is None else root_cause(error)
         with self._lock:
             if self._lane is lane:
-                self._lane, self._ended = None, (lane.spark, time.monotonic())
-                since_s = self._ended[1] if self._down is None else self._down.since_s
+                self._lane, self._last_end = None, (lane.spark, time.monotonic())
+                since_s = self._last_end[1] if self._down is None else self._down.since_s
                 self._down = DownPart("lane", since_s, reason)
-                waiting = list(self._waiting_batches)
+                waiting_batches = list(self._waiting_batches)
                 self._waiting_batches.clear()
                 self._waiting_bytes = 0
             else:
-                waiting = []
+                waiting_batches = []
             self._lock.notify_all()
             numbers = list(lane.in_flight)
         if error is not None and is_bridge_failure(error):  # the session reports the end of its JVM
@@ -292,7 +299,7 @@ class Lanes(SmallBatchSender):
             log.warning("The lane for small batches has ended: %s", reason)
         for number in numbers:
             self._handle_result(lane, LaneResult(number, reason), error)
-        for batch in waiting:
+        for batch in waiting_batches:
             if batch.is_cancelled:
                 batch.done(None)
             else:

@@ -1,4 +1,4 @@
-"""Converts the rows of small batches to the form that a lane sends: bytes, with a batch number. Pure."""
+"""Converts the rows of small batches to the form that a lane sends: bytes, with a batch number."""
 
 from __future__ import annotations
 

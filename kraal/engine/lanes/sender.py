@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_WAITING_BYTES: Final = 16 << 20
-"""Maximum total size of waiting batches, which limits memory while Kafka is slow; jobs write further batches."""
+"""Total size of waiting batches above which jobs write further batches, to limit memory while Kafka is slow."""
 
 Configs = tuple[tuple[str, str], ...]
 """The configs of a producer: names and values, sorted."""
@@ -59,10 +59,10 @@ class SmallBatchSender(ABC):
         with self._lock:
             for users in self._users.values():
                 users.discard(run)
-            unused = [configs for configs, users in self._users.items() if not users]
-            for configs in unused:
+            unused_configs = [configs for configs, users in self._users.items() if not users]
+            for configs in unused_configs:
                 del self._users[configs]
-            closings = self._remove(unused)
+            closings = self._remove(unused_configs)
         for close in closings:
             close()
 
@@ -75,10 +75,10 @@ class SmallBatchSender(ABC):
 
     @abstractmethod
     def cancel(self, batch: PendingBatch) -> bool:
-        """Drop the unsent records of a batch; return False if the sender no longer has it."""
+        """Drop the unsent records of a batch; return False if the sender no longer has the batch."""
 
     @abstractmethod
-    def _remove(self, unused: Iterable[Configs]) -> Sequence[Callable[[], object]]:
+    def _remove(self, unused_configs: Iterable[Configs]) -> Sequence[Callable[[], object]]:
         """Remove the producers with these configs; return functions that close them. The caller holds the lock."""
 
     def _accept(self, batch: PendingBatch, run: object) -> None:

@@ -100,8 +100,10 @@ class WorkerProducers(SmallBatchSender):
         return True
 
     @override
-    def _remove(self, unused: Iterable[Configs]) -> Sequence[Callable[[], object]]:
-        return [self._producers.pop(configs).close for configs in unused if configs in self._producers]
+    def _remove(self, unused_configs: Iterable[Configs]) -> Sequence[Callable[[], object]]:
+        return [
+            self._producers.pop(configs).close for configs in unused_configs if configs in self._producers
+        ]
 
     def close(self) -> None:
         """Close all producers, and drop their unsent records."""

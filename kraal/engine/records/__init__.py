@@ -5,6 +5,7 @@ self-contained function from Arrow batches to Arrow batches, which can be pickle
 worker, on a job thread; a large one in Spark's Python workers (`mapInArrow`). Both use the same function, which imports
 neither Spark nor a Kafka client.
 
-A pass never raises for a record. It skips the record, or stops at it, and reports this in the column `note` of
-separate rows: a `Fault` for each dead letter of a sink, and a `Summary` at the end. `outcomes` handles them.
+A pass does not raise an exception for a record that fails. The pass skips the record, or stops at it, and reports the
+failure in the column `note` of separate rows: a `Fault` for each dead letter of a sink, and a `Summary` at the end.
+`outcomes` handles the summary.
 """

@@ -47,7 +47,7 @@ class Fault:
     class_name: str
     """The name of the failed class, as in the config."""
     exception: str
-    """The name of the exception's class: Java's name if it has one, else Python's."""
+    """The name of the exception's class: Java's name if there is one, else Python's."""
     message: str | None
     stack: str
     topic: str
@@ -71,7 +71,7 @@ def make_fault(error: BaseException, *, stage: Stage, class_name: str, topic: st
 
 
 def format_class(error: BaseException) -> str:
-    """Return the name of an exception's class: Java's name if it has one, else Python's."""
+    """Return the name of an exception's class: Java's name if there is one, else Python's."""
     cls = type(error)
     java_class = getattr(cls, "java_class", None)
     if java_class is not None:
@@ -117,10 +117,10 @@ def dead_letter_headers(
     Source: DeadLetterQueueReporter.populateContextHeaders.
     """
     headers = [(name, value) for name, value in record_headers if not name.startswith(PREFIX)]
-    return [*headers, *_context(fault, connector, task)] if with_context else headers
+    return [*headers, *_make_context_headers(fault, connector, task)] if with_context else headers
 
 
-def _context(fault: Fault, connector: str, task: int) -> Sequence[tuple[str, bytes | None]]:
+def _make_context_headers(fault: Fault, connector: str, task: int) -> Sequence[tuple[str, bytes | None]]:
     location = [("topic", fault.topic)]
     if fault.offset is not None:
         location += [("partition", str(fault.partition)), ("offset", str(fault.offset))]
@@ -157,8 +157,8 @@ class ToleranceExceeded(Exception):
     def root(self) -> str:
         """The first line of a task's trace: the error, the coordinates of a sink's record, and the innermost cause."""
         fault = self.fault
-        first, *_ = fault.stack.split("\n", 1)
-        message = first.removeprefix(fault.exception).strip(": ")
+        first_line, *_ = fault.stack.split("\n", 1)
+        message = first_line.removeprefix(fault.exception).strip(": ")
         location = "" if fault.offset is None else f"record {format_location(fault)} failed at {fault.stage}"
         cause = last_cause(fault.stack)
         if cause and (cause.partition(": ")[2] or cause) in message:

@@ -50,7 +50,10 @@ class Reports:
         self._lock = threading.Lock()
 
     def report(self, partition: TopicPartition, offset: int, error: BaseException) -> None:
-        """Add a reported error. Raises ToleranceExceeded, and ValueError if no record of the batch matches."""
+        """Add a reported error. Raises ToleranceExceeded, unless errors are tolerated.
+
+        Raises RuntimeError after `close`, and the errors of `find_source_partition`.
+        """
         source = find_source_partition(partition, offset, self._ranges)
         fault = make_fault(error, stage=Stage.TASK_PUT, class_name=SINK_TASK, topic=source.topic)
         fault = with_record(fault, partition=source.partition, offset=offset)
@@ -103,7 +106,7 @@ def handle_reports(
     read_records: ReadRecords | None,
     write_dead_letters: WriteDeadLetters | None,
 ) -> ErrorCounts:
-    """Write dead letters and log lines for the reported records, and return their counts.
+    """Write dead letters and log lines for the reported records, and return the error counts.
 
     `write_dead_letters` is None if dead letters are disabled, `read_records` if the records are not needed. Raises
     ToleranceExceeded, RetriableError, and the errors of `write_dead_letters`.

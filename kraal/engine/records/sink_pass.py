@@ -123,10 +123,10 @@ class _Rows:
     def batch(self) -> pa.RecordBatch:
         columns = (self.topics, self.partitions, self.offsets, self.times)
         arrays = [pa.array(column, OUT.field(index).type) for index, column in enumerate(columns)]
-        binary = (self.keys, self.values, self.notes)
+        last_columns = (self.keys, self.values, self.notes)
         arrays += [
             headers_array(self.headers),
-            *(pa.array(c, OUT.field(5 + index).type) for index, c in enumerate(binary)),
+            *(pa.array(c, OUT.field(5 + index).type) for index, c in enumerate(last_columns)),
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=OUT)
 
@@ -149,7 +149,7 @@ class _PassRun:
             try:
                 key_schema, key = decode_key(raw.topic, raw.key)
                 value_schema, value = decode_value(raw.topic, raw.value)
-                record = _record(raw, key_schema, key, value_schema, value, self._headers(raw))
+                record = _make_record(raw, key_schema, key, value_schema, value, self._headers(raw))
                 out = apply(record)
                 row = None if out is None else self._row(raw, record, out)
             except Exception:  # noqa: BLE001 - the slow path finds the stage and counts the error
@@ -182,7 +182,7 @@ class _PassRun:
                 Stage.VALUE_CONVERTER, steps.value_class, topic, lambda: steps.value.decode(topic, raw.value)
             )
             headers = attempt(Stage.HEADER_CONVERTER, steps.header_class, topic, lambda: self._headers(raw))
-            record = _record(raw, key_schema, key, value_schema, value, headers)
+            record = _make_record(raw, key_schema, key, value_schema, value, headers)
             self.result.topics.add(topic)
             out = attempt(Stage.TRANSFORMATION, "", topic, lambda: steps.chain.apply(record))
             if out is None:
@@ -213,7 +213,7 @@ class _PassRun:
         return [(h.key, encode(out.topic, h.key, h.schema, h.value)) for h in out.headers]
 
 
-def _record(
+def _make_record(
     raw: RawRecord,
     key_schema: Schema | None,
     key: Any,

@@ -215,9 +215,9 @@ class _PassRun:
         """Encode a record's headers; headers that were read with the record are bytes already."""
         if self._pass.refuses_nul and (name := find_nul(header.key for header in out.headers)) is not None:
             raise DataException(nul_error(name, out.topic))
-        encode, originals = self._steps.headers.encode_header, {id(header) for header in record.headers}
+        encode, original_ids = self._steps.headers.encode_header, {id(header) for header in record.headers}
         return [
-            (h.key, h.value if id(h) in originals else encode(out.topic, h.key, h.schema, h.value))
+            (h.key, h.value if id(h) in original_ids else encode(out.topic, h.key, h.schema, h.value))
             for h in out.headers
         ]
 

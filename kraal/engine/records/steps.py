@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_LOGGED_FAULTS: Final = 1000
-"""Maximum number of faults per batch that are logged, so that a summary stays small."""
+"""Maximum number of faults that one pass returns for the log, so that its summary stays small."""
 
 MAX_SLICE_ROWS: Final = 4096
 """Maximum number of records that exist as Python objects at a time."""
@@ -67,7 +67,7 @@ class Summary:
     topics: frozenset[str] = frozenset()
     counts: ErrorCounts = NO_ERRORS
     faults: tuple[Fault, ...] = ()
-    """Faults for the log, in order; at most `MAX_LOGGED_FAULTS`."""
+    """Faults for the log, in order; at most `MAX_LOGGED_FAULTS` per pass."""
     fatal: Fault | None = None
     """The fault at which the pass stopped: later records were not processed."""
     topic_error: TopicError | None = None

@@ -35,13 +35,13 @@ class Tolerance:
 
 def read_tolerance(config: Mapping[str, str]) -> Tolerance:
     """Parse the config of a connector. Raises one ConfigInvalid with all errors."""
-    parsed = ERROR_KEYS.parse(config)
+    parsed_config = ERROR_KEYS.parse(config)
     return Tolerance(
-        all=parsed["errors.tolerance"] == "all",
-        retry_timeout_ms=int(str(parsed["errors.retry.timeout"])),
-        retry_delay_max_ms=int(str(parsed["errors.retry.delay.max.ms"])),
-        logs=parsed["errors.log.enable"] is True,
-        shows_records=parsed["errors.log.include.messages"] is True,
+        all=parsed_config["errors.tolerance"] == "all",
+        retry_timeout_ms=int(str(parsed_config["errors.retry.timeout"])),
+        retry_delay_max_ms=int(str(parsed_config["errors.retry.delay.max.ms"])),
+        logs=parsed_config["errors.log.enable"] is True,
+        shows_records=parsed_config["errors.log.include.messages"] is True,
     )
 
 
@@ -61,22 +61,22 @@ def delay_ms(
 
 @dataclass(slots=True)
 class Retries:
-    """The retries of one operation. Tests and cancellable passes replace `wait` and `clock`."""
+    """The retries of one operation. Cancellable passes replace `wait`; tests also replace `clock`."""
 
     tolerance: Tolerance
     wait: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     attempt: int = 0
-    _started_s: float | None = None
+    _first_failure_s: float | None = None
 
     def wait_for_retry(self) -> bool:
         """Wait for the configured delay after a failed attempt; return False if the retry timeout has passed."""
-        if self._started_s is None:
-            self._started_s = self.clock()
+        if self._first_failure_s is None:
+            self._first_failure_s = self.clock()
         self.attempt += 1
         timeout_ms = self.tolerance.retry_timeout_ms
         remaining_ms = (
-            float("inf") if timeout_ms < 0 else timeout_ms - (self.clock() - self._started_s) * 1000
+            float("inf") if timeout_ms < 0 else timeout_ms - (self.clock() - self._first_failure_s) * 1000
         )
         if remaining_ms <= 0:
             return False

@@ -31,13 +31,13 @@ def read_values(column: pa.Array, schema: Schema | None) -> list[Any]:
     Invalid UTF-8 becomes U+FFFD, as when Java decodes a String. Raises ValueError for an unsupported Arrow type.
     """
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return _texts(column)
-    convert = _conversion(column.type, schema)
+        return _read_texts(column)
+    convert = _find_conversion(column.type, schema)
     values = column.to_pylist()
     return values if convert is None else [None if value is None else convert(value) for value in values]
 
 
-def _texts(column: pa.Array) -> list[Any]:
+def _read_texts(column: pa.Array) -> list[Any]:
     try:
         texts: list[Any] = column.to_pylist()
     except UnicodeDecodeError:
@@ -46,44 +46,49 @@ def _texts(column: pa.Array) -> list[Any]:
     return texts
 
 
-def _conversion(arrow_type: pa.DataType, schema: Schema | None) -> ValueConversion | None:
+def _find_conversion(arrow_type: pa.DataType, schema: Schema | None) -> ValueConversion | None:
     """Return the function that converts a value of an Arrow type; None if values are not converted."""
     if pa.types.is_struct(arrow_type):
-        return _struct(arrow_type, schema)
+        return _find_struct_conversion(arrow_type, schema)
     if pa.types.is_map(arrow_type):
-        key = _conversion(arrow_type.key_type, None if schema is None else schema.key) or _same
-        item = _conversion(arrow_type.item_type, None if schema is None else schema.value) or _same
+        key = _find_conversion(arrow_type.key_type, None if schema is None else schema.key) or _identity
+        item = _find_conversion(arrow_type.item_type, None if schema is None else schema.value) or _identity
         return lambda pairs: {key(k): None if v is None else item(v) for k, v in pairs}
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
-        element = _conversion(arrow_type.value_type, None if schema is None else schema.value)
+        element = _find_conversion(arrow_type.value_type, None if schema is None else schema.value)
         return None if element is None else lambda values: [None if v is None else element(v) for v in values]
-    return _scalar(arrow_type)
+    return _find_scalar_conversion(arrow_type)
 
 
-def _scalar(arrow_type: pa.DataType) -> ValueConversion | None:
+def _find_scalar_conversion(arrow_type: pa.DataType) -> ValueConversion | None:
     if pa.types.is_float32(arrow_type):
         return Float32
     if pa.types.is_timestamp(arrow_type):
-        return _moment
+        return _to_instant
     if pa.types.is_date(arrow_type):
         return lambda day: Instant((day - _EPOCH.date()).days * 86_400_000)
-    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string)
-    large = (pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_decimal)
-    if any(test(arrow_type) for test in (*plain, *large, pa.types.is_null)):
+    primitive_tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string)
+    other_tests = (
+        pa.types.is_large_string,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_decimal,
+    )
+    if any(test(arrow_type) for test in (*primitive_tests, *other_tests, pa.types.is_null)):
         return None
     raise ValueError(f"transforms do not support columns of type {arrow_type}")
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-def _moment(value: dt.datetime) -> Instant:
-    aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
-    return Instant((aware - _EPOCH) // _MILLISECOND)
+def _to_instant(value: dt.datetime) -> Instant:
+    utc_value = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
+    return Instant((utc_value - _EPOCH) // _MILLISECOND)
 
 
-def _variant(parts: Mapping[str, bytes]) -> Any:
+def _decode_variant(parts: Mapping[str, bytes]) -> Any:
     """Return the value of Spark's VARIANT, which has no schema."""
     from pyspark.sql.types import VariantVal  # noqa: PLC0415 - available if there is a VARIANT column
 
@@ -97,15 +102,17 @@ def _is_variant(arrow_type: pa.StructType) -> bool:
     )
 
 
-def _struct(arrow_type: pa.StructType, schema: Schema | None) -> ValueConversion:
+def _find_struct_conversion(arrow_type: pa.StructType, schema: Schema | None) -> ValueConversion:
     if schema is None and _is_variant(arrow_type):
-        return _variant
+        return _decode_variant
     arrow_fields = [arrow_type.field(index) for index in range(arrow_type.num_fields)]
     if schema is None:
-        parts = {field.name: _conversion(field.type, None) for field in arrow_fields}
+        parts = {field.name: _find_conversion(field.type, None) for field in arrow_fields}
         return lambda fields: {name: _convert(parts[name], value) for name, value in fields.items()}
     schemas_by_name = {field.name: field.schema for field in schema.fields}
-    parts = {field.name: _conversion(field.type, schemas_by_name.get(field.name)) for field in arrow_fields}
+    parts = {
+        field.name: _find_conversion(field.type, schemas_by_name.get(field.name)) for field in arrow_fields
+    }
     return lambda fields: Struct(
         schema, {name: _convert(parts[name], value) for name, value in fields.items()}
     )
@@ -126,18 +133,18 @@ def read_times(column: pa.Array) -> list[int | None]:
 
 def json_text(value: Any, schema: Schema | None) -> str:
     """Return a value as plain JSON, for sinks that do not use Connect's types. Bytes are encoded as Base64."""
-    return json.dumps(_plain(value, schema), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return json.dumps(_to_plain(value, schema), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _plain(value: Any, schema: Schema | None) -> Any:
+def _to_plain(value: Any, schema: Schema | None) -> Any:
     if isinstance(value, Struct):
-        return {f.name: _plain(value.get(f.name), f.schema) for f in value.schema.fields}
+        return {f.name: _to_plain(value.get(f.name), f.schema) for f in value.schema.fields}
     if isinstance(value, Mapping):
-        inner = schema.value if schema is not None and schema.type is Type.MAP else None
-        return {str(key): _plain(item, inner) for key, item in value.items()}
+        item_schema = schema.value if schema is not None and schema.type is Type.MAP else None
+        return {str(key): _to_plain(item, item_schema) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        inner = schema.value if schema is not None and schema.type is Type.ARRAY else None
-        return [_plain(item, inner) for item in value]
+        item_schema = schema.value if schema is not None and schema.type is Type.ARRAY else None
+        return [_to_plain(item, item_schema) for item in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(value).decode()
     if isinstance(value, Instant):

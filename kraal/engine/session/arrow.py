@@ -1,4 +1,4 @@
-"""`mapInArrow` without pandas, which PySpark requires although this function does not use it."""
+"""`mapInArrow` without pandas: PySpark requires pandas, although `mapInArrow` does not use it."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def _drain_input(
     function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Run the function, then consume the rest of its input, because Spark kills a Python worker that has input left.
+    """Yield the function's output, then consume the rest of the input.
 
-    A new worker would take 0.3 s to start and import its modules.
+    Spark kills a Python worker that has input left. A new worker would take 0.3 s to start and import its modules.
     """
     yield from function(batches)
     for _ in batches:

@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import Any, Final
 
 _START_LOCK: Final = threading.Lock()
-_CLOSE_UNUSED_S: Final = 30
+_IDLE_TIMEOUT_S: Final = 30
 """CallbackClient.DEFAULT_MIN_CONNECTION_TIME."""
 
 
@@ -61,7 +61,7 @@ def _set_client(java_server: Any, jvm: Any, port: int, token: str) -> None:
         None,
         port,
         address,
-        _CLOSE_UNUSED_S,
+        _IDLE_TIMEOUT_S,
         jvm.java.util.concurrent.TimeUnit.SECONDS,
         jvm.javax.net.SocketFactory.getDefault(),
         java_server,

@@ -35,7 +35,7 @@ class ClassArchiveFailed(KraalError):
 
 
 def create_archive(target: Path, jars: Sequence[Path], report_progress: Callable[[int, str], None]) -> None:
-    """Create the archive (about 150 MB), which takes about 20 s. Raises ClassArchiveFailed.
+    """Create the archive (about 150 MB). This takes about 20 s. Raises ClassArchiveFailed.
 
     Must be called before this process creates a Spark session. `report_progress` receives the number of completed
     steps (out of `STEPS`) and a description of the next step.

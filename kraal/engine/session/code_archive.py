@@ -1,4 +1,4 @@
-"""The zip file with the Python code of Kraal and of installed plugins, which is sent to executors.
+"""The zip file that is sent to executors, with the Python code of Kraal and of installed plugins.
 
 Functions are pickled by name, so executors must be able to import the functions' modules. In the `sys.path` of
 executors, the archive precedes installed packages. Native modules and Kraal's dependencies must be installed on
@@ -33,12 +33,12 @@ def packages() -> frozenset[str]:
 
 def write_code(target: Path, names: Iterable[str]) -> list[str]:
     """Write the archive; return the packages that were skipped because they contain native modules."""
-    skipped = []
+    skipped_packages = []
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(names):
             files = dict(_list_files(name))
             if any(path.suffix in _NATIVE_SUFFIXES for path in files.values()):
-                skipped.append(name)
+                skipped_packages.append(name)
                 continue
             for entry, path in files.items():
                 archive.writestr(zipfile.ZipInfo(entry, _ENTRY_TIME), path.read_bytes(), zipfile.ZIP_DEFLATED)
@@ -46,7 +46,7 @@ def write_code(target: Path, names: Iterable[str]) -> list[str]:
                     archive.writestr(
                         zipfile.ZipInfo(f"{entry}c", _ENTRY_TIME), compiled, zipfile.ZIP_DEFLATED
                     )
-    return skipped
+    return skipped_packages
 
 
 def _list_files(name: str) -> Iterator[tuple[str, Path]]:

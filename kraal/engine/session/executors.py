@@ -58,8 +58,8 @@ def with_producers_plugin(jvm: Any, settings: Mapping[str, str], folder: Path) -
 def send_code(session: SparkSession, folder: Path) -> None:
     """Send the code of Kraal and of its plugins to executors, as an archive in `folder`."""
     archive = folder / code_archive.NAME
-    skipped = code_archive.write_code(archive, code_archive.packages())
-    for name in skipped:
+    skipped_packages = code_archive.write_code(archive, code_archive.packages())
+    for name in skipped_packages:
         log.warning(
             "The package %s must be installed on executors: it has native modules, which are not sent", name
         )
@@ -73,14 +73,14 @@ def await_executor(
 
     Raises ExecutorsUnusable if the cluster stopped the application, which also happens if no executor can start.
     """
-    began_s, has_reported = time.monotonic(), False
+    start_s, has_reported = time.monotonic(), False
     while not count_executors(session) and not is_cancelled():
         if is_stopped(session):
             raise ExecutorsUnusable(
                 f"{master} rejected the application, or stopped it. Check that the master is reachable and has the "
                 "same spark.authenticate.secret; see the master's log, the worker's spark.log and the executors' logs"
             )
-        if not has_reported and time.monotonic() - began_s > _START_REPORT_DELAY_S:
+        if not has_reported and time.monotonic() - start_s > _START_REPORT_DELAY_S:
             has_reported = True
             report_wait(
                 f"Waiting for executors of {master}; its cores or memory may be in use by other applications"
@@ -101,15 +101,15 @@ def is_stopped(session: SparkSession) -> bool:
 
 
 def check_executors(session: SparkSession, worker: Mapping[str, str]) -> None:
-    """Run Kraal's code on the current executors, which also check for a file in each shared folder.
+    """Check that the current executors can run Kraal's code and see a file in each shared folder.
 
     Raises ExecutorsUnusable, and Spark's errors.
     """
     python = executor_python(worker)
-    tasks = 2 * max(1, count_executors(session))
+    task_count = 2 * max(1, count_executors(session))
     with create_markers(shared_paths(worker)) as markers:
         checks = partial(find_problems, markers=markers)
-        frame = map_in_arrow(session.range(0, tasks, 1, tasks), checks, "problem string")
+        frame = map_in_arrow(session.range(0, task_count, 1, task_count), checks, "problem string")
         try:
             failures = {row["problem"] for row in frame.toArrow().to_pylist()}
         except Exception as error:
@@ -161,7 +161,7 @@ def find_problems(batches: Iterator[pa.RecordBatch], markers: Sequence[str]) -> 
 
 
 def explain_python_error(text: str, python: str) -> str | None:
-    """Return the problem with the executors' Python that caused an error of Spark; None if it has another cause."""
+    """Return the problem with the executors' Python that caused an error of Spark; None for any other error."""
     if f'Cannot run program "{python}"' in text:
         return f"Executors have no {python}; set spark.pyspark.python to the path of their Python"
     if "PYTHON_VERSION_MISMATCH" in text:
@@ -183,14 +183,14 @@ class ExecutorWatch:
             partial(is_stopped, session),
         )
         self._clock = clock
-        self._seen_s = clock()
+        self._last_executor_s = clock()
 
     def loss_reason(self) -> str | None:
         """Return why the session is no longer usable; None if it is usable."""
         if self._is_stopped():
             return "the cluster stopped the application"
         if self._count_executors():
-            self._seen_s = self._clock()
-        elif self._clock() - self._seen_s > MAX_ABSENCE_S:
+            self._last_executor_s = self._clock()
+        elif self._clock() - self._last_executor_s > MAX_ABSENCE_S:
             return f"there was no executor for {MAX_ABSENCE_S:.0f} s"
         return None

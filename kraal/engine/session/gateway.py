@@ -63,7 +63,7 @@ class StartingJvm:
 
         Raises OSError if the JVM cannot be started, and GatewayFailed for rejected Java options.
         """
-        home = _home()
+        home = _find_spark_home()
         output_start = output.tell()
         options = [*_java_options(settings, _DEFAULT_OPTIONS), *_java_options(settings, _OPTIONS)]
         directory = Path(tempfile.mkdtemp(prefix="start-", dir=parent))
@@ -137,9 +137,9 @@ def _java_options(settings: Mapping[str, str], key: str) -> list[str]:
     except ValueError as exc:
         raise GatewayFailed(f"{key} has an unterminated quote") from exc
     for option in options:
-        for start, instead in _REJECTED_OPTIONS.items():
-            if option.startswith(start):
-                raise GatewayFailed(f"{key} must not contain {start}…: {instead}")
+        for prefix, alternative in _REJECTED_OPTIONS.items():
+            if option.startswith(prefix):
+                raise GatewayFailed(f"{key} must not contain {prefix}…: {alternative}")
     return options
 
 
@@ -149,7 +149,7 @@ def _quote(option: str) -> str:
     return f'"{escaped}"'
 
 
-def _home() -> Path:
+def _find_spark_home() -> Path:
     """Return Spark's directory: `SPARK_HOME`, or the directory of the PySpark package."""
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)

@@ -38,8 +38,8 @@ def call_function(name: str, function: Callable[[Any], Any], *columns: Column) -
 def invoke_read(name: str, column: Column, *, type_of: str, arguments: tuple[bytes | str, ...]) -> Column:
     """Return a column computed by the method `read` of a Java object, which receives Spark's internal values.
 
-    Faster than `call_function`, which converts Spark's values to Java's and back. Null remains null without a call.
-    Must be called on a job thread.
+    This is faster than `call_function`, which converts Spark's values to Java's and back. Null remains null without a
+    call. Must be called on a job thread.
 
     Args:
         name: the class of the object.
@@ -82,7 +82,7 @@ def new_instance(context: Any, name: str) -> Any:
 def load_class(context: Any, name: str) -> Any:
     """Return a class of `kraal/engine/java`; on first use, compile it for driver and executors. For job threads."""
     with _LOCK:
-        loader = _loader(context._jvm)
+        loader = _get_loader(context._jvm)
         for class_name in (*_DEPENDENCIES.get(name, ()), name):
             if not _has_class(loader, class_name):
                 jar = _add_class(context._jvm, loader, class_name, _folder_of_context())
@@ -97,12 +97,12 @@ def compile_class(jvm: Any, name: str, folder: Path) -> list[Path]:
     """
     with _LOCK:
         return [
-            _add_class(jvm, _loader(jvm), class_name, folder)
+            _add_class(jvm, _get_loader(jvm), class_name, folder)
             for class_name in (*_DEPENDENCIES.get(name, ()), name)
         ]
 
 
-def _loader(jvm: Any) -> Any:
+def _get_loader(jvm: Any) -> Any:
     return jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
 

@@ -35,7 +35,7 @@ class JobProgress:
         def check() -> None:
             nonlocal latest
             with contextlib.suppress(Exception):  # the session has ended
-                counts = _counts(spark, group)
+                counts = _count_progress(spark, group)
                 if counts != latest and not is_over:
                     latest = counts
                     self._report()
@@ -56,7 +56,7 @@ class JobProgress:
             is_over = True
 
 
-def _counts(spark: Spark, group: str) -> tuple[int, ...]:
+def _count_progress(spark: Spark, group: str) -> tuple[int, ...]:
     """Return the number of jobs of a group, then counts of completed tasks and records of the latest job."""
     context: Any = spark.session.sparkContext
     scala = context._jsc.sc()

@@ -26,7 +26,7 @@ class JobGroup:
         """Create a group; `settings` are the settings of the run's Spark session."""
         self._session = session
         self._settings = dict(settings or {})
-        self._configured: tuple[Spark, Spark] | None = None
+        self._configured_spark: tuple[Spark, Spark] | None = None
         """The worker's Spark, and a copy whose sessions have the run's settings."""
         self._task = task
         self._canceller = canceller
@@ -35,7 +35,7 @@ class JobGroup:
         self.renew()
 
     def renew(self) -> None:
-        """Begin a new launch, to which an earlier `interrupt` does not apply."""
+        """Begin a new launch, to which an earlier `interrupt` does not apply; no-op after `cancel`."""
         if not self._is_over:
             self._name = f"{self._task}#{next(_numbers)}"
             self.is_cancelled = False
@@ -72,10 +72,10 @@ class JobGroup:
     def _with_settings(self, spark: Spark) -> Spark:
         if not self._settings:
             return spark
-        if self._configured is None or self._configured[0] is not spark:
+        if self._configured_spark is None or self._configured_spark[0] is not spark:
             session, tiny = (with_settings(old, self._settings) for old in (spark.session, spark.tiny))
-            self._configured = (spark, replace(spark, session=session, tiny=tiny))
-        return self._configured[1]
+            self._configured_spark = (spark, replace(spark, session=session, tiny=tiny))
+        return self._configured_spark[1]
 
 
 def cancel_group(session: Session, group: str, *, future: bool = True) -> None:

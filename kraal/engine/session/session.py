@@ -187,7 +187,7 @@ class Session:
                 self._set_state(starting)
             if self._closing.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]):
                 break
-            began_s = time.monotonic()
+            start_s = time.monotonic()
             try:
                 spark = self._launch()
             except BaseException as error:
@@ -202,13 +202,13 @@ class Session:
             self._spark = spark
             if self._closing.is_set():
                 break
-            log.info("Started Spark in %.1f s", time.monotonic() - began_s)
+            log.info("Started Spark in %.1f s", time.monotonic() - start_s)
             self._set_state(EngineReady())
             code = self._wait_for_end(spark)
             self._spark = None
             if self._closing.is_set():
                 break
-            uptime_s = time.monotonic() - began_s
+            uptime_s = time.monotonic() - start_s
             failures = 0 if uptime_s > _MIN_HEALTHY_S else failures + 1
             starting = self._end_state(code, uptime_s)
             log.error("%s", starting.reason)
@@ -266,7 +266,7 @@ class Session:
 
     @contextlib.contextmanager
     def _kill_after(self, seconds: float) -> Iterator[None]:
-        """Kill the JVM if the block takes longer than this."""
+        """Kill the JVM if the block takes longer than `seconds`."""
         timer = threading.Timer(seconds, self.kill, (f"its first jobs took more than {seconds:.0f} s",))
         timer.daemon = True
         timer.start()
@@ -366,13 +366,13 @@ def _reset_pyspark() -> None:
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     context: Any = SparkContext
-    active = context._active_spark_context
-    server = getattr(active, "_accumulatorServer", None)
+    active_context = context._active_spark_context
+    server = getattr(active_context, "_accumulatorServer", None)
     if server is not None:
         with contextlib.suppress(Exception):
             server.shutdown()
             server.server_close()
-        active._accumulatorServer = None  # noqa: SLF001
+        active_context._accumulatorServer = None  # noqa: SLF001
     gateway = context._gateway
     if gateway is not None:
         with contextlib.suppress(AttributeError):  # otherwise its thread would outlive the JVM

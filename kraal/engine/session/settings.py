@@ -86,7 +86,7 @@ _DEFAULTS = {
 }
 
 LANE_SLOTS = 1
-"""Number of core slots of a local master for the lane's task, in addition to those for jobs."""
+"""Number of task slots of a local master for the lane's task, in addition to those for jobs."""
 _LOG4J_FILE = "spark-log4j2.properties"
 _CRASH_FILE = "spark-crash-%p.log"
 _JVM_DIRECTORY = "jvm"
@@ -100,7 +100,7 @@ _JAVA_OPTIONS = (
 
 
 def with_lane_slot(master: str, cores: int) -> tuple[str, int]:
-    """Return a local master with an additional core slot for the lane, and the number of slots for jobs.
+    """Return a local master with an additional task slot for the lane, and the number of slots for jobs.
 
     `cores` is the number of processors, for `local[*]`.
     """

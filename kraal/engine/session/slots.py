@@ -1,4 +1,4 @@
-"""Spark's core slots that queries in real-time mode occupy; a query that would leave none for other tasks is rejected.
+"""Spark's task slots that queries in real-time mode occupy; a query that would leave none for other tasks is rejected.
 
 While it runs, a query occupies one slot for each partition of its source. With fewer slots, some partitions would never
 be read; without a free slot, batches of other tasks would never run.
@@ -19,16 +19,16 @@ _RESERVED_SLOTS: Final = 1
 
 
 class SlotsMissing(Exception):
-    """Spark has too few core slots for a query in real-time mode; the message contains the number of missing slots."""
+    """Spark has too few task slots for a query in real-time mode; the message contains the number of missing slots."""
 
 
-def count_missing_slots(requested: int, slots: int, total: int) -> int:
-    """Return how many slots a query lacks, with `slots` of `total` reserved by other queries; 0 if it may run."""
-    return max(0, slots + requested + _RESERVED_SLOTS - total)
+def count_missing_slots(requested: int, reserved: int, total: int) -> int:
+    """Return how many slots a query lacks if other queries have reserved `reserved` of `total`; 0 if it may run."""
+    return max(0, reserved + requested + _RESERVED_SLOTS - total)
 
 
 def count_slots(context: Any) -> int:
-    """Return the number of core slots of a local master, without the lane's; ignores `spark.default.parallelism`."""
+    """Return the number of task slots of a local master, without the lane's; ignores `spark.default.parallelism`."""
     return int(context._jsc.sc().schedulerBackend().totalCores()) - LANE_SLOTS
 
 
@@ -51,9 +51,9 @@ class Slots:
         """Reserve slots for a task, in place of its previous ones. Raises SlotsMissing."""
         with self._lock:
             counts = {owner: slots.count for owner, slots in self._reservations.items() if owner != task}
-            missing = count_missing_slots(requested, sum(counts.values()), total)
-            if missing:
-                raise SlotsMissing(_describe(requested, counts, total, missing))
+            missing_count = count_missing_slots(requested, sum(counts.values()), total)
+            if missing_count:
+                raise SlotsMissing(_describe(requested, counts, total, missing_count))
             reservation = self._reservations[task] = SlotReservation(task, requested)
             return reservation
 
@@ -64,11 +64,11 @@ class Slots:
                 del self._reservations[reservation.task]
 
 
-def _describe(requested: int, counts: Mapping[TaskId, int], total: int, missing: int) -> str:
+def _describe(requested: int, counts: Mapping[TaskId, int], total: int, missing_count: int) -> str:
     names = ", ".join(sorted(map(str, counts)))
     usage = f"{sum(counts.values())} are occupied by {names}" if counts else "none is occupied by other tasks"
     return (
-        f"In real-time mode, each partition occupies one of Spark's core slots. This task has {requested} partitions, "
-        f"{usage}, {_RESERVED_SLOTS} must remain free for other tasks, and Spark has {total}: {missing} missing. "
-        f"Set spark.master=local[{total + missing}] or more, or mirror fewer partitions in real time."
+        f"In real-time mode, each partition occupies one of Spark's task slots. This task has {requested} partitions, "
+        f"{usage}, {_RESERVED_SLOTS} must remain free for other tasks, and Spark has {total}: {missing_count} missing. "
+        f"Set spark.master=local[{total + missing_count}] or more, or mirror fewer partitions in real time."
     )

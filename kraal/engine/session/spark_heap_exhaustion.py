@@ -1,4 +1,4 @@
-"""Determines by elimination which task's batches exhaust the heap of Spark's JVM. Pure.
+"""Determines by elimination which task's batches exhaust the heap of Spark's JVM.
 
 All tasks of a worker share one heap, and when the heap is exhausted, the JVM exits without naming the task. Therefore,
 all tasks whose jobs were running become suspects, and from then on suspects run one at a time. An innocent task
@@ -58,14 +58,16 @@ class Verdict:
     """Tasks that must not run again until a restart; they are not suspects."""
 
 
-def blame_tasks(suspects: Suspects, running: Iterable[TaskId], now_s: float, rules: HeapRules) -> Verdict:
-    """Return the verdict after the heap was exhausted while the tasks in `running` had running jobs."""
+def blame_tasks(
+    suspects: Suspects, running_tasks: Iterable[TaskId], now_s: float, rules: HeapRules
+) -> Verdict:
+    """Return the verdict after the heap was exhausted while `running_tasks` had running jobs."""
     current = {
         task: old_suspect
         for task, old_suspect in suspects.items()
         if now_s - old_suspect.latest_s < rules.quarantine_s
     }
-    for task in running:
+    for task in running_tasks:
         suspect = current.get(task)
         current[task] = Suspect(deaths=1 + (suspect.deaths if suspect else 0), latest_s=now_s)
     guilty = frozenset(task for task, suspect in current.items() if suspect.deaths >= rules.deaths)

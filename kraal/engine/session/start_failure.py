@@ -16,7 +16,7 @@ _ROUTINE_LINE: Final = re.compile(
     r"^(?:\s|$|WARNING:|Picked up |NOTE: |Using Spark's default |Setting default log level |To adjust logging "
     r"|\d\d/\d\d/\d\d [\d:]+ )"
 )
-"""Lines that `spark-submit` and Java also print on a normal start."""
+"""Matches lines that `spark-submit` and Java also print on a normal start."""
 _MAX_LENGTH: Final = 500
 
 

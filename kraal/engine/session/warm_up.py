@@ -1,7 +1,7 @@
 """Warms up a new Spark session before it is reported as ready, so that the first batch is almost as fast as later ones.
 
 A JVM loads classes and compiles code on first use. Without the warm-up, the first batch takes seconds, during which a
-task that was moved here from another worker makes no progress. The warm-up writes no data. It ends when a task waits
+task that has moved from another worker makes no progress. The warm-up writes no data. It ends when a task waits
 for Spark, because the first batches of tasks have the same effect.
 """
 
@@ -32,7 +32,7 @@ _TIMEOUT_S = 8.0
 _BROKER_TIMEOUT_MS = "3000"
 _BYTES = "org.apache.kafka.common.serialization.ByteArraySerializer"
 _GROUP = "warm-up"
-_NO_TOPIC = "no/topic"
+_INVALID_TOPIC = "no/topic"
 """An invalid topic name, so that the topic can be neither written to nor created."""
 
 
@@ -50,18 +50,18 @@ def warm_up(
     """
     if not is_warmup_enabled(worker):
         return
-    began_s = time.monotonic()
-    producer = client_options.producer_options(worker, {}, client_options.SHARED_CLIENT)
+    start_s = time.monotonic()
+    producer_options = client_options.producer_options(worker, {}, client_options.SHARED_CLIENT)
     steps: dict[str, Callable[[], object]] = {
         "the Python worker": lambda: _warm_up_python_worker(session),
-        "Kafka's clients": lambda: _warm_up_kafka(session, small_job_session, producer, is_awaited),
+        "Kafka's clients": lambda: _warm_up_kafka(session, small_job_session, producer_options, is_awaited),
         "small batches": lambda: _run_small_batches(small_job_session, is_awaited),
     }
     completed = [
         component for component, step in steps.items() if not is_awaited() and _run_step(component, step)
     ]
     if completed:
-        log.info("Warmed up Spark with %s in %.1f s", ", ".join(completed), time.monotonic() - began_s)
+        log.info("Warmed up Spark with %s in %.1f s", ", ".join(completed), time.monotonic() - start_s)
     elif is_awaited():
         log.info("Skipped the warm-up of Spark: a task waits for it")
 
@@ -78,20 +78,20 @@ def _warm_up_python_worker(session: SparkSession) -> None:
 def _warm_up_kafka(
     session: SparkSession,
     small_job_session: SparkSession,
-    producer: Mapping[str, str],
+    producer_options: Mapping[str, str],
     is_awaited: Callable[[], bool],
 ) -> None:
     """Use Kafka's clients, at first without Spark, so that unavailable brokers are detected early."""
-    _warm_up_clients(session, producer)
+    _warm_up_clients(session, producer_options)
     if not is_awaited():
-        _write_refused_record(small_job_session, producer)
+        _write_refused_record(small_job_session, producer_options)
 
 
-def _warm_up_clients(session: SparkSession, producer: Mapping[str, str]) -> None:
+def _warm_up_clients(session: SparkSession, producer_options: Mapping[str, str]) -> None:
     """Create a producer, and request the cluster id, with the client settings of tasks."""
     jvm: Any = session.sparkContext._jvm
     settings = jvm.java.util.HashMap()
-    for key, value in producer.items():
+    for key, value in producer_options.items():
         settings.put(key.removeprefix("kafka."), value)
     settings.put("request.timeout.ms", _BROKER_TIMEOUT_MS)
     settings.put("default.api.timeout.ms", _BROKER_TIMEOUT_MS)
@@ -109,7 +109,7 @@ def _warm_up_clients(session: SparkSession, producer: Mapping[str, str]) -> None
     jvm.java.lang.Class.forName("org.apache.kafka.clients.consumer.KafkaConsumer", True, loader)  # noqa: FBT003 - Java
 
 
-def _write_refused_record(small_job_session: SparkSession, producer: Mapping[str, str]) -> None:
+def _write_refused_record(small_job_session: SparkSession, producer_options: Mapping[str, str]) -> None:
     """Write a record to an invalid topic, which exercises a round trip to a broker.
 
     The write uses the producer that tasks share, which Spark caches by its settings.
@@ -121,7 +121,7 @@ def _write_refused_record(small_job_session: SparkSession, producer: Mapping[str
     timer.start()
     try:
         with contextlib.suppress(Exception):  # the write must fail
-            _single_record_writer(small_job_session).format("kafka").options(**producer).save()
+            _single_record_writer(small_job_session).format("kafka").options(**producer_options).save()
     finally:
         timer.cancel()
 
@@ -131,16 +131,17 @@ def _run_small_batches(small_job_session: SparkSession, is_awaited: Callable[[],
     end_s = time.monotonic() + _TIMEOUT_S
     quick_batches = 0
     while quick_batches < _QUICK_BATCHES and time.monotonic() < end_s and not is_awaited():
-        began_s = time.monotonic()
+        start_s = time.monotonic()
         _single_record_writer(small_job_session).format("noop").save()
-        quick_batches = quick_batches + 1 if time.monotonic() - began_s < _MAX_QUICK_S else 0
+        quick_batches = quick_batches + 1 if time.monotonic() - start_s < _MAX_QUICK_S else 0
 
 
 def _single_record_writer(small_job_session: SparkSession) -> DataFrameWriter:
     """Return the writer of a batch with a single record."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; only this thread uses it
 
-    frame = small_job_session.createDataFrame(pa.table({"topic": [_NO_TOPIC], "value": ["v"]})).coalesce(1)
+    table = pa.table({"topic": [_INVALID_TOPIC], "value": ["v"]})
+    frame = small_job_session.createDataFrame(table).coalesce(1)
     return frame.selectExpr("topic", "cast(value as binary) as value").write.mode("append")
 
 

@@ -1,4 +1,4 @@
-"""One attempt to write a batch of a sink: chooses the write path, calls the plugin, and handles reported records.
+"""Writes a batch of a sink in one attempt: chooses the write path, calls the plugin, and handles reported records.
 
 Nothing is committed here: the executor reports the result, and the task then requests the commit.
 """
@@ -71,7 +71,7 @@ class SinkAttempt:
         Raises the errors of the writer, of the plugin and of dead letters, and ToleranceExceeded for a reported record.
         """
         parts, summary = self._parts, None
-        began_s = time.monotonic()
+        start_s = time.monotonic()
         parts.ownership.set_batch_size(self._batch.records)
         with ExitStack() as stack:
             spark = cache(lambda: stack.enter_context(parts.group.job(f"{parts.spec.task} sink")))
@@ -83,7 +83,7 @@ class SinkAttempt:
             if parts.ownership.is_lost:
                 return None
             reported_errors = self._handle_reports(spark)
-        return self._result(summary, reported_errors, began_s)
+        return self._make_result(summary, reported_errors, start_s)
 
     def _write(self, spark: GetSpark) -> Summary | None:
         """Write the batch on the chosen path, or on the record path if a record does not have the sample's form."""
@@ -129,7 +129,9 @@ class SinkAttempt:
         read_again = partial(parts.reader.read_again, spark, self._batch) if is_needed else None
         return handle_reports(parts.spec.task, self._reports, read_again, write_dead_letters)
 
-    def _result(self, summary: Summary | None, reported_errors: ErrorCounts, began_s: float) -> BatchDone:
+    def _make_result(
+        self, summary: Summary | None, reported_errors: ErrorCounts, start_s: float
+    ) -> BatchDone:
         batch = self._batch
         if summary is None:  # all records were written
             topics = frozenset(partition.topic for partition in batch.ranges)
@@ -139,7 +141,7 @@ class SinkAttempt:
             records=summary.written,
             read=summary.read,
             topics=frozenset(map(TopicName, summary.topics)),
-            duration_s=time.monotonic() - began_s,
+            duration_s=time.monotonic() - start_s,
             errors=summary.counts + reported_errors,
             way=str(self._choice),
         )

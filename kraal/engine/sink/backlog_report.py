@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from kraal.plugins.api import TopicPartition
 
 REPORT_INTERVAL_S: Final = 5.0
-"""Interval of reports while a task has no batch to write."""
+"""Minimum interval between reports while a task has no batch to write."""
 
 Offsets = Mapping["TopicPartition", int]
 
 
 def records_behind(positions: Offsets, *ends: Offsets) -> int:
-    """Return the total number of offsets between the positions and the highest known ends. Pure."""
+    """Return the total number of offsets between the positions and the highest known ends."""
     return sum(
         max(0, *(offsets.get(partition, position) - position for offsets in ends))
         for partition, position in positions.items()
@@ -50,7 +50,7 @@ class BacklogReport:
         self._now = now
         self._ends: Offsets = {}
         self._fetched_ends: Offsets = {}
-        self._reported_s = -math.inf
+        self._last_report_s = -math.inf
 
     def set_ends(self, bounds: Mapping[TopicPartition, Bounds]) -> None:
         """Replace all known ends with those that the brokers returned."""
@@ -62,7 +62,7 @@ class BacklogReport:
 
         Without records, report the backlog if the latest report is old. Without positions, the backlog is unknown.
         """
-        is_due = bool(positions) and self._now() - self._reported_s >= REPORT_INTERVAL_S
+        is_due = bool(positions) and self._now() - self._last_report_s >= REPORT_INTERVAL_S
         if has_records or is_due:
             self._fetched_ends = fetches.known_ends()
         if is_due and not has_records:
@@ -70,5 +70,5 @@ class BacklogReport:
 
     def report(self, positions: Offsets) -> None:
         """Report the backlog at these positions."""
-        self._reported_s = self._now()
+        self._last_report_s = self._now()
         self._report(records_behind(positions, self._ends, self._fetched_ends))

@@ -5,8 +5,8 @@ A short job has no overhead: the run polls the member before and after it. When 
 write may take longer than `max.poll.interval.ms`. A rebalance during this time blocks that thread, in the client's
 callback, until the same thread has committed the batch: during a callback, the client blocks commits of other threads.
 The group waits for a member for `max.poll.interval.ms`: shortly before that, the partitions are released, and the batch
-is *lost*. `check_owned` then prevents the plugin from publishing its output, and the batch is not committed. A batch
-that waits for a retry is lost at once.
+is *lost*. `check_owned` then prevents the plugin from publishing its output, and the batch is not committed. During a
+rebalance, a batch that waits for a retry is lost at once.
 
     NONE ──► RUNNING ──► WRITTEN ──► NONE      launched, reported, committed
                 │ ▲
@@ -56,7 +56,7 @@ class Timing:
     first_s: float
     """Time after which the member of a running job is polled."""
     interval_s: float
-    """Interval of polls while a job is running."""
+    """Interval between polls while a job is running."""
 
     @staticmethod
     def of(config: Mapping[str, str | int | bool]) -> Timing:
@@ -89,7 +89,7 @@ class PolledMember(Protocol):
         """Stop reading records."""
 
     def poll(self, limit: int) -> Sequence[Record]:
-        """Serve the group."""
+        """Poll the consumer, which also handles rebalances; return up to `limit` records."""
 
 
 class _Stage(Enum):
@@ -100,7 +100,7 @@ class _Stage(Enum):
 
 
 class BatchOwnership:
-    """Keeps one member in its group during batches. Thread-safe; only `stop` and `check_owned` may block."""
+    """Keeps one member in its group during batches. Thread-safe; only `commit`, `stop` and `check_owned` may block."""
 
     _member: PolledMember
 
@@ -129,8 +129,8 @@ class BatchOwnership:
         self._changed = threading.Condition()
         self._stage = _Stage.NONE
         self._is_lost = self._is_stopped = self._is_scheduled = False
-        self._began_s = 0.0
-        self._records = 0
+        self._start_s = 0.0
+        self._record_count = 0
         self._thread: threading.Thread | None = None
         self._is_committing = False
         """Whether a commit runs on another thread, so that the polling thread must not start."""
@@ -157,7 +157,7 @@ class BatchOwnership:
             return self._is_lost
 
     def guard(self, launch: JobLauncher) -> JobLauncher:
-        """Return a launcher that keeps the member in its group while the job is running; may be called repeatedly."""
+        """Return a launcher that keeps the member in its group while the job is running, also when it is retried."""
         has_begun = False
 
         def start(done: Callable[[JobResult], None]) -> None:
@@ -172,12 +172,13 @@ class BatchOwnership:
 
     def set_batch_size(self, records: int) -> None:
         """Record the number of records that the job writes, for log messages."""
-        self._records = records
+        self._record_count = records
 
     def check_owned(self) -> None:
-        """Raise PartitionsLost if the batch is lost, or if the worker's lease has expired, which also loses the batch.
+        """Raise PartitionsLost if the batch is lost, the task was cancelled, or the worker's lease has expired.
 
-        Blocks for up to `LEASE_TIMEOUT_S` without a lease, because a late response of the group may renew the lease.
+        The batch is then lost. Blocks for up to `LEASE_TIMEOUT_S` without a lease, because a late response of the
+        group may renew the lease.
         """
         deadline_s = time.monotonic() + LEASE_TIMEOUT_S
         with self._changed:
@@ -214,7 +215,7 @@ class BatchOwnership:
             self._is_committing = False
 
     def stop(self, wait_s: float = _STOP_TIMEOUT_S) -> None:
-        """Stop polling, and let a delayed rebalance continue. Waits until the polling thread has ended."""
+        """Stop polling, and let a delayed rebalance continue. Waits up to `wait_s` for the polling thread to end."""
         with self._changed:
             self._is_stopped = True
             self._stage = _Stage.NONE
@@ -230,8 +231,8 @@ class BatchOwnership:
                 self._changed.notify_all()
                 return False
             if not is_retry:
-                self._is_lost, self._records = False, 0
-            self._began_s = time.monotonic()
+                self._is_lost, self._record_count = False, 0
+            self._start_s = time.monotonic()
             if not self._is_stopped:
                 self._stage = _Stage.RUNNING
                 self._schedule(self._timing.first_s)
@@ -263,7 +264,7 @@ class BatchOwnership:
             self._is_scheduled = False
             if self._stage is _Stage.NONE:
                 return
-            remaining_s = self._began_s + self._timing.first_s - time.monotonic()
+            remaining_s = self._start_s + self._timing.first_s - time.monotonic()
             if remaining_s > 0 or self._is_committing:
                 self._schedule(max(remaining_s, self._timing.interval_s))
                 return
@@ -291,20 +292,20 @@ class BatchOwnership:
                     self._thread = None
                     self._changed.notify_all()
                     return
-                took_s = time.monotonic() - self._began_s
-                is_late = self._stage is _Stage.RUNNING and took_s > self._timing.poll_limit_s
+                elapsed_s = time.monotonic() - self._start_s
+                is_late = self._stage is _Stage.RUNNING and elapsed_s > self._timing.poll_limit_s
             if is_late and not has_warned and not self._is_lost:
                 has_warned = True
                 log.warning(
                     "Sink task %s: %s has been running for %.0f s, longer than "
                     "max.poll.interval.ms (%d). The task keeps its partitions until another member joins or "
                     "leaves the group: a rebalance does not wait longer than max.poll.interval.ms. %s",
-                    self._task, self._job_name, took_s, self._timing.poll_limit_s * 1000, _ADVICE,
+                    self._task, self._job_name, elapsed_s, self._timing.poll_limit_s * 1000, _ADVICE,
                 )  # fmt: skip
 
     @property
     def _job_name(self) -> str:
-        return f"the write of {self._records} records" if self._records else "a job"
+        return f"the write of {self._record_count} records" if self._record_count else "a job"
 
     def _wait(self, stages: Collection[_Stage], timeout_s: float) -> None:
         """Wait for one of the stages, and perform a requested commit, without the lock that the caller holds."""
@@ -339,7 +340,7 @@ class BatchOwnership:
             if self._stage is _Stage.NONE or self._is_lost:
                 return
             self._is_lost = True
-            stage, job, took_s = self._stage, self._job_name, time.monotonic() - self._began_s
+            stage, job, elapsed_s = self._stage, self._job_name, time.monotonic() - self._start_s
         if stage is _Stage.RETRYING:
             log.info(
                 "Sink task %s: Stopped retrying a batch because of a rebalance; the batch will be read again",
@@ -348,11 +349,11 @@ class BatchOwnership:
             return
         if stage is _Stage.RUNNING:
             self._cancel()
-        if lost and took_s < self._timing.poll_limit_s:
+        if lost and elapsed_s < self._timing.poll_limit_s:
             log.warning(
                 "Sink task %s: The group removed the member because no heartbeat arrived within session.timeout.ms, "
                 "for example because brokers were unavailable. At that time, %s had taken %.1f s. %s",
-                self._task, job, took_s, _REDELIVERY,
+                self._task, job, elapsed_s, _REDELIVERY,
             )  # fmt: skip
             return
         reason = (
@@ -362,5 +363,5 @@ class BatchOwnership:
         )
         log.warning(
             "Sink task %s: %s has taken %.1f s and %s (max.poll.interval.ms is %d). %s %s",
-            self._task, job, took_s, reason, self._timing.poll_limit_s * 1000, _REDELIVERY, _ADVICE,
+            self._task, job, elapsed_s, reason, self._timing.poll_limit_s * 1000, _REDELIVERY, _ADVICE,
         )  # fmt: skip

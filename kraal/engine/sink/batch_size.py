@@ -18,7 +18,7 @@ from kraal.core.ids import TaskId
 log = logging.getLogger(__name__)
 
 TARGET_FRACTION: Final = 0.25
-"""Maximum duration of a write as a fraction of `max.poll.interval.ms`."""
+"""Target duration of a write, as a fraction of `max.poll.interval.ms`."""
 
 _MAX_SHRINK_FACTOR: Final = 4
 """The limit of the next batch is at least the size of the latest batch divided by this factor."""
@@ -37,7 +37,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class BatchSizing:
-    """The measurements of a sink's writes."""
+    """The limit of a sink's next batch, and the measurements from which it is calculated."""
 
     limit: int | None = None
     """Maximum number of records of the next batch; None if only the limit of the config applies."""
@@ -126,7 +126,7 @@ class Sizes:
             self.record_bytes = size / len(records)
 
     def record_write(self, records: int, duration_s: float) -> None:
-        """Record the duration of a write; log the first limit."""
+        """Record the duration of a write; log a limit if there was none before."""
         previous_sizing = self._sizing
         self._sizing = update_sizing(
             previous_sizing,
@@ -136,7 +136,7 @@ class Sizes:
         )
         if previous_sizing.limit is None and self._sizing.limit is not None:
             log.info(
-                "Sink task %s: writing %d records took %.1f s. The next batch has at most %d records, so that a write "
+                "Sink task %s: Writing %d records took %.1f s. The next batch has at most %d records, so that a write "
                 "stays well below max.poll.interval.ms (%d)",
                 self._task, records, duration_s, self.max_records, self._target_s / TARGET_FRACTION * 1000,
             )  # fmt: skip

@@ -88,7 +88,7 @@ class BrokerQueries:
         return offset if offset >= 0 else None
 
     def known_ends(self) -> dict[TopicPartition, int]:
-        """Return the end offsets of assigned partitions, as far as fetch responses contained them; sends no requests.
+        """Return the end offsets that fetch responses contained for assigned partitions. Sends no requests.
 
         Blocks while another thread is in a callback of the client.
         """

@@ -26,20 +26,20 @@ COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "headers", "key",
 
 
 @dataclass(frozen=True, slots=True)
-class Direct:
+class DirectWriter:
     """Passes a tail to the plugin unchanged. Implements `SinkWriter`."""
 
     key: Schema
     value: Schema
 
     @staticmethod
-    def of(converters: Converters) -> Direct | None:
+    def of(converters: Converters) -> DirectWriter | None:
         """Return a writer if the converters do not change keys and values, otherwise None."""
         key, value = (
             None if (column_format := find_format(converter)) is None else _SCHEMAS.get(column_format)
             for converter in (converters.key, converters.value)
         )
-        return None if key is None or value is None else Direct(key, value)
+        return None if key is None or value is None else DirectWriter(key, value)
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> None:
         """Write the table through the plugin."""
@@ -58,7 +58,7 @@ def takes_tables(task: SinkTask) -> bool:
 
 
 def takes_converted_tables(task: SinkTask) -> bool:
-    """Return whether a plugin accepts tables of records that were processed one by one: values as Java prints them."""
+    """Return whether a plugin accepts tables of records that were processed one by one, as text."""
     return takes_tables(task) and task.values != "json"
 
 

@@ -1,4 +1,4 @@
-"""The executor of sink tasks: serves the group membership, reads records, writes them through the plugin, and commits.
+"""The executor of sink tasks: polls the group member, reads records, writes them through the plugin, and commits.
 
 `kraal.engine.sink.attempt` writes one batch. A *tail* (fewer than `MIN_SPARK_READ` records, which the member has
 fetched) becomes an Arrow table; Spark reads a *backlog*, range by range, while the member's partitions are paused.
@@ -28,11 +28,11 @@ from kraal.engine.sink.attempt import SinkAttempt, SinkParts
 from kraal.engine.sink.backlog_report import BacklogReport
 from kraal.engine.sink.batch_ownership import BatchOwnership, Timing
 from kraal.engine.sink.batch_size import Sizes
-from kraal.engine.sink.direct import Direct, takes_converted_tables, takes_tables
+from kraal.engine.sink.direct import DirectWriter, takes_converted_tables, takes_tables
 from kraal.engine.sink.frame import read_tail
 from kraal.engine.sink.group_member import Member
 from kraal.engine.sink.member_record import Record
-from kraal.engine.sink.plain import Plain
+from kraal.engine.sink.plain import PlainWriter
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ranges import Bounds, choose_start, get_ends, next_ranges
 from kraal.engine.sink.record_batches import SinkRecords
@@ -118,7 +118,10 @@ class SinkExecutor:
         return self._version
 
     def poll(self, *, requested: bool) -> JobLauncher | None:
-        """Serve the group; return a job when a batch is requested and there are records."""
+        """Poll the group member; return a job, or None if there is no work.
+
+        If a batch is requested, the job writes a batch, or makes requests that must precede the next batch.
+        """
         if self._member is None or self.has_pending_commit or not self._ownership.is_idle:
             return None
         launch = self._poll_member(self._member, requested=requested and self._spec.may_read())
@@ -202,7 +205,7 @@ class SinkExecutor:
         for partition, offset in committed.items():
             if partition in bounds:
                 position = previous.get(partition) if offset is None else offset
-                positions[partition] = self._start(member, partition, position, bounds[partition])
+                positions[partition] = self._choose_offset(member, partition, position, bounds[partition])
         if self._ownership.is_lost:
             member.changed = True
             return
@@ -233,7 +236,9 @@ class SinkExecutor:
             task.open(positions.keys())
         self._positions = positions
 
-    def _start(self, member: Member, partition: TopicPartition, offset: int | None, bounds: Bounds) -> int:
+    def _choose_offset(
+        self, member: Member, partition: TopicPartition, offset: int | None, bounds: Bounds
+    ) -> int:
         start = choose_start(partition, offset, bounds, self._reset, member.find_offset_since)
         if start.gap is not None:
             log.warning("%s: %s", self._spec.task, start.gap)
@@ -249,7 +254,9 @@ class SinkExecutor:
         bounds = member.bounds(sorted(self._positions))
         self._backlog_report.set_ends(bounds)
         for partition, bound in bounds.items():
-            self._positions[partition] = self._start(member, partition, self._positions[partition], bound)
+            self._positions[partition] = self._choose_offset(
+                member, partition, self._positions[partition], bound
+            )
         sizes = self._sizes
         ranges = next_ranges(
             self._positions, bounds, record_bytes=sizes.record_bytes, max_records=sizes.max_records
@@ -279,8 +286,10 @@ class SinkExecutor:
         spec, reader, records = self._spec, self._reader, None
         writers: dict[WritePath, SinkWriter] = {}
         if path.why is None:
-            writers[WritePath.TAIL] = writers[WritePath.BACKLOG] = Plain(task, converters, reader, path.steps)
-            if takes_tables(task) and (direct := Direct.of(converters)) is not None:
+            writers[WritePath.TAIL] = writers[WritePath.BACKLOG] = PlainWriter(
+                task, converters, reader, path.steps
+            )
+            if takes_tables(task) and (direct := DirectWriter.of(converters)) is not None:
                 writers[WritePath.DIRECT] = direct
         else:
             records = SinkRecords(spec, path.steps, task.values, path.dead_letters)

@@ -97,7 +97,7 @@ def _check(value: Column, error: Column | None, part: str) -> Column:
 
 
 def as_whole_frame(put: Put, task: SinkTask, ranges: Ranges) -> Put:
-    """Return a `put` that coalesces the DataFrame if the task requires each partition in one piece, otherwise `put`."""
+    """Return a `put` that coalesces the DataFrame of a single partition unless the task accepts several pieces."""
     if task.takes_pieces or len(ranges) > 1:
         return put
-    return lambda frame, *schemas, **more: put(frame.coalesce(1), *schemas, **more)
+    return lambda frame, *schemas, **options: put(frame.coalesce(1), *schemas, **options)

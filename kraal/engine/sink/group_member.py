@@ -2,8 +2,8 @@
 
 The member shares the partitions with the connector's other tasks, prevents committed offsets from expiring, and commits
 with its generation, so that a previous owner cannot commit. The member reads tails; Spark reads backlogs. Rebalances
-happen only in `poll`. The run calls `poll` between batches; `kraal.engine.sink.batch_ownership` calls it during a
-batch, and delays a rebalance until the batch is committed.
+happen only in `poll`, `wait` and `close`. The run calls `poll` and `wait` between batches;
+`kraal.engine.sink.batch_ownership` calls `poll` during a batch, and delays a rebalance until the batch is committed.
 """
 
 from __future__ import annotations
@@ -111,7 +111,10 @@ class Member(BrokerQueries):
         self._subscribe()
 
     def find_topics(self) -> None:
-        """Find the topics that match the pattern; the next `poll` subscribes to them. Blocks. Raises RetriableError."""
+        """Find the topics that match the pattern; the next `poll` subscribes to them. Blocks.
+
+        Raises RetriableError, MemberFailed and PatternTooSlow.
+        """
         if self.pattern is not None:
             self._topics = self.pattern.match_topics(self.topics())
 
@@ -128,9 +131,9 @@ class Member(BrokerQueries):
             self._consumer.unsubscribe()
 
     def poll(self, limit: int) -> list[Record]:
-        """Serve the group, and return up to `limit` fetched records. Does not block.
+        """Poll the consumer, which also handles rebalances; return up to `limit` fetched records.
 
-        Raises MemberFailed for permanent errors.
+        Does not wait for records, but `release` may block during a rebalance. Raises MemberFailed for permanent errors.
         """
         self._subscribe()
         records: list[Record] = []
@@ -166,12 +169,12 @@ class Member(BrokerQueries):
         return bool(self.assigned) and not self.changed and not self._is_paused
 
     def wait(self, timeout_s: float) -> None:
-        """Serve the group until there is a record for `poll`, or for `timeout_s` seconds."""
+        """Poll the consumer until there is a record for `poll`, for up to `timeout_s` seconds."""
         if not self._consumed_messages:
             self._consumed_messages = self._consumer.consume(1, timeout_s)
 
     def pause(self) -> None:
-        """Stop reading records until `resume`; `poll` still serves the group."""
+        """Stop reading records until `resume`; `poll` still handles rebalances."""
         with self._lock:
             if not self._is_paused and self.assigned:
                 self._assign({}, paused=True)
@@ -195,31 +198,34 @@ class Member(BrokerQueries):
             self.changed = False
 
     def committed(self) -> dict[TopicPartition, int | None]:
-        """Return the committed offsets of the assigned partitions. Blocks. Raises RetriableError."""
+        """Return the committed offsets of the assigned partitions. Blocks. Raises RetriableError and MemberFailed."""
         self._seen_rebalances = self._rebalances
         if not self.assigned:
             return {}
         try:
-            parts = [ck.TopicPartition(p.topic, p.partition) for p in sorted(self.assigned)]
-            offsets = self._consumer.committed(parts, timeout=TIMEOUT_S)
+            partitions = [ck.TopicPartition(p.topic, p.partition) for p in sorted(self.assigned)]
+            offsets = self._consumer.committed(partitions, timeout=TIMEOUT_S)
         except ck.KafkaException as error:
             raise as_error(error) from error
-        for part in offsets:
-            if part.error is not None:
-                raise as_error(ck.KafkaException(part.error))
+        for partition in offsets:
+            if partition.error is not None:
+                raise as_error(ck.KafkaException(partition.error))
         return {TopicPartition(p.topic, p.partition): p.offset if p.offset >= 0 else None for p in offsets}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets; skip partitions that are no longer owned, with a warning. Blocks. Raises RetriableError."""
+        """Commit offsets; skip partitions that are no longer owned, with a warning. Blocks.
+
+        Raises RetriableError and MemberFailed.
+        """
         owned_offsets = {p: o for p, o in offsets.items() if p in self.assigned}
         if len(owned_offsets) < len(offsets):
             lost_count = len(offsets) - len(owned_offsets)
             log.warning("%s: Lost %d partitions before their offsets were committed", self.group, lost_count)
         if not owned_offsets:
             return
-        parts = [ck.TopicPartition(p.topic, p.partition, o) for p, o in owned_offsets.items()]
+        partitions = [ck.TopicPartition(p.topic, p.partition, o) for p, o in owned_offsets.items()]
         try:
-            results = self._consumer.commit(offsets=parts, asynchronous=False)
+            results = self._consumer.commit(offsets=partitions, asynchronous=False)
         except ck.KafkaException as error:
             if error.args[0].code() in _MEMBERSHIP_LOST_CODES:
                 log.warning(
@@ -230,9 +236,9 @@ class Member(BrokerQueries):
                 self.changed = True
                 return
             raise as_error(error) from error
-        for part in results or ():
-            if part.error is not None:
-                raise as_error(ck.KafkaException(part.error))
+        for partition in results or ():
+            if partition.error is not None:
+                raise as_error(ck.KafkaException(partition.error))
 
     def close(self) -> None:
         """Leave the group, even during a join. Blocks.
@@ -290,25 +296,25 @@ class Member(BrokerQueries):
         self._consumer.assign([ck.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
         self._is_paused = paused
 
-    def _on_assign(self, consumer: Any, parts: Sequence[Any]) -> None:
+    def _on_assign(self, consumer: Any, partitions: Sequence[Any]) -> None:
         with self._lock:
             self._rebalances += 1
-            self.assigned = frozenset(TopicPartition(p.topic, p.partition) for p in parts)
+            self.assigned = frozenset(TopicPartition(p.topic, p.partition) for p in partitions)
             self.changed = self._has_joined = True
             consumer.assign([])  # do not read before the run has determined the positions
             self._is_paused = True
         self._logged_codes.clear()
         self._report_partitions(len(self.assigned))
-        names = ", ".join(f"{p.topic}-{p.partition}" for p in parts)
+        names = ", ".join(f"{p.topic}-{p.partition}" for p in partitions)
         log.info("%s: Assigned %s", self.group, names or "nothing")
 
-    def _on_revoke(self, consumer: Any, parts: Sequence[Any]) -> None:
-        del parts
+    def _on_revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        del partitions
         self.release(lost=False)
         self._unassign(consumer)
 
-    def _on_lost(self, consumer: Any, parts: Sequence[Any]) -> None:
-        del parts
+    def _on_lost(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        del partitions
         self.release(lost=True)
         self._unassign(consumer)
 

@@ -13,7 +13,7 @@ from kraal.engine.records.steps import Steps
 from kraal.engine.sink.frame import as_whole_frame, connect_frame
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.rewritten import Rewrite
-from kraal.engine.sink.unreadable import Unreadable
+from kraal.engine.sink.unreadable import UnreadableRecord
 from kraal.engine.sink.ways import GetSpark, Put, ReadBatch
 from kraal.engine.task_plugins import Converters
 from kraal.metrics.errors import ErrorCounts
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class PlainWriter:
     """Decodes a tail or a backlog by columns. Implements `SinkWriter`."""
 
     task: SinkTask
     converters: Converters
     reader: RangeReader
     steps: Steps
-    """Decodes a single record to find out why it cannot be read; the column check only names the record."""
+    """Steps that decode a single record to find out why it cannot be read; the column check only names it."""
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> None:
         """Write the decoded DataFrame through the plugin. Raises ToleranceExceeded for a record that cannot be read.
@@ -38,12 +38,12 @@ class Plain:
         If only the column form of a converter cannot read a record, repeat the batch with rewritten records.
         """
         rewrite = Rewrite(self.steps.key, self.steps.value)
-        for attempt in (None, rewrite):
+        for applied_rewrite in (None, rewrite):
             try:
-                self._write(batch, spark, put, attempt)
+                self._write(batch, spark, put, applied_rewrite)
             except Exception as exc:
                 is_readable = self._is_readable_alone(exc, batch, spark)
-                if not is_readable or attempt is rewrite or not rewrite.has_rewrites:
+                if not is_readable or applied_rewrite is rewrite or not rewrite.has_rewrites:
                     raise
                 log.info("Repeating a batch with its records rewritten one by one: %s", root_cause(exc))
             else:
@@ -62,7 +62,7 @@ class Plain:
 
     def _is_readable_alone(self, error: Exception, batch: ReadBatch, spark: GetSpark) -> bool:
         """Return whether the record named by an error is readable alone. Raises ToleranceExceeded if it is not."""
-        unreadable = Unreadable.parse(error)
+        unreadable = UnreadableRecord.parse(error)
         if unreadable is None:
             return False
         fault = unreadable.find_fault(self.steps, partial(self.reader.read_again, spark, batch))

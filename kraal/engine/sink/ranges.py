@@ -1,4 +1,4 @@
-"""Determines the offsets that a sink reads next before a job starts: Spark's reader fails on missing offsets."""
+"""Determines, before each job, the offsets that a sink reads next: Spark's reader fails on or skips missing offsets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kraal.plugins.api import TopicPartition
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 """Offsets `[start, end)` of each partition."""
 
-PIECE_RECORDS = 50_000
+MIN_PIECE_RECORDS = 50_000
 """Minimum number of records per Spark task if several Spark tasks read a single partition."""
 MAX_BYTES = 512 * 1024 * 1024
 """Maximum size of a batch, estimated from the mean size of the latest records."""
@@ -81,7 +81,10 @@ def next_ranges(
     record_bytes: float = 0.0,
     max_records: int = DEFAULT_MAX_RECORDS,
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Return `[start, end)` for each partition with new records: up to `max_records` in total, distributed fairly."""
+    """Return `[start, end)` for each partition with new records.
+
+    The ranges contain about `max_records` in total, distributed fairly, and at least one record per partition.
+    """
     backlogs = {
         partition: bounds[partition].high - position
         for partition, position in positions.items()
@@ -126,4 +129,4 @@ def count_pieces(ranges: Ranges, cores: int) -> int:
     if len(ranges) != 1:
         return len(ranges)
     record_count = sum(end - start for start, end in ranges.values())
-    return max(1, min(cores, record_count // PIECE_RECORDS))
+    return max(1, min(cores, record_count // MIN_PIECE_RECORDS))

@@ -39,11 +39,11 @@ class SinkRecords:
     cancelled: threading.Event = field(default_factory=threading.Event)
     _settled_ranges: Ranges | None = None
     """The ranges of the latest batch whose dead letters are written, in case that batch is retried."""
-    _undelivered: int = 0
+    _undelivered_count: int = 0
     """Number of dead letters in failed writes, not counted in a summary yet."""
 
     def write_dead_letters(self, records: Iterable[tuple[RawRecord, Fault]]) -> None:
-        """Write dead letters for records that the sink has reported, if enabled. Raises the errors of dead letters."""
+        """Write dead letters for records that the sink has reported; no-op if dead letters are disabled."""
         if self.dead_letters is not None:
             dead_letters = [
                 DeadLetter(self._headers(raw.headers, fault), raw.key, raw.value, raw.timestamp_ms)
@@ -67,18 +67,21 @@ class SinkRecords:
         return replace(local, wait=self._wait) if in_process else local
 
     def settle(self, notes: pa.Table, ranges: Ranges) -> Summary:
-        """Write the dead letters and log lines of a batch, once. Raises ToleranceExceeded and dead letters' errors."""
+        """Write the dead letters and log lines of a batch, only once even if it is retried; return its summary.
+
+        Raises ToleranceExceeded and the errors of dead letters.
+        """
         summary, faults = merge_notes(notes["note"].to_pylist())
         if self._settled_ranges != ranges:
             if self.dead_letters is not None:
                 rows = [row for row in notes.to_pylist() if row["topic"] is not None]
                 self._write_dead_letters(
                     self.dead_letters,
-                    [self._dead_letter(row, fault) for row, fault in zip(rows, faults, strict=True)],
+                    [self._make_dead_letter(row, fault) for row, fault in zip(rows, faults, strict=True)],
                 )
             handle_outcomes(self.spec.task, summary, self.steps.tolerance)
             self._settled_ranges = ranges
-        count, self._undelivered = self._undelivered, 0
+        count, self._undelivered_count = self._undelivered_count, 0
         failures = NO_ERRORS if not count else ErrorCounts(dead_letters=count, dead_letters_failed=count)
         return replace(summary, counts=summary.counts + failures)
 
@@ -86,10 +89,10 @@ class SinkRecords:
         try:
             writer.write(dead_letters)
         except Exception:
-            self._undelivered += len(dead_letters)
+            self._undelivered_count += len(dead_letters)
             raise
 
-    def _dead_letter(self, row: Mapping[str, Any], fault: Fault) -> DeadLetter:
+    def _make_dead_letter(self, row: Mapping[str, Any], fault: Fault) -> DeadLetter:
         headers = ((header["key"], header["value"]) for header in row["headers"] or ())
         timestamp = row["timestamp"]
         timestamp_ms = None if timestamp is None else round(timestamp.timestamp() * 1000)

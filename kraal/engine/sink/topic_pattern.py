@@ -15,7 +15,7 @@ from kraal.core.errors import BadRequest
 
 log = logging.getLogger(__name__)
 
-_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Kafka's internal topics: a sink that reads its own commits would never stop committing."""
 _DEFAULT_INTERVAL_S = 5.0
 
@@ -37,7 +37,7 @@ class TopicPattern:
         except ValueError as exc:
             raise BadRequest(invalid("topics.regex", text, f"Invalid regex: {exc}")) from exc
         self._group = group
-        self._excluded = _INTERNAL if _excludes_internal(settings) else frozenset()
+        self._excluded_topics = _INTERNAL_TOPICS if _excludes_internal(settings) else frozenset()
         self._interval_s = _interval_s(settings)
         self._due_s = 0.0
         self._names: tuple[str, ...] | None = None
@@ -51,7 +51,7 @@ class TopicPattern:
         """Return the matching topics, sorted, and schedule the next match. Raises PatternTooSlow."""
         self._due_s = time.monotonic() + self._interval_s
         matches = self._pattern.fullmatch
-        topics = tuple(sorted(name for name in names if name not in self._excluded and matches(name)))
+        topics = tuple(sorted(name for name in names if name not in self._excluded_topics and matches(name)))
         if topics != self._names:
             self._names = topics
             if topics:

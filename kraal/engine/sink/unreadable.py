@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableRecord:
     """A record that a converter cannot read."""
 
     part: Literal["key", "value"]
@@ -28,13 +28,13 @@ class Unreadable:
     offset: int
 
     @staticmethod
-    def parse(error: BaseException) -> Unreadable | None:
+    def parse(error: BaseException) -> UnreadableRecord | None:
         """Return the record that caused the error of a job; None if the error has another cause. May call the JVM."""
         match = UNREADABLE.match(root_cause(error))
         if match is None:
             return None
         partition = TopicPartition(match["topic"], int(match["partition"]))
-        return Unreadable("key" if match["part"] == "key" else "value", partition, int(match["offset"]))
+        return UnreadableRecord("key" if match["part"] == "key" else "value", partition, int(match["offset"]))
 
     def find_fault(self, steps: Steps, read_again: ReadRecords) -> Fault | None:
         """Return why the record cannot be converted; None if it cannot be read again, or if the conversion succeeds."""

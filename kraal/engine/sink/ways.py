@@ -6,10 +6,10 @@ such names.
 
 | path | class | transforms and converters run |
 |---|---|---|
-| `DIRECT` | `direct.Direct` | not at all: the plugin accepts tables, with the bytes unchanged |
-| `TAIL` | `plain.Plain` | as columns, over an Arrow table |
+| `DIRECT` | `direct.DirectWriter` | not at all: the plugin accepts tables, with the bytes unchanged |
+| `TAIL` | `plain.PlainWriter` | as columns, over an Arrow table |
 | `TAIL_BY_RECORDS` | `transformed.TailByRecords` | in this process |
-| `BACKLOG` | `plain.Plain` | as columns |
+| `BACKLOG` | `plain.PlainWriter` | as columns |
 | `BACKLOG_BY_COLUMNS` | `transformed.BacklogByColumns` | as columns, if all records have the form of a sample |
 | `BACKLOG_BY_RECORDS` | `transformed.BacklogByRecords` | in Spark's Python workers |
 """
@@ -95,11 +95,11 @@ class SinkWriter(Protocol):
 def choose(task: SinkFacts, batch: ReadBatch, *, differs: bool = False) -> Choice[WritePath]:
     """Choose the write path for a batch; `differs` is whether its records do not have the form of the sample."""
     if batch.table is not None:
-        cause = "few records wait"
+        cause = "few new records"
         if task.by_records is None:
             return Choice(WritePath.DIRECT if task.direct else WritePath.TAIL, cause)
         return Choice(WritePath.TAIL_BY_RECORDS, f"{cause}, {task.by_records}")
-    cause = "a header's name is not UTF-8" if batch.is_tail else "many records wait"
+    cause = "records with a header name that is not UTF-8" if batch.is_tail else "many new records"
     if task.by_records is None:
         return Choice(WritePath.BACKLOG, cause)
     if task.column_form and not differs:

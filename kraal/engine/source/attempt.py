@@ -1,4 +1,4 @@
-"""The attempts to write one batch of a source: chooses the write path, and evaluates the result."""
+"""Writes one batch of a source in one or more attempts: chooses the write path, and evaluates the result."""
 
 from __future__ import annotations
 

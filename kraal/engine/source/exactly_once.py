@@ -2,11 +2,12 @@
 
 Spark's Kafka sink does not support transactions. So the worker receives a batch as Arrow columns, after the same
 transforms and converters, and the task's transactional producer sends it, which is slower than Spark but atomic. An
-error aborts the transaction; if the transaction contains only one batch, the run reads and writes that batch again.
+error aborts the transaction. If the batch is the first of the transaction and a retry may succeed, the run writes the
+batch again.
 
 With `transaction.boundary=interval`, a transaction contains all batches of the interval. It is committed before a pause
-or a stop, and also if no more data arrives. An error in such a transaction fails the task, because earlier batches
-cannot be reread.
+or a stop, and also if no more data arrives. An error after the first batch of such a transaction fails the task,
+because earlier batches cannot be reread.
 Source: ExactlyOnceWorkerSourceTask (Kafka 4.4.0).
 """
 
@@ -93,7 +94,7 @@ class TransactionalSourceExecutor(SourceExecutor):
         return False
 
     @override
-    def _use(self, parts: SourceParts, by_records: str | None) -> None:
+    def _create_writers(self, parts: SourceParts, by_records: str | None) -> None:
         length_s = interval_s(self._spec.connector_config, self._context.worker)
         self._writer = TransactionWriter(
             parts, self._transactions, length_s, lambda: self._reads_continuously
@@ -126,7 +127,7 @@ class TransactionWriter:
         self._interval_s = interval_s
         self._reads_continuously = reads_continuously
         self._pending: dict[SourcePartition, Offset] = {}
-        self._tracked = TrackedRecords()
+        self._tracked_records = TrackedRecords()
         self._due_s = 0.0
 
     @property
@@ -140,40 +141,40 @@ class TransactionWriter:
 
     def end(self) -> JobResult:
         """Commit the open transaction. Must be called on a job thread."""
-        began_s = time.monotonic()
+        start_s = time.monotonic()
         count = self._call(self._commit, can_retry=False)
         return BatchDone(
             offsets={},
             records=0,
             topics=frozenset(),
-            duration_s=time.monotonic() - began_s,
+            duration_s=time.monotonic() - start_s,
             transaction=count,
         )
 
     def _write(self, polled: PolledBatch) -> JobResult:
         from kraal.engine.source.spill import to_rows  # noqa: PLC0415 - loads Arrow; with the first batch
 
-        began_s = time.monotonic()
+        start_s = time.monotonic()
         parts, batch, poll_s = self._parts, polled.batch, polled.poll_s
         table = batch.table
         if parts.records is None and table is not None and self._is_plain(batch, table):
             rows = to_rows(as_bytes(table))
-            done = self._make_report(batch, rows, batch.topic, began_s, poll_s)
-            return self._write_batch(rows, batch.topic, done, began_s)
+            done = self._make_report(batch, rows, batch.topic, start_s, poll_s)
+            return self._write_batch(rows, batch.topic, done, start_s)
         records = parts.worker_record_path(batch)
         if records is not None:
             processed_table, summary = records.process_table(batch)
-            done = records.make_report(batch, summary, began_s=began_s, poll_s=poll_s)
-            return self._write_batch(to_rows(processed_table), None, done, began_s)
+            done = records.make_report(batch, summary, start_s=start_s, poll_s=poll_s)
+            return self._write_batch(to_rows(processed_table), None, done, start_s)
         with parts.group.job(f"{parts.spec.task} batch {polled.number}") as spark:
-            discovered = discover_batch(batch, spark.session)
-            if discovered is None:
+            discovered_batch = discover_batch(batch, spark.session)
+            if discovered_batch is None:
                 return None
-            rows, topic = self._read(discovered, spark)
+            rows, topic = self._read(discovered_batch, spark)
         try:
-            self._tracked.tracking = discovered.tracking
+            self._tracked_records.tracking = discovered_batch.tracking
             return self._write_batch(
-                rows, topic, self._make_report(discovered, rows, topic, began_s, poll_s), began_s
+                rows, topic, self._make_report(discovered_batch, rows, topic, start_s, poll_s), start_s
             )
         finally:
             rows.close()
@@ -194,16 +195,16 @@ class TransactionWriter:
         frame = make_frame(batch, spark.tiny if is_small else spark.session, is_tracked=is_tracked)
         if records is None:
             offset_column = (OFFSET,) if is_tracked else ()
-            converted = kafka_frame(
+            converted_frame = kafka_frame(
                 frame, self._parts.plan(batch), batch.topic, for_spark=False, extra=offset_column
             )
-            return collect_rows(converted, scratch), batch.topic
+            return collect_rows(converted_frame, scratch), batch.topic
         if batch.tracking is not None:
             report_unknown(batch.tracking, MAY_CHANGE_RECORDS)
-        by_columns = records.column_frame(frame, batch)
-        if by_columns is not None:
+        column_result = records.column_frame(frame, batch)
+        if column_result is not None:
             try:
-                return collect_rows(by_columns[0], scratch), by_columns[1]
+                return collect_rows(column_result[0], scratch), column_result[1]
             except Exception as exc:
                 if not needs_record_path(exc):
                     raise
@@ -211,12 +212,12 @@ class TransactionWriter:
         return collect_rows(records.pass_frame(frame, batch), scratch), None
 
     def _make_report(
-        self, batch: SourceBatch, rows: Rows, topic: str | None, began_s: float, poll_s: float
+        self, batch: SourceBatch, rows: Rows, topic: str | None, start_s: float, poll_s: float
     ) -> BatchDone:
         """Create missing topics, and return the report for a batch that is about to be written."""
         if rows.notes and self._parts.records is not None:
             summary = merge_notes(rows.notes)[0]
-            return self._parts.records.make_report(batch, summary, began_s=began_s, poll_s=poll_s)
+            return self._parts.records.make_report(batch, summary, start_s=start_s, poll_s=poll_s)
         topics = rows.topics if topic is None else frozenset({topic} if rows.count else ())
         if self._parts.topics is not None:
             self._parts.topics.ensure(sorted(topics))
@@ -228,7 +229,7 @@ class TransactionWriter:
             poll_s=poll_s,
         )
 
-    def _write_batch(self, rows: Rows, topic: str | None, done: BatchDone, began_s: float) -> JobResult:
+    def _write_batch(self, rows: Rows, topic: str | None, done: BatchDone, start_s: float) -> JobResult:
         """Write a batch; commit the transaction if it is due. The report has no offsets: the commit stores them."""
         transactions = self._transactions
         is_continued = transactions.is_open
@@ -238,20 +239,22 @@ class TransactionWriter:
 
         def write() -> int | None:
             for part in slice_batches(rows.batches()):
-                transactions.write(topic, python_columns(part), self._tracked.make_callbacks(part, topic))
+                transactions.write(
+                    topic, python_columns(part), self._tracked_records.make_callbacks(part, topic)
+                )
             self._pending.update(done.offsets)
             if transactions.is_open and time.monotonic() < self._due_s:
                 return None
             return self._commit()
 
         count = self._call(write, can_retry=not is_continued)
-        duration_s = time.monotonic() - began_s
+        duration_s = time.monotonic() - start_s
         return replace(done, offsets={}, transaction=count, duration_s=duration_s)
 
     def _commit(self) -> int:
         count = self._transactions.commit(self._pending)
         self._pending = {}
-        self._tracked.report_committed()
+        self._tracked_records.report_committed()
         return count
 
     def _call(self, function: Callable[[], int | None], *, can_retry: bool) -> int | None:
@@ -260,7 +263,7 @@ class TransactionWriter:
             return function()
         except StoreUnavailable as exc:
             self._pending = {}
-            self._tracked.discard()
+            self._tracked_records.discard()
             if can_retry:
                 raise RetriableError(str(exc)) from exc
             raise

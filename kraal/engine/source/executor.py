@@ -79,7 +79,7 @@ class SourceExecutor:
 
     @property
     def poll_interval_s(self) -> float:
-        """The interval between polls while there is no data: shorter soon after a batch, unless the plugin sets one."""
+        """The interval between polls while there is no data: shorter soon after a batch, unless the plugin sets it."""
         idle_s = self._idle.seconds
         if self._class.poll_interval_s is not None:
             return idle_s
@@ -107,8 +107,8 @@ class SourceExecutor:
         topics = read_source_topics(spec.task, context.worker, spec.connector_config, self._cancelled)
         path = record_path(context, spec, converters)
         self._dead_letters = path.dead_letters
-        records = self._records(path, converters, topics)
-        self._use(
+        records = self._make_records(path, converters, topics)
+        self._create_writers(
             SourceParts(
                 spec=spec,
                 context=context,
@@ -143,18 +143,18 @@ class SourceExecutor:
         attempt, self._held_attempt = self._held_attempt, None
         if attempt is not None:
             return attempt
-        began_s = time.monotonic()
+        start_s = time.monotonic()
         batch = task.poll()
         if batch is None:
             self._pause_policy.record_poll(None)
             return None
         batch = with_kafka_types(batch)
         self._last_batch_s = time.monotonic()
-        poll_s = self._last_batch_s - began_s
+        poll_s = self._last_batch_s - start_s
         self._batch_count += 1
         size = 0 if batch.table is None else batch.table.nbytes
         polled = PolledBatch(batch=batch, number=self._batch_count, poll_s=poll_s, size=size)
-        self._pause_policy.record_poll(polled.rows, is_small=polled.is_small)
+        self._pause_policy.record_poll(polled.row_count, is_small=polled.is_small)
         if polled.is_small:
             self._context.pace.count_batch(transaction=has_transaction_per_batch(self._spec))
         attempt = SourceAttempt(
@@ -172,7 +172,7 @@ class SourceExecutor:
         """No-op: the task actor stores a source's offsets."""
 
     def close(self) -> None:
-        """Stop the plugin, if it was started."""
+        """Close the producers that only this run has used, and stop the plugin if it was started."""
         task, self._task = self._task, None
         self._idle.set_polling(is_polling=False)
         if self._cancelled.is_set():
@@ -191,13 +191,13 @@ class SourceExecutor:
         self._close_producers()
 
     def interrupt(self) -> bool:
-        """Cancel the running job, and close all producers, which must not send without a lease."""
+        """Cancel the running job, and close all producers, which must not send without a lease; return True."""
         self._group.interrupt()
         self._cancel_pending()
         self._context.producers.close(None)
         return True
 
-    def _use(self, parts: SourceParts, by_records: str | None) -> None:
+    def _create_writers(self, parts: SourceParts, by_records: str | None) -> None:
         """Create the writers of this run; `by_records` is why records are processed one by one, if they are."""
         self._parts = parts
         self._facts = SourceFacts(by_records=by_records)
@@ -210,7 +210,7 @@ class SourceExecutor:
         client_id = client_options.producer_client_id(self._spec.task)
         self._refusals = RefusalWatch(self._spec, self._context, parts.limits, client_id, self._drop_batch)
 
-    def _records(
+    def _make_records(
         self, path: RecordPath, converters: Converters, topics: SourceTopics | None
     ) -> SourceRecords:
         """Create the record path, which may have a column path if there are transforms but no error handling."""
@@ -241,7 +241,7 @@ class SourceExecutor:
         return self._parts is not None and self._parts.cancel_pending()
 
     def _close_producers(self, client_id: str | None = None) -> None:
-        """Close the producers with the configured client id, or with `client_id` (default: that of the task)."""
+        """Close the producers with the configured client id, or else with `client_id`, by default the task's."""
         default = client_id or client_options.producer_client_id(self._spec.task)
         worker, connector = self._context.worker, self._spec.connector_config
         self._context.producers.close(client_options.choose_client_id(worker, connector, default))

@@ -29,11 +29,11 @@ class InWorker:
 
     def _run(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
         parts, records, batch = self.parts, self.records, polled.batch
-        began_s = time.monotonic()
+        start_s = time.monotonic()
         rows, summary = records.process_table(batch)
 
         def finish() -> JobResult:
-            return records.make_report(batch, summary, began_s=began_s, poll_s=polled.poll_s)
+            return records.make_report(batch, summary, start_s=start_s, poll_s=polled.poll_s)
 
         if not rows.num_rows:
             done(run_job(finish))

@@ -35,12 +35,12 @@ class OwnJob:
         self.parts.context.run(partial(self._run, polled), done)
 
     def _run(self, polled: PolledBatch) -> JobResult:
-        parts, began_s = self.parts, time.monotonic()
+        parts, start_s = self.parts, time.monotonic()
         with parts.group.job(f"{parts.spec.task} batch {polled.number}") as spark:
             batch = discover_batch(polled.batch, spark.session)
             if batch is None:
                 return None
-            tracker = self._tracker(batch, spark.session, is_first=polled.number == 1)
+            tracker = self._make_tracker(batch, spark.session, is_first=polled.number == 1)
             frame = make_frame(batch, spark.session, is_tracked=tracker is not None)
             result = self._write(frame, batch, tracker)
             if tracker is not None and batch.tracking is not None:
@@ -48,17 +48,17 @@ class OwnJob:
         if isinstance(result, Summary):
             assert parts.records is not None  # noqa: S101 - only the record path returns a summary
             parts.limits.ensure(result.topics)
-            return parts.records.make_report(batch, result, began_s=began_s, poll_s=polled.poll_s)
+            return parts.records.make_report(batch, result, start_s=start_s, poll_s=polled.poll_s)
         records, topics = result
         return BatchDone(
             offsets=batch.offsets,
             records=records,
             topics=topics,
-            duration_s=time.monotonic() - began_s,
+            duration_s=time.monotonic() - start_s,
             poll_s=polled.poll_s,
         )
 
-    def _tracker(self, batch: SourceBatch, spark: SparkSession, *, is_first: bool) -> PairTracker | None:
+    def _make_tracker(self, batch: SourceBatch, spark: SparkSession, *, is_first: bool) -> PairTracker | None:
         """Return the tracker for a batch's offsets; None if they are not requested or not available.
 
         Report to the plugin why offsets are not available.
@@ -93,5 +93,5 @@ class OwnJob:
             return write(frame, plan, batch.topic)
         parts.limits.ensure([batch.topic])
         options = parts.options(client_id)
-        by_columns = parts.records.write_columns(frame, batch, options)
-        return parts.records.write(frame, batch, options) if by_columns is None else by_columns
+        result = parts.records.write_columns(frame, batch, options)
+        return parts.records.write(frame, batch, options) if result is None else result

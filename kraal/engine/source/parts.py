@@ -48,15 +48,15 @@ class SourceParts:
     cancelled: threading.Event
     limits: MessageLimits = field(default_factory=MessageLimits)
     """The size limits of the topics that the run has seen."""
-    lane: Mapping[str, str] | None = None
+    _lane_configs: Mapping[str, str] | None = None
     """The result of `client_options.lane_configs`, once computed."""
     options_by_client: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """The producer options by client id, without the topics' limits."""
     pending: PendingBatch | None = None
     """The batch that shares a job or a producer with batches of other tasks."""
-    _worker_producer: Mapping[str, str] | None = None
-    _has_worker_producer: bool = False
-    """Whether `_worker_producer` was computed."""
+    _worker_configs: Mapping[str, str] | None = None
+    _has_worker_configs: bool = False
+    """Whether `_worker_configs` was computed."""
     _uses_producers: bool = False
     """Whether a batch was sent without a job."""
 
@@ -115,18 +115,18 @@ class SourceParts:
 
     def lane_configs(self) -> Mapping[str, str]:
         """Return the configs of a lane's producer, with a `batch.size` within the limits of the topics seen so far."""
-        if self.lane is None:
-            self.lane = client_options.lane_configs(self.context.worker, self.spec.connector_config)
-        return self.limits.cap_batch_size(self.lane, BATCH_SIZE)
+        if self._lane_configs is None:
+            self._lane_configs = client_options.lane_configs(self.context.worker, self.spec.connector_config)
+        return self.limits.cap_batch_size(self._lane_configs, BATCH_SIZE)
 
     def worker_producer_configs(self) -> Mapping[str, str] | None:
         """Return the settings of a producer in the worker; None if librdkafka does not support the config."""
-        if not self._has_worker_producer:
-            self._has_worker_producer = True
-            self._worker_producer = client_options.worker_producer_configs(
+        if not self._has_worker_configs:
+            self._has_worker_configs = True
+            self._worker_configs = client_options.worker_producer_configs(
                 self.context.worker, self.spec.connector_config
             )
-        configs = self._worker_producer
+        configs = self._worker_configs
         return None if configs is None else self.limits.cap_batch_size(configs, BATCH_SIZE)
 
     def plan(self, batch: SourceBatch) -> WritePlan:
@@ -147,13 +147,13 @@ class SourceParts:
 
     def has_seen_topics(self, names: Sequence[str | None]) -> bool:
         """Return whether the run has seen all these topics and their limits, so that `ensure_topics` is a no-op."""
-        is_new = self.topics is not None and self.topics.unseen(names)
-        return not is_new and not self.limits.unseen(names)
+        is_new = self.topics is not None and self.topics.list_unseen(names)
+        return not is_new and not self.limits.list_unseen(names)
 
     def ensure_topics(self, names: Sequence[str | None]) -> None:
         """Create missing topics and look up limits, on a job thread. Raises TopicLookupCancelled and topic errors."""
         if self.topics is not None:
-            self.topics.ensure(self.topics.unseen(names))
+            self.topics.ensure(self.topics.list_unseen(names))
         self.limits.ensure(names, should_exist=self.topics is not None)
         if self.cancelled.is_set():
             raise TopicLookupCancelled
@@ -166,8 +166,8 @@ def discover_batch(batch: SourceBatch, spark: SparkSession) -> SourceBatch | Non
     """
     if batch.discover is None:  # the table of this batch was cast after the poll
         return batch
-    discovered = batch.discover(spark)
-    return None if discovered is None else with_kafka_types(discovered)
+    discovered_batch = batch.discover(spark)
+    return None if discovered_batch is None else with_kafka_types(discovered_batch)
 
 
 def make_frame(batch: SourceBatch, spark: SparkSession, *, is_tracked: bool = False) -> DataFrame:

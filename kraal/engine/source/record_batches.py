@@ -2,8 +2,9 @@
 
 The worker processes a small batch on a job thread, and coalesces the resulting rows with rows of other tasks. Spark's
 Python workers process a larger batch, in the job that writes it. In both cases, offsets are stored for the whole batch,
-including skipped records. If all transforms have a column form, a batch that is not tiny takes the column path instead
-(`kraal.engine.columns.source`). It is repeated on the record path if the results for one of its rows may differ.
+including skipped records. If all transforms have a column form, a batch that Spark reads or that has at least
+`MIN_COLUMN_ROWS` records takes the column path instead (`kraal.engine.columns.source`). The batch is repeated on the
+record path if the results for one of its rows may differ.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class SourceRecords:
         return WritePlan(converters=None, options=options, key_schema=None, value_schema=None)
 
     def make_report(
-        self, batch: SourceBatch, summary: Summary, *, began_s: float, poll_s: float
+        self, batch: SourceBatch, summary: Summary, *, start_s: float, poll_s: float
     ) -> BatchDone:
         """Return the report for written rows. Raises ToleranceExceeded, RetriableError and TopicFailed."""
         handle_outcomes(self.spec.task, summary, self.steps.tolerance)
@@ -136,7 +137,7 @@ class SourceRecords:
             records=summary.written,
             read=summary.read,
             topics=frozenset(map(TopicName, summary.topics)),
-            duration_s=time.monotonic() - began_s,
+            duration_s=time.monotonic() - start_s,
             poll_s=poll_s,
             errors=summary.counts,
         )
@@ -172,9 +173,9 @@ class SourceRecords:
 def describe_origin(batch: SourceBatch) -> str:
     """Return the source partition and end offset of a batch in Java's format; single records have no offsets."""
     for partition, offset in batch.offsets.items():
-        return f"sourcePartition={_map_text(partition.as_dict())}, sourceOffset={_map_text(offset)}"
+        return f"sourcePartition={_format_map(partition.as_dict())}, sourceOffset={_format_map(offset)}"
     return "sourcePartition=null, sourceOffset=null"
 
 
-def _map_text(values: Mapping[str, Any]) -> str:
+def _format_map(values: Mapping[str, Any]) -> str:
     return "{" + ", ".join(f"{key}={value}" for key, value in values.items()) + "}"

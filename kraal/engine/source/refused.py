@@ -45,10 +45,10 @@ class RefusalWatch:
         self._limits = limits
         self._client_id = client_id
         self._interrupt = interrupt
-        self._job = 0
+        self._job_number = 0
         """The number of the running job, or 0."""
-        self._jobs = 0
-        self._checked_job = 0
+        self._job_count = 0
+        self._checked_job_number = 0
         """The number of the job that was running at the latest check, or 0."""
         self._is_scheduled = False
         """Whether a check is scheduled; there is one check per interval for all jobs."""
@@ -56,18 +56,18 @@ class RefusalWatch:
         """Why the running job was interrupted."""
         self._counts: dict[str, int] = {}
         """The number of times that each refusal had occurred at the latest check."""
-        self._reported_s: dict[str, float] = {}
+        self._last_warnings_s: dict[str, float] = {}
 
     def begin(self) -> None:
         """Watch the job that is about to start."""
-        self._jobs += 1
-        self._job, self._interrupt_reason, self._counts = self._jobs, None, {}
+        self._job_count += 1
+        self._job_number, self._interrupt_reason, self._counts = self._job_count, None, {}
         if not self._is_scheduled:
             self._check_later()
 
     def end(self, outcome: JobResult) -> JobResult:
-        """Stop watching the job and return its result, which is a RetriableError if the job was interrupted."""
-        self._job = 0
+        """Stop watching the job; return its result, or a RetriableError if it was interrupted before it succeeded."""
+        self._job_number = 0
         if self._interrupt_reason is None or isinstance(outcome, BatchDone):
             return outcome
         return RetriableError(self._interrupt_reason)
@@ -78,17 +78,21 @@ class RefusalWatch:
 
     def _check(self) -> None:
         self._is_scheduled = False
-        job, previous_job, self._checked_job = self._job, self._checked_job, self._job
+        job, previous_job, self._checked_job_number = (
+            self._job_number,
+            self._checked_job_number,
+            self._job_number,
+        )
         if job:
             self._check_later()
             if job == previous_job:
                 self._context.producers.report_refusals(partial(self._report, job))
 
     def _report(self, job: int, refusals: Sequence[Refusal]) -> None:
-        """Report the refusals of this run's topics, and interrupt its job if batches are too large."""
+        """Report the refusals of this run's topics, and interrupt the running job if batches are too large."""
         topics = self._limits.topics
         for refusal in refusals:
-            if job != self._job or (refusal.topic not in topics and refusal.client != self._client_id):
+            if job != self._job_number or (refusal.topic not in topics and refusal.client != self._client_id):
                 continue
             text = str(refusal)
             new_count = refusal.count - self._counts.get(text, refusal.count)
@@ -103,6 +107,6 @@ class RefusalWatch:
 
     def _warn(self, text: str) -> None:
         now_s = time.monotonic()
-        if now_s >= self._reported_s.get(text, -REPORT_INTERVAL_S) + REPORT_INTERVAL_S:
-            self._reported_s[text] = now_s
+        if now_s >= self._last_warnings_s.get(text, -REPORT_INTERVAL_S) + REPORT_INTERVAL_S:
+            self._last_warnings_s[text] = now_s
             log.warning("%s: %s. The producer is retrying", self._spec.task, text)

@@ -44,7 +44,9 @@ def with_kafka_types(batch: SourceBatch) -> SourceBatch:
             raise ValueError(message) from error
         table = table.set_column(index, pa.field(name, target), column)
     if "headers" in table.column_names and _header_keys(table["headers"]).null_count:
-        message = "Invalid value in column 'headers' of a source's table: the key null; expected text."
+        message = (
+            "Invalid value in column 'headers' of a source's table: a header key is null; expected text."
+        )
         raise ValueError(message)
     return batch if table is batch.table else replace(batch, table=table)
 

@@ -68,17 +68,17 @@ class TopicCreator:
         for name in names:
             log.info("%s: The task will send records to topic '%s' for the first time. Checking whether "
                      "topic exists", self.task, name)  # fmt: skip
-        missing = []
+        missing_names = []
         for name, error in self.cluster.describe(names).items():
             if error is None:
                 log.info("%s: Topic '%s' already exists.", self.task, name)
             elif error.code() in UNKNOWN_TOPIC:
-                missing.append(name)
+                missing_names.append(name)
             else:
                 raise _describe_failure(name, error, self.cluster.brokers)
-        if not missing:
+        if not missing_names:
             return
-        new_topics = {name: self.rules.find_group(name).new_topic(name) for name in missing}
+        new_topics = {name: self.rules.find_group(name).new_topic(name) for name in missing_names}
         for name, error in self.cluster.create(new_topics.values()).items():
             topic = new_topics[name]
             if error is None:
@@ -97,15 +97,15 @@ class SourceTopics:
     creator: TopicCreator
     _seen: set[str] = field(default_factory=set)
 
-    def unseen(self, names: Iterable[str | None]) -> list[str]:
+    def list_unseen(self, names: Iterable[str | None]) -> list[str]:
         """Return the topics that the run has not seen yet, sorted."""
         return sorted({name for name in names if name} - self._seen)
 
     def ensure(self, names: Iterable[str | None]) -> None:
         """Create the topics that do not exist. Blocks for new topics. Raises the errors of `create_missing`."""
-        if unseen := self.unseen(names):
-            self.creator.create_missing(unseen)
-            self._seen.update(unseen)
+        if unseen_names := self.list_unseen(names):
+            self.creator.create_missing(unseen_names)
+            self._seen.update(unseen_names)
 
     def add(self, names: Iterable[str]) -> None:
         """Add topics that records were written to."""
@@ -145,7 +145,7 @@ class KafkaCluster:
         """See Cluster."""
         admin: Any = AdminClient(dict(self.settings))
         collection = ck.TopicCollection(list(names))
-        return self._errors(admin.describe_topics(collection, request_timeout=_REQUEST_TIMEOUT_S))
+        return self._wait_for_errors(admin.describe_topics(collection, request_timeout=_REQUEST_TIMEOUT_S))
 
     def create(self, topics: Collection[NewTopic]) -> Mapping[str, ck.KafkaError | None]:
         """See Cluster."""
@@ -159,7 +159,7 @@ class KafkaCluster:
             )
             for topic in topics
         ]
-        return self._errors(
+        return self._wait_for_errors(
             admin.create_topics(
                 new_topics, operation_timeout=_REQUEST_TIMEOUT_S, request_timeout=_REQUEST_TIMEOUT_S
             )
@@ -173,10 +173,10 @@ class KafkaCluster:
         object.__setattr__(self, "settings", state)
         object.__setattr__(self, "cancelled", None)
 
-    def _errors(self, futures: Mapping[str, Future[Any]]) -> dict[str, ck.KafkaError | None]:
-        return {name: self._error(future) for name, future in futures.items()}
+    def _wait_for_errors(self, futures: Mapping[str, Future[Any]]) -> dict[str, ck.KafkaError | None]:
+        return {name: self._wait_for_error(future) for name, future in futures.items()}
 
-    def _error(self, future: Future[Any]) -> ck.KafkaError | None:
+    def _wait_for_error(self, future: Future[Any]) -> ck.KafkaError | None:
         deadline_s = time.monotonic() + _REQUEST_TIMEOUT_S + 1
         while True:
             try:

@@ -7,7 +7,7 @@
 | `COALESCED` | `queued.QueuedTable` | the plugin | as columns in a job shared with other tasks |
 | `IN_WORKER` | `in_worker.InWorker` | the plugin | in this process; the rows then take one of the paths above |
 | `OWN_JOB` | `own_job.OwnJob` | Spark, or the plugin | as columns, else in Spark's Python workers |
-| `TRANSACTION` | `exactly_once.TransactionWriter` | both | as on the other paths; the task's producer sends the rows |
+| `TRANSACTION` | `exactly_once.TransactionWriter` | Spark, or the plugin | as above; the task's producer sends them |
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kraal.engine.way import Choice
 from kraal.plugins.api import SourceBatch
 
 MAX_WORKER_ROWS = 5000
-"""Maximum number of records that the worker processes. It takes 0.1 to 0.2 s, less than the overhead of a Spark job."""
+"""Maximum number of records that the worker processes. Processing takes 0.1 to 0.2 s, less than a Spark job."""
 
 
 class WritePath(Enum):
@@ -77,14 +77,14 @@ class PolledBatch:
     """The size of the table in bytes; 0 without a table."""
 
     @property
-    def rows(self) -> int | None:
+    def row_count(self) -> int | None:
         """The number of records; None if Spark reads them."""
         return None if self.batch.table is None else int(self.batch.table.num_rows)
 
     @property
     def is_small(self) -> bool:
         """Whether the batch is small enough to be sent without a job."""
-        return self.rows is not None and is_small(self.rows, self.size)
+        return self.row_count is not None and is_small(self.row_count, self.size)
 
 
 class SourceWriter(Protocol):
@@ -96,10 +96,10 @@ class SourceWriter(Protocol):
 
 def choose(task: SourceFacts, polled: PolledBatch) -> Choice[WritePath]:
     """Choose the write path for a batch."""
-    rows = polled.rows
+    row_count = polled.row_count
     if task.transactional:
         return Choice(WritePath.TRANSACTION, "the worker has exactly-once support")
-    if rows is None:
+    if row_count is None:
         reason = "Spark reads the records"
         return Choice(
             WritePath.OWN_JOB, reason if task.by_records is None else f"{reason}, {task.by_records}"
@@ -113,6 +113,6 @@ def choose(task: SourceFacts, polled: PolledBatch) -> Choice[WritePath]:
         return Choice(WritePath.COALESCED, "the plugin returns the records")
     if polled.by_columns:
         return Choice(WritePath.COALESCED, "every transform has a column form for these records")
-    if rows <= MAX_WORKER_ROWS:
+    if row_count <= MAX_WORKER_ROWS:
         return Choice(WritePath.IN_WORKER, f"at most {MAX_WORKER_ROWS} records, {task.by_records}")
     return Choice(WritePath.OWN_JOB, f"more than {MAX_WORKER_ROWS} records, {task.by_records}")

@@ -1,4 +1,4 @@
-"""Delivery tracking: the source offsets of a streaming query that Kafka has acknowledged, by partition.
+"""Delivery tracking: the source offsets of the records that Kafka has acknowledged to a streaming query.
 
 Spark reports progress only when one of its long batches ends, and never for a batch that is stopped. So the last header
 of each record contains its timestamp and source offset. A producer interceptor removes that header, sets the timestamp,
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 HEADER: Final = "kraal.trail"
 _CLASS: Final = "kraal.DeliveryTracker"
-_RUN: Final = "kafka.kraal.run"
-_IDEMPOTENCE: Final = "kafka.enable.idempotence"
-_IN_FLIGHT: Final = "kafka.max.in.flight.requests.per.connection"
+_RUN_KEY: Final = "kafka.kraal.run"
+_IDEMPOTENCE_KEY: Final = "kafka.enable.idempotence"
+_IN_FLIGHT_KEY: Final = "kafka.max.in.flight.requests.per.connection"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class PartitionProgress:
     """The source offset of the last acknowledged record; None before the first one."""
     target_offset: int | None
     """The target offset of the last acknowledged record; None before the first one, and with acks=0."""
-    written: int
+    acknowledged_count: int
     """Number of acknowledged records."""
 
 
@@ -51,7 +51,7 @@ class DeliveryTracker:
     def __init__(self, spark: SparkSession, run_id: str) -> None:
         """Load the interceptor's class into the JVM."""
         self._run_id = run_id
-        self._runs = _runs(spark.sparkContext)
+        self._runs = _load_runs(spark.sparkContext)
 
     def progress(self) -> dict[TopicPartition, PartitionProgress]:
         """Return the progress of each target partition that records were sent to."""
@@ -65,9 +65,9 @@ class DeliveryTracker:
 
 def options(user_options: Mapping[str, str], run_id: str) -> dict[str, str]:
     """Return Kafka writer options for marked records. The user's interceptors run after Kraal's."""
-    result = {**with_interceptor(user_options, _CLASS), _RUN: run_id}
-    if user_options.get(_IDEMPOTENCE, "false").lower() != "true":
-        result[_IN_FLIGHT] = "1"  # otherwise a record could be acknowledged before one that is retried
+    result = {**with_interceptor(user_options, _CLASS), _RUN_KEY: run_id}
+    if user_options.get(_IDEMPOTENCE_KEY, "false").lower() != "true":
+        result[_IN_FLIGHT_KEY] = "1"  # otherwise a record could be acknowledged before one that is retried
     return result
 
 
@@ -80,21 +80,21 @@ def mark(headers: Column, timestamp: Column, offset: Column) -> Column:
 
 
 def parse_progress(text: str) -> dict[TopicPartition, PartitionProgress]:
-    """Parse the progress of a run: `{TOPIC PARTITION=IN_FLIGHT SOURCE_OFFSET TARGET_OFFSET WRITTEN, …}`."""
+    """Parse the progress of a run: `{TOPIC PARTITION=IN_FLIGHT SOURCE_OFFSET TARGET_OFFSET ACKNOWLEDGED, …}`."""
     progress: dict[TopicPartition, PartitionProgress] = {}
     for entry in filter(None, text.strip("{}").split(", ")):
         target_name, _, numbers = entry.partition("=")
         topic, _, partition = target_name.partition(" ")
-        in_flight, source, target, written = map(int, numbers.split(" "))
+        in_flight, source, target, acknowledged_count = map(int, numbers.split(" "))
         progress[TopicPartition(topic, int(partition))] = PartitionProgress(
             in_flight=in_flight,
             source_offset=None if source < 0 else source,
             target_offset=None if target < 0 else target,
-            written=written,
+            acknowledged_count=acknowledged_count,
         )
     return progress
 
 
-def _runs(context: Any) -> Any:
+def _load_runs(context: Any) -> Any:
     """Return the interceptor's map from run to progress; compiles and loads the class on first use in a JVM."""
     return load_class(context, _CLASS).getField("RUNS").get(None)

@@ -58,17 +58,17 @@ class Batch:
 class Handover:
     """Passes batches from Spark's thread, which blocks, to callers, which do not block. Thread-safe."""
 
-    def __init__(self, written: int, read_last_planned: Callable[[], int]) -> None:
+    def __init__(self, last_written: int, read_last_planned: Callable[[], int]) -> None:
         """Create a handover.
 
         Args:
-            written: the number of the last written batch, or -1.
+            last_written: the number of the last written batch, or -1.
             read_last_planned: returns the number of the last batch in the checkpoint.
         """
         self._changed = threading.Condition()
-        self._written = written
+        self._last_written = last_written
         self._read_last_planned = read_last_planned
-        self._over = False
+        self._is_cancelled = False
         self._batch: Batch | None = None
 
     @property
@@ -92,25 +92,25 @@ class Handover:
                 raise UnexpectedBatch(
                     f"Batch {number} was offered while batch {self._batch.number} of the streaming query is running"
                 )
-            if number > self._written and not self._over:
+            if number > self._last_written and not self._is_cancelled:
                 self._batch = Batch(number, frame)
-                self._changed.wait_for(lambda: self._over or number <= self._written)
+                self._changed.wait_for(lambda: self._is_cancelled or number <= self._last_written)
                 self._batch = None
-            if number > self._written:
+            if number > self._last_written:
                 raise BatchNotWritten(f"batch {number} was not written; Spark will repeat it")
 
     def record_written(self, number: int) -> None:
         """Record that a batch is written and its offset is stored; the query continues."""
         with self._changed:
-            self._written = max(self._written, number)
+            self._last_written = max(self._last_written, number)
             if self._batch is not None and self._batch.number <= number:
-                self._batch = None  # `batch` must not return it again before Spark's thread wakes up
+                self._batch = None  # `batch` must not return the batch again before Spark's thread wakes up
             self._changed.notify_all()
 
     def cancel(self) -> None:
-        """Release all waiting threads."""
+        """Make `offer` raise BatchNotWritten for a batch that is not written, also in later calls."""
         with self._changed:
-            self._over = True
+            self._is_cancelled = True
             self._changed.notify_all()
 
 
@@ -123,7 +123,7 @@ class BatchQuery:
         *,
         checkpoint: str,
         interval_ms: int,
-        written: int,
+        last_written: int,
         read_last_planned: Callable[[], int],
     ) -> None:
         """Start the query. Raises Spark's errors for a source that cannot be read.
@@ -132,11 +132,11 @@ class BatchQuery:
             frame: a streaming DataFrame.
             checkpoint: the path of the checkpoint.
             interval_ms: the interval at which the query checks for new data.
-            written: the number of the last written batch, or -1.
+            last_written: the number of the last written batch, or -1.
             read_last_planned: returns the number of the last batch in the checkpoint.
         """
         logging.getLogger("py4j.clientserver").addFilter(_NOT_WRITTEN_FILTER)
-        self._handover = Handover(written, read_last_planned)
+        self._handover = Handover(last_written, read_last_planned)
         writer = frame.writeStream.foreachBatch(self._handover.offer)
         writer = writer.option("checkpointLocation", checkpoint)
         self._query = writer.trigger(processingTime=f"{interval_ms} milliseconds").start()

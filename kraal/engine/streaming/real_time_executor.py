@@ -89,7 +89,7 @@ class StreamExecutor:
         self._query: StreamQuery | None = None
         self._reservation: SlotReservation | None = None
         self._cancelled = threading.Event()
-        self._check_due_s = self._reported_s = 0.0
+        self._check_due_s = self._last_report_s = 0.0
 
     @property
     def poll_interval_s(self) -> float:
@@ -168,7 +168,7 @@ class StreamExecutor:
             return None
         self._check_due_s = time.monotonic() + _CHECK_INTERVAL_S
         has_ended = not query.is_running
-        if not has_ended and time.monotonic() < self._reported_s + _STORE_INTERVAL_S:
+        if not has_ended and time.monotonic() < self._last_report_s + _STORE_INTERVAL_S:
             return None
         progress = query.new_progress()
         self._watch(is_writing=query.has_unacknowledged)
@@ -214,7 +214,7 @@ class StreamExecutor:
             self._query = StreamQuery(
                 clone_session(spark.session), stream, plan, scratch, str(self._spec.task)
             )
-        self._reported_s = time.monotonic()
+        self._last_report_s = time.monotonic()
         if self._cancelled.is_set():  # the run was cancelled while the query started
             self._query.cancel()
 
@@ -244,13 +244,13 @@ class StreamExecutor:
 
     def _make_report(self, progress: QueryProgress) -> BatchDone:
         now_s = time.monotonic()
-        began_s, self._reported_s = self._reported_s, now_s
+        start_s, self._last_report_s = self._last_report_s, now_s
         self._offsets |= progress.offsets
         return BatchDone(
             offsets=progress.offsets,
             records=progress.records,
             topics=progress.topics,
-            duration_s=now_s - began_s,
+            duration_s=now_s - start_s,
             way="by a streaming query: the connector is in real-time mode",
             continuous=True,
         )

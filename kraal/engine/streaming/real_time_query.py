@@ -56,8 +56,10 @@ def progress_between(
     pairs: dict[TopicPartition, OffsetPair] = {}
     records, topics = 0, set()
     for target, progress in current.items():
-        earlier = previous.get(target)
-        count = progress.written - (0 if earlier is None else earlier.written)
+        earlier_progress = previous.get(target)
+        count = progress.acknowledged_count - (
+            0 if earlier_progress is None else earlier_progress.acknowledged_count
+        )
         if count and progress.source_offset is not None:
             source, offset = stream.stored(target, progress.source_offset)
             offsets[source] = offset
@@ -123,7 +125,10 @@ class StreamQuery:
             self._query.stop()
 
     def drain(self, cancelled: threading.Event) -> QueryProgress | None:
-        """Stop the query, wait for records in flight, and return the progress since the last call of `new_progress`."""
+        """Stop the query, and return the progress since the last call of `new_progress`.
+
+        First waits up to `_DRAIN_TIMEOUT_S` for the acknowledgements of records in flight.
+        """
         self._query.stop()
         deadline_s = time.monotonic() + _DRAIN_TIMEOUT_S
         while (

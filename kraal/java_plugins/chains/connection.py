@@ -77,7 +77,7 @@ class Connection:
     def process(
         self, part: pa.RecordBatch, columns: Sequence[str], **properties: Any
     ) -> tuple[dict[str, Any], Iterator[Any]]:
-        """Send the batch's columns that `columns` names; return the JSON object and the buffers of the response."""
+        """Send those of the batch's columns that are in `columns`; return the response's JSON object and buffers."""
         buffers: Buffers = []
         descriptions = [
             {"name": name, "column": add_column(part.column(name), buffers)}
@@ -102,10 +102,10 @@ class Connection:
         return response, response_buffers
 
     def _send(self, data: Buffer) -> None:
-        remaining = memoryview(data).cast("B")
-        while remaining:
+        unsent_data = memoryview(data).cast("B")
+        while unsent_data:
             try:
-                remaining = remaining[self._socket.send(remaining) :]
+                unsent_data = unsent_data[self._socket.send(unsent_data) :]
             except TimeoutError:
                 self._check_cancelled()
 

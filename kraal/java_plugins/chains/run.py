@@ -80,7 +80,7 @@ class ChainedRun:
         self._calls = threading.Lock()
         """Serializes the calls of the inner engine's run; acquired before `_lock`."""
         self._lock = threading.RLock()
-        """Guards the end of the run; not held during these calls, because the inner run reports under its own lock."""
+        """Guards the end of the run; not held during calls of the inner run, which reports under its own lock."""
         self._phase = _Phase.WAITING
         self._inner: Run | None = None
         self._is_requested = self._is_ending = False
@@ -125,7 +125,7 @@ class ChainedRun:
         self._end(lambda inner: inner.stop())
 
     def stop_if_idle(self) -> bool:
-        """Return False, so that the caller pauses the task before it stops it."""
+        """Return False, so that the caller pauses the task before stopping it."""
         return False
 
     def cancel(self) -> None:

@@ -17,7 +17,7 @@ from kraal.java_plugins.chains.frames import read_sink_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaSinkPass:
-    """Processes one batch of a sink in the plugins' JVM. Picklable if `cancelled` is None."""
+    """The pass of one sink batch through the plugins' JVM. Picklable if `cancelled` is None."""
 
     chain: ChainAddress
     local: SinkPass

@@ -20,7 +20,7 @@ from kraal.java_plugins.chains.frames import read_rows, schema_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaSourcePass:
-    """Processes one batch of a source in the plugins' JVM. Picklable if `cancelled` is None."""
+    """The pass of one source batch through the plugins' JVM. Picklable if `cancelled` is None."""
 
     chain: ChainAddress
     local: SourcePass

@@ -85,7 +85,7 @@ class ConnectorFacts:
     has_configs: bool = True
     """Whether a complete set of task configs is stored; the set may be empty."""
     failure: str = ""
-    """Why the connector failed to generate task configs in the latest attempt; empty if it succeeded."""
+    """Reason why the latest attempt to generate task configs failed; empty if the attempt succeeded."""
     failing_since_s: float | None = None
     """Time of the first failure since the last success."""
 
@@ -161,8 +161,8 @@ def _unread_backlog_stall(facts: TaskFacts) -> Stall | None:
         text = "It reads no record, although its backlog is {:,} records; {}"
     reason = "a producer's open transaction may block them"
     if backlog.paused:
-        paused = f"{backlog.paused} of {facts.partitions} partitions are paused"
-        reason = f"{paused}, by its plugin or while a batch is retried"
+        paused_partitions = f"{backlog.paused} of {facts.partitions} partitions are paused"
+        reason = f"{paused_partitions} by its plugin, or until the retry of a batch succeeds"
     since_s = max(backlog.grows_since_s, facts.reported_s)
     return Stall(StallKind.BACKLOG, since_s, text.format(backlog.records, reason))
 
@@ -170,7 +170,7 @@ def _unread_backlog_stall(facts: TaskFacts) -> Stall | None:
 def _startup_stall(facts: TaskFacts | ConnectorFacts) -> Stall | None:
     """Return the potential stall of an instance that does not run yet."""
     if facts.started_s is not None and facts.reported is None:
-        return Stall(StallKind.START, facts.started_s, "Its start does not return")
+        return Stall(StallKind.START, facts.started_s, "Its start has not completed")
     is_waiting = facts.state in _WAITING_STATES and facts.reported is State.UNASSIGNED
     if is_waiting and facts.reported_s is not None:
         reason = root_cause(facts.trace) if facts.trace else "its worker does not report the cause"

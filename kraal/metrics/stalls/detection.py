@@ -1,7 +1,7 @@
 """Status information in addition to Connect's states: automatic restarts, and instances without progress. Pure.
 
-The information is available only on the worker that runs an instance, because Java workers also read the internal
-topics.
+The information is available only on the worker that runs an instance. It is not written to the internal topics, which
+Java workers also read.
 `kraal.metrics.stalls.causes` decides which instances are stalled.
 """
 
@@ -215,13 +215,13 @@ class StallDetection:
             {
                 "connector": task.connector,
                 "task": task.task,
-                "cause": progress_.cause,
-                "stalled_ms": _ms(now_s - progress_.stall.since_s),
-                "step_ms": _ms(progress_.step_s),
-                "last_batch_age_ms": _ms(progress_.batch_age_s),
+                "cause": progress_of_task.cause,
+                "stalled_ms": _ms(now_s - progress_of_task.stall.since_s),
+                "step_ms": _ms(progress_of_task.step_s),
+                "last_batch_age_ms": _ms(progress_of_task.batch_age_s),
             }
-            for task, progress_ in all_progress
-            if progress_.stall is not None
+            for task, progress_of_task in all_progress
+            if progress_of_task.stall is not None
         ]
 
     def stalled_connectors(self, snapshot: Snapshot) -> list[Json]:
@@ -238,7 +238,7 @@ class StallDetection:
         ]
 
     def causes(self, snapshot: Snapshot) -> dict[str, tuple[str, str]]:
-        """Return the kind and cause of each stall by the subject in log lines: connectors, tasks, then components."""
+        """Return the kind and cause of each stall, by subject: connectors, then tasks, then failed components."""
         now_s, stall_s, current = self.metrics.time.now(), self.metrics.stall_s, self.metrics.current()
         stalls = chain(
             (
@@ -246,8 +246,8 @@ class StallDetection:
                 for name, stall in connector_stalls(snapshot, current, now_s, stall_s)
             ),
             (
-                (f"task {task}", progress_.stall)
-                for task, progress_ in progress(snapshot, current, now_s, stall_s)
+                (f"task {task}", progress_of_task.stall)
+                for task, progress_of_task in progress(snapshot, current, now_s, stall_s)
             ),
         )
         causes = {
@@ -279,17 +279,17 @@ def _policy(policy: AutoRestart) -> dict[str, Json]:
 
 
 def _restarts(
-    policy: AutoRestart, instance: Instance, watched: FailureHistory | None, now_s: float
+    policy: AutoRestart, instance: Instance, history: FailureHistory | None, now_s: float
 ) -> dict[str, Json]:
-    given_up = None if watched is None else watched.given_up
+    given_up = None if history is None else history.given_up
     return {
         "supervised": is_supervised(policy, instance),
-        "restarts": 0 if watched is None else watched.total,
+        "restarts": 0 if history is None else history.total,
         "restarts_in_window": 0
-        if watched is None
-        else len(restarts_in_window(policy, watched.restarts, now_s)),
-        "last_restart_ms": None if watched is None else watched.restarted_ms,
-        "next_restart_ms": None if watched is None else watched.due_ms,
+        if history is None
+        else len(restarts_in_window(policy, history.restarts, now_s)),
+        "last_restart_ms": None if history is None else history.restarted_ms,
+        "next_restart_ms": None if history is None else history.due_ms,
         "given_up": None if given_up is None else given_up.value,
         "why": None if given_up is None else explain_no_restart(policy, given_up),
     }

@@ -66,7 +66,7 @@ def unassigned_reasons(sinks: Iterable[EmptySink], topics: Collection[str]) -> M
 def _reason(sink: EmptySink, topics: Collection[str]) -> str | None:
     names, pattern = sink.config.get(_TOPICS) or "", sink.config.get(_PATTERN) or ""
     if sink.config.get(_OTHER_CLUSTER) or _VARIABLE in names or _VARIABLE in pattern:
-        return None  # the topics are of the worker's cluster, and variables in the config are unresolved
+        return None  # `topics` are those of the worker's cluster, and variables in the config are unresolved
     if pattern:
         has_match = _matches(pattern, topics)
         mismatch = f"topics.regex '{pattern}' matches none of the cluster's {len(topics)} topics"
@@ -77,7 +77,7 @@ def _reason(sink: EmptySink, topics: Collection[str]) -> str | None:
     if not has_match:
         return mismatch
     if sink.is_complete:
-        return "None of its tasks has a partition, although its topics exist; its consumers may not be in their group"
+        return "No task has a partition, although the connector's topics exist; the consumers may not be in the group"
     return None
 
 

@@ -1,7 +1,7 @@
 """Stall watch: logs each stall when it begins, changes its kind or ends, and detects sinks without topics.
 
-Its thread checks every five seconds. It lists the cluster's topics only while all tasks of a sink on this worker run
-without partitions, at most once per `LOOKUP_INTERVAL_S`.
+The thread of the watch checks every five seconds. While all tasks of a sink on this worker run without partitions, it
+also looks up the cluster's topics, every `LOOKUP_INTERVAL_S` and whenever the set of these sinks changes.
 """
 
 from __future__ import annotations
@@ -104,5 +104,5 @@ class StallWatch:
 
 
 def _components_down(kinds: Mapping[str, str]) -> set[str]:
-    """Return the components that are down."""
+    """Return the subjects of components that are down."""
     return {subject for subject, kind in kinds.items() if kind == "down"}

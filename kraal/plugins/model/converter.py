@@ -120,4 +120,8 @@ class Converter(HeaderConverter):
 
     @abstractmethod
     def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
-        """Return an expression for binary `value`, a column of error texts (null: no error) or None, and the schema."""
+        """Return an expression that decodes the binary column `value`, an expression for errors, and the schema.
+
+        The errors are texts, or null for values without an error. The expression for errors is None if there cannot be
+        errors.
+        """

@@ -51,13 +51,16 @@ class SourceStream:
     read: Callable[[SparkSession], DataFrame]
     """Builds the streaming frame on a job thread. The frame must not contain Python operators."""
     stored: Callable[[TopicPartition, int], tuple[SourcePartition, Offset]]
-    """Returns the source offset to store when the record with `offset` is written, given its target partition."""
+    """Returns the source partition and offset to store when a record is written.
+
+    Receives the record's target partition and its offset in the source.
+    """
     topics: frozenset[str]
     """The topics to which records may be written."""
     topic: str | None = None
     """The topic of all records; None if the frame has a column `topic`."""
     slots: int
-    """The number of core slots that the running query occupies: one for each partition of the source."""
+    """The number of task slots that the running query occupies: one for each partition of the source."""
     batch_ms: int
     """The duration of one Spark batch; records are delayed briefly between two batches."""
     value_schema: Schema | None = None

@@ -27,16 +27,18 @@ from kraal.plugins.api import Connector
 
 log = logging.getLogger(__name__)
 
-_GROUP: Final = f"{CONSUMER_OVERRIDE}group.id"
-_NOT_ENABLED: Final = "This worker does not have exactly-once source support enabled."
-_UNKNOWN: Final = (
+_GROUP_ID_KEY: Final = f"{CONSUMER_OVERRIDE}group.id"
+_NOT_ENABLED_ERROR: Final = "This worker does not have exactly-once source support enabled."
+_UNKNOWN_SUPPORT_ERROR: Final = (
     "The connector does not implement the API required for preflight validation of exactly-once source support. Please "
     "consult the documentation for the connector to determine whether it supports exactly-once semantics, and then "
     'consider reconfiguring the connector to use the value "REQUESTED" for this property (which will disable this '
     "preflight check and allow the connector to be created)."
 )
-_UNSUPPORTED: Final = "The connector does not support exactly-once semantics with the provided configuration."
-_NO_BOUNDARIES: Final = (
+_UNSUPPORTED_ERROR: Final = (
+    "The connector does not support exactly-once semantics with the provided configuration."
+)
+_NO_BOUNDARIES_ERROR: Final = (
     "The connector does not support connector-defined transaction boundaries with the given configuration. Please "
     "reconfigure it to use a different transaction boundary definition."
 )
@@ -55,12 +57,12 @@ def check_sink_group(group: str, config: Config, values: Values) -> None:
 
     As in Java, a group id that the connector overrides gets an entry in `values`, even without an error.
     """
-    if _GROUP in config:
-        override = config[_GROUP]
-        value = values.setdefault(_GROUP, ConfigValue(name=_GROUP, value=override))
+    if _GROUP_ID_KEY in config:
+        override = config[_GROUP_ID_KEY]
+        value = values.setdefault(_GROUP_ID_KEY, ConfigValue(name=_GROUP_ID_KEY, value=override))
         if override == group:
             error = f"Consumer group {override} conflicts with Connect worker group {group}"
-            values[_GROUP] = value.with_errors(error)
+            values[_GROUP_ID_KEY] = value.with_errors(error)
         return
     name = values[NAME].value
     if f"connect-{name}" == group:
@@ -80,7 +82,7 @@ def check_delivery(
         error = _check_exactly_once(
             make_connector, {key: text for key, text in config.items() if text is not None}
         )
-        errors = [*([] if enabled else [_NOT_ENABLED]), *([error] if error else [])]
+        errors = [*([] if enabled else [_NOT_ENABLED_ERROR]), *([error] if error else [])]
         values[EXACTLY_ONCE_SUPPORT] = support.with_errors(*errors)
     boundary = values[TRANSACTION_BOUNDARY]
     if not boundary.errors and str(boundary.value).upper() == "CONNECTOR":
@@ -118,7 +120,7 @@ def check_interval(worker: Mapping[str, str], config: Config, values: Values) ->
 def _check_boundaries(make_connector: Callable[[], Connector], config: dict[str, str]) -> str | None:
     """Return an error if a connector cannot define transaction boundaries."""
     try:
-        return None if make_connector().can_define_transaction_boundaries(config) else _NO_BOUNDARIES
+        return None if make_connector().can_define_transaction_boundaries(config) else _NO_BOUNDARIES_ERROR
     except Unavailable:
         raise
     except Exception as exc:
@@ -136,8 +138,8 @@ def _check_exactly_once(make_connector: Callable[[], Connector], config: dict[st
         log.exception("Failed while validating connector support for exactly-once semantics")
         return _format_unexpected(exc)
     if is_supported is None:
-        return _UNKNOWN
-    return None if is_supported else _UNSUPPORTED
+        return _UNKNOWN_SUPPORT_ERROR
+    return None if is_supported else _UNSUPPORTED_ERROR
 
 
 def _format_unexpected(error: Exception) -> str:

@@ -48,7 +48,7 @@ def _list_errors(
         return
     roots = shared_paths(worker)
     for key, path in connector.shared_paths(config).items():
-        if not any(_is_below(path, root) for root in roots):
+        if not any(_is_within(path, root) for root in roots):
             yield (
                 key,
                 (
@@ -58,6 +58,6 @@ def _list_errors(
             )
 
 
-def _is_below(path: str, root: str) -> bool:
+def _is_within(path: str, root: str) -> bool:
     normalized_path, normalized_root = os.path.normpath(path), os.path.normpath(root)
     return normalized_path == normalized_root or normalized_path.startswith(normalized_root.rstrip("/") + "/")

@@ -59,7 +59,7 @@ from kraal.plugins.validation.real_time import check_real_time
 from kraal.plugins.validation.spark_cluster import add_cluster_errors
 from kraal.plugins.versions import check_specification, is_invalid, mismatch
 
-_NULL_VALUE = "Null value can not be supplied as the configuration value."
+_NULL_VALUE_ERROR = "Null value can not be supplied as the configuration value."
 
 
 def validate_connector(registry: Registry, worker: WorkerDefaults, config: Config) -> ConfigInfos:
@@ -156,7 +156,7 @@ def _with_own_keys(base: ConfigDef, config: Config) -> ConfigDef:
 def _add_null_errors(config: Config, values: dict[str, ConfigValue]) -> None:
     """Add an error to each key with a null value, even if the key is not declared."""
     for name in (name for name, value in config.items() if value is None):
-        values[name] = values.get(name, ConfigValue(name=name)).with_errors(_NULL_VALUE)
+        values[name] = values.get(name, ConfigValue(name=name)).with_errors(_NULL_VALUE_ERROR)
 
 
 def _report_mismatch(
@@ -292,7 +292,7 @@ def _parse_override(keys: Mapping[str, Key], name: str, raw: str | None) -> tupl
 
 
 def _settings_with_prefix(config: Config, prefix: str) -> dict[str, str | None]:
-    """Return the settings under a prefix, without the prefix; a key that equals the prefix is omitted."""
+    """Return the settings whose names start with `prefix`, by name without it; omit a name that equals `prefix`."""
     start = len(prefix)
     return {
         name[start:]: value for name, value in config.items() if name.startswith(prefix) and len(name) > start

@@ -201,7 +201,7 @@ class _Parser:
 
 
 def _parse_number(token: str) -> _SchemaAndValue | None:
-    """Parse a number with the smallest type that it fits; return None if the token is not a number."""
+    """Parse a number as the smallest type that can represent it; return None if the token is not a number."""
     if _NUMBER.fullmatch(token) is None:
         return None
     try:

@@ -14,20 +14,20 @@ class Tokens:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._at = 0
+        self._position = 0
         self._lookahead: str | None = None
 
     def mark(self) -> int:
         """Return the position of the next token."""
-        return self._at - len(self._lookahead or "")
+        return self._position - len(self._lookahead or "")
 
     def rewind(self, position: int) -> None:
         """Return to a marked position."""
-        self._at, self._lookahead = position, None
+        self._position, self._lookahead = position, None
 
     def has_next(self) -> bool:
         """Return whether there is another token."""
-        return self._lookahead is not None or self._at < len(self.text)
+        return self._lookahead is not None or self._position < len(self.text)
 
     def next(self) -> str:
         """Return the next token."""
@@ -43,15 +43,15 @@ class Tokens:
                 self.rewind(start)
                 return None
             self.next()
-        return self.text[start : self._at]
+        return self.text[start : self._position]
 
     def take(self, expected: str) -> bool:
         """Consume the next non-blank token if it equals `expected`. Return whether a token was consumed."""
         if self._lookahead is None:
-            if self._at >= len(self.text):
+            if self._position >= len(self.text):
                 return False
             self._lookahead = self._read()
-        while not self._lookahead.strip(BLANK) and self._at < len(self.text):
+        while not self._lookahead.strip(BLANK) and self._position < len(self.text):
             self._lookahead = self._read()
         if self._lookahead.strip(BLANK) != expected:
             return False
@@ -59,13 +59,13 @@ class Tokens:
         return True
 
     def _read(self) -> str:
-        start = self._at
+        start = self._position
         is_escaped = False
-        while self._at < len(self.text):
-            char = self.text[self._at]
+        while self._position < len(self.text):
+            char = self.text[self._position]
             if char in _DELIMITERS and not is_escaped:
-                self._at += start == self._at
+                self._position += start == self._position
                 break
             is_escaped = char == "\\" and not is_escaped
-            self._at += 1
-        return self.text[start : self._at]
+            self._position += 1
+        return self.text[start : self._position]

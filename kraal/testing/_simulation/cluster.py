@@ -1,4 +1,4 @@
-"""A cluster of workers inside a test: the real actors, one thread, one seed, virtual time.
+"""A cluster of workers inside a test, with the real actors in one thread, one seed and virtual time.
 
     cluster = EmbeddedCluster(workers=3, seed=7)
     cluster.create("numbers", {"connector.class": FAKE_SOURCE, "tasks.max": "4"})
@@ -114,7 +114,7 @@ class EmbeddedCluster:
         self.plugins = plugins or {}
         self.installed = Registry.load()  # once for all workers
         self.on_fence: Fence = self.transactions.fence if self.transactions is not None else lambda _: None
-        """Called when producers are fenced. Raises StoreError to reject the request."""
+        """Called when producers are fenced. May raise StoreError to reject the request."""
         self.stop_s, self.read_s = stop_s, read_s
         self.properties = {**DEFAULTS, **(properties or {})}
         self.workers: list[ClusterWorker] = []  # including dead ones

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCH_S = 0.01
-"""Duration of a batch of a plugin."""
-IDLE_S = 0.1
-"""Delay before the next poll of a plugin without records."""
-RETRY_S = 1.0
+BATCH_DURATION_S = 0.01
+"""Duration of a plugin's batch."""
+IDLE_POLL_INTERVAL_S = 0.1
+"""Interval between polls of a plugin without records."""
+RETRY_DELAY_S = 1.0
 """Delay before a batch is retried."""
 
 
@@ -44,10 +44,10 @@ class PluginEnvironment:
     """Environment of the tasks of one worker, partly shared with the other workers."""
 
     registry: Registry
-    worker: Mapping[str, str]
-    """Worker properties, which configure the converters."""
+    worker_properties: Mapping[str, str]
+    """The properties of the worker, which configure the converters."""
     topics: Topics
-    committed: dict[tuple[ConnectorName, TopicPartition], int]
+    committed_offsets: dict[tuple[ConnectorName, TopicPartition], int]
     """Offsets committed by sinks."""
     now_ms: Callable[[], int]
 
@@ -141,7 +141,7 @@ class PluginRun(ClusterRun):
 
     @override
     def poll_now(self) -> None:
-        self._schedule_poll(BATCH_S)
+        self._schedule_poll(BATCH_DURATION_S)
 
     @override
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
@@ -159,7 +159,7 @@ class PluginRun(ClusterRun):
         if not self._is_batch_requested or self._is_ended:
             return
         if not (self.spec.lease() and self.spec.may_read()):
-            self._schedule_poll(IDLE_S)
+            self._schedule_poll(IDLE_POLL_INTERVAL_S)
             return
         if self._engine.hangs(self.task):
             self.spec.working(busy=True, step="batch")
@@ -169,14 +169,14 @@ class PluginRun(ClusterRun):
         except RetriableError as error:
             self.spec.working(busy=True, step="batch", failure=str(error))
             self._report(Waiting(str(error), retry=True))
-            self._schedule_poll(RETRY_S)
+            self._schedule_poll(RETRY_DELAY_S)
             return
         except Exception as error:  # noqa: BLE001 - any error of a plugin fails its task
             self.fail(format_trace(error))
             return
         self.spec.working(busy=False)
         if event is None:
-            self._schedule_poll(IDLE_S)
+            self._schedule_poll(IDLE_POLL_INTERVAL_S)
             return
         self._is_batch_requested = False
         self._report(event)

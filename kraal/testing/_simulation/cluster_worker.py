@@ -95,7 +95,7 @@ class ClusterWorker:
             cluster=ClusterParts(
                 group=self.group,
                 protocol=self._protocol,
-                static=self._static,
+                static_assignment=self._static,
                 member=cluster.member,
                 follow=Follow(wait_s=0, pause_s=cluster.random.uniform(0.02, cluster.read_s)),
                 config_wait_timeout_s=0,
@@ -109,7 +109,7 @@ class ClusterWorker:
     def _plugin_environment(self) -> PluginEnvironment:
         outside, wall_ms = self._cluster.outside, self._clock.wall_ms
         return PluginEnvironment(
-            self._registry, self._cluster.properties, outside.topics, outside.group, wall_ms
+            self._registry, self._cluster.properties, outside.topics, outside.plugin_offsets, wall_ms
         )
 
     # -- state ----------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class ClusterWorker:
         self._host.address(actor).tell(Crash(CRASH))
 
     def schedule_call(self, delay_s: float, call: Callable[[], None]) -> None:
-        """Schedule a call outside of all actors; dropped if the worker is dead, delayed while it is frozen."""
+        """Schedule a call outside of all actors; a dead worker drops the call, and a frozen worker delays it."""
         self._clock.after(delay_s, self._outside_world, _Call(call))
 
     def on_opened(self, run: FakeRun) -> None:

@@ -53,7 +53,7 @@ class Outside:
     committed: dict[TaskId, int] = field(default_factory=dict)
     topics: Topics = field(default_factory=Topics)
     """Topics of the tasks of real plugins."""
-    group: dict[tuple[ConnectorName, TopicPartition], int] = field(default_factory=dict)
+    plugin_offsets: dict[tuple[ConnectorName, TopicPartition], int] = field(default_factory=dict)
     """Offsets committed by sinks of real plugins."""
 
 
@@ -95,7 +95,7 @@ class FakeEngine:
         self._runs[task].fail(trace)
 
     def hang(self, task: TaskId, *, hangs: bool = True) -> None:
-        """Make later batches of the task hang until this is called with `hangs=False`."""
+        """Make later batches of the task hang; with `hangs=False`, let them continue."""
         if hangs:
             self._hanging.add(task)
         else:
@@ -126,7 +126,7 @@ class FakeEngine:
             run.begin()
 
     def find_run(self, task: TaskId) -> FakeRun | None:
-        """Return the task's open run."""
+        """Return the task's open run; None if there is none."""
         return self._runs.get(task)
 
     @property

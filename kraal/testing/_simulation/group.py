@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeGroup", "FakeGroupBroker", "GroupOptions"]
 
-HEARTBEAT_S = 0.5
-RETRY_S = 0.1
+HEARTBEAT_INTERVAL_S = 0.5
+RETRY_DELAY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class FakeGroup:
     ) -> None:
         """Create a member that sends nothing before `start`; `name` is the prefix of its member ids."""
         self.member_id = ""
-        self.lost = 0
+        self.loss_count = 0
         """Number of times that the coordinator was lost."""
         self._broker = broker
         self._name = name
@@ -79,8 +79,7 @@ class FakeGroup:
         self.address = Address(f"group of {name}")
         """Destination of the broker's responses; the hooks are called while its messages are handled."""
         self._hooks: GroupHooks | None = None
-        self._generation = -1
-        self._last_generation = -1
+        self._generation = self._last_generation = -1
         self._protocol = ""
         self._attempt = 0
         """Number of the current join; responses to older joins are dropped."""
@@ -157,7 +156,8 @@ class FakeGroup:
                 self._retry(message)
             case _HeartbeatDue():
                 self._send_heartbeat()
-                self._clock.after(min(HEARTBEAT_S, self._options.heartbeat_interval_s), self.address, message)
+                interval_s = min(HEARTBEAT_INTERVAL_S, self._options.heartbeat_interval_s)
+                self._clock.after(interval_s, self.address, message)
             case GroupResponse():
                 self._on_response(message)
             case _:
@@ -205,7 +205,7 @@ class FakeGroup:
         if message.attempt != self._attempt or not self._is_joining:
             return
         if message.failed:
-            self._clock.after(RETRY_S, self.address, _Retry(self._attempt, prepare=True))
+            self._clock.after(RETRY_DELAY_S, self.address, _Retry(self._attempt, prepare=True))
         elif self._is_expelled != self._is_prepared_expelled:
             self._prepare()
         else:
@@ -318,12 +318,12 @@ class FakeGroup:
             and self._is_joining
         ):
             self._attempt += 1
-            self._clock.after(RETRY_S, self.address, _Retry(self._attempt, prepare=False))
+            self._clock.after(RETRY_DELAY_S, self.address, _Retry(self._attempt, prepare=False))
 
     def _search_coordinator(self, since_s: float) -> None:
         if not self._is_lost and self._clock.now() - since_s > self._options.heartbeat_interval_s:
             self._is_lost = True
-            self.lost += 1
+            self.loss_count += 1
             self._require_hooks().on_lost("the group's coordinator is unknown")
 
     def _on_reached(self) -> None:

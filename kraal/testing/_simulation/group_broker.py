@@ -94,21 +94,21 @@ class GroupResponse(Tell):
 @dataclass(frozen=True, slots=True)
 class _SessionExpired(Tell):
     member_id: str
-    heartbeats: int
+    heartbeat_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class _RebalanceTimedOut(Tell):
-    rebalance: int
+    rebalance_number: int
 
 
 @dataclass(slots=True, eq=False)
 class _Member:
     join: JoinGroup
-    """The last join."""
+    """The last request to join."""
     pending_request: JoinGroup | SyncGroup | None = None
-    heartbeats: int = 0
-    session: Timer | None = None
+    heartbeat_count: int = 0
+    session_timer: Timer | None = None
 
 
 class FakeGroupBroker:
@@ -131,7 +131,7 @@ class FakeGroupBroker:
         """Ids assigned to members that have not joined with them yet (KIP-394)."""
         self._assignments: dict[str, bytes] = {}
         self._state = "empty"
-        self._ids = 0
+        self._id_count = 0
         self._rebalance_number = 0
         scheduler.spawn(self.address, lambda: self, self._on_death)
 
@@ -180,10 +180,10 @@ class FakeGroupBroker:
                 pass
             case _SessionExpired():
                 member = self._members.get(message.member_id)
-                if member is not None and member.heartbeats == message.heartbeats and not self.down:
+                if member is not None and member.heartbeat_count == message.heartbeat_count and not self.down:
                     self._expire(message.member_id, member)
             case _RebalanceTimedOut():
-                if message.rebalance == self._rebalance_number and self._state == "preparing":
+                if message.rebalance_number == self._rebalance_number and self._state == "preparing":
                     self._complete()
             case Request() if self.down:
                 self._reject(message, GroupError.UNREACHABLE)
@@ -203,8 +203,8 @@ class FakeGroupBroker:
     def _join(self, request: JoinGroup) -> None:
         member_id = request.member_id
         if not member_id:
-            self._ids += 1
-            member_id = f"{request.name}-{self._ids}"
+            self._id_count += 1
+            member_id = f"{request.name}-{self._id_count}"
             self._pending_ids.add(member_id)
             self._respond(request, error=GroupError.MEMBER_ID_REQUIRED, member_id=member_id)
             return
@@ -325,11 +325,11 @@ class FakeGroupBroker:
     def _renew_session(self, member_id: str) -> None:
         """Renew a member's session."""
         member = self._members[member_id]
-        member.heartbeats += 1
-        if member.session is not None:
-            member.session.cancel()
-        expired = _SessionExpired(member_id, member.heartbeats)
-        member.session = self._clock.after(member.join.session_timeout_s, self.address, expired)
+        member.heartbeat_count += 1
+        if member.session_timer is not None:
+            member.session_timer.cancel()
+        message = _SessionExpired(member_id, member.heartbeat_count)
+        member.session_timer = self._clock.after(member.join.session_timeout_s, self.address, message)
 
     def _expire(self, member_id: str, member: _Member) -> None:
         if member.pending_request is None:
@@ -348,8 +348,8 @@ class FakeGroupBroker:
 
     def _remove_member(self, member_id: str) -> None:
         member = self._members.pop(member_id)
-        if member.session is not None:
-            member.session.cancel()
+        if member.session_timer is not None:
+            member.session_timer.cancel()
 
     # -- responses -----------------------------------------------------------------------------------------
 

@@ -25,7 +25,10 @@ class FakeGroupOffsets:
         *,
         fault: Fault = lambda _: None,
     ) -> None:
-        """`running` returns the tasks with an open run on any worker; `fault` works as in `kraal.stores.memory`."""
+        """Create the offsets of the positions in `committed`.
+
+        `running` returns the tasks with an open run on any worker; `fault` works as in `kraal.stores.memory`.
+        """
         self._committed = committed
         self._running = running
         self.fault = fault

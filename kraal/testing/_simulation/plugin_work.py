@@ -81,9 +81,9 @@ def _make_context(spec: TaskSpec) -> TaskContext:
 def _create_steps(spec: TaskSpec, environment: PluginEnvironment) -> Steps:
     config = spec.connector_config
     chain = make_chain(environment.registry, config)
-    converters = make_converters(environment.registry, environment.worker, spec)
+    converters = make_converters(environment.registry, environment.worker_properties, spec)
     return make_steps(
-        environment.registry, environment.worker, config, converters, chain, read_tolerance(config)
+        environment.registry, environment.worker_properties, config, converters, chain, read_tolerance(config)
     )
 
 
@@ -123,7 +123,7 @@ class SourceWork:
             text = f"{self.task_class.__name__} reads with Spark, which the fake engine does not have; {_ALTERNATIVE}"
             raise NeedsSpark(text)
         rows, summary = self._records.process_table(batch)
-        batch_done = self._records.make_report(batch, summary, began_s=time.monotonic(), poll_s=0)
+        batch_done = self._records.make_report(batch, summary, start_s=time.monotonic(), poll_s=0)
         for row in rows.to_pylist():
             self.environment.topics.append(
                 row["topic"],
@@ -223,7 +223,7 @@ class SinkWork:
                 str(fields["kafka_topic"]), int(cast("int", fields["kafka_partition"]))
             )
             end = int(cast("int", offset["kafka_offset"]))
-            self.environment.committed[self.spec.task.connector, topic_partition] = end
+            self.environment.committed_offsets[self.spec.task.connector, topic_partition] = end
 
     def close(self) -> None:
         """Stop the plugin."""
@@ -254,9 +254,11 @@ class SinkWork:
                     yield TopicPartition(topic, number)
 
     def _read_available(self, topic_partition: TopicPartition) -> list[TopicRecord]:
-        committed = self.environment.committed.get((self.spec.task.connector, topic_partition), 0)
-        position = self._positions.get(topic_partition, committed)
-        return self.environment.topics.after(
+        committed_offset = self.environment.committed_offsets.get(
+            (self.spec.task.connector, topic_partition), 0
+        )
+        position = self._positions.get(topic_partition, committed_offset)
+        return self.environment.topics.read_partition(
             topic_partition.topic, topic_partition.partition, position, MAX_BATCH_RECORDS
         )
 
@@ -281,7 +283,7 @@ class MemoryFrame:
         return [dict(row) for row in self._rows]
 
     def toLocalIterator(self, prefetchPartitions: bool = False) -> Iterator[dict[str, Any]]:  # noqa: FBT001, FBT002, N802, N803 - Spark's names
-        """Return the rows one by one."""
+        """Return an iterator over the rows."""
         del prefetchPartitions
         return iter(self.collect())
 

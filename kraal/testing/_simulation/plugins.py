@@ -52,7 +52,7 @@ class FakeSinkTask(SinkTask):
 
 
 class FakeSourceConnector(Connector):
-    """Generates `tasks.max` tasks.
+    """Generates `fake.tasks` task configs, by default `tasks.max`.
 
     The key `fail.in` names a method that raises an error: `start`, `stop`, `task_configs` or `alter_offsets`. The key
     `fake.offsets` determines the result of `alter_offsets`: `managed` is True, `unsupported` raises

@@ -89,7 +89,7 @@ class VirtualClock:
 
 
 class Scheduler:
-    """A `System` that handles one message at a time, of an actor that the seed determines."""
+    """A `System` that handles one message at a time; the seed determines which actor is next."""
 
     def __init__(self, seed: int = 0, *, real_time: bool = False) -> None:
         """Create a scheduler. `real_time`: virtual time advances no faster than real time in `run_until`.
@@ -151,7 +151,7 @@ class Scheduler:
         return [address for address, actor in self._actors.items() if actor.alive]
 
     def freeze(self, address: Address, *, frozen: bool = True) -> None:
-        """Suspend the actor at `address`, like SIGSTOP, until this is called with `frozen=False`."""
+        """Suspend the actor at `address`, like SIGSTOP; with `frozen=False`, resume the actor."""
         actor = self._actors[address]
         with self._arrived:
             if actor.frozen is frozen:

@@ -24,7 +24,8 @@ _PROC: Final = Path("/proc")
 def dump_stacks(pid: int, log: Path, signal_number: signal.Signals) -> str:
     """Make a process write its stacks to `log`; return them with the kernel's view of its threads.
 
-    Waits at most `TIMEOUT_S`, because a frozen process writes nothing. Empty if the process no longer exists.
+    Waits at most `TIMEOUT_S`, because a frozen process writes nothing. Returns an empty text if the process no longer
+    exists.
     """
     start = _size(log)
     with suppress(psutil.Error):
@@ -40,7 +41,7 @@ def dump_stacks(pid: int, log: Path, signal_number: signal.Signals) -> str:
 
 
 def threads(pid: int) -> str:
-    """Return name, state and wait channel of a process's threads, with counts of equal lines. Empty except on Linux."""
+    """Return name, state and wait channel of a process's threads, with counts of equal lines; empty except on Linux."""
     counts: dict[str, int] = {}
     with suppress(OSError):
         for task in (_PROC / str(pid) / "task").iterdir():
@@ -58,7 +59,7 @@ def threads(pid: int) -> str:
 
 
 def _wait_channel(task: Path) -> str:
-    with suppress(OSError):  # reading it may need privileges
+    with suppress(OSError):  # the file may be readable only with privileges
         return (task / "wchan").read_text(encoding="ascii", errors="replace").strip().strip("0")
     return ""
 

@@ -63,6 +63,6 @@ class Topics:
         """Return the sorted partitions that have records."""
         return sorted(self._records.get(topic, {}))
 
-    def after(self, topic: str, partition: int, offset: int, limit: int) -> list[TopicRecord]:
-        """Return at most `limit` records of one partition starting at `offset`."""
+    def read_partition(self, topic: str, partition: int, offset: int, limit: int) -> list[TopicRecord]:
+        """Return at most `limit` records of one partition, starting at `offset`."""
         return self._records.get(topic, {}).get(partition, [])[offset : offset + limit]

@@ -21,7 +21,7 @@ class FakeTransactions:
         self.claimed: list[TaskId] = []
         """All claims, in order."""
         self.on_claim: Callable[[TaskId], None] = lambda _: None
-        """Called when a task is claimed. Raises StoreUnavailable or StoreError to reject the claim."""
+        """Called when a task is claimed. May raise StoreUnavailable or StoreError to reject the claim."""
 
     def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> FakeProducer:
         """Return a new producer of the task, which fences the earlier producers."""

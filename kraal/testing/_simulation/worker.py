@@ -1,4 +1,4 @@
-"""A worker inside a test: the real actors, one thread, virtual time, in-memory stores.
+"""A standalone worker inside a test, with the real actors in one thread, virtual time and in-memory stores.
 
     worker = EmbeddedWorker(seed=7)
     worker.create("numbers", {"connector.class": FAKE_SOURCE, "tasks.max": "2"})

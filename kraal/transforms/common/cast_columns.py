@@ -19,7 +19,7 @@ _INTEGER_PATTERN: Final = r"\A-?[0-9]{1,18}\z"
 
 
 def cast_column(part: Part, schema: Schema) -> tuple[Part, tuple[Expression, ...]]:
-    """Cast a part to another type. Also returns doubts for rows in which Java's result may differ. Raises ByRecords."""
+    """Cast a part; also return doubts, which mark rows in which Java's result may differ. Raises ByRecords."""
     old_schema = part.schema
     if old_schema is None or old_schema.name is not None:
         raise ByRecords

@@ -102,9 +102,9 @@ def make_empty(part: Part) -> Part:
 
 def make_constant(schema: Schema, value: Any) -> Part:
     """Return a non-null constant. Raises ByRecords if Spark has no literal for it."""
-    is_date, is_time = schema.name == DATE, schema.name == TIMESTAMP
+    is_date, is_timestamp = schema.name == DATE, schema.name == TIMESTAMP
     is_logical = isinstance(value, Instant)
-    if isinstance(value, Decimal) or is_logical is not (is_date or is_time):
+    if isinstance(value, Decimal) or is_logical is not (is_date or is_timestamp):
         raise ByRecords
     if not is_logical and (schema.name is not None or schema.type not in SPARK_TYPES):
         raise ByRecords
@@ -112,7 +112,7 @@ def make_constant(schema: Schema, value: Any) -> Part:
     def literal() -> Any:
         if is_date:
             return F.date_from_unix_date(F.lit(value.ms // MS_PER_DAY))
-        if is_time:
+        if is_timestamp:
             return F.timestamp_millis(F.lit(value.ms).cast("bigint"))
         plain_value = float(value) if isinstance(value, float) else value
         return F.lit(plain_value).cast(SPARK_TYPES[schema.type])
@@ -130,7 +130,7 @@ def make_null(schema: Schema) -> Part:
 
 
 def make_frame_column(name: str, schema: Schema) -> Part:
-    """Return a metadata column of the frame: topic, partition, or timestamp in milliseconds."""
+    """Return a metadata column of the frame: topic, partition, offset, or timestamp in milliseconds."""
 
     def column() -> Any:
         raw = F.col(name)

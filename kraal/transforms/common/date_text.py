@@ -74,7 +74,10 @@ def _is_number(element: Element) -> bool:
 def _read_field(
     element: Element, text: str, start: int, fields: _Fields, *, is_width_limited: bool
 ) -> int | None:
-    """Read one field and return the index after it. `is_width_limited` means that another number follows directly."""
+    """Read one field and return the index after it; None if the text does not match.
+
+    `is_width_limited` means that another number follows directly.
+    """
     at = start + len(text[start:]) - len(text[start:].lstrip(" \t"))
     if at >= len(text):
         return None
@@ -132,7 +135,7 @@ def _put_number(element: Element, text: str, fields: _Fields) -> None:
 
 
 def _read_name(names: tuple[str, ...], text: str, at: int, fields: _Fields, letter: str) -> int | None:
-    """Read the longest matching name, ignoring case, and store its index."""
+    """Read the longest matching name, ignoring case, and store its index; return the position after it or None."""
     remaining_text = text[at:].lower()
     longest_name = max(
         (name for name in names if remaining_text.startswith(name.lower())), key=len, default=None

@@ -72,13 +72,15 @@ def parse_integer(text: str, bits: int) -> int | None:
 
 def parse_double(text: str) -> float | None:
     """Parse a text like `Double.parseDouble`; return None if Java throws an exception."""
-    stripped = text.strip(_BLANKS)
-    if _HEX.fullmatch(stripped):
+    stripped_text = text.strip(_BLANKS)
+    if _HEX.fullmatch(stripped_text):
         try:
-            return float.fromhex(stripped.rstrip("fFdD") if stripped[-1] in "fFdD" else stripped)
+            return float.fromhex(
+                stripped_text.rstrip("fFdD") if stripped_text[-1] in "fFdD" else stripped_text
+            )
         except OverflowError:
-            return -math.inf if stripped.startswith("-") else math.inf
-    match = _FLOAT.fullmatch(stripped)
+            return -math.inf if stripped_text.startswith("-") else math.inf
+    match = _FLOAT.fullmatch(stripped_text)
     if match is None:
         return None
     return float(match[1] + _strip_suffix(match[2]))
@@ -87,10 +89,15 @@ def parse_double(text: str) -> float | None:
 def parse_float(text: str) -> Float32 | None:
     """Parse a text like `Float.parseFloat`; return None if Java throws an exception."""
     double = parse_double(text)
-    stripped = text.strip(_BLANKS)
-    if double is None or not math.isfinite(double) or _HEX.fullmatch(stripped) or len(stripped) > _MAX_DIGITS:
+    stripped_text = text.strip(_BLANKS)
+    if (
+        double is None
+        or not math.isfinite(double)
+        or _HEX.fullmatch(stripped_text)
+        or len(stripped_text) > _MAX_DIGITS
+    ):
         return None if double is None else Float32(_to_float32(double))
-    return exact_float32(Decimal(_strip_suffix(stripped))) if double else Float32(double)
+    return exact_float32(Decimal(_strip_suffix(stripped_text))) if double else Float32(double)
 
 
 def _to_float32(double: float) -> Float32:

@@ -64,7 +64,7 @@ def find_field(schema: Schema, name: str) -> Field | None:
 
 
 def make_struct_schema(metadata: Schema | None, fields: Iterable[Field], **attributes: Any) -> Schema:
-    """Return a required struct's schema with the name, version, doc and parameters of `metadata`.
+    """Return the schema of a required struct, with the name, version, doc and parameters of `metadata`.
 
     `attributes` override attributes of the result. Raises SchemaBuilderException for an empty or duplicate field name.
     """
@@ -90,7 +90,7 @@ def copy_metadata(source: Schema | None, kind: Type) -> Schema:
 
 
 def make_struct(schema: Schema, values: Mapping[str, Any]) -> Struct:
-    """Return a struct; fields missing from `values` are null. Raises DataException for a null in a required field.
+    """Return a struct; fields missing from `values` are null. Raises DataException for None in a required field.
 
     Values are not validated, because they come from another struct or from the transform itself.
     """

@@ -1,8 +1,8 @@
 """Builds expressions as Spark columns, and marks the rows that only the record path can compute.
 
 Operations that can fail are replaced by variants that return null instead of failing. Rows in which a variant returns
-such a null are marked as in doubt, and the record path evaluates these rows again. It raises the error unless the
-operation is in a branch that is not taken.
+such a null are marked as in doubt, and the record path evaluates these rows again. The record path raises the error
+unless the operation is in a branch that is not taken.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Referen
 from kraal.transforms.sql.typed import infer_family, infer_schema
 from kraal.transforms.sql.values import BITS, infer_operator_family
 
-_WIDE_TYPES: Final[Mapping[Family, str]] = {Family.WHOLE: "bigint", Family.DOUBLE: "double"}
+_WIDE_TYPES: Final[Mapping[Family, str]] = {Family.INTEGER: "bigint", Family.DOUBLE: "double"}
 _TRY_FUNCTIONS: Final = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
 _INTEGER_PATTERN: Final = r"\A-?[0-9]{1,18}\z"
 _SAFE_BOOLEAN_PATTERN: Final = r"\A(true|false)\z"
@@ -126,7 +126,7 @@ class Builder:
         if (source is Family.DOUBLE and kind is Type.STRING) or (
             source is Family.TEXT and kind is Type.FLOAT64
         ):
-            raise ByRecords  # only the record path formats numbers like Java
+            raise ByRecords  # only the record path formats and parses numbers like Java
         if source is Family.TEXT and kind is not Type.STRING:
             safe_pattern = _INTEGER_PATTERN if kind in BITS else _SAFE_BOOLEAN_PATTERN
             self.doubts.append(~column.rlike(safe_pattern))

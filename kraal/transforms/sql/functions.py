@@ -1,6 +1,6 @@
 """Functions that expressions can call, implemented for single values and as Spark columns.
 
-Only the functions of this table are allowed. Each function has two implementations, because records that contain
+Only the functions in `FUNCTIONS` are allowed. Each function has two implementations, because records that contain
 their schemas do not pass through Spark plans. A test compares the two implementations. If Spark's result depends on the
 version of Java or Unicode, a column marks the affected rows, which the record path evaluates.
 
@@ -57,17 +57,17 @@ class Family(StrEnum):
     """The family of types of a value in an expression."""
 
     TEXT = "text"
-    WHOLE = "a whole number"
+    INTEGER = "a whole number"
     DOUBLE = "a number with a fraction"
     BOOLEAN = "a boolean"
     NULL = "null"
     OTHER = "neither text, number nor boolean"
 
 
-NUMBER_FAMILIES: Final = (Family.WHOLE, Family.DOUBLE)
-PLAIN_FAMILIES: Final = (Family.TEXT, Family.WHOLE, Family.DOUBLE, Family.BOOLEAN)
+NUMBER_FAMILIES: Final = (Family.INTEGER, Family.DOUBLE)
+PLAIN_FAMILIES: Final = (Family.TEXT, Family.INTEGER, Family.DOUBLE, Family.BOOLEAN)
 _TEXT_FAMILIES: Final = (Family.TEXT,)
-_INTEGER_FAMILIES: Final = (Family.WHOLE,)
+_INTEGER_FAMILIES: Final = (Family.INTEGER,)
 
 Families = tuple[Family, ...]
 
@@ -88,7 +88,7 @@ class Function:
     value: Callable[..., Any]
     column: Callable[..., Any]
     doubt: Callable[..., Any] | None = None
-    """Returns a column that is true for rows in which Spark's result may differ."""
+    """Returns a column that is true for rows in which Spark's result may differ from that of `value`."""
     min_args: int = 1
     max_args: int | None = None
     accepts_nulls: bool = False
@@ -109,21 +109,21 @@ class Function:
     def infer_family(self, families: Sequence[Family]) -> Family:
         """Return the family of the result. Raises DataException for arguments of families that are not allowed."""
         for index, family in enumerate(families):
-            allowed = self.arg_families[min(index, len(self.arg_families) - 1)]
-            if family is not Family.NULL and family not in allowed:
-                expected = " or ".join(allowed)
+            allowed_families = self.arg_families[min(index, len(self.arg_families) - 1)]
+            if family is not Family.NULL and family not in allowed_families:
+                expected = " or ".join(allowed_families)
                 raise DataException(
                     f"argument {index + 1} of {self.name} must be {expected}, but is {family}"
                 )
         if self.result_family is not None:
             return self.result_family
-        common = _get_first_family(families)
+        common_family = _get_first_family(families)
         for family in families:
-            if family not in (common, Family.NULL):
+            if family not in (common_family, Family.NULL):
                 raise DataException(
-                    f"the arguments of {self.name} must be of one type, but are {common} and {family}"
+                    f"the arguments of {self.name} must be of one type, but are {common_family} and {family}"
                 )
-        return common
+        return common_family
 
 
 def _get_built_in(name: str) -> Callable[..., Any]:
@@ -241,7 +241,7 @@ _FUNCTION_LIST: Final = (
     _make_text_function("rtrim", lambda text: text.rstrip(" ")),
     _make_text_function("reverse", lambda text: text[::-1]),
     _make_text_function(
-        "length", len, result_family=Family.WHOLE, column=lambda text: F.char_length(text).cast("bigint"),
+        "length", len, result_family=Family.INTEGER, column=lambda text: F.char_length(text).cast("bigint"),
     ),
     _make_text_function("concat", lambda *texts: "".join(texts), max_args=None),
     _make_text_function("concat_ws", _join, max_args=None, accepts_nulls=True),
@@ -295,7 +295,7 @@ _FUNCTION_LIST: Final = (
     _make_text_function(
         "instr",
         lambda text, part: text.find(part) + 1,
-        result_family=Family.WHOLE,
+        result_family=Family.INTEGER,
         min_args=2,
         max_args=2,
         column=lambda text, part: F.call_function("instr", text, part).cast("bigint"),
@@ -327,7 +327,7 @@ _FUNCTION_LIST: Final = (
     Function(
         name="ceil",
         arg_families=(NUMBER_FAMILIES,),
-        result_family=Family.WHOLE,
+        result_family=Family.INTEGER,
         max_args=1,
         value=lambda number: number if isinstance(number, int) else _require_bigint(_round_finite(number, math.ceil)),
         column=lambda number: F.call_function("ceil", number),
@@ -336,7 +336,7 @@ _FUNCTION_LIST: Final = (
     Function(
         name="floor",
         arg_families=(NUMBER_FAMILIES,),
-        result_family=Family.WHOLE,
+        result_family=Family.INTEGER,
         max_args=1,
         value=lambda number: number if isinstance(number, int) else _require_bigint(_round_finite(number, math.floor)),
         column=lambda number: F.call_function("floor", number),

@@ -1,7 +1,7 @@
 """Parser for SQL expressions: a list like `price * amount AS total, upper(name) AS name`.
 
 Only functions in `functions.FUNCTIONS` can be called; none of them reads files, calls Java or accesses tables. Queries
-are not supported. As in Spark, function names are case-insensitive. Field names are case-sensitive (`caseSensitive`).
+are not supported. As in Spark, function names are case-insensitive. Field names are case-sensitive.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kraal.transforms.sql.tokens import Kind, SqlError, Token, tokenize
 MAX_DEPTH: Final = 30
 """Maximum nesting depth of parentheses and calls."""
 MAX_CHAIN: Final = 100
-"""Maximum number of nested operations: `a + b + c` has two."""
+"""Maximum depth of an expression tree: the tree of `a + b + c` has depth 3."""
 
 _COMPARISONS: Final = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 _RESERVED_WORDS: Final = frozenset(
@@ -85,7 +85,7 @@ def parse(text: str) -> dict[str, Node]:
 
 
 def _measure_depth(node: Node) -> int:
-    """Return the depth of nested operations. Not recursive, because the depth can be in the thousands."""
+    """Return the depth of an expression tree. Not recursive, because the depth can be in the thousands."""
     max_depth, stack = 0, [(node, 1)]
     while stack:
         current, depth = stack.pop()
@@ -120,7 +120,7 @@ class _Parser:
         return token
 
     def take_symbol(self, *symbols: str) -> str | None:
-        """Consume and return the next token if it is one of these symbols."""
+        """Consume and return the next token if it is one of these symbols; otherwise return None."""
         return self._take().text if self._next.is_symbol(*symbols) else None
 
     def _take_word(self, *words: str) -> str | None:
@@ -324,8 +324,8 @@ def _rewrite(name: str, arguments: tuple[Node, ...]) -> Node:
 
 
 def _check_like_pattern(text: str) -> str:
-    unescaped = text.replace("\\\\", "")
-    if "\\" in unescaped.replace("\\%", "").replace("\\_", ""):
+    remaining_text = text.replace("\\\\", "")
+    if "\\" in remaining_text.replace("\\%", "").replace("\\_", ""):
         raise SqlError(rf"invalid escape in the LIKE pattern {text!r}; only \%, \_ and \\ are allowed")
     return text
 

@@ -40,7 +40,7 @@ class Token:
         return self.kind is Kind.SYMBOL and self.text in symbols
 
     def is_word(self, *words: str) -> bool:
-        """Return whether the token is one of these SQL keywords, which are in upper case."""
+        """Return whether the token is one of these SQL keywords; `words` must be in upper case."""
         return self.kind is Kind.NAME and self.text.upper() in words
 
 
@@ -58,7 +58,7 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "
 
 
 def tokenize(text: str) -> list[Token]:
-    """Split a text into tokens; the last one has kind END. Raises SqlError."""
+    """Split a text into tokens; the last token has the kind END. Raises SqlError."""
     if len(text) > MAX_LENGTH:
         raise SqlError(f"the expressions have {len(text)} characters; at most {MAX_LENGTH} are allowed")
     result: list[Token] = []

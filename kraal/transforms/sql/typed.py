@@ -13,17 +13,17 @@ from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Referen
 from kraal.transforms.sql.values import get_value_family, infer_operator_family
 
 _FAMILIES: Final[Mapping[Type, Family]] = {
-    Type.INT8: Family.WHOLE,
-    Type.INT16: Family.WHOLE,
-    Type.INT32: Family.WHOLE,
-    Type.INT64: Family.WHOLE,
+    Type.INT8: Family.INTEGER,
+    Type.INT16: Family.INTEGER,
+    Type.INT32: Family.INTEGER,
+    Type.INT64: Family.INTEGER,
     Type.FLOAT32: Family.DOUBLE,
     Type.FLOAT64: Family.DOUBLE,
     Type.BOOLEAN: Family.BOOLEAN,
     Type.STRING: Family.TEXT,
 }
 _TYPES: Final[Mapping[Family, Type]] = {
-    Family.WHOLE: Type.INT64,
+    Family.INTEGER: Type.INT64,
     Family.DOUBLE: Type.FLOAT64,
     Family.BOOLEAN: Type.BOOLEAN,
     Family.TEXT: Type.STRING,
@@ -50,7 +50,7 @@ def get_schema_at(record_schema: Schema, path: tuple[str, ...]) -> Schema:
 
 
 def infer_family(node: Node, record_schema: Schema) -> Family:
-    """Return the family of an expression for a record schema. Raises DataException if its types are incompatible."""
+    """Return the family of an expression for a record schema. Raises DataException for incompatible operands."""
     match node:
         case Literal(value):
             return get_value_family(value)

@@ -51,7 +51,7 @@ def get_value_family(value: Any) -> Family:
         case bool():
             return Family.BOOLEAN
         case int():
-            return Family.WHOLE
+            return Family.INTEGER
         case float():
             return Family.DOUBLE
         case str():
@@ -66,26 +66,26 @@ def infer_operator_family(name: str, operand_families: list[Family]) -> Family:
     if name == "IS NULL":
         return Family.BOOLEAN
     if name in ("AND", "OR", "NOT"):
-        allowed: tuple[Family, ...] = (Family.BOOLEAN,)
+        allowed_families: tuple[Family, ...] = (Family.BOOLEAN,)
     elif name == "LIKE":
-        allowed = (Family.TEXT,)
+        allowed_families = (Family.TEXT,)
     elif name == "%":
-        allowed = (Family.WHOLE,)
+        allowed_families = (Family.INTEGER,)
     elif name in (*_ARITHMETIC_OPERATORS, "NEGATIVE"):
-        allowed = NUMBER_FAMILIES
+        allowed_families = NUMBER_FAMILIES
     else:
-        allowed = (
+        allowed_families = (
             NUMBER_FAMILIES if any(family in NUMBER_FAMILIES for family in families) else tuple(families[:1])
         )
     for family in families:
-        if family not in allowed or family is Family.OTHER:
-            expected = " or ".join(allowed)
+        if family not in allowed_families or family is Family.OTHER:
+            expected = " or ".join(allowed_families)
             raise DataException(f"{name} requires {expected}, but an operand is {family}; use CAST")
     if name not in (*_ARITHMETIC_OPERATORS, "NEGATIVE"):
         return Family.BOOLEAN
     if name == "/":
         return Family.DOUBLE
-    return Family.DOUBLE if Family.DOUBLE in families else Family.WHOLE
+    return Family.DOUBLE if Family.DOUBLE in families else Family.INTEGER
 
 
 def compile_node(node: Node) -> Compute:
@@ -145,7 +145,7 @@ def _compile_function(name: str, arguments: list[Compute]) -> Compute:
     function = FUNCTIONS[name]
 
     def compute(read: Read) -> Any:
-        if name == "coalesce":  # arguments after the first value are not evaluated
+        if name == "coalesce":  # arguments after the first non-null value are not evaluated
             return next((value for argument in arguments if (value := argument(read)) is not None), None)
         values = [argument(read) for argument in arguments]
         function.infer_family([get_value_family(value) for value in values])
@@ -227,7 +227,7 @@ def _divide(left: float, right: float) -> float:
 
 
 def _check_range(number: Any, family: Family) -> Any:
-    if family is Family.WHOLE and not -(2**63) <= number < 2**63:
+    if family is Family.INTEGER and not -(2**63) <= number < 2**63:
         raise DataException(f"{number} is out of range for BIGINT")
     return number
 
@@ -238,7 +238,7 @@ def cast(value: Any, kind: Type) -> Any:
     if family is Family.NULL:
         return None
     if family is Family.OTHER:
-        raise DataException(f"{family} cannot be CAST")
+        raise DataException(f"a value that is {family} cannot be CAST")
     if kind is Type.STRING:
         return _to_text(value)
     if isinstance(value, str):
@@ -257,18 +257,18 @@ def _to_text(value: Any) -> str:
 
 
 def _parse_text(text: str, kind: Type) -> Any:
-    trimmed = text.strip(_BLANKS)
-    if kind is Type.BOOLEAN and trimmed.lower() in _TRUE_TEXTS | _FALSE_TEXTS:
-        return trimmed.lower() in _TRUE_TEXTS
-    if kind is Type.FLOAT64 and _NUMBER.fullmatch(trimmed):
-        return float(trimmed)
-    if kind in BITS and _INTEGER.fullmatch(trimmed):
-        return _to_integer(int(trimmed), text, kind)
+    trimmed_text = text.strip(_BLANKS)
+    if kind is Type.BOOLEAN and trimmed_text.lower() in _TRUE_TEXTS | _FALSE_TEXTS:
+        return trimmed_text.lower() in _TRUE_TEXTS
+    if kind is Type.FLOAT64 and _NUMBER.fullmatch(trimmed_text):
+        return float(trimmed_text)
+    if kind in BITS and _INTEGER.fullmatch(trimmed_text):
+        return _to_integer(int(trimmed_text), text, kind)
     raise DataException(f"{text!r} cannot be cast to {SQL_NAMES[kind]}")
 
 
-def _to_integer(number: float, original: Any, kind: Type) -> int:
+def _to_integer(number: float, original_value: Any, kind: Type) -> int:
     half = 1 << (BITS[kind] - 1)
     if not (math.isfinite(number) and -half <= int(number) < half):
-        raise DataException(f"{original!r} is out of range for {SQL_NAMES[kind]}")
+        raise DataException(f"{original_value!r} is out of range for {SQL_NAMES[kind]}")
     return int(number)

@@ -35,7 +35,7 @@ MAX_GROWTH = 1.25
 """Limit relative to n log n, which allows for cache misses; n squared would give 8."""
 
 STATIC_MEMBERS = 10
-"""Number of static members; each lists a hundredth of the tasks, and one connector in a hundred."""
+"""Number of static members. Each lists every hundredth connector, and the last also lists those of the others."""
 
 ROUNDS = ("initial assignment", "lost worker")
 STATIC_ROUNDS = ("10 static workers, initial assignment", "10 static workers, late join")
@@ -125,7 +125,10 @@ def _rounds(size: int) -> dict[str, Callable[[], Outcome]]:
 
 
 def _make_static_lists(members: list[str], connectors: list[ConnectorName]) -> dict[str, frozenset[Job]]:
-    """Return the static work of each member: every hundredth connector with its tasks."""
+    """Return the static assignment of each member: every hundredth connector with its tasks.
+
+    The static assignment of the last member also includes those of all others.
+    """
     lists = {
         member: frozenset(
             Job(name, task)

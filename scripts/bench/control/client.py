@@ -44,11 +44,11 @@ def run(lab: Lab) -> list[Case]:
 
 def _measure_min_ms(runs: int, *arguments: str) -> tuple[float, float]:
     """Return the minimum duration and the minimum CPU time of a command, in milliseconds."""
-    durations_ms = [_times_ms(arguments) for _ in range(runs)]
+    durations_ms = [_measure_run_ms(arguments) for _ in range(runs)]
     return min(wall_ms for wall_ms, _ in durations_ms), min(cpu_ms for _, cpu_ms in durations_ms)
 
 
-def _times_ms(arguments: tuple[str, ...]) -> tuple[float, float]:
+def _measure_run_ms(arguments: tuple[str, ...]) -> tuple[float, float]:
     """Run a command; return its duration and its CPU time in milliseconds."""
     command = [str(Path(sys.prefix) / "bin" / "kraal"), *arguments]
     before, start_s = _child_cpu_s(), time.perf_counter()

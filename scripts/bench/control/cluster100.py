@@ -24,7 +24,7 @@ WORKERS = 100
 SIZES = (1_000, 10_000)
 REPETITIONS = 10
 """Number of connectors that are created, of connectors that are restarted, and of workers that are killed."""
-SESSION_S = 7.0
+DETECTION_TIME_S = 7.0
 """Virtual time after which the other workers have detected that a worker is dead."""
 LONGEST_MESSAGE = "longest message"
 MAX_GROWTH = 20.0
@@ -97,7 +97,7 @@ def _steps(cluster: SimulatedCluster) -> tuple[tuple[str, Callable[[int], None],
 
     def lose(number: int) -> None:
         cluster.embedded.kill(cluster.embedded.workers[WORKERS - 1 - number])
-        cluster.advance(SESSION_S)
+        cluster.advance(DETECTION_TIME_S)
 
     return (
         ("start of all workers ({} connectors)", lambda _: None, 1),

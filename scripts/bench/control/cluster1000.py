@@ -19,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from kraal.testing._simulation.group import HEARTBEAT_S
+from kraal.testing._simulation.group import HEARTBEAT_INTERVAL_S
 from scripts.bench.control.simulated import READ_S, SimulatedCluster, disable_interference
 from scripts.bench.lab import Lab, say
 from scripts.bench.report import Case, Target
@@ -32,7 +32,7 @@ CHECK_INTERVAL_S: Final = 0.02
 """Virtual seconds between two checks of whether all connectors and tasks run."""
 MAX_GROWTH: Final = 20.0
 """Limit relative to a tenth of the workers; quadratic growth would give 100."""
-GROWING: Final = (": CPU time of the leader", ": CPU time of a follower", "of the group")
+GROWTH_LIMITED_NAMES: Final = (": CPU time of the leader", ": CPU time of a follower", "of the group")
 """Substrings of the names of values whose growth is limited."""
 
 Name = tuple[str, str]
@@ -50,13 +50,13 @@ def run(lab: Lab) -> list[Case]:
 
 
 def cases(figures: Mapping[int, Mapping[Name, float]]) -> list[Case]:
-    """Return the values by number of workers, and their growth from a tenth of them to the largest size."""
+    """Return the values by number of workers, and their growth from a tenth of the largest number to the largest."""
     largest = max(figures)
     tenth = largest // 10
     rows = []
     for name, unit in figures[largest]:
         rows += [Case(f"{name}: {size:,} workers", unit, [], [figures[size][name, unit]]) for size in figures]
-        if any(words in name for words in GROWING):
+        if any(words in name for words in GROWTH_LIMITED_NAMES):
             growth = figures[largest][name, unit] / figures[tenth][name, unit]
             label = f"  {largest:,} relative to {tenth:,} workers"
             rows.append(Case(label, "x", [], [growth], wanted=Target(limit=MAX_GROWTH)))
@@ -68,7 +68,7 @@ def measure(workers: int, connectors: int) -> dict[Name, float]:
     with disable_interference():
         cluster = SimulatedCluster()
         start_s = time.process_time()
-        cluster.add_workers(workers - 1, over_s=HEARTBEAT_S)
+        cluster.add_workers(workers - 1, over_s=HEARTBEAT_INTERVAL_S)
         cluster.advance_until_all_run()
         cluster.write_configs(connectors)
         cluster.advance_until_all_run()
@@ -124,16 +124,16 @@ def _rebalance(cluster: SimulatedCluster, change: Callable[[], object]) -> _Reba
     cluster.start_measurement(by_worker=True)
     change()
     cluster.advance_until_rebalance()
-    spent_before_rebalance = dict(cluster.spent)
+    cpu_s_before_rebalance = dict(cluster.cpu_s)
     cluster.start_measurement(by_worker=True)
     virtual_s = cluster.advance_until_all_run(CHECK_INTERVAL_S) - start_s
     cluster.advance(READ_S)
-    leader, spent, alive = cluster.embedded.leader, cluster.spent, cluster.embedded.alive
+    leader, cpu_s, alive = cluster.embedded.leader, cluster.cpu_s, cluster.embedded.alive
     rebalance = _Rebalance(
-        leader_s=spent[leader.name],
-        followers_s=[spent[worker.name] for worker in before if worker.alive and worker is not leader],
+        leader_s=cpu_s[leader.name],
+        followers_s=[cpu_s[worker.name] for worker in before if worker.alive and worker is not leader],
         joined_s=sum(
-            spent[worker.name] + spent_before_rebalance.get(worker.name, 0.0)
+            cpu_s[worker.name] + cpu_s_before_rebalance.get(worker.name, 0.0)
             for worker in alive
             if worker not in before
         ),

@@ -19,10 +19,10 @@ from scripts.harness.rest import is_fully_running
 from scripts.harness.topics import Reader
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
-COLD = "cold start"
-MODES = ("standalone", "distributed", COLD)
+COLD_START = "cold start"
+MODES = ("standalone", "distributed", COLD_START)
 PARTS = ("all POSTs completed", "all tasks RUNNING", "all first records in Kafka")
-WITHOUT_TARGET = {("standalone", 0), (COLD, 0), (COLD, 2)}
+CASES_WITHOUT_TARGET = {("standalone", 0), (COLD_START, 0), (COLD_START, 2)}
 """Modes and parts without a target."""
 
 
@@ -34,7 +34,9 @@ def run(lab: Lab) -> list[Case]:
         for number in range(lab.options.times(2, 1)):
             for side in lab.options.sides if number % 2 == 0 else reversed(lab.options.sides):
                 kind = f"{side}-{mode}" if mode == "distributed" else side
-                rows[side].append(_measure_cold(lab, kind) if mode == COLD else _measure_warm(lab, kind))
+                rows[side].append(
+                    _measure_cold(lab, kind) if mode == COLD_START else _measure_warm(lab, kind)
+                )
                 say(f"{mode}, {side}: " + ", ".join(f"{seconds:.2f} s" for seconds in rows[side][-1]))
         cases += [
             Case(
@@ -42,7 +44,7 @@ def run(lab: Lab) -> list[Case]:
                 "s",
                 java=[row[index] for row in rows["java"]],
                 kraal=[row[index] for row in rows["kraal"]],
-                wanted=Target() if (mode, index) in WITHOUT_TARGET else Target(ratio=1.0),
+                wanted=Target() if (mode, index) in CASES_WITHOUT_TARGET else Target(ratio=1.0),
             )
             for index, name in enumerate(PARTS)
         ]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 WORKER_PROPERTIES = {"scheduled.rebalance.max.delay.ms": "0"}
 CONNECTORS = 6
 INTERVAL_S = 0.100
-BEFORE_S = 10.0
+BASELINE_S = 10.0
 Move = tuple[float, float]
 """The wall-clock times at which a task stopped and ran again, according to its statuses."""
 MIN_GAP_S = 1.0
@@ -100,7 +100,7 @@ class Stream:
 
     def gaps_over_a_second(self, restart_s: float) -> float:
         """Return the sum of the gaps since `restart_s` that exceed a second and every earlier gap."""
-        max_gap_before_s = max(self.gaps(restart_s - BEFORE_S, restart_s), default=INTERVAL_S)
+        max_gap_before_s = max(self.gaps(restart_s - BASELINE_S, restart_s), default=INTERVAL_S)
         min_gap_s = max(max_gap_before_s, MIN_GAP_S)
         return sum(gap for gap in self.gaps(restart_s - max_gap_before_s, time.time()) if gap > min_gap_s)
 
@@ -128,7 +128,7 @@ def _restart_all(lab: Lab, cluster: Cluster) -> tuple[float, ...]:
     follower = TopicFollower(lab.bootstrap, [stream.topic for stream in streams], _make_handler(streams))
     appender.start()
     try:
-        time.sleep(BEFORE_S + 2.0)
+        time.sleep(BASELINE_S + 2.0)
         start_s = time.time()
         for worker in list(cluster.workers):
             cluster.end(worker)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 READ_S: Final = 2.0
 """Virtual time within which all workers read the records that were written earlier."""
-POLL_S: Final = 0.5
+POLL_INTERVAL_S: Final = 0.5
 """Maximum virtual time between two polls of the internal topics by a worker."""
 TIMEOUT_S: Final = 120.0
 STEP_S: Final = 0.1
@@ -62,11 +62,11 @@ class SimulatedCluster:
         """Number of connectors in the cluster."""
         self.longest = (0.0, "")
         """Seconds and description of the message that took longest since `start_measurement`."""
-        self.spent: defaultdict[str, float] = defaultdict(float)
+        self.cpu_s: defaultdict[str, float] = defaultdict(float)
         """CPU seconds of each worker since `start_measurement`, by name."""
         self._resident = psutil.Process().memory_info().rss
         self._cluster = Cluster(workers=1)
-        self.embedded.read_s = POLL_S
+        self.embedded.read_s = POLL_INTERVAL_S
         self._scheduler = self.embedded.scheduler
         self._owners: dict[Address, str] | None = None
         """Workers by the addresses of their actors; None if times are not measured by worker."""
@@ -97,7 +97,7 @@ class SimulatedCluster:
     def start_measurement(self, *, by_worker: bool = False) -> None:
         """Start a new measurement; `by_worker` also measures the time of each worker, which is slower."""
         self.longest = (0.0, "")
-        self.spent.clear()
+        self.cpu_s.clear()
         self._owners = {} if by_worker else None
 
     def advance_until_all_run(self, step_s: float = STEP_S) -> float:
@@ -177,7 +177,7 @@ class SimulatedCluster:
             if duration_s > self.longest[0]:
                 self.longest = (duration_s, f"{message} of {actor}, {duration_s * 1000:.1f} ms")
             if self._owners is not None and message not in _SIMULATION_MESSAGES:
-                self.spent[self._find_owner(self._owners)] += duration_s
+                self.cpu_s[self._find_owner(self._owners)] += duration_s
             if len(trace) > _MAX_TRACE:
                 trace.clear()
             if until is not None and until():

@@ -25,17 +25,17 @@ from scripts.harness.processes import ScriptFailed
 from scripts.harness.topics import Reader
 from scripts.harness.workers import Worker
 
-BROKER = {"log.retention.check.interval.ms": "5000"}
+BROKER_SETTINGS = {"log.retention.check.interval.ms": "5000"}
 """Broker settings with which the topic's retention is enforced within seconds."""
 TOPIC_CONFIG = {"retention.bytes": str(2**30), "segment.bytes": str(2**28), "file.delete.delay.ms": "1000"}
-SPARK = {"spark.driver.memory": "2g"}
+SPARK_PROPERTIES = {"spark.driver.memory": "2g"}
 """Worker properties for Spark, which Java ignores."""
-COMPRESSED = {"producer.override.compression.type": "lz4"}
+COMPRESSION_CONFIG = {"producer.override.compression.type": "lz4"}
 SCHEMA = "id BIGINT NOT NULL, name STRING, amount DOUBLE, flag BOOLEAN, card STRING, note STRING"
 POLL_INTERVAL_S, MEMORY_INTERVAL_S = 0.25, 2.0
 STALL_TIMEOUT_S = 120.0
 SPARE_BYTES = 5_000_000_000
-_BLOCK = 10_000
+_LINES_PER_BLOCK = 10_000
 
 Sample = tuple[float, int]
 """A time in monotonic seconds, and the topic's end offset at that time."""
@@ -72,7 +72,7 @@ def run(lab: Lab) -> list[Case]:
     minute_s, slice_s = lab.options.times(60, 6), lab.options.times(30, 6)
     transfers = {}
     for kind in lab.options.sides:
-        worker = lab.start_warm((kind,), SPARK)[kind]
+        worker = lab.start_warm((kind,), SPARK_PROPERTIES)[kind]
         topic = lab.topic("big", TOPIC_CONFIG)
         config = _make_config(kind, folder, topic)
         transfers[kind] = _measure_transfer(
@@ -86,8 +86,8 @@ def run(lab: Lab) -> list[Case]:
 
 def _make_config(kind: str, folder: Path, topic: str) -> dict[str, str]:
     if kind == "java":
-        return source_config(folder / "records.json", topic) | COMPRESSED
-    return COMPRESSED | {
+        return source_config(folder / "records.json", topic) | COMPRESSION_CONFIG
+    return COMPRESSION_CONFIG | {
         "connector.class": "SparkSource",
         "tasks.max": "1",
         "spark.format": "json",
@@ -208,9 +208,11 @@ def write_records(path: Path, total: int) -> tuple[int, bytes]:
     block = [""]
     with path.open("w", encoding="ascii", newline="\n") as file:
         while size < total:
-            block = [_make_line(number, notes[number % 1009]) for number in range(count, count + _BLOCK)]
+            block = [
+                _make_line(number, notes[number % 1009]) for number in range(count, count + _LINES_PER_BLOCK)
+            ]
             size += file.write("".join(block))
-            count += _BLOCK
+            count += _LINES_PER_BLOCK
     return count, block[-1].rstrip("\n").encode()
 
 

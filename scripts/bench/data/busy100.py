@@ -33,8 +33,8 @@ from scripts.harness.workers import START_TIMEOUT_S, Worker
 CONNECTORS = 100
 INTERVAL_S = 0.1
 GROUPS = 10
-WARM_S, MEASURED_S = 30, 60
-QUICK_S = 10
+WARM_UP_S, MEASUREMENT_S = 30, 60
+QUICK_MEASUREMENT_S = 10
 DRAIN_TIMEOUT_S = 120.0
 LINGER_MS = 500
 """`batch.linger.ms` of a second measurement of Kraal."""
@@ -129,7 +129,7 @@ def _measure_flow(
 ) -> tuple[list[float], Cycle | None]:
     """Return the results of one worker with additional settings and, for Kraal, the stages of a cycle."""
     # With this window, `/metrics` only covers the measurement.
-    extra = {"metrics.sample.window.ms": str(lab.options.times(MEASURED_S, QUICK_S) * 500)}
+    extra = {"metrics.sample.window.ms": str(lab.options.times(MEASUREMENT_S, QUICK_MEASUREMENT_S) * 500)}
     worker = lab.start_warm((kind,), extra | dict(settings or {}))[kind]
     flow = Flow(lab, worker)
     window = measure_window(lab, worker)
@@ -176,9 +176,9 @@ def figures(lines: Sequence[Line], cores: float) -> list[float]:
 
 def measure_window(lab: Lab, worker: Worker) -> Window:
     """Wait for the warm-up and the measurement; return the measurement window."""
-    time.sleep(lab.options.times(WARM_S, 5))
+    time.sleep(lab.options.times(WARM_UP_S, 5))
     start_ns, before = time.time_ns(), worker.process.usage().cpu_s
-    time.sleep(lab.options.times(MEASURED_S, QUICK_S))
+    time.sleep(lab.options.times(MEASUREMENT_S, QUICK_MEASUREMENT_S))
     end_ns, after = time.time_ns(), worker.process.usage().cpu_s
     return Window(start_ns, end_ns, (after - before) / ((end_ns - start_ns) / 1e9))
 

@@ -25,7 +25,7 @@ from scripts.harness.workers import Worker
 
 WORKER_PROPERTIES = {"exactly.once.source.support": "enabled"}
 CONNECTOR_CONFIG = {"exactly.once.support": "required"}
-FETCH_S = 1.0
+FETCH_TIMEOUT_S = 1.0
 
 
 def run(lab: Lab) -> list[Case]:
@@ -85,7 +85,7 @@ class CommittedLines:
         if end <= self._lines:
             return min(end, self._lines - 1)  # at least one offset is a transaction marker
         self._reader.seek(end - 2)
-        last = self._reader.next(FETCH_S)
+        last = self._reader.next(FETCH_TIMEOUT_S)
         if last is None or parse_number(last) + 1 < self._lines:
             return self._lines - 1
         self.complete_at, self.markers = now, end - self._lines

@@ -35,7 +35,7 @@ SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnecto
 PROCESS = "kraal.plugins.PluginProcess"
 READY = "Java plugins are ready"
 WARM_UP_ROUNDS, SINK_ROUNDS = 5, 9
-"""A sink takes about a second and becomes faster over several rounds because of the JVM's JIT compiler."""
+"""Numbers of unmeasured and of measured rounds of the sink, which becomes faster because of the JVM's JIT compiler."""
 IDLE_S = 2.0
 IDLE_CORES = 0.2
 

@@ -36,7 +36,7 @@ WARM_UPS: Final = 20
 MIN_INTERVAL_S: Final = 0.02
 IDLE_S: Final = 30.0
 COMPARED_RECORDS: Final = 1000
-POLL_MS: Final = 10
+POLL_INTERVAL_MS: Final = 10
 """Debezium's poll interval in milliseconds. The default of half a second would hide the latency of the worker."""
 NO_DATA: Final = {"snapshot.mode": "no_data"}
 SERVER_SETTINGS: Final = ("wal_level=logical", "shared_buffers=256MB", "max_wal_size=8GB")
@@ -94,7 +94,7 @@ def run(lab: Lab) -> list[Case]:
 
 
 def _start_workers(lab: Lab, database: PostgreSQL) -> dict[str, Worker]:
-    """Start both workers, one after another; warm each up with a table's snapshot, with and without schemas."""
+    """Start both workers, one after another; warm up each with snapshots of a table, with and without schemas."""
     plugins = lab.directory / "plugins"
     plugins.mkdir()
     archive = next(path for path in ensure("debezium") if "postgres" in path.name)
@@ -168,7 +168,7 @@ def _wait_until_streaming(database: PostgreSQL, worker: Worker, topic: str) -> N
 
 
 def _measure_filling(worker: Worker, count: Callable[[], int], rows: int) -> float:
-    """Return the seconds between the last end offset of the empty topic and the first one of the full topic."""
+    """Return the seconds from the last check that finds the topic empty to the first check that finds it full."""
     start_s = empty_s = now_s = time.monotonic()
     while (end := count()) < rows:
         now_s = time.monotonic()
@@ -229,7 +229,7 @@ class _Rows:
         self._worker, self._table, self._number = worker, f"rows_{kind}", 0
         database.ask(f"CREATE TABLE {self._table} (id bigint PRIMARY KEY, name text)")
         self._send = stack.enter_context(database.session())
-        settings = NO_DATA | {"poll.interval.ms": str(POLL_MS)}
+        settings = NO_DATA | {"poll.interval.ms": str(POLL_INTERVAL_MS)}
         topic = stack.enter_context(_run_connector(lab, worker, database, self._table, settings))
         _wait_until_streaming(database, worker, topic)
         self._reader = lab.reader(topic)

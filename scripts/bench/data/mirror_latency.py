@@ -26,7 +26,7 @@ from scripts.harness.workers import Worker
 
 PARTITIONS = 2
 IDLE_CONNECTORS = 20
-SLOTS = {"spark.master": "local[4]"}
+WORKER_PROPERTIES = {"spark.master": "local[4]"}
 """Worker property with two slots for the partitions and two for all other tasks; Java ignores it."""
 INTERVAL_S = 0.05
 BATCHES = 3.3
@@ -35,7 +35,7 @@ DRAIN_TIMEOUT_S = 60.0
 
 def run(lab: Lab) -> list[Case]:
     """Measure the latency of records over all Spark batches."""
-    workers = lab.start_warm(lab.options.sides, SLOTS)
+    workers = lab.start_warm(lab.options.sides, WORKER_PROPERTIES)
     batch_s = lab.options.times(60, 5)
     mirrors = {kind: _Mirror(lab, kind, worker, batch_s) for kind, worker in workers.items()}
     for kind, worker in workers.items():

@@ -60,7 +60,7 @@ def _measure_start(lab: Lab, kind: str, records: int) -> float:
 
 
 def _fill(lab: Lab, topic: str, records: int) -> list[str]:
-    """Write configs and task configs repeatedly; return the sorted names of the connectors."""
+    """Write the configs of connectors and tasks repeatedly, then target states; return the sorted connector names."""
     create_topic(lab.bootstrap, topic, {"cleanup.policy": "compact"})
     names = [f"old-{number:03d}" for number in range(CONNECTORS)]
     config = source_config(lab.directory / "none", "none")

@@ -139,7 +139,7 @@ def _transform(number: int) -> dict[str, Any]:
 
 
 def _yield_lines(count: int) -> Iterator[bytes]:
-    """Yield the lines as Java prints structs."""
+    """Yield the lines of the transformed records, as Java prints structs."""
     for number in range(count):
         fields = ",".join(f"{name}={value}" for name, value in _transform(number).items())
         yield f"Struct{{{fields}}}\n".encode()

@@ -19,7 +19,7 @@ from scripts.harness.processes import ScriptFailed
 from scripts.harness.workers import Worker
 
 POLL_INTERVAL_S = 0.020
-TUNED = {"linger.ms": "5", "batch.size": "262144", "compression.type": "lz4"}
+TUNED_SETTINGS = {"linger.ms": "5", "batch.size": "262144", "compression.type": "lz4"}
 
 
 def run(lab: Lab) -> list[Case]:
@@ -28,7 +28,7 @@ def run(lab: Lab) -> list[Case]:
     cases = []
     for name, settings, wanted in (
         ("default settings", {}, Target(ratio=4.0)),
-        ("same settings (linger 5 ms, batch 256 KiB, lz4)", TUNED, Target(ratio=1.1)),
+        ("same settings (linger 5 ms, batch 256 KiB, lz4)", TUNED_SETTINGS, Target(ratio=1.1)),
     ):
         say(name)
         cases += _measure(lab, file, name, settings, wanted)

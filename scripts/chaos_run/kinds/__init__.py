@@ -1,1 +1,1 @@
-"""Faults other than signals: hanging targets, moving partitions, overlapping runs, exhausted pools."""
+"""Faults that require more than a signal, such as hanging targets, overlapping runs and exhausted pools."""

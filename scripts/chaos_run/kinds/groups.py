@@ -46,7 +46,7 @@ def get_committed(bootstrap: str, pipe: Pipe) -> dict[int, int]:
 
 
 class AdditionalMember:
-    """An additional member of the group of a pipe's sink, which is assigned a partition and commits nothing."""
+    """An additional member of the group of a pipe's sink. The member reads a partition, but commits nothing."""
 
     def __init__(self, bootstrap: str, pipe: Pipe) -> None:
         """Start joining the group; the join is complete when `has_assignment` returns True."""

@@ -29,9 +29,9 @@ _SUFFIX: Final = ".txt"
 
 
 def move_back(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Join the group of the file sink, write a file without committing it, and leave."""
+    """Join the sink's group, and write a file without committing it; the returned function leaves the group."""
     del step
-    pipe, commands = scene.once, scene.once.orders
+    pipe, commands = scene.once, scene.once.commands
     commands.sleep(SLEEP_S)
     member = AdditionalMember(scene.members.broker.bootstrap, pipe)
     try:

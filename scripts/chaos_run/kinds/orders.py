@@ -28,7 +28,7 @@ _POLL_INTERVAL_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class Commands:
     """The commands for one target."""
 
     prefix: Path
@@ -36,7 +36,7 @@ class Orders:
     # --- methods for the script -----------------------------------------------------------------------------
 
     def sleep(self, seconds: float) -> None:
-        """Make each call sleep first."""
+        """Make each call sleep for `seconds`."""
         self._get_path("sleep").write_text(str(seconds), encoding="ascii")
 
     def hang(self) -> None:
@@ -67,7 +67,7 @@ class Orders:
     # --- methods for plugins --------------------------------------------------------------------------------
 
     def execute(self) -> None:
-        """Execute the current command: sleep, hang, or nothing."""
+        """Execute the current commands, if any: first sleep, then hang."""
         with suppress(FileNotFoundError, ValueError):  # the command is withdrawn or not yet written
             time.sleep(float(self._get_path("sleep").read_text(encoding="ascii")))
         command = self._get_path("hang")

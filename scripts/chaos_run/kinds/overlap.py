@@ -1,4 +1,4 @@
-"""Two simultaneous runs of one task on the same target; the older run hangs and resumes.
+"""Makes two runs of one task write to the same target: the older run hangs, and resumes while the newer one writes.
 
 If the newer run is in another process, the older run resumes when the newer one has staged but not yet committed a
 batch. The newer run is frozen until the older run has ended.
@@ -37,7 +37,7 @@ SUCCESSOR_TIMEOUT_S: Final = 30.0
 def restart(scene: Scene, step: HeavyStep) -> Undo | None:
     """Restart a hanging task of a sink; the new run writes while the old one hangs."""
     del step
-    commands = scene.once.orders
+    commands = scene.once.commands
     if _hang_batch(scene) is None:
         return None
     request = Call("POST", f"/connectors/{scene.once.name}-sink/restart?includeTasks=true")
@@ -53,7 +53,7 @@ def freeze(scene: Scene, step: HeavyStep) -> Undo | None:
     pid = _hang_batch(scene)
     member = None if pid is None else scene.find_member(pid)
     if member is None:
-        scene.once.orders.release()
+        scene.once.commands.release()
         return None
     python = psutil.Process(member.process.pid)
     python.send_signal(signal.SIGSTOP)
@@ -63,10 +63,10 @@ def freeze(scene: Scene, step: HeavyStep) -> Undo | None:
         try:
             _await_successor(scene)
             with _freeze_after_staging(scene, _find_successor(scene, member)):
-                scene.once.orders.release()
+                scene.once.commands.release()
                 python.send_signal(signal.SIGCONT)
         finally:
-            scene.once.orders.release()
+            scene.once.commands.release()
             python.send_signal(signal.SIGCONT)
 
     return undo
@@ -74,7 +74,7 @@ def freeze(scene: Scene, step: HeavyStep) -> Undo | None:
 
 def _hang_batch(scene: Scene) -> int | None:
     """Make one batch hang; return the id of the process that writes the batch, or None if there was no batch."""
-    commands = scene.once.orders
+    commands = scene.once.commands
     commands.hang_one()
     if scene.wait_until(lambda: bool(commands.list_hanging()), HANG_TIMEOUT_S):
         return commands.list_hanging()[0]
@@ -87,7 +87,7 @@ def _release(scene: Scene) -> None:
     try:
         _await_successor(scene)
     finally:
-        scene.once.orders.release()
+        scene.once.commands.release()
 
 
 def _await_successor(scene: Scene) -> None:
@@ -117,7 +117,7 @@ def _freeze_after_staging(scene: Scene, member: Member | None) -> Iterator[None]
 
 
 def _wait_until_staged(staging: Path) -> bool:
-    """Wait until Spark has finished files of a batch; return False on a timeout."""
+    """Wait until Spark has completed a batch in the staging directory; return False on a timeout."""
     deadline_s = time.monotonic() + STAGING_TIMEOUT_S
     while not _has_finished(staging):
         if time.monotonic() > deadline_s:
@@ -127,14 +127,14 @@ def _wait_until_staged(staging: Path) -> bool:
 
 
 def _has_finished(staging: Path) -> bool:
-    """Return whether a file of a batch is finished; False if the directory disappears meanwhile."""
+    """Return whether the staging directory has a completed batch; False if the directory disappears meanwhile."""
     with suppress(FileNotFoundError):
         return next(staging.glob(f"**/{_SUCCESS_FILE}"), None) is not None
     return False
 
 
 def _find_successor(scene: Scene, frozen: Member) -> Member | None:
-    """Return the worker that now runs the sink's task, as reported by another worker; None if it is still `frozen`."""
+    """Return the worker other than `frozen` that runs the sink's task, according to REST; None if there is none."""
     candidates = [member for member in scene.members.up() if member is not frozen]
     for member in candidates:
         response = scene.ask(member, Call("GET", f"/connectors/{scene.once.name}-sink/status"))

@@ -23,7 +23,7 @@ from kraal.plugins.api import (
     SourceTask,
     TaskContext,
 )
-from scripts.chaos_run.kinds.orders import COMMANDS_KEY, Orders
+from scripts.chaos_run.kinds.orders import COMMANDS_KEY, Commands
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,18 +37,18 @@ class HangingFileSinkTask(FileStreamSinkTask):
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
-        self._orders = Orders(Path(config[COMMANDS_KEY]))
+        self._commands = Commands(Path(config[COMMANDS_KEY]))
         super().start(config, context)
 
     @override
     def write(self, batch: SinkBatch) -> None:
-        self._orders.execute()
+        self._commands.execute()
         super().write(batch)
-        self._orders.record_written(batch.ranges)
+        self._commands.record_written(batch.ranges)
 
 
 class HangingFileSinkConnector(FileStreamSinkConnector):
-    """A sink to one file whose writes sleep and hang on command."""
+    """A sink that writes to one file, and whose tasks sleep and hang on command."""
 
     task_class = HangingFileSinkTask
 
@@ -58,18 +58,18 @@ class HangingFilesSinkTask(SparkSinkTask):
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
-        self._orders = Orders(Path(config[COMMANDS_KEY]))
+        self._commands = Commands(Path(config[COMMANDS_KEY]))
         super().start(config, context)
 
     @override
     def write(self, batch: SinkBatch) -> None:
-        self._orders.execute()
+        self._commands.execute()
         super().write(batch)
-        self._orders.record_written(batch.ranges)
+        self._commands.record_written(batch.ranges)
 
 
 class HangingFilesSinkConnector(SparkSinkConnector):
-    """A sink to the files of a directory whose writes sleep and hang on command."""
+    """A sink that writes files in a directory, and whose tasks sleep and hang on command."""
 
     task_class = HangingFilesSinkTask
 
@@ -81,14 +81,14 @@ class HangingSourceTask(SourceTask):
 
     def __init__(self) -> None:
         self._call = ""
-        self._orders = Orders(Path())
+        self._commands = Commands(Path())
 
     @override
     def start(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:
         del offsets, context
-        self._call, self._orders = config[HANG_IN], Orders(Path(config[COMMANDS_KEY]))
+        self._call, self._commands = config[HANG_IN], Commands(Path(config[COMMANDS_KEY]))
         self._execute("start")
 
     @override
@@ -105,7 +105,7 @@ class HangingSourceTask(SourceTask):
 
     def _execute(self, call: str) -> None:
         if call == self._call:
-            self._orders.execute()
+            self._commands.execute()
 
 
 class HangingSourceConnector(PassThroughConnector):

@@ -38,7 +38,7 @@ a cancel take up to 5 s each."""
 
 
 def exhaust(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Start the tasks, wait until they hang, delete or restart them, and finally release them."""
+    """Start tasks that hang, restart them in some variants, and delete them; the returned function releases them."""
     call, _, action = (choose(VARIANTS, step.pick) or "").partition(", ")
     count = TASKS * len(scene.members.up())
     scene.timeline.say(f"  {count} tasks will hang in {call}, followed by {action}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from scripts.chaos_run.clients import Call
-from scripts.chaos_run.kinds.orders import Orders
+from scripts.chaos_run.kinds.orders import Commands
 from scripts.chaos_run.members import Member, Members
 from scripts.chaos_run.pipes import Pipe
 from scripts.chaos_run.timeline import Timeline
@@ -30,7 +30,7 @@ class Scene:
     """The pipe whose sink appends to one file and executes commands."""
     once: Pipe
     """The pipe whose sink writes files by offset range and executes commands."""
-    hanging: Orders
+    hanging: Commands
     """Commands for the connector whose tasks only hang."""
     ask: Callable[[Member, Call], tuple[int, Any] | None]
     pipes: Sequence[Pipe]
@@ -68,8 +68,8 @@ class Scene:
 
     def release(self) -> None:
         """Withdraw all commands, including those of faults that could not be undone."""
-        for orders in (self.slow.orders, self.once.orders, self.hanging):
-            orders.release()
+        for commands in (self.slow.commands, self.once.commands, self.hanging):
+            commands.release()
 
     def report_violation(self, message: str) -> None:
         """Record a violated guarantee."""

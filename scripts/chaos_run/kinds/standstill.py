@@ -18,7 +18,7 @@ _OK: Final = 200
 _HALTED: Final = frozenset({"PAUSED", "STOPPED"})
 
 
-class Standstill:
+class StandstillCheck:
     """A check of the pipes that make no progress."""
 
     def __init__(self, scene: Scene, get_stall_s: Callable[[Pipe], float]) -> None:
@@ -34,7 +34,7 @@ class Standstill:
             self.check()
 
     def check(self) -> None:
-        """Check once, with one query to a worker, the pipes that make no progress."""
+        """Check once whether a worker reports a cause for each pipe that makes no progress."""
         stalled_pipes = {pipe.name for pipe in self._scene.pipes if self._get_stall_s(pipe) > LIMIT_S}
         self._reported &= stalled_pipes
         if stalled_pipes <= self._reported or (connectors := self._query_connectors()) is None:

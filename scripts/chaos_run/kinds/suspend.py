@@ -1,7 +1,7 @@
 """Simulates the suspension of a worker's machine, which stops the worker's processes and the monotonic clock.
 
-Unlike a suspension, SIGSTOP does not stop `CLOCK_MONOTONIC`. Therefore, the worker's lease clock is advanced by the
-same time through the control port.
+Unlike a suspension, SIGSTOP does not stop `CLOCK_MONOTONIC`. Therefore, the worker's lease clock is advanced through
+the control port by the duration of the SIGSTOP.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scripts.chaos_run.schedule import HeavyStep
 
 
 def suspend(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Advance the lease clock, and freeze Python and the JVM for longer than the session timeout."""
+    """Advance the lease clock, and freeze the worker's Python process and JVM; the returned function resumes both."""
     member = scene.members.all[step.worker]
     jvm = member.process.jvm()
     if jvm is None or "error" in member.control(do="suspend", seconds=step.hold_s):

@@ -18,9 +18,9 @@ HANG_TIMEOUT_S: Final = 10.0
 
 
 def slow_down(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Make each batch of a sink take longer than its `max.poll.interval.ms`; batches must still be committed."""
+    """Make each batch take longer than the sink's `max.poll.interval.ms`; batches must still be committed."""
     del step
-    commands, pipe = scene.slow.orders, scene.slow
+    commands, pipe = scene.slow.commands, scene.slow
     bootstrap = scene.members.broker.bootstrap
     before, initial_count = get_committed(bootstrap, pipe), len(commands.list_written())
     commands.sleep(SLEEP_S)
@@ -41,7 +41,7 @@ def slow_down(scene: Scene, step: HeavyStep) -> Undo | None:
 def hang(scene: Scene, step: HeavyStep) -> Undo | None:
     """Make a sink's next batch hang."""
     del step
-    commands = scene.slow.orders
+    commands = scene.slow.commands
     commands.hang()
     if scene.wait_until(lambda: bool(commands.list_hanging()), HANG_TIMEOUT_S):
         return commands.release
@@ -50,6 +50,6 @@ def hang(scene: Scene, step: HeavyStep) -> Undo | None:
 
 
 def find_repeated(batches: Sequence[str]) -> str:
-    """Describe the batches that were written more than once, by start and count; empty if there are none. Pure."""
+    """Return the start and the number of writes of each batch that was written more than once, as text. Pure."""
     starts = Counter(line.rpartition(" ")[0] for line in batches)
     return ", ".join(f"{start} {count} times" for start, count in sorted(starts.items()) if count > 1)

@@ -16,11 +16,11 @@ from tests.differential.allowances import (
 from tests.differential.configs import SINK, SOURCE, creation, idle, sink, source
 from tests.differential.script import ask, family, has, states, status
 
-_LISTED = (missing_in_text("other-connectors"), own_plugins("own-plugins"))
+_LISTING_ALLOWANCES = (missing_in_text("other-connectors"), own_plugins("own-plugins"))
 
 _UNKNOWN_IN_STANDALONE = in_standalone(error("unknown-in-standalone", 500, 404))
 
-_UNKNOWN = [
+_UNKNOWN_CONNECTOR_STEPS = [
     ask("GET of none", "GET /connectors/none"),
     ask("config of none", "GET /connectors/none/config"),
     ask("tasks of none", "GET /connectors/none/tasks"),
@@ -52,11 +52,11 @@ _UNKNOWN = [
 
 _VALID_TASKS = ("1", "-1", "+1", "007", "%31")
 _INVALID_TASKS = ("x", "1.0", "2147483648", "%20")
-_TASK_IDS = [
+_TASK_ID_STEPS = [
     ask(f"status of task {task}", f"GET /connectors/none/tasks/{task}/status")
     for task in (*_VALID_TASKS, *_INVALID_TASKS)
 ]
-_RESTARTS_OF_TASKS = [
+_TASK_RESTART_STEPS = [
     *(
         ask(
             f"restart of task {task}",
@@ -72,7 +72,7 @@ _RESTARTS_OF_TASKS = [
     ),
 ]
 
-_REJECTED_REQUESTS = [
+_REJECTED_REQUEST_STEPS = [
     ask("an empty name", "POST /connectors", creation("", source("x"))),
     ask("a blank name", "POST /connectors", creation("  ", source("x"))),
     ask("a null name", "POST /connectors", {"name": None, "config": source("x")}),
@@ -82,13 +82,18 @@ _REJECTED_REQUESTS = [
     ask("control characters in a name", "POST /connectors", creation("a\nb\u0001", source("x"))),
     ask("no class", "POST /connectors", creation("x", {"file": "f", "topic": "t"})),
     ask("an empty config", "POST /connectors", creation("x", {})),
-    ask("a blank class", "POST /connectors", creation("x", {"connector.class": " "}), *_LISTED),
-    ask("an unknown class", "POST /connectors", creation("x", {"connector.class": "none.Such"}), *_LISTED),
+    ask("a blank class", "POST /connectors", creation("x", {"connector.class": " "}), *_LISTING_ALLOWANCES),
+    ask(
+        "an unknown class",
+        "POST /connectors",
+        creation("x", {"connector.class": "none.Such"}),
+        *_LISTING_ALLOWANCES,
+    ),
     ask(
         "a converter as the class",
         "POST /connectors",
         creation("x", {"connector.class": "org.apache.kafka.connect.storage.StringConverter"}),
-        *_LISTED,
+        *_LISTING_ALLOWANCES,
     ),
     ask("no topic", "POST /connectors", creation("x", {"connector.class": SOURCE})),
     ask("tasks.max is a word", "POST /connectors", creation("x", source("x", tasks_max="zero"))),
@@ -127,7 +132,7 @@ _REJECTED_REQUESTS = [
 
 _PROGRESS = only_kraal_has("progress", "progress")
 
-_CONFIGS = [
+_CONFIG_STEPS = [
     ask("create a stopped connector", "POST /connectors", idle("plain")),
     ask("read the connector", "GET /connectors/plain", until=status(200)),
     ask("read the config", "GET /connectors/plain/config"),
@@ -230,7 +235,7 @@ _CONFIGS = [
 
 
 STEPS = [
-    *family("unknown connectors", _UNKNOWN, _TASK_IDS, _RESTARTS_OF_TASKS),
-    *family("creating", _REJECTED_REQUESTS),
-    *family("configs", _CONFIGS),
+    *family("unknown connectors", _UNKNOWN_CONNECTOR_STEPS, _TASK_ID_STEPS, _TASK_RESTART_STEPS),
+    *family("creating", _REJECTED_REQUEST_STEPS),
+    *family("configs", _CONFIG_STEPS),
 ]

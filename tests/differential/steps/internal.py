@@ -6,7 +6,7 @@ from tests.differential.allowances import error, in_standalone, status
 from tests.differential.exchange import DISTRIBUTED
 from tests.differential.script import ask, family
 
-_SIGNED = {
+_SIGNATURE_HEADERS = {
     "X-Connect-Authorization": "bm90IHNpZ25lZA==",
     "X-Connect-Request-Signature-Algorithm": "HmacSHA256",
 }
@@ -29,13 +29,13 @@ STEPS = family(
         "POST /connectors/none/tasks",
         [{"a": "b"}],
         _NO_INTERNAL_API,
-        headers=_SIGNED,
+        headers=_SIGNATURE_HEADERS,
     ),
     ask(
         "tasks, with an unknown algorithm",
         "POST /connectors/none/tasks",
         [],
-        headers={**_SIGNED, "X-Connect-Request-Signature-Algorithm": "MD2"},
+        headers={**_SIGNATURE_HEADERS, "X-Connect-Request-Signature-Algorithm": "MD2"},
         only=DISTRIBUTED,
     ),
     ask(
@@ -50,7 +50,7 @@ STEPS = family(
         "POST /connectors/none/tasks",
         [],
         _INVALID_BASE64,
-        headers={**_SIGNED, "X-Connect-Authorization": "!"},
+        headers={**_SIGNATURE_HEADERS, "X-Connect-Authorization": "!"},
         only=DISTRIBUTED,
     ),
     ask("no tasks", "POST /connectors/none/tasks", [], _NO_INTERNAL_API),
@@ -61,9 +61,15 @@ STEPS = family(
     ask("tasks, without a body", "POST /connectors/none/tasks", None, _UNREADABLE),
     ask("fence, unsigned", "PUT /connectors/none/fence", None, _NO_INTERNAL_API),
     ask(
-        "fence, with a wrong signature", "PUT /connectors/none/fence", None, _NO_INTERNAL_API, headers=_SIGNED
+        "fence, with a wrong signature",
+        "PUT /connectors/none/fence",
+        None,
+        _NO_INTERNAL_API,
+        headers=_SIGNATURE_HEADERS,
     ),
-    ask("fence, with a body", "PUT /connectors/none/fence", "{}", _NO_INTERNAL_API, headers=_SIGNED),
+    ask(
+        "fence, with a body", "PUT /connectors/none/fence", "{}", _NO_INTERNAL_API, headers=_SIGNATURE_HEADERS
+    ),
     ask("fence, forwarded once", "PUT /connectors/none/fence?forward=false", None, _NO_INTERNAL_API),
     ask("fence, forwarded twice", "PUT /connectors/none/fence?forward=true", None, _NO_INTERNAL_API),
 )

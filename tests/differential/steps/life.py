@@ -179,8 +179,8 @@ _FAILURE_STEPS = [
         *_FAILURE_ALLOWANCES,
         until=state("FAILED"),
     ),
-    # Before the restarts: after one, FAILED may still be the status of the former task, and a pause affects the
-    # new one.
+    # These steps precede the restarts. After a restart, FAILED may still be the status of the previous task, whereas
+    # a pause affects the new task.
     ask("pause while failed", f"PUT {_FAILING_SINK}/pause"),
     ask(
         "paused while failed",

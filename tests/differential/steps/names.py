@@ -41,7 +41,7 @@ def _life_cycle(name: str) -> list[Step]:
     ]
 
 
-_SLASHES = [
+_SLASH_STEPS = [
     ask("a slash, put", "PUT /connectors/a%2Fb/config", source("x"), whole("names-in-paths", 400, 201)),
     ask("a slash, read", "GET /connectors/a%2Fb", None, whole("names-in-paths", 400, 200)),
     ask("a slash, in lower case", "GET /connectors/a%2fb/config", None, whole("names-in-paths", 400, 200)),
@@ -90,5 +90,5 @@ _SLASHES = [
 
 STEPS = [
     *family("names", [step for name in _NAMES for step in _life_cycle(name)]),
-    *family("odd paths", _SLASHES),
+    *family("odd paths", _SLASH_STEPS),
 ]

@@ -28,8 +28,8 @@ def _alter_sink_offset(label: str, partition: Any, offset: Any, *allowances: All
     return ask(f"a sink's {label}", f"PATCH {_SINK}/offsets", _pairs((partition, offset)), *allowances)
 
 
-_SHOW = f"GET {_SOURCE}/offsets"
-_SHOW_SINK = f"GET {_SINK}/offsets"
+_GET_OFFSETS = f"GET {_SOURCE}/offsets"
+_GET_SINK_OFFSETS = f"GET {_SINK}/offsets"
 
 STEPS = family(
     "offsets",
@@ -37,12 +37,12 @@ STEPS = family(
     ask("null offsets", f"PATCH {_SOURCE}/offsets", {"offsets": None}),
     ask("an empty object", f"PATCH {_SOURCE}/offsets", {}),
     _alter_source_offset("position", _FILE, {"position": 4}),
-    ask("read the altered offset", _SHOW, until=has('"position":4')),
-    ask("a source has no lag", f"{_SHOW}?expand=lag"),
+    ask("read the altered offset", _GET_OFFSETS, until=has('"position":4')),
+    ask("a source has no lag", f"{_GET_OFFSETS}?expand=lag"),
     _alter_source_offset("position in another file", {"filename": "other"}, {"position": 1}),
-    ask("read two offsets", _SHOW, None, _ORDER, until=has('"other"')),
+    ask("read two offsets", _GET_OFFSETS, None, _ORDER, until=has('"other"')),
     _alter_source_offset("position is null", {"filename": "other"}, None),
-    ask("read one offset", _SHOW, until=lacks('"other"')),
+    ask("read one offset", _GET_OFFSETS, until=lacks('"other"')),
     _alter_source_offset("position of an unknown file is null", {"filename": "nowhere"}, None),
     _alter_source_offset("position is a string", _FILE, {"position": "4"}, _OBJECTION),
     _alter_source_offset("position is real", _FILE, {"position": 1.5}, _OBJECTION),
@@ -51,7 +51,7 @@ STEPS = family(
     _alter_source_offset("position is missing", _FILE, {"line": 1}, _OBJECTION),
     _alter_source_offset("offset is empty", _FILE, {}, _OBJECTION),
     _alter_source_offset("offset has an additional field", _FILE, {"position": 2, "note": "more"}),
-    ask("read the additional field", _SHOW, None, _ORDER, until=has('"note"')),
+    ask("read the additional field", _GET_OFFSETS, None, _ORDER, until=has('"note"')),
     _alter_source_offset("partition is another", {"name": "x"}, {"position": 1}, _OBJECTION),
     _alter_source_offset("partition is empty", {}, {"position": 1}, _OBJECTION),
     _alter_source_offset("partition is null", None, {"position": 1}, error("null-partition", 500, 400)),
@@ -66,7 +66,7 @@ STEPS = family(
         f"PATCH {_SOURCE}/offsets",
         _pairs((_FILE, {"position": 1}), (_FILE, {"position": 2})),
     ),
-    ask("read the last offset of the partition", _SHOW, None, _ORDER, until=has('"position":2}')),
+    ask("read the last offset of the partition", _GET_OFFSETS, None, _ORDER, until=has('"position":2}')),
     ask(
         "a valid and an invalid offset",
         f"PATCH {_SOURCE}/offsets",
@@ -80,19 +80,19 @@ STEPS = family(
         {"offsets": [{"offset": {"position": 1}}]},
         error("null-partition", 500, 400),
     ),
-    ask("read unchanged offsets", _SHOW, None, _ORDER),
+    ask("read unchanged offsets", _GET_OFFSETS, None, _ORDER),
     ask("reset", f"DELETE {_SOURCE}/offsets"),
-    ask("read no offsets", _SHOW, until=has("[]")),
+    ask("read no offsets", _GET_OFFSETS, until=has("[]")),
     ask("reset again", f"DELETE {_SOURCE}/offsets"),
     ask("DELETE with a query", f"DELETE {_SOURCE}/offsets?forward=false"),
     _alter_sink_offset("offset", _TOPIC_PARTITION, {"kafka_offset": 1}),
-    ask("read the sink's altered offset", _SHOW_SINK, None, _ORDER),
-    ask("read the sink's offset with lag", f"{_SHOW_SINK}?expand=lag", None, _LAG, _ORDER),
-    ask("an unknown part", f"{_SHOW_SINK}?expand=age", None, _ORDER),
+    ask("read the sink's altered offset", _GET_SINK_OFFSETS, None, _ORDER),
+    ask("read the sink's offset with lag", f"{_GET_SINK_OFFSETS}?expand=lag", None, _LAG, _ORDER),
+    ask("an unknown part", f"{_GET_SINK_OFFSETS}?expand=age", None, _ORDER),
     _alter_sink_offset(
         "numbers as strings", {"kafka_topic": "lines-TAG", "kafka_partition": "0"}, {"kafka_offset": "2"}
     ),
-    ask("read strings as numbers", _SHOW_SINK, None, _ORDER),
+    ask("read strings as numbers", _GET_SINK_OFFSETS, None, _ORDER),
     _alter_sink_offset("partition is null", None, {"kafka_offset": 1}),
     _alter_sink_offset("partition is empty", {}, {"kafka_offset": 1}),
     _alter_sink_offset("topic is missing", {"kafka_partition": 0}, {"kafka_offset": 1}),
@@ -131,13 +131,13 @@ STEPS = family(
         "offset is negative", _TOPIC_PARTITION, {"kafka_offset": -1}, error("negative-offset", 500, 400)
     ),
     _alter_sink_offset("offset is beyond the end", _TOPIC_PARTITION, {"kafka_offset": 1000}),
-    ask("read the sink's offsets after invalid requests", _SHOW_SINK, None, _ORDER),
+    ask("read the sink's offsets after invalid requests", _GET_SINK_OFFSETS, None, _ORDER),
     _alter_sink_offset("offset is null", _TOPIC_PARTITION, None),
-    ask("read the sink's deleted offset", _SHOW_SINK, None, _ORDER),
+    ask("read the sink's deleted offset", _GET_SINK_OFFSETS, None, _ORDER),
     _alter_sink_offset("offset is null again", _TOPIC_PARTITION, None),
     _alter_sink_offset("offset is restored", _TOPIC_PARTITION, {"kafka_offset": 3}),
     ask("reset the sink's", f"DELETE {_SINK}/offsets"),
-    ask("read no offsets of the sink", _SHOW_SINK),
+    ask("read no offsets of the sink", _GET_SINK_OFFSETS),
     ask("reset the sink's again", f"DELETE {_SINK}/offsets"),
     ask("delete the sink", f"DELETE {_SINK}"),
     ask("delete the source", f"DELETE {_SOURCE}"),

@@ -14,14 +14,14 @@ from tests.differential.allowances import (
 from tests.differential.configs import SINK, SOURCE, sink, source
 from tests.differential.script import Step, ask, family
 
-_DOCUMENTATION = fields("documentation", "documentation", chance=True)
+_DOCUMENTATION = fields("documentation", "documentation", is_random=True)
 _CONNECTORS = (missing_plugins("other-connectors", "source", "sink"), own_plugins("own-plugins"))
 _KEY_ALLOWANCES = (_DOCUMENTATION, keys_in_any_order("keys-order"))
 _SOURCE_CLASS = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 _PACKAGE = "org.apache.kafka.connect"
 
 
-_LIST = [
+_LIST_STEPS = [
     ask("connectors", "GET /connector-plugins", None, *_CONNECTORS),
     ask("all", "GET /connector-plugins?connectorsOnly=false", None, *_CONNECTORS),
     ask("by an invalid flag", "GET /connector-plugins?connectorsOnly=no", None, *_CONNECTORS),
@@ -29,7 +29,7 @@ _LIST = [
     ask("by an empty flag", "GET /connector-plugins?connectorsOnly=", None, *_CONNECTORS),
 ]
 
-_KEYS = [
+_KEY_STEPS = [
     ask(f"keys of {name}", f"GET /connector-plugins/{name}/config", None, _DOCUMENTATION)
     for name in (
         SOURCE,
@@ -147,4 +147,4 @@ _VALIDATION_STEPS = [
     _validate("a consumer's group", sink("v", "t", name="v", consumer_override_group_id="g"), plugin=SINK),
 ]
 
-STEPS = [*family("plugins", _LIST, _KEYS), *family("validate", _VALIDATION_STEPS)]
+STEPS = [*family("plugins", _LIST_STEPS, _KEY_STEPS), *family("validate", _VALIDATION_STEPS)]

@@ -63,7 +63,7 @@ _FORM_ALLOWANCES = {
 
 
 def _make_path_steps() -> list[Step]:
-    """Return OPTIONS, unsupported methods and unsupported media types for every path."""
+    """Return steps with OPTIONS, unsupported methods and unsupported media types for every path."""
     steps = []
     for name, path in _PATHS.items():
         methods = _METHODS[name].split()

@@ -215,7 +215,7 @@ class Cluster:
         return worker
 
     def configure(self, **tasks: int) -> None:
-        """Create or change connectors; `tasks` is the number of tasks by connector; -1 deletes the connector."""
+        """Create, change or delete connectors. `tasks` maps names to numbers of tasks; -1 deletes the connector."""
         connectors = dict(self.config.connectors)
         for name, count in tasks.items():
             if count < 0:

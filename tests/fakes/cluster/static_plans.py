@@ -23,7 +23,7 @@ def make_url(name: str) -> str:
 
 
 class Leader:
-    """Plans consecutive rounds for workers that follow the assignments. `w1` is the leader."""
+    """A leader (`w1`) that plans consecutive rounds for workers that follow the assignments."""
 
     def __init__(self, protocol: GroupProtocol = GroupProtocol.STATIC, **connectors: int) -> None:
         """`connectors`: number of tasks by connector."""

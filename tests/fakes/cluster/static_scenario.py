@@ -30,7 +30,7 @@ def jobs(text: str) -> frozenset[Job]:
 
 @dataclass
 class StaticScenario:
-    """The jobs of each worker; `lists` are the static assignments of the current workers."""
+    """A leader, and workers with their jobs. `lists` contains the static assignments of the current workers."""
 
     connectors: dict[str, int] = field(default_factory=lambda: {"c1": 2, "c2": 2})
     """Number of tasks by connector."""

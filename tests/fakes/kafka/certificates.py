@@ -46,24 +46,24 @@ class Certified:
 
     @property
     def pem(self) -> str:
-        """The certificate."""
+        """The certificate in PEM format."""
         return to_pem([self.certificate])
 
     @property
     def chain_pem(self) -> str:
-        """The certificate and its intermediate certificates."""
+        """The certificate and its intermediate certificates in PEM format."""
         return to_pem([self.certificate, *self.intermediates])
 
     def key_pem(self, password: str | None = None) -> str:
-        """Return the private key as PKCS8."""
+        """Return the private key in PEM format."""
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, _make_encryption(password)).decode()
 
     def issue_certificate(
-        self, name: str, *, address: str | None = None, authority: bool = False
+        self, name: str, *, address: str | None = None, is_authority: bool = False
     ) -> Certified:
         """Create a certificate signed by this one; `address` is an IP address for the subject alternative name."""
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = _sign_certificate(name, key, self, address=address, authority=authority)
+        certificate = _sign_certificate(name, key, self, address=address, is_authority=is_authority)
         is_root = self.certificate.subject == self.certificate.issuer
         return Certified(certificate, key, () if is_root else (self.certificate, *self.intermediates))
 
@@ -85,7 +85,7 @@ class Certified:
 def make_authority(name: str = "authority") -> Certified:
     """Create a root certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
-    return Certified(_sign_certificate(name, key, None, address=None, authority=True), key)
+    return Certified(_sign_certificate(name, key, None, address=None, is_authority=True), key)
 
 
 def to_pem(certificates: Sequence[x509.Certificate]) -> str:
@@ -103,12 +103,12 @@ def _sign_certificate(
     issuer: Certified | None,
     *,
     address: str | None,
-    authority: bool,
+    is_authority: bool,
 ) -> x509.Certificate:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
     signer = issuer.key if issuer else key
-    # The extensions that RFC 5280 requires, and Python from 3.13 on (ssl.VERIFY_X509_STRICT).
+    # The extensions that RFC 5280 and, since Python 3.13, ssl.VERIFY_X509_STRICT require.
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -117,13 +117,13 @@ def _sign_certificate(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(days=1))
         .not_valid_after(now + dt.timedelta(days=2))
-        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
         )
     )
-    if authority:
+    if is_authority:
         builder = builder.add_extension(_AUTHORITY_KEY_USAGE, critical=True)
     if address is not None:
         names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])

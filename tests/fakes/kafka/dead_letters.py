@@ -16,7 +16,7 @@ def letter(
     *,
     connector: str | None = "orders-sink",
 ) -> DeadLetter:
-    """Return a dead letter with Connect's headers, updated by `overrides`; without headers if `connector` is None."""
+    """Return a dead letter with Connect's headers, some replaced by `overrides`. Without a connector, omit them all."""
     fields: dict[str, str | None] = {
         "topic": "orders", "partition": "1", "offset": str(100 + number), "connector.name": connector, "task.id": "0",
         "stage": "VALUE_CONVERTER", "class.name": "JsonConverter", "exception.class.name": "DataException",
@@ -63,7 +63,7 @@ class MemoryKafka:
     def __exit__(self, *_: object) -> None: ...
 
     def compacted_topics(self, topics: Collection[str]) -> set[str]:
-        """Return the topics in `compact`."""
+        """Return the topics that are in `compact`."""
         return self.compact.intersection(topics)
 
     def spans(self, topic: str) -> dict[int, OffsetRange]:

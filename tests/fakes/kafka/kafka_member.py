@@ -44,11 +44,11 @@ class Hooks:
     protocol: ConnectProtocol
     changed: threading.Condition = field(default_factory=threading.Condition)
     offset: int = 0
-    """Config offset in the metadata; `request_rebalance` increases it, as only changed metadata causes a rebalance."""
+    """Config offset in the metadata. `request_rebalance` changes it, because equal metadata causes no rebalance."""
     joins: list[CompletedJoin] = field(default_factory=list)
     plans: list[frozenset[str]] = field(default_factory=list)
     """The URLs of the members for each rebalance that this member led."""
-    prepared: list[tuple[bool, float]] = field(default_factory=list)
+    prepare_calls: list[tuple[bool, float]] = field(default_factory=list)
     """The arguments of the calls of `prepare`."""
     loss_reasons: list[str] = field(default_factory=list)
     hold: Future[None] | None = None
@@ -56,7 +56,7 @@ class Hooks:
 
     def prepare(self, *, expelled: bool, away_s: float) -> Future[None]:
         with self.changed:
-            self.prepared.append((expelled, away_s))
+            self.prepare_calls.append((expelled, away_s))
             self.changed.notify_all()
         if self.hold is not None:
             return self.hold
@@ -138,16 +138,16 @@ class KafkaMember:
         self.hooks = Hooks(name, protocol)
         self.group = KafkaGroup(options, {"bootstrap_servers": bootstrap, "client_id": name, **client})
         self.group.start(self.hooks)
-        self.killed = False
+        self.is_killed = False
 
     def kill(self) -> None:
         """Stop without leaving the group, like kill -9."""
-        self.killed = True
+        self.is_killed = True
         driver = self.group._driver
         assert driver is not None
         driver._net.stop()
 
-    def cut(self) -> None:
+    def break_connection(self) -> None:
         """Break the connection to the coordinator."""
         driver = self.group._driver
         assert driver is not None
@@ -155,7 +155,7 @@ class KafkaMember:
         driver._net.call_soon_threadsafe(lambda: driver._manager.close(node_id=node))
 
     def request_rebalance(self) -> float:
-        """Rejoin with changed metadata; return the time."""
+        """Rejoin with changed metadata; return the monotonic time of the request."""
         self.hooks.offset += 1
         start_s = time.monotonic()
         self.group.rejoin("requested by a test")
@@ -179,14 +179,14 @@ def await_round(members: Sequence[KafkaMember], after: int, within_s: float = 30
             return generation
 
 
-def joined_after_s(members: Sequence[KafkaMember], began_s: float) -> float:
-    """Return the seconds from `began_s` until the last member joined the current generation."""
-    return max(member.hooks.joins[-1].at_s for member in members) - began_s
+def joined_after_s(members: Sequence[KafkaMember], start_s: float) -> float:
+    """Return the seconds from `start_s` until the last member joined the current generation."""
+    return max(member.hooks.joins[-1].at_s for member in members) - start_s
 
 
 def close_all(members: Sequence[KafkaMember]) -> None:
     for member in members:
-        if not member.killed:
+        if not member.is_killed:
             member.group.close(5)
             assert member.group.heartbeat_age_s() == math.inf
         else:

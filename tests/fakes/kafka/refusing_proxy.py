@@ -17,13 +17,13 @@ _PRODUCE = 0
 _NOT_LEADER = 6
 _NO_OFFSETS = struct.pack(">qqq", -1, -1, -1)
 _ONE, _NONE, _NULL = b"\x02", b"\x01", b"\x00"
-"""Lengths of compact arrays and strings."""
+"""Encoded lengths of compact arrays and strings: one element, no elements, and null."""
 _REFUSAL_DELAY_S = 0.2
 """Delay of a rejection, during which clients prepare their next request."""
 
 
 class RefusingProxy:
-    """Proxies a broker on a separate port. Thread-safe."""
+    """A proxy in front of a broker, on a separate port. Thread-safe."""
 
     def __init__(self, bootstrap: str) -> None:
         """Create the proxy for the broker at `bootstrap`, an IPv4 address; the context manager starts it."""

@@ -27,7 +27,7 @@ def worker_version() -> str:
     return RELEASES[release] if release else CURRENT
 
 
-def comparable(response: Answer, release: str | None = None) -> tuple[int, object]:
+def make_comparable(response: Answer, release: str | None = None) -> tuple[int, object]:
     """Return the status and body of a response without fields that Java workers of a release do not have."""
     lacks_versions = (release or os.environ.get(VARIABLE)) in _WITHOUT_VERSIONS
     return response.status, _without_versions(response.body) if lacks_versions else response.body

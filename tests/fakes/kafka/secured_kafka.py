@@ -26,7 +26,7 @@ from tests.fakes.kafka.certificates import PASSWORD, Certified, make_authority
 from tests.fakes.kafka.token_endpoint import TokenEndpoint, token_endpoint
 
 ck: Any = admin
-"""The admin module, untyped, because type checkers do not consider its imported names exports."""
+"""The admin module as Any, because type checkers do not treat the names that it imports as exported."""
 
 USER, SECRET = "worker", 'a "quoted" secret, =100%'
 PACKAGE = "org.apache.kafka.common.security"
@@ -40,7 +40,7 @@ _SCRAM = {
 
 @dataclass(frozen=True)
 class SecuredKafka:
-    """A running broker with its certificate authority. Client settings have Connect's names, without a prefix."""
+    """A running broker with its certificate authority. Client settings have the names of Kafka's Java client."""
 
     broker: Broker
     sasl_port: int
@@ -122,7 +122,7 @@ class SecuredKafka:
             future.result(20)
 
     def allow_worker(self, group: str, *data_topics: str) -> None:
-        """Grant `worker` the permissions of a group's workers in docs/security.md; all names are prefixes.
+        """Grant `worker` the permissions in docs/security.md for the workers of a group. All names are prefixes.
 
         The names of the internal topics must start with the group's name.
         """
@@ -142,7 +142,7 @@ class SecuredKafka:
 def secured_kafka(directory: Path, patch: pytest.MonkeyPatch) -> Iterator[SecuredKafka]:
     """Start the broker with the user `worker`, and stop it at the end of the block."""
     root = make_authority("root")
-    client = root.issue_certificate("middle", authority=True).issue_certificate(USER)
+    client = root.issue_certificate("middle", is_authority=True).issue_certificate(USER)
     root.trust_store(directory / "trust.p12")
     root.issue_certificate("broker", address=HOST).key_store(directory / "broker.p12")
     client.key_store(directory / "client.p12")

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPa
 
 
 class TopicClient:
-    """Replaces `confluent_kafka.admin.AdminClient`. Each topic has one partition; `topics` contains its settings."""
+    """A fake `confluent_kafka.admin.AdminClient`. Topics have one partition. `topics` maps names to settings."""
 
     def __init__(self, topics: Mapping[str, Mapping[str, str]]) -> None:
         self.topics = dict(topics)
@@ -55,7 +55,7 @@ class TopicClient:
         return {partition: self._future(partition.topic, SimpleNamespace(offset=0)) for partition in specs}
 
     def poll(self, timeout: float) -> int:
-        """Do nothing."""
+        """Return 0."""
         del timeout
         return 0
 

@@ -47,7 +47,7 @@ class Connector:
 
 @dataclass
 class FakeConnect:
-    """The worker. `requests` records modifying requests; `problems` are the error responses to the next of these."""
+    """The worker. `requests` records modifying requests. `problems` contains errors for the next modifying requests."""
 
     connectors: dict[str, Connector] = field(default_factory=dict)
     plugins: list[dict[str, str]] = field(

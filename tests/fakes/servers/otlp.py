@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Collector(ThreadingHTTPServer):
-    """Records received spans. Thread-safe."""
+    """A server that records the received spans. Thread-safe."""
 
     daemon_threads = True
 

@@ -68,17 +68,17 @@ def arrow_type(schema: Schema) -> pa.DataType:
             return ARROW_TYPES[kind]
 
 
-def plain(value: Any) -> Any:
+def to_arrow_value(value: Any) -> Any:
     """Convert a Connect value to a value that Arrow accepts."""
     match value:
         case Struct():
-            return {field.name: plain(value.values.get(field.name)) for field in value.schema.fields}
+            return {field.name: to_arrow_value(value.values.get(field.name)) for field in value.schema.fields}
         case Instant():
             return dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(milliseconds=value.ms)
         case list():
-            return [plain(item) for item in value]
+            return [to_arrow_value(item) for item in value]
         case dict():
-            return [(plain(key), plain(item)) for key, item in value.items()]
+            return [(to_arrow_value(key), to_arrow_value(item)) for key, item in value.items()]
         case _:
             return value
 
@@ -108,7 +108,7 @@ def chain_steps(chain: Chain, value: str = JSON_CONVERTER) -> Steps:
 
 
 def by_records(steps: Steps, batch: SourceBatch, table: pa.Table) -> list[dict[str, Any]] | None:
-    """Return the rows of the record path; None if it fails."""
+    """Return the rows of the record path, or None if a record fails the batch."""
     source_pass = SourcePass(
         steps=steps,
         topic=batch.topic,
@@ -126,7 +126,7 @@ def by_records(steps: Steps, batch: SourceBatch, table: pa.Table) -> list[dict[s
 def by_columns(
     spark: SparkSession, steps: Steps, batch: SourceBatch, table: pa.Table
 ) -> list[dict[str, Any]] | None:
-    """Return the rows of the column path; None if the batch must take the record path."""
+    """Return the rows of the column path, or None if the batch must take the record path."""
     columns = SourceColumns(steps, Converters(steps.key, steps.value, ()), ())
     plan_and_topic = columns.plan(batch, frozenset(table.column_names))
     assert plan_and_topic is not None

@@ -1,4 +1,4 @@
-"""Sinks that write numbers, functions that read the numbers from their targets, and a feed for them."""
+"""Sinks that write numbers, functions that read the numbers from the targets, and a producer of numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CountedSink:
     """A sink for records with consecutive numbers: `{"n":0}`, `{"n":1}` and so on."""
 
     config: Mapping[str, str]
-    rows: Callable[[], Sequence[int]]
+    read_numbers: Callable[[], Sequence[int]]
     """Returns the numbers of all complete rows."""
     is_exactly_once: bool = False
 
@@ -36,28 +36,28 @@ def file_stream(directory: Path) -> CountedSink:
     """Return a FileStreamSink."""
     file = directory / "lines"
 
-    def rows() -> Sequence[int]:
+    def read_numbers() -> Sequence[int]:
         return _numbers(file.read_bytes()) if file.exists() else []
 
-    return CountedSink({"connector.class": "FileStreamSink", "file": str(file)}, rows)
+    return CountedSink({"connector.class": "FileStreamSink", "file": str(file)}, read_numbers)
 
 
 def spark_files(directory: Path) -> CountedSink:
     """Return a SparkSink for files."""
     folder = directory / "files"
 
-    def rows() -> Sequence[int]:
+    def read_numbers() -> Sequence[int]:
         return [n for path in folder.glob("*+*.txt") for n in _numbers(_read(path))]
 
     config = {"connector.class": "SparkSink", "spark.format": "text", "path": str(folder)}
-    return CountedSink(config, rows, is_exactly_once=True)
+    return CountedSink(config, read_numbers, is_exactly_once=True)
 
 
 def spark_table(database: PostgreSQL, guarantee: str) -> CountedSink:
     """Return a SparkSink for a table, which Spark creates."""
     table = f"counted_{guarantee}"
 
-    def rows() -> Sequence[int]:
+    def read_numbers() -> Sequence[int]:
         table_exists = database.ask(f"SELECT to_regclass('{table}') IS NOT NULL") == ["t"]
         return [int(n) for n in database.ask(f"SELECT n FROM {table}")] if table_exists else []  # noqa: S608 - our name
 
@@ -69,7 +69,7 @@ def spark_table(database: PostgreSQL, guarantee: str) -> CountedSink:
         "spark.schema": "n INT",
         "delivery.guarantee": guarantee,
     }
-    return CountedSink(config, rows, is_exactly_once=guarantee == "exactly_once")
+    return CountedSink(config, read_numbers, is_exactly_once=guarantee == "exactly_once")
 
 
 def verifiable(cluster: ProcessCluster, name: str) -> CountedSink:
@@ -80,14 +80,14 @@ def verifiable(cluster: ProcessCluster, name: str) -> CountedSink:
         re.MULTILINE,
     )
 
-    def rows() -> Sequence[int]:
+    def read_numbers() -> Sequence[int]:
         return [int(n) for worker in cluster.workers for n in line.findall(worker.log.read_bytes())]
 
-    return CountedSink({"connector.class": "VerifiableSink"}, rows)
+    return CountedSink({"connector.class": "VerifiableSink"}, read_numbers)
 
 
 class Feed:
-    """Continuously sends numbers to the partitions of a topic in turn."""
+    """A producer that continuously sends numbers to the partitions of a topic in turn."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._producer = Producer(
@@ -95,8 +95,8 @@ class Feed:
         )
         self._topic = topic
         self._numbers = count()
-        self.sent = 0
-        """The number after the last number sent; the first number is 0."""
+        self.sent_count = 0
+        """The number of records sent, which is also the next number."""
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
@@ -115,7 +115,7 @@ class Feed:
         while not stop_requested.wait(WRITE_INTERVAL_S):
             for n in (next(self._numbers) for _ in range(NUMBERS_PER_WRITE)):
                 self._producer.produce(self._topic, b'{"n":%d}' % n, partition=n % PARTITIONS)
-                self.sent = n + 1
+                self.sent_count = n + 1
             self._producer.poll(0)
 
 
@@ -124,7 +124,7 @@ def _numbers(data: bytes) -> list[int]:
 
 
 def _read(path: Path) -> bytes:
-    """Return the content of a file; empty if it was just replaced."""
+    """Return the content of a file, or empty bytes if the file was just replaced."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

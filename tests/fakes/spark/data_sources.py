@@ -31,7 +31,7 @@ class Span(InputPartition):
 
 
 class NumbersReader(DataSourceStreamReader):
-    """Reads numbers up to the number in the file `limit`; records the committed offset next to this file."""
+    """A reader of the numbers below the number in the file `limit`. Writes the committed offset next to this file."""
 
     def __init__(self, limit: str) -> None:
         self._limit = limit
@@ -60,7 +60,7 @@ class NumbersReader(DataSourceStreamReader):
 
 
 class Numbers(DataSource):
-    """The source of `NumbersReader`."""
+    """The data source with the reader `NumbersReader`."""
 
     @override
     def schema(self) -> str:
@@ -72,7 +72,7 @@ class Numbers(DataSource):
 
 
 class SixNumbersReader(SimpleDataSourceStreamReader):
-    """Reads six numbers, two at a time."""
+    """A reader of six numbers, two at a time."""
 
     @override
     def initialOffset(self) -> dict[str, int]:
@@ -85,7 +85,7 @@ class SixNumbersReader(SimpleDataSourceStreamReader):
 
 
 class SixNumbers(DataSource):
-    """The source of `SixNumbersReader`."""
+    """The data source with the reader `SixNumbersReader`."""
 
     @override
     def schema(self) -> str:
@@ -104,7 +104,7 @@ class WrittenFile(WriterCommitMessage):
 
 
 class FolderWriter(DataSourceWriter):
-    """Writes rows as the lines of a file."""
+    """A writer of rows as the lines of a file."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -117,7 +117,7 @@ class FolderWriter(DataSourceWriter):
 
 
 class Folder(DataSource):
-    """The target of `FolderWriter`."""
+    """The data source with the writer `FolderWriter`."""
 
     @override
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

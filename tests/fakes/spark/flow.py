@@ -17,7 +17,7 @@ from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 
 WRITE_INTERVAL_S = 0.5
 LINES_PER_WRITE = 10
-"""The number of lines per write to each pipe. More frequent writes would overload a small machine with batches."""
+"""The number of lines per write to each pipe. Smaller, more frequent writes would overload a small machine."""
 _POLL_INTERVAL_S = 0.02
 
 Owners = Mapping[tuple[str, str], str]
@@ -102,7 +102,7 @@ class Flow:
 
     def wait_until_new_output(self) -> None:
         """Wait until each pipe has written a line that was added after this call."""
-        first_new_lines = {pipe.topic: pipe.written for pipe in self.pipes}
+        first_new_lines = {pipe.topic: pipe.line_count for pipe in self.pipes}
 
         def has_new_output() -> bool:
             return all(self._read_last_number(pipe) >= first_new_lines[pipe.topic] for pipe in self.pipes)
@@ -163,7 +163,7 @@ class Flow:
         finally:
             consumer.close()
         return (
-            f"{pipe.topic}: {pipe.written} lines were written, its topic has {bounds}, its sink has committed "
+            f"{pipe.topic}: {pipe.line_count} lines were written, its topic has {bounds}, its sink has committed "
             f"{committed[0].offset}, and its last line is {self._read_last_number(pipe)}"
         )
 
@@ -233,5 +233,5 @@ class StatusTopic:
 
 
 def round_pauses(pauses: Mapping[str, float]) -> list[float]:
-    """Return round_pauses pauses in seconds, the longest first."""
+    """Return the pauses in seconds, rounded to a tenth, the longest first."""
     return sorted((round(pause, 1) for pause in pauses.values()), reverse=True)

@@ -19,7 +19,7 @@ _MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 
 
 class Outlets:
-    """Numbered lines of a file and of files in a directory, copied to a topic, and from there to two targets."""
+    """Numbered lines that are copied from a file and from a directory to one topic each, to sinks, and to mirrors."""
 
     def __init__(self, worker: WorkerProcess, bootstrap: str, directory: Path) -> None:
         """Create the topics and connectors; there are no lines yet."""
@@ -29,7 +29,7 @@ class Outlets:
         self._sink, self._rows = directory / "out.txt", directory / "rows"
         self._spool.mkdir(parents=True)
         self._file.touch()
-        self.written = self._drained_size = 0
+        self.line_count = self._drained_size = 0
         lines, rows = f"{name}-lines", f"{name}-rows"
         self._topics = (lines, rows, f"west.{lines}", f"west.{rows}")
         for topic in self._topics:
@@ -66,14 +66,14 @@ class Outlets:
 
     def write(self, count: int) -> None:
         """Append `count` lines to the file, and write the same lines to a new file."""
-        numbers = range(self.written, self.written + count)
+        numbers = range(self.line_count, self.line_count + count)
         text = "".join(f"{number:010d}{PADDING}\n" for number in numbers)
         with self._file.open("a", encoding="ascii") as file:
             file.write(text)
-        hidden_file = self._spool / f".{self.written:010d}"
+        hidden_file = self._spool / f".{self.line_count:010d}"
         hidden_file.write_text(text, encoding="ascii")
         hidden_file.rename(self._spool / hidden_file.name.removeprefix("."))
-        self.written += count
+        self.line_count += count
 
     def wait_until_flowing(self, timeout_s: float) -> None:
         """Wait until the file sink has written more than at the last `wait_until_through`."""
@@ -91,7 +91,7 @@ class Outlets:
 
     def wait_until_through(self, timeout_s: float) -> None:
         """Wait until each outlet contains the last line. It then has all lines, because outlets are ordered."""
-        last_line = f"{self.written - 1:010d}{PADDING}".encode()
+        last_line = f"{self.line_count - 1:010d}{PADDING}".encode()
         checks: dict[str, Callable[[], bool]] = {
             str(self._sink): lambda: last_line in _read_end(self._sink),
             str(self._rows): lambda: last_line in _read_end(_find_newest(self._rows)),
@@ -100,13 +100,13 @@ class Outlets:
             checks[topic] = lambda topic=topic: last_line in _newest_records(self._bootstrap, topic)  # type: ignore[misc]
         for outlet, has_last_line in checks.items():
             self.worker.wait_until(
-                f"the last of {self.written} lines was in {outlet}", has_last_line, timeout_s=timeout_s
+                f"the last of {self.line_count} lines was in {outlet}", has_last_line, timeout_s=timeout_s
             )
         self._drained_size = self._sink.stat().st_size
 
     def repeats(self) -> dict[str, int]:
         """Check that each outlet has all lines and nothing else; return the number of duplicate lines by outlet."""
-        expected_lines = {f"{number:010d}{PADDING}".encode() for number in range(self.written)}
+        expected_lines = {f"{number:010d}{PADDING}".encode() for number in range(self.line_count)}
         repeats: dict[str, int] = {}
         for outlet, lines in self._read_outlets():
             counts = Counter(lines)

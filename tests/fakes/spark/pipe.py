@@ -22,7 +22,7 @@ def create_topic(bootstrap: str, topic: str, config: Mapping[str, str] | None = 
     """Create a topic with one partition."""
     admin = AdminClient(
         {"bootstrap.servers": bootstrap, "log_level": 2}
-    )  # kept, because deleting the client would cancel the request
+    )  # keep a reference: deleting the client would cancel the request
     try:
         admin.create_topics([NewTopic(topic, 1, 1, config=dict(config or {}))])[topic].result(30)
     except KafkaException as error:
@@ -39,7 +39,7 @@ class Pipe:
         self.padding = padding
         self.topic, self.source, self.sink = name, f"{name}-source", f"{name}-sink"
         self.source_file, self.sink_file = directory / f"{name}.source", directory / f"{name}.sink"
-        self.written = 0
+        self.line_count = 0
         """The number of lines in the source file, numbered from 0."""
 
     @property
@@ -65,8 +65,10 @@ class Pipe:
     def write(self, count: int) -> None:
         """Append lines to the source file."""
         with self.source_file.open("a", encoding="ascii") as file:
-            file.writelines(f"{n:010d}{self.padding}\n" for n in range(self.written, self.written + count))
-        self.written += count
+            file.writelines(
+                f"{n:010d}{self.padding}\n" for n in range(self.line_count, self.line_count + count)
+            )
+        self.line_count += count
 
     def create(self) -> None:
         """Create both connectors."""
@@ -93,14 +95,14 @@ class Pipe:
 
     def wait_until_through(self, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until the sink file is large enough for all lines of the source file, and contains the last line."""
-        last_line = f"{self.written - 1:010d}{self.padding}\n".encode()
+        last_line = f"{self.line_count - 1:010d}{self.padding}\n".encode()
 
         def is_through() -> bool:
             return self.sink_size() >= self.source_file.stat().st_size and last_line in self._end_of_sink(
                 200_000
             )
 
-        self.worker.wait_until(f"the sink file had {self.written} lines", is_through, timeout_s=timeout_s)
+        self.worker.wait_until(f"the sink file had {self.line_count} lines", is_through, timeout_s=timeout_s)
 
     def sink_size(self) -> int:
         """Return the size of the sink file; 0 if it does not exist."""

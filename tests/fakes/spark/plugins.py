@@ -50,7 +50,7 @@ ASSIGNED: defaultdict[str, list[tuple[str, frozenset[int]]]] = defaultdict(list)
 
 
 class Gate:
-    """Blocks a fake sink before it publishes a batch, until `open` is set."""
+    """A gate that blocks a fake sink before it publishes a batch, until `open` is set."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
@@ -64,7 +64,7 @@ STOPPED: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 
 
 class ListSourceTask(SourceTask):
-    """Returns the predefined batches of its connector."""
+    """A task that returns the predefined batches of its connector."""
 
     name: str
 
@@ -92,7 +92,7 @@ class ListSourceTask(SourceTask):
 
 
 class ListSinkTask(SinkTask):
-    """Collects records; reports records whose values start with `refuse`."""
+    """A task that collects records, and reports records whose values start with `refuse`."""
 
     name: str
     number: int
@@ -128,7 +128,7 @@ class ListSinkTask(SinkTask):
 
 
 class TableSinkTask(ListSinkTask):
-    """Collects records like `ListSinkTask`; also accepts tables."""
+    """A task that collects records like `ListSinkTask`, and also accepts tables."""
 
     takes_tables = True
     values = "text"
@@ -178,7 +178,7 @@ class TableSink(_Lists):
 
 
 class Text(Converter):
-    """Converts UTF-8; values that start with `bad` cannot be decoded."""
+    """A converter for UTF-8 text. Values that start with `bad` cannot be decoded."""
 
     version: ClassVar[str] = "1.0"
     config_def: ClassVar[ConfigDef] = ConfigDef([])
@@ -233,7 +233,7 @@ class FakePlugins:
         return Text if name == "Text" else Registry.load().converter_class(name)
 
     def header_converter_class(self, name: str) -> type[HeaderConverter]:
-        """Return Connect's default, or `RecordHeaders`."""
+        """Return `RecordHeaders` or, for any other name, Connect's default header converter."""
         return RecordHeaders if name == "RecordHeaders" else SimpleHeaderConverter
 
     def resolve(self, name: str) -> str | None:

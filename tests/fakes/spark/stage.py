@@ -35,15 +35,15 @@ class RunObserver:
     """A run of a task, and the queue of its events."""
 
     events: queue.SimpleQueue[RunEvent] = field(default_factory=queue.SimpleQueue)
-    seen: list[RunEvent] = field(default_factory=list)
+    received_events: list[RunEvent] = field(default_factory=list)
     run: Run = field(init=False)
 
     def expect(self, kind: type[E], timeout_s: float = TIMEOUT_S) -> E:
-        """Wait for the next event other than Waiting, which must be a `kind`."""
+        """Wait for the next event of a kind, and return the event. Fails if an event other than Waiting precedes it."""
         deadline = time.monotonic() + timeout_s
         while True:
             event = self.events.get(timeout=max(0.01, deadline - time.monotonic()))
-            self.seen.append(event)
+            self.received_events.append(event)
             if isinstance(event, kind):
                 return event
             assert isinstance(event, Waiting), event.trace if isinstance(event, Failed) else event
@@ -82,7 +82,7 @@ class TaskHarness:
         return observer
 
     def topic(self, partitions: int = 1, settings: Mapping[str, str] | None = None) -> str:
-        """Create a topic."""
+        """Create a topic with a unique name, and return the name."""
         name = f"t-{uuid.uuid4().hex[:8]}"
         self.create(name, partitions, settings)
         return name
@@ -91,7 +91,7 @@ class TaskHarness:
         """Create a topic with unlimited retention."""
         admin = AdminClient(
             {"bootstrap.servers": self.address}
-        )  # kept, because deleting the client would cancel the request
+        )  # keep a reference: deleting the client would cancel the request
         new_topic = cimpl.NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(settings or {})})
         admin.create_topics([new_topic])[name].result(20)
 
@@ -108,7 +108,7 @@ class TaskHarness:
         assert producer.flush(30) == 0
 
     def values(self, topic: str, count: int, timeout_s: float = 20.0) -> list[str]:
-        """Read `count` values of partition 0."""
+        """Return the values of partition 0 that `messages` returns."""
         return [message.value().decode() for message in self.messages(topic, count, timeout_s)]
 
     def distinct_values(self, topic: str, count: int, timeout_s: float = 20.0) -> set[str]:
@@ -122,7 +122,7 @@ class TaskHarness:
             message_count = max(count, len(messages) + 1)
 
     def messages(self, topic: str, count: int, timeout_s: float = 20.0, partitions: int = 1) -> list[Any]:
-        """Read `count` messages of the first partitions, and any further messages within 0.3 s."""
+        """Read `count` messages of the first partitions (fewer after the timeout), and further messages for 0.3 s."""
         consumer = ck.Consumer({"bootstrap.servers": self.address, "group.id": uuid.uuid4().hex})
         consumer.assign(
             [ck.TopicPartition(topic, partition, ck.OFFSET_BEGINNING) for partition in range(partitions)]

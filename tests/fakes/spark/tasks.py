@@ -25,7 +25,7 @@ class Source:
     config: Mapping[str, str]
     topic: str
     offsets: dict[SourcePartition, Offset] = field(default_factory=dict)
-    read: int = 0
+    record_count: int = 0
 
     def open(self) -> RunObserver:
         observer = self.harness.open(
@@ -48,7 +48,7 @@ class Source:
             count += done.records
         observer.run.stop()
         assert observer.expect(Stopped).clean
-        self.read += count
+        self.record_count += count
         assert count == records
 
     def fail(self) -> str:
@@ -59,7 +59,9 @@ class Source:
 
     def values(self) -> list[Any]:
         """Return all values in the topic."""
-        return [json.loads(message.value()) for message in self.harness.messages(self.topic, self.read)]
+        return [
+            json.loads(message.value()) for message in self.harness.messages(self.topic, self.record_count)
+        ]
 
 
 def source(harness: TaskHarness, config: Mapping[str, str]) -> Source:

@@ -24,13 +24,15 @@ def encode_json(schema: Schema, value: Any, options: JsonSchemaOptions = PLAIN) 
     return json_format.encoder(schema, json_format.describe(schema).schema, {})(value).decode()
 
 
-def decode_json(schema: Any, node: Any, options: JsonSchemaOptions = PLAIN, **named: Any) -> tuple[Any, Any]:
-    """Decode JSON with a JSON Schema; return the Connect schema and the value."""
+def decode_json(
+    schema: Any, node: Any, options: JsonSchemaOptions = PLAIN, **schemas: Any
+) -> tuple[Any, Any]:
+    """Decode JSON with a JSON Schema that may refer to `schemas`; return the Connect schema and the value."""
     text = schema if isinstance(schema, str) else json.dumps(schema)
     data = node.encode() if isinstance(node, str) else json.dumps(node).encode()
     references = {
-        name.replace("_", "."): SchemaText("JSON", json.dumps(named_schema))
-        for name, named_schema in named.items()
+        name.replace("_", "."): SchemaText("JSON", json.dumps(referenced_schema))
+        for name, referenced_schema in schemas.items()
     }
     decode = JsonSchemaFormat(options).decoder(SchemaText("JSON", text), references, lambda _: None)
     return decode(b"\0\0\0\0\1" + data)

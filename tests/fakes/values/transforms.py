@@ -1,4 +1,4 @@
-"""Transforms that fail on demand; importable by Spark's Python processes."""
+"""A transform that executes commands in record values. Spark's Python processes can import this module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraal.transforms.regex_router import RegexRouter
 
 
 class Moody(Transformation):
-    """Executes the command in a record's value: `drop`, `bad`, `route T`, `head`; other texts become upper case.
+    """A transform that executes the command in a value (`drop`, `bad`, `route T`, `head`); it upper-cases other values.
 
     `busy N PATH` raises a RetriableError the first N times, counted in a file.
     """

@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 
 class _HerderAddress(Address):
-    """The herder of a worker in virtual time; each question runs the worker until it replies."""
+    """The herder of a worker in virtual time. Each question runs the worker until the herder replies."""
 
     def __init__(self, worker: EmbeddedWorker, lock: threading.RLock) -> None:
         super().__init__("herder")
@@ -79,9 +79,9 @@ class Connect:
         self.url = ""
         self.worker = EmbeddedWorker(registry=fake_registry())
         self.lock = threading.RLock()
-        """Must be held while using `worker` concurrently with the server."""
+        """A lock that tests must hold while they use `worker` concurrently with the server."""
         self.kafka = MemoryKafka()
-        """Contains the dead letters."""
+        """The cluster with the dead letters."""
         self.seen: list[ReceivedRequest] = []
         self._scripts: dict[tuple[str, str], list[ScriptedResponse]] = {}
         self._app: ASGIApp | None = None

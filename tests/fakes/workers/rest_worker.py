@@ -56,7 +56,7 @@ def rest_worker(
     config_log: MemoryLog | None = None,
     limits: Limits | None = None,
 ) -> Iterator[RestWorker]:
-    """Run a worker. Supply the tasks' records with `outside.supply` before the tasks start.
+    """Run a worker. The records of its tasks must be supplied with `outside.supply` before the tasks start.
 
     Args:
         registry: the plugins; None for the fake plugins.

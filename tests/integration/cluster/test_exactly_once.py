@@ -81,7 +81,7 @@ def has_more_records(bootstrap: str, topic: str, count: int) -> bool:
 
 @pytest.mark.releases
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
-def test_killed_worker_neither_repeats_nor_loses_records(
+def test_killed_worker_neither_duplicates_nor_loses_records(
     pipe_and_cluster: tuple[Pipe, ProcessCluster], kafka: Broker, kills: int
 ) -> None:
     pipe, cluster = pipe_and_cluster
@@ -103,7 +103,7 @@ def test_killed_worker_neither_repeats_nor_loses_records(
     worker.wait_until("the offset at the end of the file was stored", is_stored, timeout_s=240)
     lines = [f"{number:010d}{PADDING}".encode() for number in range(LINE_COUNT)]
     assert list(committed_values(kafka.bootstrap, pipe.topic)) == lines
-    assert end_offset(kafka.bootstrap, pipe.topic) > LINE_COUNT, "records disappeared after kills"
+    assert end_offset(kafka.bootstrap, pipe.topic) > LINE_COUNT, "transaction markers must also have offsets"
 
 
 def test_interval_transaction_is_committed_by_pause_and_stop(
@@ -149,7 +149,7 @@ def test_interval_transaction_is_committed_by_pause_and_stop(
 
 
 def open_transaction(cluster: ProcessCluster, task: TaskId, seqno: int) -> Producer:
-    """Return the producer of a task with an open transaction that contains an offset."""
+    """Return a producer with the transactional id of a task, and with an open transaction that contains an offset."""
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap, "transactional.id": f"{cluster.group}-{task}"}
     )

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.ci
 log = logging.getLogger(__name__)
 
 SESSION_TIMEOUT_S = 6.0
-"""`session.timeout.ms` in `kraal.testing.process_cluster.QUICK`, in seconds."""
+"""`session.timeout.ms` in `kraal.testing.process_cluster.QUICK_PROPERTIES`, in seconds."""
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
-from tests.fakes.kafka.releases import comparable
+from tests.fakes.kafka.releases import make_comparable
 from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 from tests.fakes.workers.java_worker import JavaWorker, MixedCluster
 
@@ -87,7 +87,7 @@ def write_and_wait(pipes: Sequence[Pipe], count: int = 10) -> None:
 
 def wait_until_responses_are_equal(group: MixedGroup, path: str) -> None:
     def are_equal() -> bool:
-        leader_response, follower_response = (comparable(worker.get(path)) for worker in group.workers)
+        leader_response, follower_response = (make_comparable(worker.get(path)) for worker in group.workers)
         return leader_response == follower_response
 
     group.cluster.wait_until(f"{path} was equal on both workers", are_equal)

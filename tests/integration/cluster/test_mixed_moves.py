@@ -119,7 +119,7 @@ def test_records_flow_when_java_and_kraal_leaders_die(
     java.kill()
     pipe_pair.wait_until_running()
     assert is_leader(kraal)
-    duplicates = pipe_pair.write()  # Java's uncommitted records are delivered again
+    duplicates = pipe_pair.write()  # records whose offsets Java had not committed are delivered again
 
     java = cluster.start_java()
     pipe_pair.wait_until_shared()

@@ -109,7 +109,7 @@ def test_offset_requests_work_on_any_worker_with_any_leader(workers: list[Worker
     )
 
 
-def test_initial_offsets_are_accepted_unless_java_leads(workers: list[WorkerProcess], pipe: Pipe) -> None:
+def test_kraal_accepts_initial_offsets_unless_java_leads(workers: list[WorkerProcess], pipe: Pipe) -> None:
     [kraal] = [worker for worker in workers if not isinstance(worker, JavaWorker)]
     [java] = [worker for worker in workers if isinstance(worker, JavaWorker)]
     name = f"{pipe.source}-later"

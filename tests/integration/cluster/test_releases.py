@@ -9,7 +9,7 @@ import pytest
 
 from kraal.broker.broker import Broker
 from kraal.jars.lock import RELEASES
-from tests.fakes.kafka.releases import comparable
+from tests.fakes.kafka.releases import make_comparable
 from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 from tests.fakes.workers.java_worker import MixedCluster
 
@@ -47,7 +47,7 @@ def test_workers_of_several_releases_share_connectors(kafka: Broker, tmp_path: P
 def is_equal(cluster: MixedCluster, name: str) -> bool:
     for path in ("", "/status", "/config", "/tasks"):
         first, *others = (
-            comparable(worker.get(f"/connectors/{name}{path}"), "3.9") for worker in cluster.workers
+            make_comparable(worker.get(f"/connectors/{name}{path}"), "3.9") for worker in cluster.workers
         )
         if any(other != first for other in others):
             return False

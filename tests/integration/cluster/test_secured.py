@@ -27,7 +27,7 @@ def secured_cluster(kafka_with_logins: SecuredKafka, tmp_path: Path) -> Iterator
     cluster.close()
 
 
-def test_cluster_works_with_sasl_and_acls(
+def test_cluster_with_sasl_and_acls_copies_lines_exactly_once(
     kafka_with_logins: SecuredKafka, secured_cluster: ProcessCluster, tmp_path: Path
 ) -> None:
     secured_cluster.start(2)

@@ -111,13 +111,15 @@ class Trial:
 
     def wait_until_new_records_arrive(self) -> None:
         """Wait until a record sent after this call is written."""
-        next_number = self.feed.sent
-        self._wait_until("new records arrived", lambda: max(self.sink.rows(), default=-1) >= next_number)
+        next_number = self.feed.sent_count
+        self._wait_until(
+            "new records arrived", lambda: max(self.sink.read_numbers(), default=-1) >= next_number
+        )
 
     def wait_until_delivered(self) -> None:
         """Wait until every sent record is written."""
-        expected = set(range(self.feed.sent))
-        self._wait_until("all records were delivered", lambda: set(self.sink.rows()) >= expected)
+        expected = set(range(self.feed.sent_count))
+        self._wait_until("all records were delivered", lambda: set(self.sink.read_numbers()) >= expected)
 
     def _wait_until(self, description: str, done: Callable[[], bool]) -> None:
         def check() -> bool:
@@ -159,16 +161,18 @@ def test_stopped_reassigned_and_killed_sink_loses_no_records(
         trial.repeat_fault(trial.stop)
         trial.repeat_fault(trial.move)
     trial.wait_until_delivered()
-    assert sorted(sink.rows()) == list(range(feed.sent)), "stops and reassignments must not cause duplicates"
+    assert sorted(sink.read_numbers()) == list(range(feed.sent_count)), (
+        "stops and reassignments must not cause duplicates"
+    )
     with feed.flowing():
         trial.repeat_fault(trial.kill)
     trial.wait_until_delivered()
     pair.stop(name)
     pair.wait_for_states(name, ["STOPPED"])
-    counts = Counter(sink.rows())
+    counts = Counter(sink.read_numbers())
     duplicates = counts.total() - len(counts)
-    log.info("%s: %d records, %d duplicates", name, feed.sent, duplicates)
-    assert counts.keys() == set(range(feed.sent))
+    log.info("%s: %d records, %d duplicates", name, feed.sent_count, duplicates)
+    assert counts.keys() == set(range(feed.sent_count))
     if sink.is_exactly_once:
         assert duplicates == 0
     else:

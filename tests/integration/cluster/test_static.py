@@ -97,7 +97,7 @@ class PipeGroup:
             pipe.worker.wait_until("both files were equal", pipe.is_through_exactly)
 
     def roll(self) -> None:
-        """Restart all workers one by one with the default protocol and without lists, while lines flow."""
+        """Restart all workers one by one with the default protocol. Call `check` after each stop and start."""
         for worker in self.cluster.workers:
             assert worker.end() == 0
             self.check()
@@ -158,7 +158,7 @@ def test_kip_987_test_plan_passes(start: Start, protocol: str) -> None:
 
 
 def check_waiting_instances(group: PipeGroup, member: WorkerProcess) -> None:
-    """Check that an unlisted connector stays UNASSIGNED and shows why: all workers are static."""
+    """Check that an unlisted connector stays UNASSIGNED if all workers are static, and that the reason is reported."""
     member.create("unlisted", group.flow.pipes[0].source_config | {"name": "unlisted"})
     member.wait_for_states("unlisted", ["UNASSIGNED"])
     [reason] = member.traces("unlisted")

@@ -47,7 +47,7 @@ def is_deleted(worker: WorkerProcess, name: str) -> bool:
 
 
 @FOR_EACH_WORKER
-def test_records_flow_while_any_worker_pauses_resumes_and_restarts(
+def test_any_worker_pauses_stops_and_resumes_a_connector(
     cluster: ProcessCluster, pipe: Pipe, number: int
 ) -> None:
     worker = cluster.workers[number]

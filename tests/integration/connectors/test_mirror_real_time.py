@@ -46,7 +46,7 @@ def drain_until(mirror: Mirror, observer: RunObserver, kind: type[Held | Stopped
 
 
 def measure_delays(harness: TaskHarness, topic: str, duration_s: float) -> list[float]:
-    """Send records one after the other. Return the delay of each until it was in the target topic, in seconds."""
+    """Send records one after the other. Return the seconds until each record was read from the target topic."""
     producer = ck.Producer({"bootstrap.servers": harness.address, "linger.ms": 0})
     consumer = ck.Consumer({"bootstrap.servers": harness.address, "group.id": uuid.uuid4().hex})
     consumer.assign([ck.TopicPartition(f"west.{topic}", 0, ck.OFFSET_END)])

@@ -29,7 +29,7 @@ def database() -> Iterator[PostgreSQL]:
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """Return the port of a server that accepts connections and never responds."""
+    """Yield the port of a server that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 

@@ -178,7 +178,7 @@ def test_files_removed_before_publishing_are_rewritten(
     assert list_spans(tmp_path / "out") == [(0, 0, 10)]
 
 
-def test_missing_rows_are_detected(spark: SparkSession, tmp_path: Path) -> None:
+def test_wrong_number_of_rows_is_detected(spark: SparkSession, tmp_path: Path) -> None:
     ranges = {PARTITION_0: (0, 10), PARTITION_1: (5, 9)}
     task = start_task({"spark.format": "text", "path": str(tmp_path / "out")}, tmp_path)
     frame = records(spark, ranges)
@@ -191,7 +191,7 @@ def test_missing_rows_are_detected(spark: SparkSession, tmp_path: Path) -> None:
     assert list_spans(tmp_path / "out") == [(0, 0, 10), (1, 5, 9)]
 
 
-def test_reassigned_partition_detects_files_of_other_task(spark: SparkSession, tmp_path: Path) -> None:
+def test_task_skips_offsets_in_files_of_the_previous_owner(spark: SparkSession, tmp_path: Path) -> None:
     config = {"spark.format": "text", "path": str(tmp_path / "out")}
     first_task, second_task = start_task(config, tmp_path), start_task(config, tmp_path)
     write(first_task, spark, {PARTITION_0: (0, 10)})

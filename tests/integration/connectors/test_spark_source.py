@@ -37,8 +37,8 @@ def test_json_source_with_schema_resumes_after_restart(harness: TaskHarness, tmp
     assert 0 < batch_done.records < 2500
     observer.run.stop()
     files.offsets |= batch_done.offsets
-    files.read = batch_done.records
-    files.run(2500 - files.read)
+    files.record_count = batch_done.records
+    files.run(2500 - files.record_count)
     (tmp_path / "b.json").write_text(make_lines(2500, 3).rstrip("\n"))
     with gzip.open(tmp_path / "c.json.gz", "wt") as gzip_file:
         gzip_file.write(make_lines(2503, 2))
@@ -204,11 +204,11 @@ def test_stream_reader_resumes_at_its_offset(harness: TaskHarness, tmp_path: Pat
     observer = numbers.open()
     observer.run.next()
     batch_done = observer.expect(BatchDone)
-    numbers.read += batch_done.records
+    numbers.record_count += batch_done.records
     observer.run.next()  # the stored offset is committed on the next poll
     write_limit(limit, 9)
     assert observer.expect(BatchDone).records == 1
-    numbers.read += 1
+    numbers.record_count += 1
     observer.run.stop()
     assert json.loads(Path(f"{limit}.committed").read_text()) == {"next": 8}
     values = numbers.values()

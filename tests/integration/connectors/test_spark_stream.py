@@ -26,7 +26,7 @@ def make_source(harness: TaskHarness, folder: Path, **overrides: str) -> Source:
 
 def record_offsets(rate_source: Source, done: BatchDone) -> int:
     rate_source.offsets |= done.offsets
-    rate_source.read += done.records
+    rate_source.record_count += done.records
     return done.records
 
 
@@ -38,7 +38,7 @@ def write_records(rate_source: Source, observer: RunObserver, records: int) -> N
 
 
 def poll_and_end(rate_source: Source, observer: RunObserver, kind: type[Held | Stopped]) -> None:
-    """Poll for a batch, and pause or stop without waiting for it."""
+    """Poll for a batch, request a pause or a stop at once, and wait until the task has paused or stopped."""
     observer.run.next()
     (observer.run.hold if kind is Held else observer.run.stop)()
     while True:
@@ -61,11 +61,11 @@ def test_pauses_stops_and_restarts_neither_skip_nor_repeat_records(
     observer = rate_source.open()
     write_records(rate_source, observer, 30)
     poll_and_end(rate_source, observer, Held)
-    read_before = rate_source.read
+    count_before = rate_source.record_count
     threading.Event().wait(1.5)  # the source creates more records
     write_records(rate_source, observer, 20)
     poll_and_end(rate_source, observer, Stopped)
-    assert rate_source.read > read_before
+    assert rate_source.record_count > count_before
     observer = rate_source.open()
     write_records(rate_source, observer, 20)
     observer.run.stop()  # the last batch is stored, but not committed in the checkpoint
@@ -74,7 +74,7 @@ def test_pauses_stops_and_restarts_neither_skip_nor_repeat_records(
     write_records(rate_source, observer, 20)
     observer.run.stop()
     assert observer.expect(Stopped).clean
-    assert read_numbers(rate_source) == list(range(rate_source.read))
+    assert read_numbers(rate_source) == list(range(rate_source.record_count))
     ((partition, offset),) = rate_source.offsets.items()
     checkpoint = str(tmp_path / "checkpoint")
     assert partition == SourcePartition.of({"format": "rate", "checkpoint": checkpoint})
@@ -98,8 +98,10 @@ def test_batches_pass_key_topic_transforms_and_schemas(harness: TaskHarness, tmp
     write_records(rate_source, observer, 10)
     observer.run.stop()
     observer.expect(Stopped)
-    messages = harness.messages(rate_source.topic, rate_source.read)
-    assert [json.loads(message.key())["payload"] for message in messages] == list(range(rate_source.read))
+    messages = harness.messages(rate_source.topic, rate_source.record_count)
+    assert [json.loads(message.key())["payload"] for message in messages] == list(
+        range(rate_source.record_count)
+    )
     assert list(json.loads(messages[0].value())) == ["in"]
     assert list(json.loads(messages[0].value())["in"]) == ["timestamp"]
 
@@ -138,7 +140,7 @@ def test_callback_port_rejects_calls_without_its_token(
     write_records(rate_source, observer, 20)
     observer.run.stop()
     assert observer.expect(Stopped).clean
-    assert read_numbers(rate_source) == list(range(rate_source.read))
+    assert read_numbers(rate_source) == list(range(rate_source.record_count))
 
 
 def test_trace_starts_with_the_cause_of_the_query_failure(harness: TaskHarness, tmp_path: Path) -> None:
@@ -193,4 +195,4 @@ def test_killed_jvm_loses_no_record(harness: TaskHarness, engine: SparkEngine, t
     observer.expect(Stopped)
     values = read_numbers(rate_source)
     assert sorted(set(values)) == list(range(values[-1] + 1))
-    assert isinstance(observer.seen[0], Opened)
+    assert isinstance(observer.received_events[0], Opened)

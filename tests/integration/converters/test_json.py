@@ -161,7 +161,7 @@ DIFFERENT_TEXTS = {
     b"007": None,
     b'{"schema":{"type":"bytes"},"payload":"AAE="}': "AAE=",
 }
-"""Inputs that are intentionally decoded differently than in Java, by their text. None means an error."""
+"""Decoded texts of the inputs that are intentionally decoded differently than in Java. None means an error."""
 
 
 @pytest.mark.parametrize("schemas", [True, False])

@@ -38,7 +38,7 @@ MODULES = {
     "JsonConverter": "json.converter",
 }
 SEPARATELY_TESTED = {"schemas.enable", "replace.null.with.default"}
-"""Settings of JsonConverter that `test_json.py` covers; each would add a large plan."""
+"""Settings of JsonConverter that `test_json.py` covers; each would make the query plan much larger."""
 TYPES = {
     Type.INT8: "tinyint",
     Type.INT16: "smallint",
@@ -115,7 +115,7 @@ def test_decoded_columns_match_java(interpreted_session: SparkSession) -> None:
 
 
 def fails_job(case: dict[str, Any]) -> bool:
-    """Return whether Spark's decoder rejects the text, which fails the job."""
+    """Return whether Spark's decoder rejects the bytes of the case, which fails the job."""
     is_wide = case["config"].get("converter.encoding", "").startswith(("UTF-16", "UTF-32"))
     return is_wide and "\ufffd" in str(case["answer"])
 
@@ -147,7 +147,7 @@ def is_utf_8(data: bytes) -> bool:
 
 
 def spark_type(schema: Schema) -> str | None:
-    """Return the column type for a schema, or None if there is none."""
+    """Return the column type for a schema, or None if Spark has no equivalent."""
     match schema.name:
         case str() as name if name == DECIMAL:
             scale = schema.parameters.get("scale", "x")

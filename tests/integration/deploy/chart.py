@@ -81,7 +81,7 @@ class RenderedChart:
 def render(
     values: Path | Mapping[str, object], *arguments: str, kubernetes: str = KUBERNETES_VERSIONS[-1]
 ) -> RenderedChart:
-    """Render the chart with a values file, or with values and an address of brokers. Raises ScriptFailed."""
+    """Render the chart with a values file, or with values and a default for `bootstrapServers`. Raises ScriptFailed."""
     text = "" if isinstance(values, Path) else yaml.safe_dump({"bootstrapServers": "kafka:9092", **values})
     file = str(values) if isinstance(values, Path) else "/dev/stdin"
     # helm assumes a very old Kubernetes version if it was built without its Makefile.

@@ -119,7 +119,9 @@ def test_default_key_can_be_replaced_or_removed(tmp_path: Path) -> None:
 def test_static_assignments_are_rendered_per_pod(tmp_path: Path) -> None:
     lists = {"0": {"connectors": ["a", "b"], "tasks": ["a-0"]}, "10": {"tasks": ["b-1"]}}
     chart = render({"replicas": 11, "assignments": lists})
-    assignments = {number: load_config(chart, tmp_path / str(number), number).static for number in (0, 1, 10)}
+    assignments = {
+        number: load_config(chart, tmp_path / str(number), number).static_assignments for number in (0, 1, 10)
+    }
     assert {
         number: [(job.connector, job.task) for job in jobs or ()] for number, jobs in assignments.items()
     } == {

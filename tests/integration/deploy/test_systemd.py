@@ -75,7 +75,7 @@ def test_unit_is_hardened(unit: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_unit_permits_jit_compilation_and_reading_machine_size() -> None:
+def test_unit_permits_jit_compilation_and_access_to_proc() -> None:
     assert settings("MemoryDenyWriteExecute") == []
     assert settings("ProcSubset") == []
 

@@ -71,7 +71,7 @@ def run_health_check(image_container: Container, port: int) -> int:
 
 
 def test_image_does_not_exceed_its_size_limit(image: str) -> None:
-    [listing] = json.loads(buildah("images", "--json", image, text=True))
+    [listing] = json.loads(buildah("images", "--json", image, stdout_only=True))
     number, unit = listing["size"].split()
     assert unit == "MB"
     assert float(number) < MAX_SIZE_MB

@@ -216,7 +216,7 @@ def test_image_contains_every_documented_spark_feature(image: str, tmp_path: Pat
     mounts = {check: "/check", make_writable_directory(tmp_path / "data"): "/data"}
     with container(image, home) as check_container:
         result = subprocess.run(
-            check_container.command(["python3", "/check/spark_check.py", "/data"], mounts, entry=False),
+            check_container.command(["python3", "/check/spark_check.py", "/data"], mounts, uses_entry_point=False),
             env=environment(), capture_output=True, text=True, check=False, timeout=CHECK_TIMEOUT_S,
         )  # fmt: skip
     assert result.returncode == 0, result.stderr[-5000:]

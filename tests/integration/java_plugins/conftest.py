@@ -19,7 +19,7 @@ from tests.integration.java_plugins.kafka_tests import TOOLS, move_connectors
 
 JAVA_SOURCES = Path(__file__).parents[3] / "java" / "src"
 JARS_BEFORE_44 = "connect-4.3"
-"""The jars of Kafka 4.3, the last release before KAFKA-20297 moved classes."""
+"""The jars of Kafka 4.3, which is the last release before KAFKA-20297 moved classes."""
 BUILD_JARS = {"before44": JARS_BEFORE_44, "since44": "connect"}
 """Maps each plugin that uses moved classes to the jars that it is built with."""
 

@@ -21,7 +21,7 @@ PLUGIN_JVM_CLASS = "kraal.plugins.PluginProcess"
 """The main class of the JVMs of Java plugins."""
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
-FAULTY = "kraal.testing.FaultySource"
+FAULTY_SOURCE = "kraal.testing.FaultySource"
 FAULTY_SINK = "kraal.testing.FaultySink"
 TRANSFORMS_PACKAGE = "com.github.jcustenborder.kafka.connect.transform.common"
 KEY_AND_VALUE_TRANSFORMS = ("BytesToString", "ChangeCase", "ExtractNestedField", "PatternRename", "ToJSON")
@@ -35,13 +35,13 @@ TRANSFORMS = [
     ),
 ]
 """All transforms of `kafka-connect-transform-common`."""
-VERSIONED = "kraal.testing.Versioned"
+VERSIONED_PREFIX = "kraal.testing.Versioned"
 VERSIONS = ("1.0", "2.0")
-"""The versions of the plugins whose names start with `VERSIONED`."""
+"""The versions of the plugins whose names start with `VERSIONED_PREFIX`."""
 PROVIDER = "kraal.testing.RotatingConfigProvider"
 POLICY = "kraal.testing.TellingConnectorClientConfigOverridePolicy"
-KRAAL_ONLY = ("io.confluent.connect.", "kraal.transforms.")
-"""The name prefixes of Kraal's plugins that Kafka does not have."""
+KRAAL_ONLY_PREFIXES = ("io.confluent.connect.", "kraal.transforms.")
+"""The name prefixes of plugins that Kraal has and Kafka does not."""
 RUNNING = ["RUNNING", "RUNNING"]
 PLUGIN_METRICS = "kafka_connect_plugins_"
 
@@ -59,7 +59,7 @@ def source_config(file: Path, topic: str) -> dict[str, str]:
 def faulty_config(topic: str, fault: str = "", at: str = "", tasks: int = 1) -> dict[str, str]:
     """Return the config of the faulty source. `at` is the method in which the fault occurs."""
     return {
-        "connector.class": FAULTY,
+        "connector.class": FAULTY_SOURCE,
         "topic": topic,
         "fault": fault,
         "fault.at": at,
@@ -108,7 +108,7 @@ def wait_for_values(cluster: ProcessCluster, topic: str, values: Sequence[str]) 
 
 
 def stored_offsets(cluster: ProcessCluster, name: str) -> list[tuple[bytes, bytes | None]]:
-    """Return a source's keys and values in the offsets topic, in order. NAME replaces the source's name."""
+    """Return a source's keys and values in the offsets topic, in order. NAME replaces the source's name in the keys."""
     return [
         (record.key.replace(name.encode(), b"NAME"), record.value)
         for record in cluster.records(cluster.alive[0].properties["offset.storage.topic"])
@@ -146,7 +146,7 @@ def validate_config(worker: WorkerProcess, config: Mapping[str, str]) -> dict[st
             entry["definition"]["documentation"] = ""
             values = entry["value"]["recommended_values"]
             entry["value"]["recommended_values"] = [
-                value for value in values if not value.startswith(KRAAL_ONLY)
+                value for value in values if not value.startswith(KRAAL_ONLY_PREFIXES)
             ]
             configs[entry["value"]["name"]] = entry
     return {**response.body, "configs": configs, "groups": sorted(response.body["groups"])}

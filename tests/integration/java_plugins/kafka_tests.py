@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Final
 
 PACKAGE: Final = "kafka.tests"
-BLOCKING: Final = f"{PACKAGE}.BlockingConnectorTest$"
+BLOCKING_PREFIX: Final = f"{PACKAGE}.BlockingConnectorTest$"
 MONITORABLE_SOURCE: Final = f"{PACKAGE}.MonitorableSourceConnector"
 MONITORABLE_SINK: Final = f"{PACKAGE}.MonitorableSinkConnector"
 ERRANT_SINK: Final = f"{PACKAGE}.ErrantRecordSinkConnector"
-NAUGHTY: Final = f"{PACKAGE}.ExactlyOnceSourceIntegrationTest$NaughtyConnector"
-EMPTY_CONFIGS: Final = f"{PACKAGE}.ConnectWorkerIntegrationTest$EmptyTaskConfigsConnector"
+NAUGHTY_SOURCE: Final = f"{PACKAGE}.ExactlyOnceSourceIntegrationTest$NaughtyConnector"
+EMPTY_CONFIGS_SINK: Final = f"{PACKAGE}.ConnectWorkerIntegrationTest$EmptyTaskConfigsConnector"
 FAULTY_TRANSFORM: Final = f"{PACKAGE}.ErrorHandlingIntegrationTest$FaultyPassthrough"
 
 VERIFIABLE_SOURCE: Final = f"{PACKAGE}.tools.VerifiableSourceConnector"
@@ -34,17 +34,17 @@ _MOVES: Final = {
 }
 _SOURCES: Final = [
     MONITORABLE_SOURCE,
-    NAUGHTY,
-    *(f"{BLOCKING}{kind}BlockingConnector" for kind in ("", "Initialize", "Validate")),
-    f"{BLOCKING}BlockingSourceConnector",
-    f"{BLOCKING}TaskInitializeBlockingSourceConnector",
+    NAUGHTY_SOURCE,
+    *(f"{BLOCKING_PREFIX}{kind}BlockingConnector" for kind in ("", "Initialize", "Validate")),
+    f"{BLOCKING_PREFIX}BlockingSourceConnector",
+    f"{BLOCKING_PREFIX}TaskInitializeBlockingSourceConnector",
 ]
 _SINKS: Final = [
     MONITORABLE_SINK,
     ERRANT_SINK,
-    EMPTY_CONFIGS,
-    f"{BLOCKING}BlockingSinkConnector",
-    f"{BLOCKING}TaskInitializeBlockingSinkConnector",
+    EMPTY_CONFIGS_SINK,
+    f"{BLOCKING_PREFIX}BlockingSinkConnector",
+    f"{BLOCKING_PREFIX}TaskInitializeBlockingSinkConnector",
 ]
 TOOLS: Final = {"source.SourceConnector": [VERIFIABLE_SOURCE], "sink.SinkConnector": [VERIFIABLE_SINK]}
 """The connectors of `connect-tools`."""

@@ -46,7 +46,7 @@ def read_lines(file: Path) -> list[str]:
 def test_sink_without_commits_reads_records_again_after_a_restart(
     cluster: ProcessCluster, tmp_path: Path
 ) -> None:
-    """datastax/pulsar#664, apache/beam#28248."""
+    """Reported in datastax/pulsar#664 and apache/beam#28248."""
     name, worker, file = unique_name("uncommitted"), cluster.alive[0], tmp_path / "out"
     cluster.write(name, "one")
     cluster.create(name, sink_config(name, file, -1))
@@ -60,7 +60,7 @@ def test_sink_without_commits_reads_records_again_after_a_restart(
 
 
 def test_sink_commits_only_the_offsets_it_returns(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """apache/pulsar#16100."""
+    """Reported in apache/pulsar#16100."""
     name, worker, file = unique_name("behind"), cluster.alive[0], tmp_path / "out"
     cluster.write(name, "one", "two", "three")
     cluster.create(name, sink_config(name, file, 2))
@@ -77,7 +77,7 @@ def test_sink_commits_only_the_offsets_it_returns(cluster: ProcessCluster, tmp_p
 
 
 def test_source_continues_after_batches_dropped_by_a_transform(cluster: ProcessCluster) -> None:
-    """apache/pulsar#24654."""
+    """Reported in apache/pulsar#24654."""
     name, worker = unique_name("dropped"), cluster.alive[0]
     config = {
         "connector.class": MONITORABLE_SOURCE,
@@ -103,7 +103,7 @@ def test_source_continues_after_batches_dropped_by_a_transform(cluster: ProcessC
 
 
 def test_offsets_do_not_depend_on_the_converters_of_records(cluster: ProcessCluster) -> None:
-    """streamnative/pulsar-connectors#30, apache/pulsar#15598."""
+    """Reported in streamnative/pulsar-connectors#30 and apache/pulsar#15598."""
     name, worker = unique_name("converted"), cluster.alive[0]
     transform_config = {
         "transforms": "hoist,stamp",
@@ -128,7 +128,10 @@ def test_offsets_do_not_depend_on_the_converters_of_records(cluster: ProcessClus
 def test_plugin_registers_its_mbean_once_per_start(
     cluster: ProcessCluster, java_cluster: MixedCluster
 ) -> None:
-    """apache/flink-cdc#1094 and #2984, risingwavelabs/risingwave#23511; the plugin bundles other client versions."""
+    """Reported in apache/flink-cdc#1094 and #2984 and in risingwavelabs/risingwave#23511.
+
+    The plugin bundles another version of Kafka's clients.
+    """
 
     def run_plugin(tested_cluster: ProcessCluster) -> list[str | None]:
         name, worker = unique_name("clients"), tested_cluster.alive[0]
@@ -155,7 +158,7 @@ def test_plugin_registers_its_mbean_once_per_start(
 
 
 def test_restarts_register_mbeans_once(cluster: ProcessCluster) -> None:
-    """risingwavelabs/risingwave#23511."""
+    """Reported in risingwavelabs/risingwave#23511."""
     name, worker = unique_name("restarted"), cluster.alive[0]
     cluster.create(name, faulty_config(name, tasks=2))
     worker.wait_for_states(name, ["RUNNING"] * 3)
@@ -169,7 +172,7 @@ def test_restarts_register_mbeans_once(cluster: ProcessCluster) -> None:
 
 FLUSH_MS = 1000
 FREEZE_S = 3.0
-"""The duration of a freeze: longer than several flush intervals, but shorter than the worker's session timeout."""
+"""The duration of a freeze, which is longer than several flush intervals but shorter than the session timeout."""
 FLUSH_TIMEOUT = "Timed out waiting to flush offsets to storage"
 
 
@@ -177,7 +180,7 @@ FLUSH_TIMEOUT = "Timed out waiting to flush offsets to storage"
 def test_offset_flush_succeeds_after_a_failed_flush(
     tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
-    """debezium/debezium#6612: offsets were never stored again."""
+    """Reported in debezium/debezium#6612, where offsets were never stored again."""
     properties = worker_properties | {"offset.flush.timeout.ms": str(FLUSH_MS)}
     broker = Broker(tmp_path / "kafka", free_port())
     with ProcessCluster(1, directory=tmp_path, broker=broker, properties=properties) as cluster:

@@ -22,12 +22,12 @@ from tests.integration.java_plugins.flows import (
     plugin_jvm,
     unique_name,
 )
-from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE, NAUGHTY
+from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE, NAUGHTY_SOURCE
 
 pytestmark = pytest.mark.ci
 
 READ_TIMEOUT_S = 60.0
-"""Longer than the timeout of transactions that a killed JVM leaves open."""
+"""Timeout of reads, which is longer than the timeout of transactions that a killed JVM leaves open."""
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_each_number_is_written_exactly_once(
 def slow_cluster(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
-    """Run a cluster of one worker with exactly-once support, whose producers' senders are suspended by `SlowSender`."""
+    """Run a cluster of one worker with exactly-once support. `SlowSender` suspends the producers' senders."""
     agent = tmp_path / "agent.jar"
     compile_jar(JAVA_SOURCES / "delayed", ensure("plugins"), agent)
     properties = worker_properties | {
@@ -199,7 +199,7 @@ def test_write_to_the_offsets_topic_by_a_connector_fails_as_in_java(
     def read_traces(cluster: ProcessCluster) -> list[list[str]]:
         name, worker = unique_name("naughty"), cluster.alive[0]
         config = {
-            "connector.class": NAUGHTY,
+            "connector.class": NAUGHTY_SOURCE,
             "tasks.max": "1",
             "offsets.storage.topic": unique_name("offsets"),
         }

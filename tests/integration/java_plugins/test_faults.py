@@ -25,7 +25,7 @@ ERRORS_PACKAGE = "org.apache.kafka.connect.errors"
 FAULTY_CONVERTER = "kraal.testing.FaultyConverter"
 WAIT_TIMEOUT_S = 3.0
 BLOCKED_TRANSFORMS = 20
-"""More than the number of threads that call Java plugins."""
+"""Number of blocked transforms, which exceeds the number of threads that call Java plugins."""
 
 
 @pytest.fixture

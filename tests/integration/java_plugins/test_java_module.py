@@ -20,14 +20,14 @@ from kraal.jars.java_module import compile_jar, java_class_path
 from kraal.java_plugins.discovery import PluginFiles
 from kraal.java_plugins.jvm import Jvm
 from tests.integration.java_plugins.flows import faulty_config, thread_names
-from tests.integration.java_plugins.kafka_tests import BLOCKING, MONITORABLE_SOURCE, move_connectors
+from tests.integration.java_plugins.kafka_tests import BLOCKING_PREFIX, MONITORABLE_SOURCE, move_connectors
 
 JAVA_SOURCES = Path(__file__).parents[3] / "java" / "src"
 JAVA_TESTS = JAVA_SOURCES / "test"
 
 
 def kafka_utils(group: str) -> set[str]:
-    """Return the names of the public top-level classes in Kafka's package `utils`."""
+    """Return the names of the top-level classes in Kafka's package `org.apache.kafka.common.utils`."""
     (clients,) = (jar for jar in ensure(group) if "__kafka-clients__" in jar.name)
     with zipfile.ZipFile(clients) as jar:
         paths = [Path(name) for name in jar.namelist() if name.endswith(".class") and "$" not in name]
@@ -142,7 +142,7 @@ def test_plugin_with_a_hung_config_method_is_listed_without_keys(tmp_path: Path)
     (tests,) = ensure("connect-tests")
     directory = tmp_path / "plugins" / "tests"
     directory.mkdir(parents=True)
-    blocking_class = f"{BLOCKING}ConfigBlockingConnector"
+    blocking_class = f"{BLOCKING_PREFIX}ConfigBlockingConnector"
     move_connectors(
         tests, directory / "moved.jar", {"source.SourceConnector": [blocking_class, MONITORABLE_SOURCE]}
     )

@@ -14,8 +14,8 @@ from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import RUNNING, java_worker, scrape, stored_offsets, unique_name
 from tests.integration.java_plugins.kafka_tests import (
-    BLOCKING,
-    EMPTY_CONFIGS,
+    BLOCKING_PREFIX,
+    EMPTY_CONFIGS_SINK,
     ERRANT_SINK,
     MONITORABLE_SINK,
     MONITORABLE_SOURCE,
@@ -63,7 +63,9 @@ def block(cluster: ProcessCluster, without_status: Sequence[str] = ("UNASSIGNED"
     names = {case: unique_name(case) for case in BLOCKING_CONNECTORS}
     cluster.create(f"{topic}-healthy", source_config(f"{topic}-healthy"))
     for case, (kind, method, _) in BLOCKING_CONNECTORS.items():
-        cluster.create(names[case], {"connector.class": BLOCKING + kind, "topics": topic, "block": method})
+        cluster.create(
+            names[case], {"connector.class": BLOCKING_PREFIX + kind, "topics": topic, "block": method}
+        )
     expected = {case: states or list(without_status) for case, (_, _, states) in BLOCKING_CONNECTORS.items()}
     for case, states in expected.items():
         worker.wait_for_states(names[case], states)
@@ -92,7 +94,7 @@ def test_blocked_connectors_do_not_affect_others(blocked_cluster: ProcessCluster
     for case in BLOCKING_CONNECTORS:
         cluster.delete(names[case])
     kind, method, _ = BLOCKING_CONNECTORS["sink-put"]
-    config = {"connector.class": BLOCKING + kind, "topics": names["topic"], "block": method}
+    config = {"connector.class": BLOCKING_PREFIX + kind, "topics": names["topic"], "block": method}
     cluster.create(names["sink-put"], config)
     worker.wait_until(
         "the task waited for its previous run",
@@ -209,7 +211,7 @@ def test_records_reported_by_a_sink_become_dead_letters_as_in_java(
         {"connector.class": MONITORABLE_SOURCE, "topic": "t", "connector.start.inject.error": "true"},
         {"connector.class": MONITORABLE_SOURCE, "topic": "t", "task-NAME-0.start.inject.error": "true"},
         {"connector.class": MONITORABLE_SOURCE, "topic": "t", "num.tasks": "3"},
-        {"connector.class": EMPTY_CONFIGS, "topics": "t"},
+        {"connector.class": EMPTY_CONFIGS_SINK, "topics": "t"},
     ],
     ids=["connector", "task", "too-many-tasks", "empty-task-configs"],
 )
@@ -219,7 +221,7 @@ def test_error_reports_match_java(
     def report_failure(tested_cluster: ProcessCluster) -> tuple[list[str], list[str]]:
         name, worker = unique_name("wrong"), tested_cluster.alive[0]
         tested_cluster.create(name, {key.replace("NAME", name): text for key, text in config.items()})
-        if config["connector.class"] == EMPTY_CONFIGS:
+        if config["connector.class"] == EMPTY_CONFIGS_SINK:
             worker.wait_for_states(name, RUNNING)
         else:
             worker.wait_until("the failure was reported", lambda: "FAILED" in worker.states(name))

@@ -75,7 +75,7 @@ def test_paused_source_reads_no_records_until_it_is_resumed(cluster: ProcessClus
         ("memory", "java.lang.OutOfMemoryError: as if there were no memory"),
     ],
 )
-def test_task_exception_fails_only_this_task(cluster: ProcessCluster, fault: str, expected: str) -> None:
+def test_task_fault_fails_only_its_task(cluster: ProcessCluster, fault: str, expected: str) -> None:
     name, healthy_name = unique_name(fault), unique_name("healthy")
     worker = cluster.alive[0]
     cluster.create(healthy_name, faulty_config(healthy_name))

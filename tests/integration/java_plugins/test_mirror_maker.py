@@ -93,7 +93,7 @@ Row = tuple[bytes, bytes | None, object]
 """A key, a value, and headers."""
 KINDS = ("Source", "Checkpoint", "Heartbeat")
 LAST_VALUES = {"offset syncs": struct.pack(">qq", 2, 2), "checkpoints": struct.pack(">hqqh", 0, 3, 3, 0)}
-"""The last values: record 2 is copied to offset 2, and the group's offset 3 is translated to 3."""
+"""The value of the last record: record 2 is copied to offset 2, and the group's offset 3 is translated to 3."""
 
 
 def mirror_topic(cluster: ProcessCluster) -> dict[str, list[Row]]:
@@ -182,8 +182,10 @@ def test_rest_responses_match_java(
     mirror_cluster: ProcessCluster, java_cluster: MixedCluster, kind: str
 ) -> None:
     config = mirror_config(kind, mirror_cluster.bootstrap, "source", "target", "topic")
-    wrong_values = {"refresh.topics.interval.seconds": "often", "target.cluster.alias": "", "tasks.max": "0"}
-    wrong_values |= {
+    invalid_values = {
+        "refresh.topics.interval.seconds": "often",
+        "target.cluster.alias": "",
+        "tasks.max": "0",
         "emit.heartbeats.interval.seconds": "often",
         "emit.checkpoints.interval.seconds": "often",
     }
@@ -197,7 +199,7 @@ def test_rest_responses_match_java(
     keys = describe_keys(kraal_process, plugin)
     assert {"source.cluster.alias", "replication.policy.class", "name"} < {key["name"] for key in keys}
     assert keys == describe_keys(java_process, plugin)
-    for change in ({}, wrong_values):
+    for change in ({}, invalid_values):
         response, expected = (
             validate_config(kraal_process, config | change),
             validate_config(java_process, config | change),

@@ -12,8 +12,8 @@ from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
-    FAULTY,
     FAULTY_SINK,
+    FAULTY_SOURCE,
     FILE_SOURCE,
     POLICY,
     PROVIDER,
@@ -132,11 +132,19 @@ def test_validations_and_starts_wait_for_a_new_jvm(cluster: ProcessCluster, tmp_
 
 
 OVERRIDE_CONFIGS = [
-    {"connector.class": FAULTY, "producer.override.linger.ms": "7"},
-    {"connector.class": FAULTY, "producer.override.batch.size": "7", "producer.override.forbidden": "1,2"},
-    {"connector.class": FAULTY, "producer.override.ssl.key.password": "x", "admin.override.forbidden": "y"},
+    {"connector.class": FAULTY_SOURCE, "producer.override.linger.ms": "7"},
     {
-        "connector.class": FAULTY,
+        "connector.class": FAULTY_SOURCE,
+        "producer.override.batch.size": "7",
+        "producer.override.forbidden": "1,2",
+    },
+    {
+        "connector.class": FAULTY_SOURCE,
+        "producer.override.ssl.key.password": "x",
+        "admin.override.forbidden": "y",
+    },
+    {
+        "connector.class": FAULTY_SOURCE,
         "topic.creation.default.partitions": "1",
         "topic.creation.default.replication.factor": "1",
         "admin.override.bootstrap.servers": "a:1,b:2",
@@ -188,7 +196,7 @@ def test_connector_forbidden_by_override_policy_is_not_created(
         assert (actual.status, actual.body["message"]) == (expected.status, expected.body["message"])
 
 
-def test_providers_and_policies_are_not_listed_as_in_java(
+def test_responses_for_unlisted_providers_and_policies_match_java(
     cluster: ProcessCluster, java_cluster: MixedCluster
 ) -> None:
     for tested_cluster in (cluster, java_cluster):

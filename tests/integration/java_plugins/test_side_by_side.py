@@ -12,8 +12,8 @@ from kraal.doctor.running import check_running
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
-    FAULTY,
     FAULTY_SINK,
+    FAULTY_SOURCE,
     FILE_SINK,
     FILE_SOURCE,
     RUNNING,
@@ -29,7 +29,7 @@ from tests.integration.java_plugins.flows import (
 from tests.integration.java_plugins.kafka_tests import FAULTY_TRANSFORM, MANIFESTS, TOOLS
 
 CONNECTOR_INTERFACES = ("source.SourceConnector", "sink.SinkConnector")
-LOCAL_CONNECTORS = (FAULTY, FAULTY_SINK, FILE_SINK, FILE_SOURCE)
+LOCAL_CONNECTORS = (FAULTY_SOURCE, FAULTY_SINK, FILE_SINK, FILE_SOURCE)
 KAFKA_CONNECTORS = tuple(
     name
     for manifests in (MANIFESTS, TOOLS)
@@ -37,7 +37,7 @@ KAFKA_CONNECTORS = tuple(
     for name in manifests.get(kind, ())
 )
 PLUGINS = (*LOCAL_CONNECTORS, *(pytest.param(plugin, marks=pytest.mark.ci) for plugin in KAFKA_CONNECTORS))
-WRONG_VALUES = {
+INVALID_VALUES = {
     "topic": "",
     "topics": "t",
     "tasks.max": "0",
@@ -67,19 +67,19 @@ def test_config_keys_match_java(cluster: ProcessCluster, java_cluster: MixedClus
 @pytest.mark.parametrize(
     "config",
     [
-        {"connector.class": FAULTY},
-        {"connector.class": FAULTY, "topic": "t", "fault": "unheard of"},
+        {"connector.class": FAULTY_SOURCE},
+        {"connector.class": FAULTY_SOURCE, "topic": "t", "fault": "unheard of"},
         {"connector.class": FILE_SOURCE, "topic": "t", "batch.size": "many"},
         {"connector.class": FILE_SINK, "topics": "t"},
         *(
             pytest.param(
                 {"connector.class": plugin} | extra_config,
                 marks=pytest.mark.ci,
-                id=f"{plugin.rpartition('.')[2]}-{'wrong' if extra_config else 'empty'}",
+                id=f"{plugin.rpartition('.')[2]}-{'invalid' if extra_config else 'empty'}",
             )
             for plugin in (*LOCAL_CONNECTORS, *KAFKA_CONNECTORS)
             if "ValidateBlocking" not in plugin  # the method never returns
-            for extra_config in ({}, WRONG_VALUES)
+            for extra_config in ({}, INVALID_VALUES)
         ),
     ],
 )
@@ -89,7 +89,7 @@ def test_config_validation_matches_java(
     actual = validate_config(cluster.alive[0], config)
     assert {"name", "connector.class", "tasks.max"} < actual["configs"].keys()
     assert actual == validate_config(java_cluster.alive[0], config)
-    if config.items() > WRONG_VALUES.items():
+    if config.items() > INVALID_VALUES.items():
         assert actual["error_count"] >= 4
 
 

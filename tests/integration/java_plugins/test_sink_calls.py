@@ -113,7 +113,8 @@ def write(recordings: Recordings, topic: str, count: int) -> None:
 def filter_calls(lines: list[str]) -> list[str]:
     """Return the marks and the task's calls, without the calls that depend on the clock.
 
-    These are empty puts, and commits (preCommit with flush) that neither follow a request nor precede a close.
+    The calls that depend on the clock are empty puts, and commits (preCommit with flush) that neither follow a request
+    nor precede a close.
     """
     calls = task_calls(lines)
     kept_flags = iter([not depends_on_clock(calls, number) for number in range(len(calls))])

@@ -27,7 +27,7 @@ from tests.integration.java_plugins.flows import (
 
 @pytest.fixture
 def worker(kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]) -> Iterator[WorkerProcess]:
-    """Run a standalone worker that, like a Java worker, does not store its connectors."""
+    """Return a standalone worker, not yet started, that does not store its connectors, like a Java worker."""
     (tmp_path / "worker.secrets").write_text("timeout=5000\n")
     standalone = WorkerProcess(
         tmp_path / "kraal",

@@ -17,15 +17,15 @@ from kraal.testing.process import WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
     RUNNING,
-    VERSIONED,
+    VERSIONED_PREFIX,
     VERSIONS,
     kraal_worker,
     unique_name,
     wait_for_plugins,
 )
 
-SOURCE, TRANSFORM, CONVERTER = (f"{VERSIONED}{kind}" for kind in ("Source", "Transform", "Converter"))
-PREDICATE = f"{VERSIONED}Predicate"
+SOURCE, TRANSFORM, CONVERTER = (f"{VERSIONED_PREFIX}{kind}" for kind in ("Source", "Transform", "Converter"))
+PREDICATE = f"{VERSIONED_PREFIX}Predicate"
 REQUESTED_VERSIONS = (
     None,
     "1.0",
@@ -58,7 +58,7 @@ def test_version_listing_matches_java(cluster: ProcessCluster, java_cluster: Mix
         listings = []
         for tested_cluster in (cluster, java_cluster):
             listing = tested_cluster.alive[0].get(f"/connector-plugins{query}").body
-            listings.append([plugin for plugin in listing if plugin["class"].startswith(VERSIONED)])
+            listings.append([plugin for plugin in listing if plugin["class"].startswith(VERSIONED_PREFIX)])
         assert listings[0] == listings[1]
         assert len(listings[0]) == (10 if query else 2)
 
@@ -87,7 +87,7 @@ def test_keys_by_version_match_java(cluster: ProcessCluster, java_cluster: Mixed
 
 
 def validate_version(worker: WorkerProcess, config: dict[str, str]) -> tuple[object, ...]:
-    """Return the number of errors, the versions, and the version-specific keys of a validation."""
+    """Return the number of errors of a validation, the values of versions and versioned keys, and all other errors."""
     body: Any = worker.put(f"/connector-plugins/{SOURCE}/config/validate", config).body
     values: dict[str, object] = {}
     for entry in body["configs"]:

@@ -18,7 +18,7 @@ PYTHON = os.environ.get("KRAAL_TEST_PYTHON") or sys.executable
 """The Python interpreter of the environments. Pip runs with the interpreter of this process."""
 Result = subprocess.CompletedProcess[str]
 PIP_TIMEOUT_S = 1200.0
-"""Long enough for pip to build PySpark."""
+"""Time limit of a command, long enough for pip to build PySpark."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def environment(client_environment: Environment, tmp_path: Path) -> Environment:
 
 
 def build_neighbour_wheel(home: Path, name: str, package: str) -> Path:
-    """Create a wheel of another project with one package and return its path."""
+    """Create a wheel of another project that contains one package. Return the path of the wheel."""
     info = f"{name}-1.0.dist-info"
     files = {
         f"{package}/__init__.py": "raise SystemExit('this is the neighbour')\n",

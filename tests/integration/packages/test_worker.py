@@ -1,4 +1,4 @@
-"""Tests that `pip install 'kraal[worker,registry]'` yields a working worker with several sets of versions.
+"""Tests that `pip install 'kraal[worker,registry]'` installs a working worker with several sets of dependency versions.
 
 PySpark is published only as a source distribution. Pip builds it once per machine, which takes minutes.
 """
@@ -25,9 +25,9 @@ from tests.integration.packages.environments import Environment, clean_environme
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 EXTRAS = ("worker", "registry")
-STRING = "org.apache.kafka.connect.storage.StringConverter"
+STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 CONVERTERS = {
-    "string": STRING,
+    "string": STRING_CONVERTER,
     "avro": "io.confluent.connect.avro.AvroConverter",
     "json": "io.confluent.connect.json.JsonSchemaConverter",
 }
@@ -102,8 +102,8 @@ def _send_lines_through_kafka(environment: Environment, bootstrap: str, home: Pa
         ]
         settings = {
             "bootstrap.servers": bootstrap,
-            "key.converter": STRING,
-            "value.converter": STRING,
+            "key.converter": STRING_CONVERTER,
+            "value.converter": STRING_CONVERTER,
             "offset.storage.file.filename": str(home / "offsets"),
             "listeners": f"http://127.0.0.1:{free_port()}",
         }

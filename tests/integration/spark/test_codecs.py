@@ -56,7 +56,7 @@ def test_sink_reads_compressed_records(harness: TaskHarness, codec: str) -> None
 
 @pytest.mark.one_a_day("codec")
 @pytest.mark.parametrize("codec", CODECS)
-def test_source_uses_the_configured_compression(harness: TaskHarness, codec: str) -> None:
+def test_records_of_a_source_arrive_with_each_codec(harness: TaskHarness, codec: str) -> None:
     task, topic = f"codec-{uuid.uuid4().hex[:8]}", harness.topic()
     values = [f"{codec} {number}" for number in range(100)]
     batch = SourceBatch(

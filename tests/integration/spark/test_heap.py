@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def read_large_array(spark: SparkSession) -> DataFrame:
-    """Return a DataFrame with an array of 8 GB."""
+    """Return a DataFrame whose evaluation creates an array of 8 GB."""
     return spark.range(1).selectExpr("cast(size(sequence(1L, 1000000000L + id)) as string) as value")
 
 

@@ -122,7 +122,7 @@ def test_batches_with_and_without_jobs_are_written_in_order(
     task.stop()
 
 
-def test_keys_headers_partitions_and_topics_are_written(harness: TaskHarness, write_path: WritePath) -> None:
+def test_headers_and_topics_of_records_are_written(harness: TaskHarness, write_path: WritePath) -> None:
     first, second = harness.topic(), harness.topic(3)
     task = Task(harness, None)
     pair = pa.struct([("key", pa.string()), ("value", pa.binary())])

@@ -85,7 +85,7 @@ class HangingTask:
             proxy,
         )
         self.task, self.topic = f"cut-{uuid.uuid4().hex[:8]}", self.harness.topic()
-        self.client = SHARED_CLIENT if batch is table_batch else f"connector-producer-{self.task}-0"
+        self.client_id = SHARED_CLIENT if batch is table_batch else f"connector-producer-{self.task}-0"
         self.lease.set()
         proxy.set_mode(Mode.STRAIGHT)
         config = {"producer.override.bootstrap.servers": f"{HOST}:{proxy.port}"}
@@ -113,7 +113,7 @@ class HangingTask:
 
     def reconnect_without_producer(self) -> None:
         """Wait until the producer is closed, reconnect the task, and write a record with another client."""
-        self.wait_until(lambda: f"kafka-producer-network-thread | {self.client}" not in self.threads())
+        self.wait_until(lambda: f"kafka-producer-network-thread | {self.client_id}" not in self.threads())
         self._proxy.set_mode(Mode.STRAIGHT)
         self.harness.produce(self.topic, ["new"])
 

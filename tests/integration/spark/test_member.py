@@ -69,7 +69,7 @@ class Group:
         return time.monotonic() - start_s
 
     def wait_until_stable(self) -> None:
-        """Wait until the broker has assigned all partitions."""
+        """Wait until the broker reports the group as stable."""
         name = f"connect-{self.name}"
         deadline_s = time.monotonic() + 30
         while True:

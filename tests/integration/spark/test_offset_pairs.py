@@ -65,10 +65,10 @@ class InterceptedProducer:
         pytest.param(0, [(n, n) for n in range(3)], [(0, 0), (1, 1), (2, 2)], id="no step: all"),
         pytest.param(9, [(0, 0), (5, 1), (6, 2), (7, 3)], [(0, 0), (5, 1), (7, 3)], id="a gap in the source"),
         pytest.param(9, [(0, 0), (1, 50), (2, 51)], [(0, 0), (1, 50), (2, 51)], id="a gap in the target"),
-        pytest.param(9, [(4, 4), (3, 5), (4, 6), (5, 7)], [(4, 4), (3, 5), (5, 7)], id="the source again"),
         pytest.param(
-            9, [(4, 4), (5, 0), (6, 1)], [(4, 4), (5, 0), (6, 1)], id="a target that was created again"
+            9, [(4, 4), (3, 5), (4, 6), (5, 7)], [(4, 4), (3, 5), (5, 7)], id="a lower source offset"
         ),
+        pytest.param(9, [(4, 4), (5, 0), (6, 1)], [(4, 4), (5, 0), (6, 1)], id="a recreated target"),
     ],
 )
 def test_pairs_for_which_kafka_writes_an_offset_sync_are_kept(

@@ -16,8 +16,8 @@ from tests.fakes.spark.stage import RunObserver, TaskHarness
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CODEC = "spark.sql.parquet.compression.codec"
-SPLIT = "spark.sql.files.maxPartitionBytes"
+CODEC_KEY = "spark.sql.parquet.compression.codec"
+SPLIT_BYTES_KEY = "spark.sql.files.maxPartitionBytes"
 
 
 def open_parquet_sink(harness: TaskHarness, topic: str, folder: Path, **settings: str) -> RunObserver:
@@ -43,7 +43,7 @@ def test_session_settings_apply_to_one_connector(harness: TaskHarness, tmp_path:
     codecs = {}
     for codec in ("GZIP", "SNAPPY"):
         observer = open_parquet_sink(
-            harness, topic, tmp_path / codec, **({CODEC: "gzip"} if codec == "GZIP" else {})
+            harness, topic, tmp_path / codec, **({CODEC_KEY: "gzip"} if codec == "GZIP" else {})
         )
         observer.run.commit(observer.expect(BatchDone).offsets)
         observer.expect(Committed)
@@ -59,16 +59,16 @@ def test_invalid_session_setting_fails_the_task_with_the_error_of_spark(
 ) -> None:
     topic = harness.topic()
     harness.produce(topic, ['{"n":1}'], 0)
-    failure = open_parquet_sink(harness, topic, tmp_path, **{SPLIT: "much"}).expect(Failed)
-    assert SPLIT in failure.trace.split("\n")[0]
+    failure = open_parquet_sink(harness, topic, tmp_path, **{SPLIT_BYTES_KEY: "much"}).expect(Failed)
+    assert SPLIT_BYTES_KEY in failure.trace.split("\n")[0]
     assert "much" in failure.trace.split("\n")[0]
 
 
 def test_cloned_session_keeps_settings_without_changing_the_original(spark: SparkSession) -> None:
-    configured_session = with_settings(spark, {SPLIT: "1m", CODEC: "gzip"})
+    configured_session = with_settings(spark, {SPLIT_BYTES_KEY: "1m", CODEC_KEY: "gzip"})
     clone = clone_session(configured_session)
-    clone.conf.set(CODEC, "zstd")
-    assert [session.conf.get(SPLIT) for session in (configured_session, clone)] == ["1m", "1m"]
-    assert [session.conf.get(CODEC) for session in (configured_session, clone)] == ["gzip", "zstd"]
-    assert spark.conf.get(CODEC) == "snappy"
-    assert spark.conf.get(SPLIT) != "1m"
+    clone.conf.set(CODEC_KEY, "zstd")
+    assert [session.conf.get(SPLIT_BYTES_KEY) for session in (configured_session, clone)] == ["1m", "1m"]
+    assert [session.conf.get(CODEC_KEY) for session in (configured_session, clone)] == ["gzip", "zstd"]
+    assert spark.conf.get(CODEC_KEY) == "snappy"
+    assert spark.conf.get(SPLIT_BYTES_KEY) != "1m"

@@ -40,7 +40,7 @@ def make_batch(values: list[str], topic: str) -> SourceBatch:
 
 
 def create_small_topic(harness: TaskHarness) -> str:
-    """Create a topic, and wait until it is propagated to the brokers."""
+    """Create a topic that accepts only small batches, and wait until the broker returns the limit of the topic."""
     topic = harness.topic(settings={"max.message.bytes": str(MAX_MESSAGE_BYTES)})
     for _ in range(100):
         if read_limits({"bootstrap.servers": harness.address}, [topic]):
@@ -92,7 +92,7 @@ def test_batches_become_smaller_if_the_topic_limit_cannot_be_read(
     plugins.BATCHES[name].append(make_batch(values, topic))
     observer.run.next()
     assert observer.expect(BatchDone).records == count
-    reasons = [event.reason for event in observer.seen if isinstance(event, Waiting)]
+    reasons = [event.reason for event in observer.received_events if isinstance(event, Waiting)]
     assert any(f"records for the topic {topic!r} with MESSAGE_TOO_LARGE" in reason for reason in reasons)
     assert harness.distinct_values(topic, count) == set(values), "refused batches may repeat records"
     observer.run.stop()

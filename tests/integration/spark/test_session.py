@@ -88,7 +88,7 @@ def test_killed_jvm_fails_runs_at_once_and_is_restarted(
     assert time.monotonic() - start_s < 30
     waiting_observer = harness.open("meanwhile")
     waiting_observer.expect(Opened)
-    assert isinstance(waiting_observer.seen[0], Waiting)
+    assert isinstance(waiting_observer.received_events[0], Waiting)
     table = pa.table({"value": ["after"]})
     plugins.BATCHES["meanwhile"].append(
         SourceBatch(offsets={PARTITION: {"n": 1}}, table=table, topic=harness.topic())

@@ -30,7 +30,7 @@ from tests.fakes.spark.stage import RunObserver, TaskHarness
 
 pytestmark = pytest.mark.ci
 
-COUNT: Final = 600
+RECORD_COUNT: Final = 600
 """The number of records per topic (more than in a tail)."""
 
 FIRST_TIMESTAMP_MS: Final = time.time_ns() // 1_000_000
@@ -174,8 +174,8 @@ def test_topics_with_one_schema_each_take_the_column_path(
     harness: TaskHarness, tmp_path: Path, record_path_connectors: list[str]
 ) -> None:
     first, second = harness.topic(), harness.topic()
-    produce(harness, first, [valid_value(n) for n in range(COUNT)])
-    produce(harness, second, [valid_value(n, OTHER_SCHEMA) for n in range(COUNT)])
+    produce(harness, first, [valid_value(n) for n in range(RECORD_COUNT)])
+    produce(harness, second, [valid_value(n, OTHER_SCHEMA) for n in range(RECORD_COUNT)])
     topics = {"topics": f"{first},{second}"}
     text, folder = tmp_path / "lines", tmp_path / "folder"
     json_config = {**topics, "spark.format": "json"}
@@ -194,11 +194,15 @@ def test_topics_with_one_schema_each_take_the_column_path(
         ),
     ]
     for sink in (*column_sinks, *record_sinks):
-        sink.drain(2 * COUNT)
-        assert (sink.written_count, sink.errors, sink.topics) == (2 * COUNT, NO_ERRORS, {first, second})
+        sink.drain(2 * RECORD_COUNT)
+        assert (sink.written_count, sink.errors, sink.topics) == (
+            2 * RECORD_COUNT,
+            NO_ERRORS,
+            {first, second},
+        )
     assert set(record_path_connectors) == {sink.name for sink in record_sinks}
     for topic in (first, second):
-        assert len(read_lines(text, topic)) == COUNT
+        assert len(read_lines(text, topic)) == RECORD_COUNT
         assert read_lines(text, topic) == read_lines(tmp_path / "lines-slow", topic)
     assert read_lines(text, first)[1] == (
         f'Struct{{id=1,title=a "quoted" \\ é 1,big=0,half=0,code=-1,topic={first},part=0,at=1}}'.encode()
@@ -207,17 +211,17 @@ def test_topics_with_one_schema_each_take_the_column_path(
     assert files_by_name == read_files(tmp_path / "folder-slow")
     written_records = plugins.WRITTEN[column_sinks[-1].name]
     rows = {(topic, offset): json.loads(str(value)) for topic, _, offset, value in written_records}
-    assert len(rows) == len(written_records) == 2 * COUNT
+    assert len(rows) == len(written_records) == 2 * RECORD_COUNT
     for topic in (first, second):
         (in_file,) = (data.decode().splitlines() for name, data in files_by_name.items() if topic in name)
-        assert [rows[f"x-{topic}", n] for n in range(COUNT)] == [json.loads(line) for line in in_file]
+        assert [rows[f"x-{topic}", n] for n in range(RECORD_COUNT)] == [json.loads(line) for line in in_file]
 
 
 def test_backlog_with_mixed_records_takes_the_record_path_without_duplicates(
     harness: TaskHarness, tmp_path: Path, record_path_connectors: list[str]
 ) -> None:
     topic = harness.topic()
-    produce(harness, topic, [mixed_value(n) for n in range(COUNT)])
+    produce(harness, topic, [mixed_value(n) for n in range(RECORD_COUNT)])
     topics = {"topics": topic}
     column_sinks = [
         start_sink(harness, "FileStreamSink", {**topics, "file": str(tmp_path / "lines")}),
@@ -227,13 +231,13 @@ def test_backlog_with_mixed_records_takes_the_record_path_without_duplicates(
         harness, "FileStreamSink", {**topics, **RECORD_PATH_CONFIG, "file": str(tmp_path / "slow")}
     )
     for sink in (*column_sinks, record_sink):
-        sink.drain(COUNT)
-        assert sink.written_count == COUNT - 4
+        sink.drain(RECORD_COUNT)
+        assert sink.written_count == RECORD_COUNT - 4
         assert (sink.errors.skipped, sink.errors.dead_letters) == (4, 4)
     assert sorted(record_path_connectors) == sorted(sink.name for sink in (*column_sinks, record_sink))
     assert (tmp_path / "lines").read_bytes() == (tmp_path / "slow").read_bytes()
     offsets = [offset for *_, offset, _ in plugins.WRITTEN[column_sinks[1].name]]
-    assert offsets == [n for n in range(COUNT) if n not in (10, 20, 40, 80)]
+    assert offsets == [n for n in range(RECORD_COUNT) if n not in (10, 20, 40, 80)]
     for sink in (*column_sinks, record_sink):
         letters = harness.messages(f"dead-{sink.name}", 4)
         assert [letter.value() for letter in letters] == [mixed_value(n) for n in (10, 20, 40, 80)]
@@ -246,12 +250,12 @@ def test_pieces_of_a_partition_are_combined_in_order(
     harness: TaskHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header_config: dict[str, str]
 ) -> None:
     topic = harness.topic()
-    produce(harness, topic, [valid_value(n) for n in range(COUNT)])
+    produce(harness, topic, [valid_value(n) for n in range(RECORD_COUNT)])
     common = {"topics": topic, **header_config}
     kinds = {"text": "FileStreamSink", "json": "SparkSink", "parquet": "SparkSink", "list": "ListSink"}
     outputs: dict[int, dict[str, Any]] = {}
-    for piece_records in (ranges.PIECE_RECORDS, 100):
-        monkeypatch.setattr(ranges, "PIECE_RECORDS", piece_records)
+    for piece_records in (ranges.MIN_PIECE_RECORDS, 100):
+        monkeypatch.setattr(ranges, "MIN_PIECE_RECORDS", piece_records)
         output = outputs[piece_records] = {}
         for kind, connector in kinds.items():
             path = tmp_path / f"{kind}-{piece_records}"
@@ -259,7 +263,7 @@ def test_pieces_of_a_partition_are_combined_in_order(
                 {"file": str(path)} if kind == "text" else {"path": str(path), "spark.format": kind}
             )
             sink = start_sink(harness, connector, {**common, **target_config})
-            sink.drain(COUNT)
+            sink.drain(RECORD_COUNT)
             match kind:
                 case "text":
                     output[kind] = path.read_bytes()
@@ -274,17 +278,17 @@ def test_pieces_of_a_partition_are_combined_in_order(
                     output[kind] = [pq.read_table(file).to_pylist() for file in path.glob("*.parquet")]
     whole_output, piecewise_output = outputs.values()
     assert whole_output == piecewise_output
-    assert [row[2] for row in whole_output["list"]] == list(range(COUNT))
+    assert [row[2] for row in whole_output["list"]] == list(range(RECORD_COUNT))
     ((_, text),) = whole_output["json"].items()
-    assert [json.loads(line)["at"] for line in text.splitlines()] == list(range(COUNT))
+    assert [json.loads(line)["at"] for line in text.splitlines()] == list(range(RECORD_COUNT))
 
 
 def test_backlog_read_releases_its_consumers(harness: TaskHarness, tmp_path: Path) -> None:
     """Without the release, each read would keep consumers with fetched records in Spark's heap for minutes."""
     topic = harness.topic()
-    produce(harness, topic, [valid_value(n) for n in range(COUNT)])
+    produce(harness, topic, [valid_value(n) for n in range(RECORD_COUNT)])
     sink = start_sink(harness, "FileStreamSink", {"topics": topic, "file": str(tmp_path / "lines")})
-    sink.drain(COUNT)
+    sink.drain(RECORD_COUNT)
     assert _count_cached_consumers() > 0, "the consumers must be counted"
     deadline = time.monotonic() + 30
     while _count_cached_consumers() and time.monotonic() < deadline:

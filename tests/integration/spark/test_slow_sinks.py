@@ -23,7 +23,6 @@ LIMIT_S: Final = 6.0
 """The broker's minimum session timeout, which is also the minimum `max.poll.interval.ms` of librdkafka."""
 
 RECORDS_PER_PARTITION: Final = 20
-"""The number of records per partition."""
 
 
 @dataclass

@@ -120,7 +120,7 @@ def test_uncancellable_jobs_do_not_block_the_next_task(
     )
 
 
-def test_pending_small_batches_of_many_tasks_share_a_job(harness: TaskHarness) -> None:
+def test_pending_small_batches_of_many_tasks_share_jobs(harness: TaskHarness) -> None:
     tasks, topic = [new_name() for _ in range(12)], harness.topic()
     observers = [open_run(harness, task) for task in tasks]
     jobs_before = harness.engine.coalescer.jobs
@@ -150,7 +150,7 @@ def test_bad_batch_in_a_shared_job_fails_alone(harness: TaskHarness) -> None:
         stop_run(observers[task])
 
 
-def test_plugin_start_failure_has_its_own_message(harness: TaskHarness) -> None:
+def test_start_failure_has_the_message_of_the_plugin(harness: TaskHarness) -> None:
     observer = harness.open(new_name(), config={"start.error": "no such thing"})
     assert observer.expect(Failed).trace.startswith("ValueError: no such thing\n")
 

@@ -78,7 +78,7 @@ def stop_run(observer: RunObserver) -> None:
 
 
 def test_new_topics_have_the_partitions_and_settings_of_their_group(harness: TaskHarness) -> None:
-    """Applies to the topic of a small batch and to topics in a column that Spark reads, but not to existing topics."""
+    """The topics come from a small batch and from a column that Spark reads. An existing topic is unchanged."""
     topics = Topics(harness)
     names = [topics.topic_name(suffix) for suffix in ("a-table", "plain-state", "old-table")]
     harness.create(names[2])

@@ -55,7 +55,7 @@ class SparkEnvironment:
         self.workers.append(worker_process)
         return worker_process
 
-    def shared(self, name: str) -> Path:
+    def create_shared_folder(self, name: str) -> Path:
         """Create a folder that executors can access at the same path."""
         folder = self.directory / "shared" / name
         folder.mkdir(parents=True)
@@ -149,7 +149,10 @@ def read_end_offset(bootstrap: str, topic: str, *, level: str = "read_committed"
 
 
 def _wait_for(output: Path, output_size: int) -> str:
-    """Return the thread dump that a JVM appends to its output. The dump ends with a heap summary."""
+    """Return the thread dump that a JVM appends to its output, or an empty string if there is none within 20 s.
+
+    The dump ends with a heap summary.
+    """
     deadline = time.monotonic() + 20.0
     while time.monotonic() < deadline:
         dump = output.read_bytes()[output_size:].decode(errors="replace")

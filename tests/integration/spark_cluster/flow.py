@@ -10,7 +10,6 @@ from kraal.testing.process import WorkerProcess
 from tests.integration.spark_cluster.environment import SparkEnvironment, wait_until
 
 LINES_PER_FILE: Final = 5_000
-"""The number of lines per file."""
 RECOVERY_TIMEOUT_S: Final = 240.0
 
 
@@ -33,11 +32,14 @@ class Flow:
             worker: the properties of the worker.
             overrides: settings of both connectors.
         """
-        self.environment, self.topic, self.written = environment, name, 0
+        self.environment, self.topic, self.line_count = environment, name, 0
         self.connectors = (f"{name}-in", f"{name}-out")
         self.worker: WorkerProcess = environment.worker(name, worker)
         self.worker.start()
-        self.source, self.target = environment.shared(f"{name}-in"), environment.shared(f"{name}-out")
+        self.source, self.target = (
+            environment.create_shared_folder(f"{name}-in"),
+            environment.create_shared_folder(f"{name}-out"),
+        )
         common = {"spark.format": "text", **(overrides or {})}
         self.write()
         source = {"connector.class": "SparkSource", "path": str(self.source), "topic": name, **common}
@@ -47,17 +49,17 @@ class Flow:
 
     def write(self) -> None:
         """Add a file with further lines."""
-        numbers = range(self.written, self.written + LINES_PER_FILE)
-        hidden_file = self.source / f".{self.written:08d}"
+        numbers = range(self.line_count, self.line_count + LINES_PER_FILE)
+        hidden_file = self.source / f".{self.line_count:08d}"
         hidden_file.write_text("".join(f"{number:08d} and some more text\n" for number in numbers))
         hidden_file.rename(self.source / hidden_file.name.removeprefix("."))
-        self.written += LINES_PER_FILE
+        self.line_count += LINES_PER_FILE
 
-    def wait_until_flowing(self, more: int = 500) -> None:
-        """Wait until `more` further lines are in the sink's files."""
+    def wait_until_flowing(self, count: int = 500) -> None:
+        """Wait until `count` further lines are in the sink's files."""
         count_before = len(self.count_lines())
         wait_until(
-            lambda: len(self.count_lines()) >= count_before + more, "lines arrived", RECOVERY_TIMEOUT_S
+            lambda: len(self.count_lines()) >= count_before + count, "lines arrived", RECOVERY_TIMEOUT_S
         )
 
     def count_lines(self) -> Counter[int]:
@@ -73,13 +75,13 @@ class Flow:
         """Wait until all lines are in the sink's files, with as many copies as in the topic."""
         self.worker.wait_until(
             "the files contained all lines",
-            lambda: len(self.count_lines()) == self.written,
+            lambda: len(self.count_lines()) == self.line_count,
             timeout_s=RECOVERY_TIMEOUT_S,
         )
         for name in self.connectors:
             self.worker.wait_for_states(name, ["RUNNING", "RUNNING"])
         values = [int(value[:8]) for value in self.environment.values(self.topic)]
-        assert set(values) == set(range(self.written))
+        assert set(values) == set(range(self.line_count))
         self.worker.wait_until(
             "the files contained the duplicate lines",
             lambda: self.count_lines() == Counter(values),

@@ -18,7 +18,7 @@ from tests.integration.spark_cluster.environment import CORES, SparkEnvironment
 
 pytestmark = pytest.mark.ci  # 60 s in total on an idle machine
 
-COUNT = 20_000
+ROW_COUNT = 20_000
 BAD_RECORDS = 7
 JSON_CONFIG = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -33,9 +33,9 @@ def worker(environment: SparkEnvironment) -> WorkerProcess:
     process = environment.worker("connectors")
     process.start()
     lines = process.directory / "in.txt"
-    lines.write_text("".join(f"{number:08d}\n" for number in range(COUNT)))
-    rows = environment.shared("rows")
-    (rows / "a.json").write_text("".join(f'{{"n":{number}}}\n' for number in range(COUNT)))
+    lines.write_text("".join(f"{number:08d}\n" for number in range(ROW_COUNT)))
+    rows = environment.create_shared_folder("rows")
+    (rows / "a.json").write_text("".join(f'{{"n":{number}}}\n' for number in range(ROW_COUNT)))
     environment.produce(
         "mixed",
         [b"{", *(json.dumps({"n": n}).encode() for n in range(BAD_RECORDS)), *[b"no"] * (BAD_RECORDS - 1)],
@@ -56,7 +56,7 @@ def worker(environment: SparkEnvironment) -> WorkerProcess:
             "connector.class": "SparkSink",
             "spark.format": "parquet",
             "spark.schema": "n BIGINT",
-            "path": str(environment.shared("rows-out")),
+            "path": str(environment.create_shared_folder("rows-out")),
             "topics": "rows",
         },
         "mixed-out": {
@@ -117,8 +117,8 @@ def test_rows_of_files_are_written_to_files(environment: SparkEnvironment, worke
     def read_rows() -> list[int]:
         return [n for file in folder.glob("*.parquet") for n in pq.read_table(file)["n"].to_pylist()]
 
-    worker.wait_until("all rows were in files", lambda: len(read_rows()) >= COUNT)
-    assert sorted(read_rows()) == list(range(COUNT))
+    worker.wait_until("all rows were in files", lambda: len(read_rows()) >= ROW_COUNT)
+    assert sorted(read_rows()) == list(range(ROW_COUNT))
 
 
 def test_records_are_transformed_and_unreadable_ones_become_dead_letters(
@@ -136,7 +136,7 @@ def test_records_are_transformed_and_unreadable_ones_become_dead_letters(
 
 
 def test_topic_is_mirrored(environment: SparkEnvironment, worker: WorkerProcess) -> None:
-    environment.wait_for_values(worker, "west.lines", COUNT)
+    environment.wait_for_values(worker, "west.lines", ROW_COUNT)
     assert environment.values("west.lines") == environment.values("lines")
 
 

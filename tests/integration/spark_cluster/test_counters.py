@@ -42,7 +42,10 @@ def test_numbers_are_complete_after_the_worker_is_killed(environment: SparkEnvir
     worker.start()
     worker.create("numbers", example("verifiable-source", {"tasks.max": str(TASK_COUNT)}))
     worker.create("numbers-seen", example("verifiable-sink", {}))
-    checkpoint = {"checkpoint.location": str(environment.shared("ticks")), "spark.option.rowsPerSecond": "20"}
+    checkpoint = {
+        "checkpoint.location": str(environment.create_shared_folder("ticks")),
+        "spark.option.rowsPerSecond": "20",
+    }
     worker.create("ticks", example("spark-source-rate", checkpoint))
     log_text = ""
 

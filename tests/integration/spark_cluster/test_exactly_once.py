@@ -11,7 +11,7 @@ from tests.integration.spark_cluster.environment import SparkEnvironment, kill_e
 
 pytestmark = pytest.mark.slow  # four minutes in total on a busy machine
 
-COUNT = 20_000
+LINE_COUNT = 20_000
 FAST_REBALANCES = {
     "session.timeout.ms": "6000",
     "heartbeat.interval.ms": "2000",
@@ -30,7 +30,7 @@ def worker(environment: SparkEnvironment) -> WorkerProcess:
 
 
 def lines(letter: str) -> list[bytes]:
-    return [f"{letter}{number:08d} and some more text".encode() for number in range(COUNT)]
+    return [f"{letter}{number:08d} and some more text".encode() for number in range(LINE_COUNT)]
 
 
 def write(folder: Path, letter: str) -> None:
@@ -53,14 +53,14 @@ def source_config(folder: Path, topic: str, **settings: str) -> dict[str, str]:
 def test_lines_are_written_once_although_executors_are_killed(
     environment: SparkEnvironment, worker: WorkerProcess
 ) -> None:
-    folder = environment.shared("killed")
+    folder = environment.create_shared_folder("killed")
     write(folder, "a")
     config = source_config(folder, "killed", **{"file.batch.bytes": "50000"})
     worker.create("killed", config)
-    environment.wait_for_values(worker, "killed", COUNT // 10)
+    environment.wait_for_values(worker, "killed", LINE_COUNT // 10)
     kill_executors(environment.cluster)
-    assert len(environment.values("killed")) < COUNT, "the executors must be killed before the end"
-    worker.wait_until("all lines were committed", lambda: len(environment.values("killed")) >= COUNT)
+    assert len(environment.values("killed")) < LINE_COUNT, "the executors must be killed before the end"
+    worker.wait_until("all lines were committed", lambda: len(environment.values("killed")) >= LINE_COUNT)
     assert environment.values("killed") == lines("a")
     worker.wait_for_states("killed", ["RUNNING", "RUNNING"])
     worker.ask("DELETE", "/connectors/killed")
@@ -69,7 +69,7 @@ def test_lines_are_written_once_although_executors_are_killed(
 def test_lines_are_written_once_although_the_worker_is_killed_in_a_transaction(
     environment: SparkEnvironment, worker: WorkerProcess
 ) -> None:
-    folder, bootstrap = environment.shared("open"), environment.broker.bootstrap
+    folder, bootstrap = environment.create_shared_folder("open"), environment.broker.bootstrap
     write(folder, "b")
     interval_config = {
         "transaction.boundary": "interval",
@@ -79,7 +79,8 @@ def test_lines_are_written_once_although_the_worker_is_killed_in_a_transaction(
     config = source_config(folder, "open", **interval_config)
     worker.create("open", config)
     worker.wait_until(
-        "all lines were sent", lambda: read_end_offset(bootstrap, "open", level="read_uncommitted") == COUNT
+        "all lines were sent",
+        lambda: read_end_offset(bootstrap, "open", level="read_uncommitted") == LINE_COUNT,
     )
     assert environment.values("open") == [], "the transaction must be open"
     worker.kill()
@@ -87,7 +88,7 @@ def test_lines_are_written_once_although_the_worker_is_killed_in_a_transaction(
     worker.wait_until(
         "all lines were resent",
         lambda: (
-            read_end_offset(bootstrap, "open", level="read_uncommitted") > 2 * COUNT
+            read_end_offset(bootstrap, "open", level="read_uncommitted") > 2 * LINE_COUNT
         ),  # plus the end marker of a transaction
     )
     assert environment.values("open") == [], "only the second transaction may be open"

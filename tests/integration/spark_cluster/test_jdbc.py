@@ -12,7 +12,7 @@ from tests.integration.spark_cluster.environment import SparkEnvironment, kill_e
 
 pytestmark = pytest.mark.slow  # three minutes on a busy machine
 
-COUNT = 20_000
+ROW_COUNT = 20_000
 JSON_CONFIG = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter.schemas.enable": "false",
@@ -33,7 +33,7 @@ def test_rows_are_copied_into_a_table_once_although_executors_are_killed(
     database.ask(
         "CREATE TABLE orders (id BIGSERIAL PRIMARY KEY, name TEXT); CREATE TABLE got (id BIGINT, name TEXT)"
     )
-    database.ask(f"INSERT INTO orders (name) SELECT 'n' || n FROM generate_series(1, {COUNT}) n")  # noqa: S608 - inserts a number
+    database.ask(f"INSERT INTO orders (name) SELECT 'n' || n FROM generate_series(1, {ROW_COUNT}) n")  # noqa: S608 - inserts a number
     jdbc = {"spark.format": "jdbc", **database.options}
     source = {
         "connector.class": "SparkSource",
@@ -45,7 +45,7 @@ def test_rows_are_copied_into_a_table_once_although_executors_are_killed(
         **JSON_CONFIG,
     }
     worker.create("orders-in", source)
-    environment.wait_for_values(worker, "shop-orders", COUNT)
+    environment.wait_for_values(worker, "shop-orders", ROW_COUNT)
     sink = {
         "connector.class": "SparkSink",
         "topics": "shop-orders",
@@ -62,9 +62,9 @@ def test_rows_are_copied_into_a_table_once_although_executors_are_killed(
 
     worker.wait_until("some rows were in the table", lambda: count_rows() > 0)
     kill_executors(environment.cluster)
-    assert count_rows() < COUNT, "the executors must be killed before the end"
-    worker.wait_until("all rows were in the table", lambda: count_rows() >= COUNT)
+    assert count_rows() < ROW_COUNT, "the executors must be killed before the end"
+    worker.wait_until("all rows were in the table", lambda: count_rows() >= ROW_COUNT)
     query = "SELECT count(*), count(DISTINCT id) FROM got JOIN orders USING (id, name)"
     worker.wait_for_states("orders-out", ["RUNNING", "RUNNING"])
-    assert database.ask(query) == [f"{COUNT}|{COUNT}"]
-    assert count_rows() == COUNT
+    assert database.ask(query) == [f"{ROW_COUNT}|{ROW_COUNT}"]
+    assert count_rows() == ROW_COUNT

@@ -13,7 +13,7 @@ from tests.integration.spark_cluster.environment import SparkEnvironment, wait_u
 
 pytestmark = pytest.mark.slow  # 60 s in total
 
-COUNT = 100
+LINE_COUNT = 100
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +25,11 @@ def worker(environment: SparkEnvironment) -> WorkerProcess:
 
 
 class HangingConnector:
-    """A connector whose second file is stuck in disconnected producers of executors."""
+    """A connector whose records from the second file are stuck in disconnected producers of executors."""
 
     def __init__(self, environment: SparkEnvironment, worker: WorkerProcess, name: str) -> None:
         self.environment, self.worker, self.name, self.topic = environment, worker, name, f"{name}-rows"
-        self._folder = environment.shared(name)
+        self._folder = environment.create_shared_folder(name)
         environment.proxy.set_mode(Mode.STRAIGHT)
         self.write("a")
         config = {
@@ -40,14 +40,14 @@ class HangingConnector:
             "producer.override.bootstrap.servers": f"{HOST}:{environment.proxy.port}",
         }
         worker.create(name, config)
-        environment.wait_for_values(worker, self.topic, COUNT)
+        environment.wait_for_values(worker, self.topic, LINE_COUNT)
         environment.proxy.set_mode(Mode.CUT)
         self.write("b")
         wait_until(lambda: "awaitFlushCompletion" in environment.threads(), "a task waited for its producer")
 
     def write(self, letter: str) -> None:
         hidden_file = self._folder / f".{letter}"
-        hidden_file.write_text("".join(f"{letter}{number}\n" for number in range(COUNT)))
+        hidden_file.write_text("".join(f"{letter}{number}\n" for number in range(LINE_COUNT)))
         hidden_file.rename(self._folder / letter)
 
     def has_producer(self) -> bool:
@@ -63,7 +63,7 @@ class HangingConnector:
 
 
 def lines(letter: str) -> list[bytes]:
-    return [f"{letter}{number}".encode() for number in range(COUNT)]
+    return [f"{letter}{number}".encode() for number in range(LINE_COUNT)]
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +98,6 @@ def test_executors_close_producers_of_a_frozen_driver(
     finally:
         for process in frozen_processes:
             process.resume()
-    environment.wait_for_values(worker, hanging_connector.topic, 2 * COUNT + 1)
-    assert environment.values(hanging_connector.topic)[: COUNT + 1] == [*lines("a"), b"new"]
-    assert set(environment.values(hanging_connector.topic)[COUNT + 1 :]) == set(lines("b"))
+    environment.wait_for_values(worker, hanging_connector.topic, 2 * LINE_COUNT + 1)
+    assert environment.values(hanging_connector.topic)[: LINE_COUNT + 1] == [*lines("a"), b"new"]
+    assert set(environment.values(hanging_connector.topic)[LINE_COUNT + 1 :]) == set(lines("b"))

@@ -13,7 +13,7 @@ from tests.integration.spark_cluster.flow import RECOVERY_TIMEOUT_S, Flow
 pytestmark = pytest.mark.slow  # 5 minutes on a busy machine
 
 OUTAGE_S: Final = 125.0
-"""Longer than Kafka's default `delivery.timeout.ms`, and longer than four attempts with the settings below."""
+"""Duration of the outage, longer than Kafka's default `delivery.timeout.ms` and than four attempts with `OVERRIDES`."""
 CHECK_INTERVAL_S: Final = 1.0
 OVERRIDES: Final = {
     # Executors send a request to the broker for each record, so a request is active when the broker is killed.
@@ -42,7 +42,7 @@ def test_lines_flow_again_after_an_outage_longer_than_client_timeouts(environmen
     flow.worker.wait_for_states(sink_name, ["PAUSED", "PAUSED"])
     flow.write()
     wait_until(
-        lambda: read_end_offset(environment.broker.bootstrap, flow.topic) >= flow.written,
+        lambda: read_end_offset(environment.broker.bootstrap, flow.topic) >= flow.line_count,
         "all lines were in Kafka",
         RECOVERY_TIMEOUT_S,
     )

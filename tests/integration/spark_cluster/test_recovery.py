@@ -11,7 +11,7 @@ from tests.integration.spark_cluster.environment import SparkEnvironment, start_
 
 pytestmark = pytest.mark.slow  # takes a minute
 
-COUNT = 1_000
+LINE_COUNT = 1_000
 
 
 @pytest.fixture
@@ -31,12 +31,12 @@ def test_application_and_executors_survive_a_master_restart(recovering_environme
     environment, cluster = recovering_environment, recovering_environment.cluster
     worker = environment.worker("recovery")
     worker.start()
-    folder = environment.shared("rows")
+    folder = environment.create_shared_folder("rows")
 
     def write(number: int) -> None:
         hidden_file = folder / f".{number}"
         hidden_file.write_text(
-            "".join(f"{line:08d}\n" for line in range(number * COUNT, (number + 1) * COUNT))
+            "".join(f"{line:08d}\n" for line in range(number * LINE_COUNT, (number + 1) * LINE_COUNT))
         )
         hidden_file.rename(folder / str(number))
 
@@ -45,12 +45,12 @@ def test_application_and_executors_survive_a_master_restart(recovering_environme
     worker.create(
         "rows", {"connector.class": "SparkSource", "spark.format": "text", "path": path, "topic": "rows"}
     )
-    environment.wait_for_values(worker, "rows", COUNT)
+    environment.wait_for_values(worker, "rows", LINE_COUNT)
     (application_before,) = cluster.state()["activeapps"]
     executors = cluster.executors()
     cluster.get_process("master").kill()
     write(1)
-    environment.wait_for_values(worker, "rows", 2 * COUNT)
+    environment.wait_for_values(worker, "rows", 2 * LINE_COUNT)
     cluster.start_master()
     wait_until(
         lambda: (
@@ -62,7 +62,7 @@ def test_application_and_executors_survive_a_master_restart(recovering_environme
         lambda: cluster.alive() == len(cluster.state()["workers"]) == 2, "the master had restored its workers"
     )
     write(2)
-    environment.wait_for_values(worker, "rows", 3 * COUNT)
+    environment.wait_for_values(worker, "rows", 3 * LINE_COUNT)
     assert cluster.executors() == executors
-    assert environment.values("rows") == [f"{line:08d}".encode() for line in range(3 * COUNT)]
+    assert environment.values("rows") == [f"{line:08d}".encode() for line in range(3 * LINE_COUNT)]
     assert "Restarting Spark" not in worker.log_text()

@@ -1,4 +1,4 @@
-"""Tests that Spark is restarted if the driver of a cluster is killed or its executors are unusable."""
+"""Tests that connectors recover after the driver of a cluster is killed, and after its executors were unusable."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.integration.spark_cluster.environment import CORES, SparkEnvironment,
 
 pytestmark = pytest.mark.slow  # four minutes on a busy machine
 
-COUNT = 1_000
+LINE_COUNT = 1_000
 NAMES = ("one", "two")
 FAST_REBALANCES = {
     "session.timeout.ms": "6000",
@@ -24,7 +24,9 @@ def write(environment: SparkEnvironment, name: str, number: int) -> None:
     """Add a file of lines."""
     folder = environment.directory / "shared" / name
     hidden_file = folder / f".{number}"
-    hidden_file.write_text("".join(f"{line:08d}\n" for line in range(number * COUNT, (number + 1) * COUNT)))
+    hidden_file.write_text(
+        "".join(f"{line:08d}\n" for line in range(number * LINE_COUNT, (number + 1) * LINE_COUNT))
+    )
     hidden_file.rename(folder / str(number))
 
 
@@ -44,14 +46,14 @@ def test_workers_share_a_cluster_and_wait_for_its_cores(environment: SparkEnviro
     for worker in (first_worker, second_worker):
         worker.start()
     for name in NAMES:
-        environment.shared(name)
+        environment.create_shared_folder(name)
         write(environment, name, 0)
         path = str(environment.directory / "shared" / name)
         first_worker.create(
             name, {"connector.class": "SparkSource", "spark.format": "text", "path": path, "topic": name}
         )
     for name in NAMES:
-        environment.wait_for_values(first_worker, name, COUNT)
+        environment.wait_for_values(first_worker, name, LINE_COUNT)
         first_worker.wait_for_states(name, ["RUNNING", "RUNNING"])
     assert find_task_owner(first_worker, "one") != find_task_owner(first_worker, "two")
     assert list_application_cores(environment) == [CORES, CORES]
@@ -78,8 +80,8 @@ def test_workers_share_a_cluster_and_wait_for_its_cores(environment: SparkEnviro
     )
     for name in NAMES:
         write(environment, name, 1)
-        environment.wait_for_values(first_worker, name, 2 * COUNT)
-        expected = {f"{line:08d}".encode() for line in range(2 * COUNT)}
+        environment.wait_for_values(first_worker, name, 2 * LINE_COUNT)
+        expected = {f"{line:08d}".encode() for line in range(2 * LINE_COUNT)}
         assert set(environment.values(name)) == expected
     assert find_task_owner(first_worker, "one") == find_task_owner(first_worker, "two")
     assert list_application_cores(environment) == [CORES, CORES]

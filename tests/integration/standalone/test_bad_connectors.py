@@ -86,7 +86,7 @@ def test_sink_with_auto_restart_recovers_after_directory_is_created(pipe: Pipe, 
     assert task["restarts"] >= 1
     assert (task["next_restart_ms"], task["given_up"], task["stalled"]) == (None, None, False)
     assert task["last_batch_age_ms"] >= 0
-    assert task["last_batch_way"] == "read by the consumer, without a job: few records wait"
+    assert task["last_batch_way"] == "read by the consumer, without a job: few new records"
     assert worker.delete(f"/connectors/{name}").status == 204
 
 

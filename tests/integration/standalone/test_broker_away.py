@@ -75,8 +75,8 @@ def test_broker_outage_causes_no_failures_and_loses_no_records(pipe: Pipe, broke
     broker.kill()
     assert pipe.sink_size() < pipe.source_file.stat().st_size
     start_s, states = time.monotonic(), set[str]()
-    outage = threading.Event()  # never set; used to wait
-    while not outage.wait(0.5) and time.monotonic() - start_s < OUTAGE_S:
+    never_set = threading.Event()
+    while not never_set.wait(0.5) and time.monotonic() - start_s < OUTAGE_S:
         states |= set(pipe.states())
         assert pipe.worker.get("/health").status == 200
     broker.start()

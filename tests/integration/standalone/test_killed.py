@@ -1,6 +1,6 @@
 """Tests that no records are lost if Spark's JVM or the worker is killed or stopped during a large transfer.
 
-A kill may only repeat the batches in flight (docs/ARCHITECTURE.md, "Failures of components").
+A kill may duplicate only the batches in flight (docs/ARCHITECTURE.md, "Failures of components").
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ pytestmark = pytest.mark.ci
 LINE_COUNT = 190_000
 PADDING = "x" * 829
 LINE_BYTES = 840
-"""Length of a line. Lines are long, because batches are limited by bytes and the source must need two of them."""
+"""Length of a line. Lines are long, because batches are limited by bytes and the source must need two batches."""
 SOURCE_BATCH_RECORDS = BATCH_BYTES // LINE_BYTES
 SINK_BATCH_RECORDS = 60_000
 GRACEFUL_S = 60.0
-"""Long enough for a batch in flight on a busy machine, so that SIGTERM does not interrupt it."""
+"""Shutdown timeout of tasks. SIGTERM must not interrupt a batch in flight, even on a busy machine."""
 
 
 @pytest.fixture(scope="module")

@@ -154,7 +154,9 @@ def test_recreated_connector_continues_at_stored_offsets(pipe: Pipe, worker: Wor
 
 
 @pytest.mark.parametrize("state", ["STOPPED", "PAUSED"])
-def test_connector_created_stopped_has_no_tasks(worker: WorkerProcess, tmp_path: Path, state: str) -> None:
+def test_connector_created_stopped_or_paused_has_no_tasks(
+    worker: WorkerProcess, tmp_path: Path, state: str
+) -> None:
     name = f"resting-{uuid.uuid4().hex[:8]}"
     config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "none"), "topic": name}
     worker.create(name, config, initial_state=state)

@@ -1,4 +1,4 @@
-"""Tests for `GET /metrics` of a real worker while lines flow through a pipe. Source: ConnectMetricsRegistry."""
+"""Tests for `GET /metrics` of a real worker with a pipe. Names of metrics are those of ConnectMetricsRegistry."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ TRANSFORMS = "org.apache.kafka.connect.transforms"
 
 @pytest.fixture
 def name(worker: WorkerProcess) -> Iterator[str]:
-    """Return the name of a connector and its topic. The connector is deleted after the test."""
+    """Yield the name of a connector and of its topic. The connector is deleted after the test."""
     name = f"rec-{uuid.uuid4().hex[:8]}"
     yield name
     worker.ask("DELETE", f"/connectors/{name}")

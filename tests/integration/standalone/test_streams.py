@@ -1,4 +1,4 @@
-"""Tests that a stream-only format loses no records when it is paused, resumed, altered over REST, or killed."""
+"""Tests that a source of a stream-only format loses no records when it is paused or its worker is killed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_values(kafka: Broker) -> list[int]:
 
 
 def read_stored_batch(worker: WorkerProcess) -> int:
-    """Return the batch in the connector's stored offset, or -1 if there is none."""
+    """Return the batch number in the connector's stored offset, or -1 if no offset is stored."""
     offsets: list[Any] = worker.get(f"/connectors/{NAME}/offsets").body["offsets"]
     return int(offsets[0]["offset"]["batch"]) if offsets else -1
 

@@ -24,7 +24,7 @@ def admin(bootstrap: str) -> Iterator[TopicAdmin]:
 
 @pytest.fixture
 def make_log(admin: TopicAdmin, bootstrap: str) -> Iterator[MakeLog]:
-    """Yield a function that creates the log of a worker."""
+    """Yield a function that creates the log of a topic."""
     with ExitStack() as stack:
 
         def make(topic: str, *, in_transactions: bool = False) -> KafkaLog:

@@ -136,7 +136,7 @@ def assert_all_calls_succeed(log: Log, offsets: KafkaOffsets) -> list[Record]:
 
 
 def retry_within(seconds: float, call: Callable[[], object]) -> object:
-    """Retry a call until it succeeds; after `seconds`, raise its StoreError."""
+    """Retry a call until it succeeds. After `seconds`, raise the StoreError of the call."""
     deadline = time.monotonic() + seconds
     while True:
         try:

@@ -30,7 +30,7 @@ TOLERANCE_S = 3.0
 
 @pytest.fixture
 def add_member(bootstrap: str) -> Iterator[AddMember]:
-    """Return a function that adds a member to a group of this test."""
+    """Yield a function that adds a member to the group of the test."""
     group_id = f"group-{uuid.uuid4().hex[:8]}"
     members: list[KafkaMember] = []
 
@@ -53,7 +53,7 @@ def add_members(add_member: AddMember, count: int) -> list[KafkaMember]:
 
 
 def read_assigned_tasks(members: list[KafkaMember]) -> set[int]:
-    """Return the task numbers in the members' latest assignments; distinct if all members are in one generation."""
+    """Return the task numbers in the latest assignments. Members of one generation have different numbers."""
     return {m.hooks.joins[-1].assignment.assigned[0].task for m in members if m.hooks.joins}
 
 
@@ -74,7 +74,7 @@ def test_single_member_is_leader(add_member: AddMember) -> None:
     [join] = member.hooks.joins
     assert join.protocol == "sessioned"
     assert join.assignment.leader_url == "http://w1/"
-    assert [expelled for expelled, _ in member.hooks.prepared] == [False]
+    assert [expelled for expelled, _ in member.hooks.prepare_calls] == [False]
     assert member.group.heartbeat_age_s() < 1
 
 
@@ -138,7 +138,7 @@ def test_closing_a_member_rebalances_immediately(add_member: AddMember) -> None:
     generation = members[0].hooks.generation
     start_s = time.monotonic()
     members[2].group.close(5)
-    members[2].killed = True
+    members[2].is_killed = True
     await_round(members[:2], generation)
     print(f"after a close: {joined_after_s(members[:2], start_s) * 1000:.0f} ms")  # noqa: T201
     assert joined_after_s(members[:2], start_s) < NOTICE_DELAY_S + TOLERANCE_S
@@ -170,7 +170,7 @@ def test_member_rejoins_under_another_id_after_leaving(add_member: AddMember) ->
     leaving_member.group.resume()
     await_round(members, generation)
     assert leaving_member.group.member_id not in ("", old_id)
-    assert leaving_member.hooks.prepared[-1][0] is False
+    assert leaving_member.hooks.prepare_calls[-1][0] is False
 
 
 def test_rebalance_waits_for_members_that_have_to_revoke_work(add_member: AddMember) -> None:
@@ -179,9 +179,9 @@ def test_rebalance_waits_for_members_that_have_to_revoke_work(add_member: AddMem
     generation = other_member.hooks.generation
     hold: Future[None] = Future()
     slow_member.hooks.hold = hold
-    prepared_count = len(slow_member.hooks.prepared)
+    call_count = len(slow_member.hooks.prepare_calls)
     other_member.request_rebalance()
-    slow_member.hooks.wait(lambda hooks: len(hooks.prepared) > prepared_count)
+    slow_member.hooks.wait(lambda hooks: len(hooks.prepare_calls) > call_count)
     with pytest.raises(AssertionError):
         other_member.hooks.wait(lambda hooks: hooks.generation > generation, 7)
     assert slow_member.group.heartbeat_age_s() < 3, "heartbeats must continue while work is revoked"
@@ -198,10 +198,10 @@ def test_member_can_leave_during_a_join(add_member: AddMember) -> None:
     slow_member.hooks.hold = Future()
     waiting_member.request_rebalance()
     other_member.request_rebalance()
-    slow_member.hooks.wait(lambda hooks: len(hooks.prepared) > 1)
+    slow_member.hooks.wait(lambda hooks: len(hooks.prepare_calls) > 1)
     start_s = time.monotonic()
     waiting_member.group.close(5)
-    waiting_member.killed = True
+    waiting_member.is_killed = True
     assert time.monotonic() - start_s < 4
     slow_member.hooks.hold.set_result(None)
     slow_member.hooks.hold = None
@@ -226,7 +226,7 @@ def test_broken_connection_is_reopened_without_rebalance(add_member: AddMember) 
     disconnected_member, other_member = members
     generation, old_id = other_member.hooks.generation, disconnected_member.group.member_id
     for _ in range(3):
-        disconnected_member.cut()
+        disconnected_member.break_connection()
         with pytest.raises(AssertionError):
             disconnected_member.hooks.wait(lambda hooks: hooks.generation > generation, 1.5)
     assert disconnected_member.group.member_id == old_id
@@ -241,8 +241,8 @@ def test_rejoin_without_changes_causes_no_rebalance(add_member: AddMember) -> No
     members = add_members(add_member, 2)
     follower = next(m for m in members if not m.is_leader)
     other_member = next(m for m in members if m is not follower)
-    joins, rounds = len(follower.hooks.joins), len(other_member.hooks.joins)
+    join_count, other_join_count = len(follower.hooks.joins), len(other_member.hooks.joins)
     follower.group.rejoin("nothing new")
-    follower.hooks.wait(lambda hooks: len(hooks.joins) > joins)
+    follower.hooks.wait(lambda hooks: len(hooks.joins) > join_count)
     assert follower.hooks.joins[-1].generation == follower.hooks.joins[-2].generation
-    assert len(other_member.hooks.joins) == rounds
+    assert len(other_member.hooks.joins) == other_join_count

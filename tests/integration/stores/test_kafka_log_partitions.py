@@ -137,7 +137,7 @@ def await_partitions(admin: TopicAdmin, topic: str, partitions: int) -> None:
 
 
 def murmur2(data: bytes) -> int:
-    """Compute Java's `Utils.murmur2`: MurmurHash2, 32 bits, signed."""
+    """Return the hash that Kafka's `Utils.murmur2` returns: MurmurHash2 as a signed 32-bit integer."""
     mask, m = 0xFFFFFFFF, 0x5BD1E995
     h = (0x9747B28C ^ len(data)) & mask
     whole = len(data) & ~3

@@ -31,7 +31,7 @@ MakeTransactions = Callable[[], SourceTransactions]
 
 @pytest.fixture
 def topic(admin: TopicAdmin) -> str:
-    """Create the worker's offsets topic."""
+    """Create the worker's offsets topic, and return the name of the topic."""
     return fresh_topic(admin, "offsets", partitions=3)
 
 
@@ -60,7 +60,7 @@ def make_transactions(admin: TopicAdmin, bootstrap: str, topic: str) -> Iterator
 
 
 def create_lines_topic(bootstrap: str, settings: Config | None = None) -> str:
-    """Create a topic that is not compacted."""
+    """Create a topic that is not compacted, and return the name of the topic."""
     name = f"lines-{uuid.uuid4().hex[:8]}"
     client = AdminClient({**options(bootstrap)})
     client.create_topics([NewTopic(name, 1, config=dict(settings or {}))])[name].result(20)
@@ -72,14 +72,14 @@ def connector_name(topic: str) -> ConnectorName:
 
 
 def read_records(
-    bootstrap: str, topic: str, *, committed: bool = True, partitions: int = 1
+    bootstrap: str, topic: str, *, only_committed: bool = True, partitions: int = 1
 ) -> list[tuple[bytes | None, bytes | None, Any]]:
     """Return all records of a topic, with or without uncommitted records."""
     consumer = ck.Consumer(
         {
             **options(bootstrap),
             "group.id": "nobody",
-            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "isolation.level": "read_committed" if only_committed else "read_uncommitted",
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
         }
@@ -103,8 +103,8 @@ def read_records(
     return messages
 
 
-def read_values(bootstrap: str, topic: str, *, committed: bool = True) -> list[bytes | None]:
-    return [value for _, value, _ in read_records(bootstrap, topic, committed=committed)]
+def read_values(bootstrap: str, topic: str, *, only_committed: bool = True) -> list[bytes | None]:
+    return [value for _, value, _ in read_records(bootstrap, topic, only_committed=only_committed)]
 
 
 def test_records_and_offsets_are_committed_atomically(
@@ -140,7 +140,7 @@ def test_aborted_records_are_invisible_and_written_once_on_retry(
     producer.write(lines_topic, {"value": [b"1", b"2"]})
     producer._require_producer().flush(20)
     producer.abort()
-    assert read_values(bootstrap, lines_topic, committed=False) == [b"1", b"2"]
+    assert read_values(bootstrap, lines_topic, only_committed=False) == [b"1", b"2"]
     assert read_values(bootstrap, lines_topic) == []
     assert dict(transactions.load(name, {})) == {}
     producer.write(lines_topic, {"value": [b"1", b"2"]})

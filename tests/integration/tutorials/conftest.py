@@ -23,10 +23,10 @@ if [ "$1 $2" = "-m venv" ]; then
     for packages in "$3"/lib/python*/site-packages; do echo {packages} >"$packages/dependencies.pth"; done
 fi
 """
-"""A Python whose environments contain Kraal's dependencies, because installing PySpark takes minutes."""
-_ISOLATED: Final = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""A `python3` script whose environments contain Kraal's dependencies, because installing PySpark takes minutes."""
+_ISOLATED_COMMAND: Final = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 """Command prefix for an isolated network and process namespace."""
-_DOWNLOADS: Final = ("broker", "compiler", "connect", "debezium", "plugins", "spark")
+_JAR_GROUPS: Final = ("broker", "compiler", "connect", "debezium", "plugins", "spark")
 """Groups of jars that the pages use."""
 
 Follow = Callable[..., str]
@@ -57,9 +57,9 @@ def follow(wheels: Path, tmp_path: Path) -> Follow:
         program = [sys.executable, "-m", "tests.integration.tutorials.run"]
         result = subprocess.run(
             [
-                _ISOLATED[0],
+                _ISOLATED_COMMAND[0],
                 *user,
-                *_ISOLATED[1:],
+                *_ISOLATED_COMMAND[1:],
                 *program,
                 str(page),
                 str(tmp_path),
@@ -83,7 +83,7 @@ def follow(wheels: Path, tmp_path: Path) -> Follow:
 
 def _repository(directory: Path) -> Path:
     """Download the jars that pages use. Return an Ivy settings file with which `kraal plugins add` finds the jars."""
-    for group in _DOWNLOADS:
+    for group in _JAR_GROUPS:
         ensure(group)
     files = cache_dir() / "jars" / "[organisation]__[artifact]__[revision](-[classifier]).[ext]"
     path = directory / "ivysettings.xml"

@@ -50,7 +50,7 @@ class Command:
 
     text: str
     terminal: int = FIRST_TERMINAL
-    shown: str | None = None
+    expected_output: str | None = None
 
     @property
     def is_read_only(self) -> bool:
@@ -81,11 +81,11 @@ def steps(page: str) -> list[Step]:
     result: list[Step] = []
     for step in _parse_blocks(page):
         match step:
-            case str() as shown:
+            case str() as output:
                 previous_step = result[-1] if result else None
-                if not isinstance(previous_step, Command) or previous_step.shown is not None:
-                    raise PageFault(f"There is no command above this output: {shown}")
-                result[-1] = replace(previous_step, shown=shown)
+                if not isinstance(previous_step, Command) or previous_step.expected_output is not None:
+                    raise PageFault(f"There is no command above this output: {output}")
+                result[-1] = replace(previous_step, expected_output=output)
             case _:
                 result.append(step)
     return result
@@ -109,12 +109,12 @@ def _parse_blocks(page: str) -> Iterator[Step | str]:
             raise PageFault(f"This block is neither a command nor a file with a title: {text}")
 
 
-def pattern(shown: str) -> re.Pattern[str]:
+def pattern(output: str) -> re.Pattern[str]:
     """Return a regular expression for the output shown on a page."""
     lines = [
         r"(?:.*\n)*?"
         if line.strip() == ELLIPSIS
         else rf"{'.*'.join(map(re.escape, line.split(ELLIPSIS)))}[ ]*\n"
-        for line in shown.splitlines()
+        for line in output.splitlines()
     ]
     return re.compile("".join(lines))

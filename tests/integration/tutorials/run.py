@@ -66,7 +66,7 @@ class Terminal:
         )
         self._write_line(f"{status}; printf '\\n%s %s\\n' '{END_MARK}' $status")
 
-    def shown(self) -> str:
+    def output(self) -> str:
         """Return the output since the last commands were entered."""
         return self._log.read_bytes()[self._start :].decode(errors="replace").partition(f"\n{END_MARK}")[0]
 
@@ -96,7 +96,7 @@ class Reader:
     """A reader who executes the steps of a page."""
 
     def __init__(self, directory: Path, logs: Path) -> None:
-        """Start with an empty `directory`. The output of the terminals is written to `logs`."""
+        """`directory` must be empty. The output of the terminals is written to `logs`."""
         self._directory, self._logs = directory, logs
         self._terminals: dict[int, Terminal] = {}
         self.differences: list[str] = []
@@ -113,7 +113,7 @@ class Reader:
                 terminal = self._terminals[number]
                 terminal.interrupt()
                 if (code := terminal.end()) not in {0, 128 + signal.SIGINT}:
-                    raise ScriptFailed(f"The command exited with {code} after Ctrl-C:\n{terminal.shown()}")
+                    raise ScriptFailed(f"The command exited with {code} after Ctrl-C:\n{terminal.output()}")
             case Command():
                 say(f"--- terminal {step.terminal}\n{step.text}")
                 self._enter(step)
@@ -134,18 +134,20 @@ class Reader:
             time.sleep(POLL_INTERVAL_S)
         if step.terminal != FIRST_TERMINAL:
             _await(step, terminal)
-        say(f"{terminal.shown()}\n--- after {time.monotonic() - start_s:.1f} s")
+        say(f"{terminal.output()}\n--- after {time.monotonic() - start_s:.1f} s")
         if code:
             raise ScriptFailed(f"The last command exited with {code}.")
         if not _matches(step, terminal):
-            self.differences.append(f"The page shows:\n{step.shown}\nThe terminal shows:\n{terminal.shown()}")
+            self.differences.append(
+                f"The page shows:\n{step.expected_output}\nThe terminal shows:\n{terminal.output()}"
+            )
 
 
 def _matches(step: Command, terminal: Terminal) -> bool:
     """Return whether a terminal shows the expected output. The first terminal must not show anything else."""
-    if step.shown is None:
+    if step.expected_output is None:
         return True
-    expected, output = pattern(step.shown), PROGRESS.sub("", terminal.shown().rstrip("\n") + "\n")
+    expected, output = pattern(step.expected_output), PROGRESS.sub("", terminal.output().rstrip("\n") + "\n")
     return (
         expected.fullmatch(output) if step.terminal == FIRST_TERMINAL else expected.search(output)
     ) is not None
@@ -168,7 +170,7 @@ def _database() -> Iterator[None]:
 
 
 def main() -> int:
-    """Follow the page and return 1 if its output differs."""
+    """Follow the page. Return 1 if a command fails or its output differs from the page, or else 0."""
     page, directory, *services = map(Path, sys.argv[1:])
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)  # noqa: S607 - where the system has it
     home, logs = directory / "home", directory / "logs"

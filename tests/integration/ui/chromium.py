@@ -37,7 +37,7 @@ from scripts.harness.processes import ScriptFailed
 
 LOCK: Final = Path(__file__).with_name("chromium.lock")
 VARIABLE: Final = "KRAAL_CHROMIUM"
-INSTALLED: Final = ("chromium", "chromium-browser", "google-chrome")
+PROGRAM_NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 FLAGS: Final = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 FETCHED_FLAGS: Final = (
     "--headless=shell",
@@ -91,7 +91,7 @@ def chromium() -> Chromium:
         if program := shutil.which(name_or_path):
             return Chromium(Path(program))
         raise ScriptFailed(f"Invalid {VARIABLE} '{name_or_path}'; expected the path of a Chromium.")
-    for name in INSTALLED:
+    for name in PROGRAM_NAMES:
         if program := shutil.which(name):
             return Chromium(Path(program))
     return download_chromium(parse_lock(LOCK.read_text(encoding="utf-8")), cache_dir() / "chromium")
@@ -126,7 +126,7 @@ def parse_lock(text: str) -> LockedPackage:
 
 
 def registry(scope: str, environment: Mapping[str, str], npmrc: str = "") -> str | None:
-    """Return the URL of the registry for packages of `scope`, as npm reads its variables and the text of `.npmrc`.
+    """Return the URL of the registry for packages of `scope`, according to npm's variables and the text of `.npmrc`.
 
     Returns None if neither defines a registry.
     """
@@ -169,10 +169,10 @@ def configured_registry(scope: str) -> str:
 
 def _fetch(locked: LockedPackage, target: Path) -> None:
     url = f"{configured_registry(locked.package.partition('/')[0]).rstrip('/')}/{locked.path}"
-    for left_over in target.parent.glob(
+    for leftover_directory in target.parent.glob(
         ".fetch-*"
     ):  # left by a killed process; no other process is downloading
-        shutil.rmtree(left_over, ignore_errors=True)
+        shutil.rmtree(leftover_directory, ignore_errors=True)
     click.echo(f"Downloading Chromium {locked.version} for the tests", err=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as name:
         scratch = Path(name)

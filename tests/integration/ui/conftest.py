@@ -128,7 +128,7 @@ def scene(shared_scene: Scene) -> Scene:
 def sink_with_letters(scene: Scene) -> Iterator[str]:
     """Yield the name of a sink with two unreadable records in its dead letter queue.
 
-    Tests must request it before `visitor`, so that no open page requests a deleted sink.
+    Tests must request this fixture before `visitor`, so that no open page requests a deleted sink.
     """
     name = make_letters(scene)
     yield name
@@ -151,7 +151,7 @@ def api_and_url() -> Iterator[tuple[Api, str]]:
 
 @pytest.fixture
 def serve_page() -> Iterator[Callable[[str, str], str]]:
-    """Yield a function that serves a page and a script under a strict policy, and returns the URL of the page."""
+    """Yield a function that serves a page and a script with a Content-Security-Policy, and returns the page's URL."""
     responses: dict[str, tuple[str, bytes]] = {}
 
     class Handler(BaseHTTPRequestHandler):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.ui.stage.axe import CONTRAST_RULE, violations
-from tests.integration.ui.stage.scene import FAILING, STOPPED, Scene
+from tests.integration.ui.stage.scene import FAILING_SINK, STOPPED_SOURCE, Scene
 from tests.integration.ui.stage.screens import list_navigation_urls, list_tab_urls
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.ci
 WIDE, PHONE = 1280, 390
 PLUGIN = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 UNLINKED_SCREENS = (
-    ("connectors", FAILING, "tasks", "0"),
-    ("connectors", FAILING, "edit"),
-    ("connectors", STOPPED, "offsets"),
+    ("connectors", FAILING_SINK, "tasks", "0"),
+    ("connectors", FAILING_SINK, "edit"),
+    ("connectors", STOPPED_SOURCE, "offsets"),
     ("create", PLUGIN),
     ("plugins", PLUGIN),
     ("yaml",),
@@ -32,9 +32,9 @@ UNLINKED_SCREENS = (
 def test_pages_have_no_serious_violations_and_fit_a_phone(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
     screens = list_navigation_urls(page)
-    page.goto(scene.page("connectors", FAILING))
+    page.goto(scene.page("connectors", FAILING_SINK))
     screens += [page.url, *list_tab_urls(page), *(scene.page(*segments) for segments in UNLINKED_SCREENS)]
-    screens.append(f"{scene.page('confirm')}?action=delete&name={FAILING}")
+    screens.append(f"{scene.page('confirm')}?action=delete&name={FAILING_SINK}")
     problems = []
     for screen in dict.fromkeys(screens):
         page.goto(screen)

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.integration.ui.stage.axe import violations_in_both_schemes
-from tests.integration.ui.stage.scene import FAILING, ORDERS, RUNNING, SINK, SOURCE, Scene
+from tests.integration.ui.stage.scene import FAILING_SINK, ORDERS, RUNNING, SINK, SOURCE, Scene
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -259,13 +259,13 @@ def test_bulk_actions_apply_to_selected_connectors(scene: Scene, visitor: Visito
 @pytest.mark.slow
 def test_bulk_restart_restarts_only_failed_connectors(scene: Scene, visitor: Visitor) -> None:
     failed_counts, running_counts = (
-        count_transitions(scene, FAILING, "FAILED"),
+        count_transitions(scene, FAILING_SINK, "FAILED"),
         count_transitions(scene, SINK, "RUNNING"),
     )
-    connector_count = count_transitions(scene, FAILING, "RUNNING")[CONNECTOR]
+    connector_count = count_transitions(scene, FAILING_SINK, "RUNNING")[CONNECTOR]
     page = visitor.open(scene.page("connectors"))
-    run_bulk_action(page, scene, "Restart failed", FAILING, SINK)
-    wait_until_reached(scene, FAILING, "FAILED", failed_counts + Counter((TASK,)))
-    assert count_transitions(scene, FAILING, "RUNNING")[CONNECTOR] == connector_count
+    run_bulk_action(page, scene, "Restart failed", FAILING_SINK, SINK)
+    wait_until_reached(scene, FAILING_SINK, "FAILED", failed_counts + Counter((TASK,)))
+    assert count_transitions(scene, FAILING_SINK, "RUNNING")[CONNECTOR] == connector_count
     assert count_transitions(scene, SINK, "RUNNING") == running_counts
-    expect(page.locator("tr[data-row]").filter(has_text=FAILING)).to_contain_text("failed")
+    expect(page.locator("tr[data-row]").filter(has_text=FAILING_SINK)).to_contain_text("failed")

@@ -177,9 +177,9 @@ def test_page_part_is_requested_again_after_a_rejection(worker: Worker, url: str
     expect(page.locator("#old")).to_be_hidden()
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_activity_pages_are_accessible_and_fit_a_phone(url: str, visitor: Visitor, *, dark: bool) -> None:
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_activity_pages_are_accessible_and_fit_a_phone(url: str, visitor: Visitor, *, is_dark: bool) -> None:
     for path in PAGES:
-        page = visitor.open(f"{url}/{path}", dark=dark, width=390)
+        page = visitor.open(f"{url}/{path}", is_dark=is_dark, width=390)
         assert violations(page) == [], path
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path

@@ -87,12 +87,12 @@ def test_pages_fit_the_window_width(long_names_url: str, visitor: Visitor) -> No
     visitor.expect("ERR_CONNECTION_REFUSED")
     page = visitor.open("about:blank")
     tabs = ((), ("charts",), ("history",), ("logs",), ("config",), ("topics",), ("letters",), ("tasks", "0"))
-    overflowing = []
+    overflowing_pages = []
     for path in [(), ("cluster",), ("events",), *(("connectors", LONG_TEXT, *tab) for tab in tabs)]:
         page.goto(page_url(long_names_url, *path))
         expect(page.locator("main")).to_contain_text(LONG_TEXT)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 700})
             if page.evaluate(OVERFLOW_PX) > 0:
-                overflowing.append((*path[:1], *path[2:], width))
-    assert overflowing == []
+                overflowing_pages.append((*path[:1], *path[2:], width))
+    assert overflowing_pages == []

@@ -10,11 +10,11 @@ from playwright.sync_api import expect
 from tests.integration.ui.stage.axe import violations_in_both_schemes
 from tests.integration.ui.stage.scene import (
     CAUSE,
-    FAILING,
+    FAILING_SINK,
     SECRET,
     SINK,
     SOURCE,
-    STOPPED,
+    STOPPED_SOURCE,
     Scene,
     page_url,
 )
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def test_failed_task_shows_cause_and_trace_on_demand(scene: Scene, visitor: Visitor) -> None:
-    page = visitor.open(scene.page("connectors", FAILING))
-    trace = scene.get(f"/connectors/{FAILING}/status")["tasks"][0]["trace"]
+    page = visitor.open(scene.page("connectors", FAILING_SINK))
+    trace = scene.get(f"/connectors/{FAILING_SINK}/status")["tasks"][0]["trace"]
     assert trace.startswith(CAUSE)
     expect(page.locator(".cause").first).to_contain_text(CAUSE)
     trace_element = page.locator("details.trace pre")
@@ -37,17 +37,17 @@ def test_failed_task_shows_cause_and_trace_on_demand(scene: Scene, visitor: Visi
 
 
 def test_open_trace_stays_open_when_the_page_is_updated(scene: Scene, visitor: Visitor) -> None:
-    page = visitor.open(scene.page("connectors", FAILING))
+    page = visitor.open(scene.page("connectors", FAILING_SINK))
     page.get_by_text("Trace", exact=True).click()
     with page.expect_response(lambda response: "part=" in response.url and response.status == 200):
-        scene.cluster.pause(FAILING)
-        scene.wait_for_states(FAILING, "PAUSED", "FAILED")
+        scene.cluster.pause(FAILING_SINK)
+        scene.wait_for_states(FAILING_SINK, "PAUSED", "FAILED")
     try:
         expect(page.locator(".facts")).to_contain_text("paused")
         expect(page.locator("details.trace pre")).to_be_visible()
     finally:
-        scene.cluster.resume(FAILING)
-        scene.wait_for_states(FAILING, "RUNNING", "FAILED")
+        scene.cluster.resume(FAILING_SINK)
+        scene.wait_for_states(FAILING_SINK, "RUNNING", "FAILED")
 
 
 def read_records_total(scene: Scene) -> int:
@@ -80,7 +80,7 @@ def test_task_shows_its_worker_and_stopped_connector_has_no_tasks(scene: Scene, 
     page = visitor.open(scene.page("connectors", SOURCE))
     task = scene.get(f"/connectors/{SOURCE}/status")["tasks"][0]
     expect(page.locator("td[data-label='Worker']")).to_have_text(task["worker_id"])
-    page.goto(scene.page("connectors", STOPPED))
+    page.goto(scene.page("connectors", STOPPED_SOURCE))
     expect(page.get_by_text("A stopped connector has no tasks.")).to_be_visible()
 
 

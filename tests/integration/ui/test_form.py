@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from kraal.broker.records import read_topic
 from tests.integration.ui.stage.axe import violations_in_both_schemes
-from tests.integration.ui.stage.scene import FAILING, SECRET, Scene
+from tests.integration.ui.stage.scene import FAILING_SINK, SECRET, Scene
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -27,7 +27,7 @@ NAME = "made-by-form"
 def new_connector(scene: Scene) -> Iterator[str]:
     """Yield the name of a connector that the test creates. The connector is deleted after the test.
 
-    Tests must request it before `visitor`, so that no open page requests a deleted connector.
+    Tests must request this fixture before `visitor`, so that no open page requests a deleted connector.
     """
     yield NAME
     scene.worker.ask("DELETE", f"/connectors/{NAME}")
@@ -101,27 +101,29 @@ def test_json_config_creates_a_stopped_connector(scene: Scene, new_connector: st
 
 
 def test_change_shows_differences_first_and_keeps_the_secret(scene: Scene, visitor: Visitor) -> None:
-    old_config = scene.get(f"/connectors/{FAILING}/config")
-    page = visitor.open(scene.page("connectors", FAILING, "edit"))
+    old_config = scene.get(f"/connectors/{FAILING_SINK}/config")
+    page = visitor.open(scene.page("connectors", FAILING_SINK, "edit"))
     find_field(page, "file").fill(f"{old_config['file']}.2")
     page.get_by_role("button", name="Save…").click()
     difference = page.locator("#changes tbody tr")
     expect(difference).to_have_count(1)
     expect(difference).to_contain_text(f"{old_config['file']}.2")
     assert violations_in_both_schemes(page) == []
-    assert scene.get(f"/connectors/{FAILING}/config") == old_config
+    assert scene.get(f"/connectors/{FAILING_SINK}/config") == old_config
     assert SECRET not in page.content()
     page.get_by_role("button", name="Save these changes").click()
     expect(page.locator("[data-result]")).to_be_visible()
     try:
-        assert scene.get(f"/connectors/{FAILING}/config") == old_config | {"file": f"{old_config['file']}.2"}
+        assert scene.get(f"/connectors/{FAILING_SINK}/config") == old_config | {
+            "file": f"{old_config['file']}.2"
+        }
         assert SECRET in json.dumps(old_config)
-        page.goto(scene.page("connectors", FAILING, "config"))
+        page.goto(scene.page("connectors", FAILING_SINK, "config"))
         expect(page.locator("table.configs")).to_contain_text("[hidden]")
         assert SECRET not in page.content()
     finally:
-        scene.cluster.configure(FAILING, old_config)
-        scene.wait_for_states(FAILING, "RUNNING", "FAILED")
+        scene.cluster.configure(FAILING_SINK, old_config)
+        scene.wait_for_states(FAILING_SINK, "RUNNING", "FAILED")
 
 
 def test_second_tab_reports_that_the_config_has_changed(

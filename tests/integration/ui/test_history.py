@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from kraal.broker.records import read_topic
-from tests.integration.ui.stage.scene import BILLING, CAUSE, FAILING, RUNNING, SECRET, SOURCE, Scene
+from tests.integration.ui.stage.scene import BILLING, CAUSE, FAILING_SINK, RUNNING, SECRET, SOURCE, Scene
 
 if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.ci
 
 
 def test_task_history_shows_the_cause_of_each_state(scene: Scene, visitor: Visitor) -> None:
-    page = visitor.open(scene.page("connectors", FAILING, "tasks", "0"))
+    page = visitor.open(scene.page("connectors", FAILING_SINK, "tasks", "0"))
     expect(page.locator("#task")).to_contain_text("failed")
     expect(page.locator("#task")).to_contain_text(CAUSE)
-    page.goto(scene.page("connectors", FAILING, "history"))
+    page.goto(scene.page("connectors", FAILING_SINK, "history"))
     expect(page.locator("#history")).to_contain_text(CAUSE)
     assert SECRET not in page.content()
 
@@ -40,12 +40,12 @@ def test_pause_appears_in_events_and_history_of_open_pages(scene: Scene, visitor
 
 
 def test_log_page_shows_failures_and_filters_by_level(scene: Scene, visitor: Visitor) -> None:
-    page = visitor.open(scene.page("connectors", FAILING, "logs"))
+    page = visitor.open(scene.page("connectors", FAILING_SINK, "logs"))
     lines = page.locator("#lines li")
-    failure = lines.filter(has_text=f"Task {FAILING}-0 failed: ").first
+    failure = lines.filter(has_text=f"Task {FAILING_SINK}-0 failed: ").first
     expect(failure).to_contain_text(CAUSE)
     expect(failure).to_contain_text("task 0 ·")
-    expect(failure).to_contain_text(f"POST /connectors/{FAILING}/tasks/0/restart")
+    expect(failure).to_contain_text(f"POST /connectors/{FAILING_SINK}/tasks/0/restart")
     assigned_lines = lines.filter(has_text=f"Assigned {BILLING}-0")
     expect(assigned_lines.first).to_contain_text("task 0 ·")
     page.locator("form[role=search] select[name=level]").select_option("ERROR")

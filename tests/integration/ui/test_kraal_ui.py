@@ -17,7 +17,7 @@ from scripts.harness.processes import wait_until
 from scripts.harness.workers import START_TIMEOUT_S, Worker, java_distributed
 from tests.integration.ui.stage.axe import violations
 from tests.integration.ui.stage.remote import kraal_ui
-from tests.integration.ui.stage.scene import FAILING, SOURCE, Scene, page_url
+from tests.integration.ui.stage.scene import FAILING_SINK, SOURCE, Scene, page_url
 from tests.integration.ui.stage.screens import list_navigation_urls, list_tab_urls
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.ci
 SOURCE_CLASS = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 NAME = "java-made"
 UPDATE_MS = 5_000
-"""The timeout of updates. Java workers have no stream of changes, and are polled every two seconds."""
+"""The timeout for updates of a page. Java workers have no stream of changes, and are polled every two seconds."""
 
 
 @pytest.fixture
@@ -41,14 +41,14 @@ def java(kafka: Broker, tmp_path: Path) -> Iterator[Worker]:
         yield worker
     finally:
         worker.rest.close()
-        worker.process.stop(1.0)  # an only member takes long to leave its group
+        worker.process.stop(1.0)  # the only member of a group takes long to leave it
 
 
 @pytest.fixture
 def java_ui(java: Worker, tmp_path: Path) -> Iterator[str]:
     """Run `kraal ui` for the Java worker, and yield its URL.
 
-    Like `read_only_ui`, must be requested before `visitor`, so that no open page requests a stopped server.
+    Tests must request this fixture and `read_only_ui` before `visitor`, so that no open page requests a stopped server.
     """
     with kraal_ui(tmp_path / "ui", java.rest.url) as url:
         yield url
@@ -127,7 +127,7 @@ class JavaConnector:
         return httpx2.get(f"{self.java.rest.url}/connectors/{NAME}/{path}", trust_env=False).json()
 
     def wait_for(self, state: str, tasks: int = 1) -> None:
-        """Wait until the worker reports this state for the connector and this number of tasks."""
+        """Wait until the worker reports this state for the connector and for each of its `tasks` tasks."""
 
         def has_state() -> bool:
             status = self.java.rest.status(NAME)
@@ -270,7 +270,7 @@ def test_read_only_dashboard_has_no_actions_and_rejects_them(
     page = visitor.open(page_url(read_only_ui))
     expect(page.get_by_text("read-only")).to_be_visible()
     screens = list_navigation_urls(page)
-    page.goto(page_url(read_only_ui, "connectors", FAILING))
+    page.goto(page_url(read_only_ui, "connectors", FAILING_SINK))
     for screen in dict.fromkeys([*screens, page.url, *list_tab_urls(page)]):
         page.goto(screen)
         assert page.locator("form[method=post], a[data-confirm]").count() == 0, screen

@@ -18,12 +18,12 @@ from kraal.metrics.windows import Windows
 from scripts.harness.processes import wait_until
 from tests.integration.ui.stage.scene import (
     CAUSE,
-    FAILING,
+    FAILING_SINK,
     ORDERS,
     RUNNING,
     SINK,
     SOURCE,
-    STOPPED,
+    STOPPED_SOURCE,
     Scene,
     page_url,
 )
@@ -53,12 +53,12 @@ def list_names(page: Page) -> list[str]:
 
 def test_failed_connector_is_listed_first_with_its_cause(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
-    assert list_names(page)[0] == FAILING
-    expect(find_row(page, FAILING)).to_contain_text("failed")
-    expect(find_row(page, FAILING)).to_contain_text(CAUSE)
-    expect(find_row(page, STOPPED)).to_contain_text("stopped")
+    assert list_names(page)[0] == FAILING_SINK
+    expect(find_row(page, FAILING_SINK)).to_contain_text("failed")
+    expect(find_row(page, FAILING_SINK)).to_contain_text(CAUSE)
+    expect(find_row(page, STOPPED_SOURCE)).to_contain_text("stopped")
     expect(find_row(page, SOURCE)).to_contain_text("1 running")
-    trace = scene.get(f"/connectors/{FAILING}/status")["tasks"][0]["trace"]
+    trace = scene.get(f"/connectors/{FAILING_SINK}/status")["tasks"][0]["trace"]
     assert trace.startswith(CAUSE)
 
 
@@ -66,7 +66,7 @@ def test_list_can_be_filtered_searched_and_shared_by_url(scene: Scene, visitor: 
     page = visitor.open(scene.page())
     page.get_by_role("link", name=re.compile("1 failed")).click()
     expect(page).to_have_url(re.compile("state=failed"))
-    assert list_names(page) == [FAILING]
+    assert list_names(page) == [FAILING_SINK]
     page = visitor.open(scene.page(), beside=page)
     page.get_by_role("searchbox").press_sequentially("ORDERS-")
     expect(page.locator("tr[data-row]")).to_have_count(2)
@@ -78,7 +78,7 @@ def test_list_can_be_filtered_searched_and_shared_by_url(scene: Scene, visitor: 
     page.get_by_role("searchbox").fill("no such connector")
     expect(page.get_by_text("No connector matches.")).to_be_visible()
     page.get_by_role("link", name=re.compile("Show all")).click()
-    expect(find_row(page, FAILING)).to_be_visible()
+    expect(find_row(page, FAILING_SINK)).to_be_visible()
 
 
 def test_change_is_displayed_within_a_second(scene: Scene, visitor: Visitor) -> None:
@@ -192,9 +192,9 @@ def test_list_works_with_the_keyboard(scene: Scene, visitor: Visitor) -> None:
     page.keyboard.press("j")
     page.keyboard.press("j")
     page.keyboard.press("k")
-    expect(find_row(page, FAILING).get_by_role("link", name=FAILING)).to_be_focused()
+    expect(find_row(page, FAILING_SINK).get_by_role("link", name=FAILING_SINK)).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text(FAILING)
+    expect(page.get_by_role("heading", level=1)).to_have_text(FAILING_SINK)
     page.keyboard.press("g")
     page.keyboard.press("c")
     expect(page.get_by_role("heading", level=1)).to_have_text("Connectors")
@@ -202,12 +202,12 @@ def test_list_works_with_the_keyboard(scene: Scene, visitor: Visitor) -> None:
 
 def test_list_works_without_scripts(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page(), java_script_enabled=False)
-    assert list_names(page)[0] == FAILING
+    assert list_names(page)[0] == FAILING_SINK
     page.get_by_role("searchbox").fill("archive")
     page.get_by_role("button", name="Search").click()
-    assert list_names(page) == [STOPPED]
-    page.get_by_role("link", name=STOPPED).click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(STOPPED)
+    assert list_names(page) == [STOPPED_SOURCE]
+    page.get_by_role("link", name=STOPPED_SOURCE).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(STOPPED_SOURCE)
 
 
 TAB_COUNT: Final = 7
@@ -354,7 +354,7 @@ PRESS_AFTER_SWAP: Final = """() => {
     resolve(document.querySelectorAll("tr[data-row]").length);
   }), { once: true }));
 }"""
-"""Presses x in the first task after the next swap, and resolves to the current number of rows."""
+"""Presses x in the first JavaScript task after the next swap, and resolves to the current number of rows."""
 
 
 def test_keys_act_on_the_same_row_after_a_refresh(api_and_url: tuple[Api, str], visitor: Visitor) -> None:

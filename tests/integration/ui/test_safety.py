@@ -15,7 +15,7 @@ from kraal.testing import ProcessCluster
 from tests.fakes.kafka.certificates import PASSWORD as STORE_PASSWORD
 from tests.fakes.kafka.certificates import make_authority
 from tests.integration.ui.stage.scene import RUNNING, SOURCE, Scene, page_url
-from tests.integration.ui.visitor import AWAY
+from tests.integration.ui.visitor import UNAVAILABLE_ERRORS
 
 if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor
@@ -68,7 +68,7 @@ def test_pages_and_updates_require_the_password_and_work_over_tls(
         worker = cluster.add()
         worker.launch()
         worker.wait_until("REST listened", lambda: "REST listens at" in worker.log_text())
-        visitor.expect(f"401|{AWAY}")
+        visitor.expect(f"401|{UNAVAILABLE_ERRORS}")
         anonymous_page = visitor.open(page_url(url), ignore_https_errors=True)
         expect(anonymous_page.locator("body")).to_contain_text("User cannot access the resource.")
         credentials = {"username": USER, "password": PASSWORD}

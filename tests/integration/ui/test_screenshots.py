@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.integration.ui.stage.scene import FAILING, LETTERS, SINK, SOURCE, STOPPED, UPDATES_PICTURES, Scene
+from tests.integration.ui.stage.scene import (
+    DEAD_LETTER_SINK,
+    FAILING_SINK,
+    SINK,
+    SOURCE,
+    STOPPED_SOURCE,
+    UPDATES_PICTURES,
+    Scene,
+)
 from web.ui.views.navigation import CONNECTOR_TABS, NAVIGATION
 
 if TYPE_CHECKING:
@@ -22,15 +30,15 @@ SCREENS: Final[dict[str, tuple[str, ...]]] = {
     "create": ("create",),
     "plugins": ("plugins",),
     "events": ("events",),
-    "connector": ("connectors", FAILING),
+    "connector": ("connectors", FAILING_SINK),
     "charts": ("connectors", SINK, "charts"),
     "history": ("connectors", SOURCE, "history"),
-    "logs": ("connectors", FAILING, "logs"),
-    "config": ("connectors", FAILING, "config"),
-    "offsets": ("connectors", STOPPED, "offsets"),
+    "logs": ("connectors", FAILING_SINK, "logs"),
+    "config": ("connectors", FAILING_SINK, "config"),
+    "offsets": ("connectors", STOPPED_SOURCE, "offsets"),
     "topics": ("connectors", SINK, "topics"),
-    "letters": ("connectors", LETTERS, "letters"),
-    "task": ("connectors", FAILING, "tasks", "0"),
+    "letters": ("connectors", DEAD_LETTER_SINK, "letters"),
+    "task": ("connectors", FAILING_SINK, "tasks", "0"),
     "form": ("create", PLUGIN),
     "plugin": ("plugins", PLUGIN),
 }
@@ -69,6 +77,6 @@ if UPDATES_PICTURES:
             page.goto(scene.page(*segments))
             page.wait_for_timeout(800)
             page.screenshot(path=DOCS / "dashboard" / f"{name}.png")
-        phone = visitor.open(scene.page("connectors", FAILING), dark=True, width=390, height=760)
+        phone = visitor.open(scene.page("connectors", FAILING_SINK), is_dark=True, width=390, height=760)
         phone.wait_for_timeout(800)
         phone.screenshot(path=DOCS / "dashboard" / f"{PHONE}.png")

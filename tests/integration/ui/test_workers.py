@@ -12,15 +12,15 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.integration.ui.stage.axe import violations_in_both_schemes
-from tests.integration.ui.stage.scene import FAILING, SOURCE, STOPPED, Scene, page_url
-from tests.integration.ui.visitor import AWAY
+from tests.integration.ui.stage.scene import FAILING_SINK, SOURCE, STOPPED_SOURCE, Scene, page_url
+from tests.integration.ui.visitor import UNAVAILABLE_ERRORS
 
 if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor
 
 BANNER_TIMEOUT_MS = 5_000
 REBALANCE_TIMEOUT_MS = 30_000
-"""The group detects the failure after six seconds and rebalances."""
+"""Time limit for the rebalance after a failure, which the group detects after six seconds."""
 
 
 def get_address(url: str) -> str:
@@ -64,12 +64,12 @@ def test_worker_links_to_its_connectors(scene: Scene, visitor: Visitor) -> None:
 
 @pytest.mark.ci
 def test_page_reports_a_killed_worker_and_recovers(scene: Scene, visitor: Visitor) -> None:
-    visitor.expect(AWAY)
+    visitor.expect(UNAVAILABLE_ERRORS)
     worker = scene.cluster.workers[1]
     name = worker.url.removeprefix("http://")
     page = visitor.open(page_url(worker.url))
     page.evaluate("window.sameDocument = true")
-    form = visitor.open(page_url(worker.url, "connectors", STOPPED, "edit"), beside=page)
+    form = visitor.open(page_url(worker.url, "connectors", STOPPED_SOURCE, "edit"), beside=page)
     form.get_by_label("topic", exact=False).first.fill("typed.while.away")
     survivor = visitor.open(scene.page("cluster"), beside=page)
     banner = page.locator("#away")
@@ -78,7 +78,7 @@ def test_page_reports_a_killed_worker_and_recovers(scene: Scene, visitor: Visito
     expect(banner).to_be_visible(timeout=BANNER_TIMEOUT_MS)
     expect(banner).to_contain_text(f"No response from {name} since ")
     assert violations_in_both_schemes(page) == []
-    expect(page.get_by_role("link", name=FAILING)).to_be_visible()  # the last content stays readable
+    expect(page.get_by_role("link", name=FAILING_SINK)).to_be_visible()  # the last content stays readable
     page.get_by_role("link", name="Pause").first.click()
     expect(form.locator("#away")).to_be_visible(timeout=BANNER_TIMEOUT_MS)
     form.get_by_role("button", name="Save…").click()
@@ -91,7 +91,7 @@ def test_page_reports_a_killed_worker_and_recovers(scene: Scene, visitor: Visito
     expect(survivor.locator("td[data-label='Worker']")).to_have_text(scene.worker.url[7:])
     worker.start()
     expect(banner).to_be_hidden()
-    expect(page.get_by_role("link", name=FAILING)).to_be_visible()
+    expect(page.get_by_role("link", name=FAILING_SINK)).to_be_visible()
     scene.cluster.pause(SOURCE)
     expect(page.locator("tr[data-row]").filter(has_text=SOURCE)).to_contain_text(
         "paused", timeout=REBALANCE_TIMEOUT_MS

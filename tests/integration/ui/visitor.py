@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
 
 WAIT_MS: Final = 10_000
-AWAY: Final = (
+UNAVAILABLE_ERRORS: Final = (
     "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_SOCKET_NOT_CONNECTED|ERR_INCOMPLETE_CHUNKED_ENCODING"
     "|ERR_EMPTY_RESPONSE|htmx:afterRequest|htmx:sendError"
 )
 """Errors of pages whose worker is stopped."""
 REPORTED_TYPES: Final = ("error", "warning")
-REPORT: Final = """document.addEventListener("securitypolicyviolation", event =>
+REPORT_SCRIPT: Final = """document.addEventListener("securitypolicyviolation", event =>
     console.error("violation of the policy:", event.violatedDirective, event.blockedURI, event.sample))"""
 """Script that runs in every page before the page's own scripts."""
 
@@ -28,8 +28,8 @@ class Visitor:
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
-        self._expected: list[re.Pattern[str]] = []
-        self._seen: list[str] = []
+        self._expected_patterns: list[re.Pattern[str]] = []
+        self._problems: list[str] = []
         self._pages: list[Page] = []
 
     def open(
@@ -37,7 +37,7 @@ class Visitor:
         url: str,
         *,
         beside: Page | None = None,
-        dark: bool = False,
+        is_dark: bool = False,
         width: int = 1280,
         height: int = 900,
         **options: Any,
@@ -49,13 +49,13 @@ class Visitor:
         context = beside.context if beside is not None else None
         if context is None:
             context = self._browser.new_context(
-                color_scheme="dark" if dark else "light",
+                color_scheme="dark" if is_dark else "light",
                 viewport={"width": width, "height": height},
                 locale="en-GB",
                 timezone_id="Europe/Zurich",
                 **options,
             )
-            context.add_init_script(REPORT)
+            context.add_init_script(REPORT_SCRIPT)
         page = context.new_page()
         page.set_default_timeout(WAIT_MS)
         page.on("console", self._on_console)
@@ -67,7 +67,7 @@ class Visitor:
 
     def expect(self, pattern: str) -> None:
         """Ignore errors that match a pattern, because the test itself causes them."""
-        self._expected.append(re.compile(pattern))
+        self._expected_patterns.append(re.compile(pattern))
 
     def problems(self) -> list[str]:
         """Return the unexpected errors so far."""
@@ -75,8 +75,8 @@ class Visitor:
             page.evaluate("0")  # afterwards, all earlier reports of the page have arrived
         return [
             problem
-            for problem in self._seen
-            if not any(pattern.search(problem) for pattern in self._expected)
+            for problem in self._problems
+            if not any(pattern.search(problem) for pattern in self._expected_patterns)
         ]
 
     def _on_console(self, message: ConsoleMessage) -> None:
@@ -86,4 +86,4 @@ class Visitor:
             )
 
     def _record_problem(self, text: str) -> None:
-        self._seen.append(text)
+        self._problems.append(text)

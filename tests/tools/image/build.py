@@ -55,7 +55,10 @@ mount -t overlay overlay -o "lowerdir=$tools$libraries:$libraries" "$libraries"
 mount -t tmpfs tmpfs /sys/fs/cgroup
 PATH=$tools/usr/bin:$PATH exec "$@"
 """
-"""Shell script that hides cgroups, because crun does not support machines with both versions of cgroups."""
+"""Shell script that runs a command with the unpacked programs and libraries.
+
+It hides cgroups, because crun does not support machines with both versions of cgroups.
+"""
 _BASE_SCRIPT: Final = """
 container=$(buildah from scratch)
 buildah add --quiet "$container" "$1" /
@@ -116,26 +119,26 @@ def home() -> Path:
     return directory
 
 
-def buildah(*arguments: str, text: bool = False) -> str:
+def buildah(*arguments: str, stdout_only: bool = False) -> str:
     """Run buildah in the directory of the clone and return its output. Raises ScriptFailed.
 
     Args:
         arguments: the arguments of buildah.
-        text: whether the output excludes standard error.
+        stdout_only: whether the output excludes standard error.
     """
-    return run("buildah", *arguments, text=text)
+    return run("buildah", *arguments, stdout_only=stdout_only)
 
 
-def run(*command: str, text: bool = False) -> str:
+def run(*command: str, stdout_only: bool = False) -> str:
     """Run a command in a mount namespace and in the directory of the clone. Return its output. Raises ScriptFailed.
 
     Args:
         command: the command.
-        text: whether the output excludes standard error.
+        stdout_only: whether the output excludes standard error.
     """
     result = subprocess.run(
         enter_namespace(*command), cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE if text else subprocess.STDOUT, timeout=BUILD_TIMEOUT_S,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE if stdout_only else subprocess.STDOUT, timeout=BUILD_TIMEOUT_S,
     )  # fmt: skip
     if result.returncode != 0:
         output = f"{result.stdout}{result.stderr or ''}".strip().splitlines()
@@ -150,7 +153,7 @@ def build_image(plugins: Sequence[str] = ()) -> str:
     name = f"{IMAGE}-plugins" if plugins else IMAGE
     with (home() / ".lock").open("w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if BASE not in buildah("images", "--format", "{{.Name}}", text=True).split():
+        if BASE not in buildah("images", "--format", "{{.Name}}", stdout_only=True).split():
             _create_base_image()
         arguments = {"BASE": BASE} | ({"PLUGINS": " ".join(plugins)} if plugins else {})
         options = [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
@@ -160,9 +163,9 @@ def build_image(plugins: Sequence[str] = ()) -> str:
 
 def inspect_image(name: str) -> Mapping[str, Any]:
     """Return the configuration in the manifest of an image."""
-    config: Mapping[str, Any] = json.loads(buildah("inspect", "--type=image", name, text=True))["Docker"][
-        "config"
-    ]
+    config: Mapping[str, Any] = json.loads(buildah("inspect", "--type=image", name, stdout_only=True))[
+        "Docker"
+    ]["config"]
     return config
 
 
@@ -185,7 +188,7 @@ def _create_base_image() -> None:
 @click.argument("plugins", nargs=-1)
 def main(plugins: tuple[str, ...]) -> None:
     """Build the image with additional PLUGINS."""
-    click.echo(buildah("images", build_image(plugins), text=True))
+    click.echo(buildah("images", build_image(plugins), stdout_only=True))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ exec crun --cgroup-manager=disabled --root "$bundle/state" run --bundle "$bundle
 """
 VOLUMES: Final = ("/tmp", "/var/lib/kraal")  # noqa: S108 - the volumes declared by the image
 HOST_FILES: Final = (Path("/etc/hosts"), Path("/etc/resolv.conf"))
-"""Files of this machine that are mounted into a container, as every container engine does."""
+"""Files of this machine that are mounted into each container, as container engines do by default."""
 NAMESPACES: Final = ("ipc", "mount", "pid", "uts")
 STOP_TIMEOUT_S: Final = 70.0
 
@@ -39,16 +39,20 @@ class Container:
     config: Mapping[str, Any]
 
     def command(
-        self, arguments: Sequence[str], mounts: Mapping[Path, str], *, entry: bool = True
+        self, arguments: Sequence[str], mounts: Mapping[Path, str], *, uses_entry_point: bool = True
     ) -> list[str]:
         """Return the command that runs the image's entry point or another program of the image.
 
         Args:
             arguments: arguments that override the image's default arguments, unless empty.
             mounts: paths in the container by directory of this machine.
-            entry: whether the arguments are passed to the entry point. If false, they are a program and its arguments.
+            uses_entry_point: whether the entry point receives the arguments. If false, they are a program and its
+                arguments.
         """
-        process = [*(self.config["Entrypoint"] if entry else ()), *(arguments or self.config["Cmd"])]
+        process = [
+            *(self.config["Entrypoint"] if uses_entry_point else ()),
+            *(arguments or self.config["Cmd"]),
+        ]
         user, _, group = self.config["User"].partition(":")
         bundle = {
             "ociVersion": "1.0.2",
@@ -77,7 +81,7 @@ class Container:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a program of the image. Return its exit code and output."""
         return subprocess.run(
-            self.command(arguments, {}, entry=False), env=environment(), capture_output=True, text=True,
+            self.command(arguments, {}, uses_entry_point=False), env=environment(), capture_output=True, text=True,
             check=False, timeout=STOP_TIMEOUT_S,
         )  # fmt: skip
 
@@ -123,8 +127,8 @@ class Container:
 
 @contextmanager
 def container(image: str, directory: Path) -> Iterator[Container]:
-    """Create a container of an image, which is removed at the end of the block. Its files are in `directory`."""
-    name = buildah("from", "--pull-never", image, text=True).strip()
+    """Create a container with its files in `directory`, and remove the container at the end of the block."""
+    name = buildah("from", "--pull-never", image, stdout_only=True).strip()
     try:
         yield Container(name, directory, inspect_image(image))
     finally:

@@ -28,7 +28,7 @@ MISSING_CLASS_ERROR: Final = re.compile(
     r"ClassNotFound|NoClassDefFound|NoSuchMethod|NoSuchField|UnsatisfiedLink|ServiceConfig"
 )
 """Errors of missing classes. Other errors are ignored, because some examples fail on purpose."""
-ROWS: Final = 1000
+ROW_COUNT: Final = 1000
 TEXT_CODECS: Final = ("none", "gzip", "bzip2", "deflate", "lz4", "snappy")
 CODECS: Final[Mapping[str, tuple[str, ...]]] = {
     "parquet": ("none", "snappy", "gzip", "lz4_raw", "zstd"),
@@ -39,7 +39,7 @@ CODECS: Final[Mapping[str, tuple[str, ...]]] = {
     "text": TEXT_CODECS,
 }
 STORES: Final = ("HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider")
-STATE: Final = "org.apache.spark.sql.execution.streaming.state"
+STATE_PACKAGE: Final = "org.apache.spark.sql.execution.streaming.state"
 STATEMENTS: Final = (
     "CREATE TABLE t USING parquet PARTITIONED BY (part) AS SELECT id, id % 3 AS part FROM range(100)",
     "INSERT INTO t SELECT id, 7 FROM range(10)",
@@ -139,40 +139,45 @@ def check_files(spark: SparkSession, directory: Path, kind: str, codec: str) -> 
     """Write files of one format and compression, and read them."""
     path = str(directory / f"{kind}-{codec}")
     columns = ["cast(id AS string) AS value"] if kind == "text" else ["id", "cast(id AS string) AS name"]
-    spark.range(ROWS).selectExpr(*columns).write.format(kind).options(rowTag="r", compression=codec).save(
-        path
-    )
+    spark.range(ROW_COUNT).selectExpr(*columns).write.format(kind).options(
+        rowTag="r", compression=codec
+    ).save(path)
     reader = spark.read.format(kind).option("rowTag", "r")
     schemas = {"csv": "id BIGINT, name STRING"}
     count = (reader.schema(schemas[kind]) if kind in schemas else reader).load(path).count()
-    assert count == ROWS, count
+    assert count == ROW_COUNT, count
 
 
 def check_python_functions(spark: SparkSession) -> None:
     """Transfer rows from Python to Spark, to Python workers, and back."""
-    table = pa.table({"n": list(range(ROWS))})
+    table = pa.table({"n": list(range(ROW_COUNT))})
     double = udf(lambda n: n * 2, "bigint")
-    assert spark.createDataFrame(table).select(double("n")).toArrow().num_rows == ROWS
-    assert spark.sparkContext.parallelize(range(ROWS)).map(lambda n: n * 2).sum() == ROWS * (ROWS - 1)
+    assert spark.createDataFrame(table).select(double("n")).toArrow().num_rows == ROW_COUNT
+    assert spark.sparkContext.parallelize(range(ROW_COUNT)).map(lambda n: n * 2).sum() == ROW_COUNT * (
+        ROW_COUNT - 1
+    )
 
 
 def check_stateful_stream(spark: SparkSession, directory: Path, store: str) -> None:
     """Run a stateful stream, resume it from its checkpoint, and read its state."""
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", f"{STATE}.{store}")
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", f"{STATE_PACKAGE}.{store}")
     source, checkpoint = directory / f"{store}-in", str(directory / store)
     for number in (1, 2):
-        spark.range(ROWS * number).write.mode("append").parquet(str(source))
+        spark.range(ROW_COUNT * number).write.mode("append").parquet(str(source))
         stream = spark.readStream.schema("id BIGINT").parquet(str(source))
         counts = stream.dropDuplicates(["id"]).groupBy("id").count()
         writer = counts.writeStream.format("noop").outputMode("update").trigger(availableNow=True)
         writer.option("checkpointLocation", checkpoint).start().awaitTermination()
         count = spark.read.format("statestore").load(checkpoint).count()
-        assert count == ROWS * number, count
+        assert count == ROW_COUNT * number, count
 
 
 def list_second_checks(spark: SparkSession, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the checks of the second session."""
-    yield "Kryo, encryption, zstd", lambda: spark.range(ROWS).repartition(4).rdd.map(tuple).distinct().count()
+    yield (
+        "Kryo, encryption, zstd",
+        lambda: spark.range(ROW_COUNT).repartition(4).rdd.map(tuple).distinct().count(),
+    )
     for path in ("/jobs/", "/SQL/", "/api/v1/applications"):
         yield path, partial(request_page, f"{spark.sparkContext.uiWebUrl}{path}")
     yield "event log", lambda: next(directory.rglob("*.zstd*"))

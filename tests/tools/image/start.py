@@ -50,7 +50,7 @@ class Start:
 def measure_starts(target: Container, broker: Broker, mode: str, times: int) -> Iterator[Start]:
     """Start a worker several times and yield the duration of each start.
 
-    An additional start before them caches files and creates the topics of a distributed worker. It is not measured.
+    A start that is not measured precedes them. It caches files and creates the topics of a distributed worker.
     """
     port = free_port()
     properties_directory = write_properties(target.directory / f"etc-{mode}", broker, port, _STANDALONE)

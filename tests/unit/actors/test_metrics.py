@@ -1,4 +1,4 @@
-"""Tests for the metrics of workers: `GET /metrics` after each step of a connector's lifecycle."""
+"""Tests for the metrics of workers after each step of a connector's lifecycle."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_sink_metrics_are_exported(seed: int) -> None:
 
 
 class SlowCommitEngine(FakeEngine):
-    """An engine that attempts each commit twice, two seconds apart."""
+    """An engine whose commits are delayed until the test calls `commit_again`."""
 
     @override
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:

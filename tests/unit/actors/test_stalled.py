@@ -1,4 +1,4 @@
-"""Tests for the detection of stalled instances, and for the causes in the status, the metrics and the log."""
+"""Tests for the detection of stalled instances, and for the causes in the status and the metrics."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_zero_timeout_disables_stall_detection() -> None:
 
 
 class SilentEngine(FakeEngine):
-    """An engine that does not report that its tasks are open."""
+    """An engine whose runs report no events."""
 
     @override
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
@@ -209,7 +209,7 @@ def test_hanging_task_start_is_stalled() -> None:
     worker = EmbeddedWorker(engine=SilentEngine())
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
     worker.advance(61)
-    assert single_cause(worker) == "Its start does not return"
+    assert single_cause(worker) == "Its start has not completed"
 
 
 def test_task_that_waits_for_its_engine_is_stalled() -> None:

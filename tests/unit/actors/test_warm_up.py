@@ -86,9 +86,9 @@ def test_command_fails_with_the_reason_while_the_engine_is_not_ready(seed: int) 
     start_s = cluster.clock.now()
     with pytest.raises(
         Unavailable, match="cannot process requests: Java plugins are not available: exit code 1"
-    ) as caught:
+    ) as error_info:
         cluster.ask(newcomer, RestartConnector(name=name))
-    assert caught.value.retry_after_s is not None
+    assert error_info.value.retry_after_s is not None
     assert EARLY_TIMEOUT_S <= cluster.clock.now() - start_s < EARLY_TIMEOUT_S + 15
     newcomer.engine.recover()
     cluster.settle()

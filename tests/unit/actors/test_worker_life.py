@@ -91,9 +91,9 @@ def test_duplicate_creation_is_rejected(worker: EmbeddedWorker) -> None:
 
 
 def test_invalid_config_is_rejected_with_every_error(worker: EmbeddedWorker) -> None:
-    with pytest.raises(ConfigInvalid) as caught:
+    with pytest.raises(ConfigInvalid) as error_info:
         worker.create(NAME, config(**{"tasks.max": "0", "errors.tolerance": "some"}))
-    assert len(caught.value.errors) == 2
+    assert len(error_info.value.errors) == 2
     with pytest.raises(BadRequest, match="Failed to find any class that implements Connector"):
         worker.create(NAME, {"connector.class": "no.such.Class"})
     assert NAME not in worker.snapshot.config.connectors
@@ -191,9 +191,9 @@ def test_topics_are_written_once_and_can_be_reset(worker: EmbeddedWorker) -> Non
 def test_disabled_topic_reset_is_rejected(setting: str, text: str) -> None:
     worker = EmbeddedWorker(properties={setting: "false"})
     worker.create(NAME, config())
-    with pytest.raises(Forbidden) as caught:
+    with pytest.raises(Forbidden) as error_info:
         worker.ask(ResetTopics(name=NAME))
-    assert str(caught.value) == text
+    assert str(error_info.value) == text
 
 
 class TestRestart:
@@ -209,7 +209,7 @@ class TestRestart:
             pytest.param(True, True, 0, 0, id="only failed with tasks, none has failed"),
         ],
     )
-    def test_restart_creates_new_incarnations(
+    def test_restart_starts_the_selected_instances_before_the_response(
         self, *, seed: int, include_tasks: bool, only_failed: bool, connector_starts: int, task_starts: int
     ) -> None:
         worker = EmbeddedWorker(seed=seed)

@@ -52,11 +52,11 @@ def test_cpu_time_is_measured_per_worker() -> None:
     cluster.advance_until_rebalance()
     cluster.advance_until_all_run()
     names = {worker.name for worker in cluster.embedded.alive}
-    assert names <= cluster.spent.keys()
-    assert all(cluster.spent[name] > 0 for name in names)
+    assert names <= cluster.cpu_s.keys()
+    assert all(cluster.cpu_s[name] > 0 for name in names)
     cluster.start_measurement()
     cluster.advance(1.0)
-    assert not cluster.spent
+    assert not cluster.cpu_s
 
 
 def test_cases_contain_every_size_and_the_growth() -> None:

@@ -107,8 +107,8 @@ def test_every_response_is_counted_and_checked(clients: Clients) -> None:
         thread.join()
         server.server_close()
     assert clients.statuses == {409: 1, 404: 1}
-    assert clients.unanswered == 0
-    [malformed_response] = clients.malformed
+    assert clients.unanswered_count == 0
+    [malformed_response] = clients.malformed_responses
     assert "GET /404 of worker 0: the error_code 409 is not the status 404" in malformed_response
 
 
@@ -116,8 +116,8 @@ def test_missing_responses_are_counted(clients: Clients) -> None:
     member = clients._members.all[0]
     member.url = f"http://127.0.0.1:{free_port()}"
     assert clients.ask(member, Call("GET", "/409")) is None
-    assert clients.unanswered == 1
-    assert clients.malformed == []
+    assert clients.unanswered_count == 1
+    assert clients.malformed_responses == []
 
 
 def test_feeder_appends_the_lines_of_each_pipe_and_detects_standstills(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_feeder_appends_the_lines_of_each_pipe_and_detects_standstills(tmp_path:
     assert feeder.count_written(pipes[1]) == feeder.count_written(pipes[0]) * 3 // 20
     assert feeder.standstill_s > 0, "no line was delivered"
     for pipe in pipes:
-        assert pipe.last() == -1
+        assert pipe.read_last_number() == -1
         pipe.source_file.rename(pipe.sink_file)
-        assert pipe.last() == feeder.count_written(pipe) - 1
+        assert pipe.read_last_number() == feeder.count_written(pipe) - 1
         delivery = pipe.delivery(feeder.count_written(pipe))
-        assert (delivery.missing, delivery.unknown, delivery.repeated) == (0, 0, 0)
+        assert (delivery.missing_count, delivery.unknown_count, delivery.duplicate_count) == (0, 0, 0)

@@ -14,7 +14,7 @@ from scripts.chaos_run.disk import Disk
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The recorded commands. No command is run, and all commands succeed."""
+    """Return the recorded commands. No command is executed, but all commands seem to succeed."""
     commands: list[str] = []
 
     def record_command(*command: str) -> bool:

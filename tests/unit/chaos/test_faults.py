@@ -11,7 +11,7 @@ import pytest
 from scripts.chaos_run.faults import MAX_DELAY_S, Faults
 from scripts.chaos_run.members import Members
 from scripts.chaos_run.proxy import Mode
-from scripts.chaos_run.schedule import Actor, ActorStep, Heavy, HeavyStep
+from scripts.chaos_run.schedule import Actor, ActorStep, HeavyFault, HeavyStep
 from scripts.chaos_run.timeline import Timeline
 
 DEADLINE_S = 1_000.0
@@ -126,46 +126,46 @@ def faults(members: FakeMembers) -> Faults:
 @pytest.mark.parametrize(
     ("fault", "actions"),
     [
-        (Heavy.KILL_WORKER, ["kill 1", "start 1"]),
-        (Heavy.STOP_BROKER, ["broker stops", "broker starts"]),
-        (Heavy.OUTAGE, ["broker stops", "broker starts"]),
-        (Heavy.KILL_BROKER, ["broker is killed", "broker starts"]),
-        (Heavy.DELAY, ["DELAY 1", "STRAIGHT 1"]),
-        (Heavy.CUT, ["CUT 1", "STRAIGHT 1"]),
-        (Heavy.HALF_OPEN, ["HALF_OPEN 1", "STRAIGHT 1"]),
-        (Heavy.KILL_JVM, ["JVM is killed"]),
-        (Heavy.FULL_DISK, ["full disk", "JVM is killed", "disk is repaired"]),
-        (Heavy.READ_ONLY_DISK, ["data 1 is read-only", "JVM is killed", "disk is repaired"]),
+        (HeavyFault.KILL_WORKER, ["kill 1", "start 1"]),
+        (HeavyFault.STOP_BROKER, ["broker stops", "broker starts"]),
+        (HeavyFault.OUTAGE, ["broker stops", "broker starts"]),
+        (HeavyFault.KILL_BROKER, ["broker is killed", "broker starts"]),
+        (HeavyFault.DELAY, ["DELAY 1", "STRAIGHT 1"]),
+        (HeavyFault.CUT, ["CUT 1", "STRAIGHT 1"]),
+        (HeavyFault.HALF_OPEN, ["HALF_OPEN 1", "STRAIGHT 1"]),
+        (HeavyFault.KILL_JVM, ["JVM is killed"]),
+        (HeavyFault.FULL_DISK, ["full disk", "JVM is killed", "disk is repaired"]),
+        (HeavyFault.READ_ONLY_DISK, ["data 1 is read-only", "JVM is killed", "disk is repaired"]),
     ],
 )
 def test_fault_is_injected_undone_and_counted(
-    faults: Faults, members: FakeMembers, fault: Heavy, actions: list[str]
+    faults: Faults, members: FakeMembers, fault: HeavyFault, actions: list[str]
 ) -> None:
     faults.run_heavy_steps([HeavyStep(0.0, fault, 1, 0.0)], DEADLINE_S)
     assert members.actions == actions
     assert faults.counts == {fault: 1}
-    assert faults.failed == []
+    assert faults.failures == []
 
 
 def test_unsupported_faults_are_not_counted(faults: Faults, members: FakeMembers) -> None:
     members.disk.is_supported = False
-    faults.run_heavy_steps([HeavyStep(0.0, Heavy.FULL_DISK, 1, 0.0)], DEADLINE_S)
+    faults.run_heavy_steps([HeavyStep(0.0, HeavyFault.FULL_DISK, 1, 0.0)], DEADLINE_S)
     assert members.actions == []
     assert faults.counts == {}
-    assert faults.failed == []
+    assert faults.failures == []
 
 
 def test_faults_that_would_end_too_late_are_skipped(faults: Faults, members: FakeMembers) -> None:
     faults.run_heavy_steps(
-        [HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0), HeavyStep(0.0, Heavy.CUT, 0, 0.0)], 10.0
+        [HeavyStep(0.0, HeavyFault.KILL_WORKER, 0, 0.0), HeavyStep(0.0, HeavyFault.CUT, 0, 0.0)], 10.0
     )
     assert members.actions == ["CUT 0", "STRAIGHT 0"]
 
 
 def test_faults_that_cannot_be_undone_are_recorded(faults: Faults, members: FakeMembers) -> None:
     members.all[0].refuses_to_start = True
-    faults.run_heavy_steps([HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0)], DEADLINE_S)
-    [failure] = faults.failed
+    faults.run_heavy_steps([HeavyStep(0.0, HeavyFault.KILL_WORKER, 0, 0.0)], DEADLINE_S)
+    [failure] = faults.failures
     assert "kill -9 of a worker" in failure
     assert "it does not start" in failure
 
@@ -211,5 +211,5 @@ def test_overdue_actor_steps_are_skipped(faults: Faults, members: FakeMembers) -
 def test_no_steps_are_executed_after_stop(faults: Faults, members: FakeMembers) -> None:
     faults.stop()
     faults.run_actor_steps([ActorStep(0.5, Actor.HERDER, 0, 0.0)], DEADLINE_S)
-    faults.run_heavy_steps([HeavyStep(0.5, Heavy.CUT, 0, 0.0)], DEADLINE_S)
+    faults.run_heavy_steps([HeavyStep(0.5, HeavyFault.CUT, 0, 0.0)], DEADLINE_S)
     assert members.actions == []

@@ -17,11 +17,11 @@ from kraal.connectors.spark.sink import STAGING
 from scripts.chaos_run.clients import Call
 from scripts.chaos_run.faults import Faults
 from scripts.chaos_run.kinds import moving, overlap, pools, targets
-from scripts.chaos_run.kinds.orders import Orders
+from scripts.chaos_run.kinds.orders import Commands
 from scripts.chaos_run.kinds.scene import Scene
 from scripts.chaos_run.members import Member, Members
 from scripts.chaos_run.pipes import HANGING_CONNECTOR, Pipe, Target
-from scripts.chaos_run.schedule import Heavy, HeavyStep
+from scripts.chaos_run.schedule import HeavyFault, HeavyStep
 from scripts.chaos_run.timeline import Timeline
 
 DEADLINE_S = 1_000.0
@@ -77,7 +77,11 @@ class FakeScene:
         self.signals: list[signal.Signals] = []
         self.slow, self.once = (
             Pipe(
-                name, directory / f"{name}.in", directory / name, target, Orders(directory / f"{name}.orders")
+                name,
+                directory / f"{name}.in",
+                directory / name,
+                target,
+                Commands(directory / f"{name}.orders"),
             )
             for name, target in (("slow", Target.SLOW_FILE), ("once", Target.FILES))
         )
@@ -86,7 +90,7 @@ class FakeScene:
             members=cast("Members", self.members),
             slow=self.slow,
             once=self.once,
-            hanging=Orders(directory / HANGING_CONNECTOR),
+            hanging=Commands(directory / HANGING_CONNECTOR),
             ask=self.ask,
             pipes=[self.slow, self.once],
             timeline=Timeline(),
@@ -100,20 +104,20 @@ class FakeScene:
             request.path, (200, {"tasks": [{"worker_id": self.members.all[0].worker_id}]})
         )
 
-    def add_hanging_calls(self, orders: Orders, calls: int = 1) -> None:
+    def add_hanging_calls(self, commands: Commands, calls: int = 1) -> None:
         for number in range(calls):
-            orders.prefix.with_name(f"{orders.prefix.name}.hanging.{os.getpid()}.{number}").touch()
+            commands.prefix.with_name(f"{commands.prefix.name}.hanging.{os.getpid()}.{number}").touch()
 
-    def remove_hanging_calls(self, orders: Orders) -> None:
-        for path in orders.prefix.parent.glob(f"{orders.prefix.name}.hanging.*"):
+    def remove_hanging_calls(self, commands: Commands) -> None:
+        for path in commands.prefix.parent.glob(f"{commands.prefix.name}.hanging.*"):
             path.unlink()
 
     def list_commands(self) -> list[str]:
-        all_orders = (self.slow.orders, self.once.orders, self.scene.hanging)
+        all_commands = (self.slow.commands, self.once.commands, self.scene.hanging)
         return sorted(
             path.name
-            for orders in all_orders
-            for path in orders.prefix.parent.glob(f"{orders.prefix.name}.*")
+            for commands in all_commands
+            for path in commands.prefix.parent.glob(f"{commands.prefix.name}.*")
             if ".hanging." not in path.name and not path.name.endswith(".in")
         )
 
@@ -135,7 +139,7 @@ def fake_scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeScene:
     return result
 
 
-def make_step(fault: Heavy, hold_s: float = 0.0, pick: float = 0.0) -> HeavyStep:
+def make_step(fault: HeavyFault, hold_s: float = 0.0, pick: float = 0.0) -> HeavyStep:
     return HeavyStep(0.0, fault, 0, hold_s, pick)
 
 
@@ -160,26 +164,28 @@ def test_slow_sink_that_repeats_a_batch_is_reported(
     violations: list[str],
 ) -> None:
     set_committed_offsets(monkeypatch, *offsets)
-    undo = targets.slow_down(fake_scene.scene, make_step(Heavy.SLOW_TARGET))
+    undo = targets.slow_down(fake_scene.scene, make_step(HeavyFault.SLOW_TARGET))
     assert undo is not None
     assert fake_scene.list_commands() == ["slow.orders.sleep"]
-    fake_scene.slow.orders.prefix.with_name("slow.orders.written").write_text(lines)
+    fake_scene.slow.commands.prefix.with_name("slow.orders.written").write_text(lines)
     undo()
     assert fake_scene.list_commands() == ["slow.orders.written"]
     assert [text.rpartition(": ")[2] for text in fake_scene.scene.violations] == violations
 
 
 def test_target_hangs_until_it_is_released(fake_scene: FakeScene) -> None:
-    fake_scene.add_hanging_calls(fake_scene.slow.orders)
-    undo = targets.hang(fake_scene.scene, make_step(Heavy.HANG_TARGET))
+    fake_scene.add_hanging_calls(fake_scene.slow.commands)
+    undo = targets.hang(fake_scene.scene, make_step(HeavyFault.HANG_TARGET))
     assert undo is not None
     assert fake_scene.list_commands() == ["slow.orders.hang"]
     undo()
     assert fake_scene.list_commands() == []
 
 
-@pytest.mark.parametrize("fault", [Heavy.HANG_TARGET, Heavy.OVERLAP_RESTART, Heavy.OVERLAP_FROZEN])
-def test_fault_without_a_batch_withdraws_its_commands(fake_scene: FakeScene, fault: Heavy) -> None:
+@pytest.mark.parametrize(
+    "fault", [HeavyFault.HANG_TARGET, HeavyFault.OVERLAP_RESTART, HeavyFault.OVERLAP_FROZEN]
+)
+def test_fault_without_a_batch_withdraws_its_commands(fake_scene: FakeScene, fault: HeavyFault) -> None:
     faults = Faults(cast("Members", fake_scene.members), Timeline(), fake_scene.scene)
     faults.run_heavy_steps([make_step(fault)], DEADLINE_S)
     assert fake_scene.list_commands() == []
@@ -188,16 +194,16 @@ def test_fault_without_a_batch_withdraws_its_commands(fake_scene: FakeScene, fau
 
 
 def test_release_withdraws_all_commands(fake_scene: FakeScene) -> None:
-    fake_scene.slow.orders.sleep(1.0)
-    fake_scene.once.orders.hang_one()
+    fake_scene.slow.commands.sleep(1.0)
+    fake_scene.once.commands.hang_one()
     fake_scene.scene.hanging.hang()
     Faults(cast("Members", fake_scene.members), Timeline(), fake_scene.scene).revive()
     assert fake_scene.list_commands() == []
 
 
 def test_previous_run_resumes_when_its_successor_writes(fake_scene: FakeScene) -> None:
-    fake_scene.add_hanging_calls(fake_scene.once.orders)
-    undo = overlap.restart(fake_scene.scene, make_step(Heavy.OVERLAP_RESTART))
+    fake_scene.add_hanging_calls(fake_scene.once.commands)
+    undo = overlap.restart(fake_scene.scene, make_step(HeavyFault.OVERLAP_RESTART))
     assert undo is not None
     assert fake_scene.requests == [("POST", "/connectors/once-sink/restart?includeTasks=true")]
     assert fake_scene.list_commands() == ["once.orders.hang-one"]
@@ -206,8 +212,8 @@ def test_previous_run_resumes_when_its_successor_writes(fake_scene: FakeScene) -
 
 
 def test_worker_is_frozen_while_its_task_hangs(fake_scene: FakeScene) -> None:
-    fake_scene.add_hanging_calls(fake_scene.once.orders)
-    undo = overlap.freeze(fake_scene.scene, make_step(Heavy.OVERLAP_FROZEN))
+    fake_scene.add_hanging_calls(fake_scene.once.commands)
+    undo = overlap.freeze(fake_scene.scene, make_step(HeavyFault.OVERLAP_FROZEN))
     assert undo is not None
     assert fake_scene.signals == [signal.SIGSTOP]
     undo()
@@ -219,8 +225,8 @@ def test_worker_is_frozen_while_its_task_hangs(fake_scene: FakeScene) -> None:
 def test_previous_run_resumes_while_its_successor_has_a_staged_batch(
     fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake_scene.add_hanging_calls(fake_scene.once.orders)
-    undo = overlap.freeze(fake_scene.scene, make_step(Heavy.OVERLAP_FROZEN))
+    fake_scene.add_hanging_calls(fake_scene.once.commands)
+    undo = overlap.freeze(fake_scene.scene, make_step(HeavyFault.OVERLAP_FROZEN))
     assert undo is not None
     fake_scene.members.all[0].worker_id = "127.0.0.1:2"
     fake_scene.members.all.append(FakeMember())
@@ -238,18 +244,18 @@ def test_previous_run_resumes_while_its_successor_has_a_staged_batch(
 
 def test_suspend_moves_the_clock_and_stops_both_processes(fake_scene: FakeScene) -> None:
     faults = Faults(cast("Members", fake_scene.members), Timeline(), fake_scene.scene)
-    faults.run_heavy_steps([make_step(Heavy.SUSPEND, 0.5)], DEADLINE_S)
+    faults.run_heavy_steps([make_step(HeavyFault.SUSPEND, 0.5)], DEADLINE_S)
     assert fake_scene.members.all[0].requests == [{"do": "suspend", "seconds": 0.5}]
     assert fake_scene.signals == [signal.SIGSTOP, signal.SIGCONT], "sent to Python"
     assert fake_scene.members.all[0].signals == fake_scene.signals, "sent to the JVM"
-    assert faults.counts == {Heavy.SUSPEND: 1}
-    assert faults.failed == []
+    assert faults.counts == {HeavyFault.SUSPEND: 1}
+    assert faults.failures == []
 
 
 def test_worker_without_suspend_command_is_not_stopped(fake_scene: FakeScene) -> None:
     fake_scene.members.all[0].can_suspend = False
     faults = Faults(cast("Members", fake_scene.members), Timeline(), fake_scene.scene)
-    faults.run_heavy_steps([make_step(Heavy.SUSPEND)], DEADLINE_S)
+    faults.run_heavy_steps([make_step(HeavyFault.SUSPEND)], DEADLINE_S)
     assert faults.counts == {}
 
 
@@ -263,7 +269,9 @@ def test_hanging_tasks_are_deleted_or_restarted_and_released(
     fake_scene: FakeScene, call: str, action: str
 ) -> None:
     fake_scene.add_hanging_calls(fake_scene.scene.hanging, pools.THREADS[call])
-    undo = pools.exhaust(fake_scene.scene, make_step(Heavy.EXHAUST_POOL, 2.0, PICKS[f"{call}, {action}"]))
+    undo = pools.exhaust(
+        fake_scene.scene, make_step(HeavyFault.EXHAUST_POOL, 2.0, PICKS[f"{call}, {action}"])
+    )
     assert undo is not None
     restart = ("POST", f"/connectors/{HANGING_CONNECTOR}/restart?includeTasks=true")
     assert fake_scene.requests == [
@@ -281,7 +289,7 @@ def test_hanging_tasks_are_deleted_or_restarted_and_released(
 
 def test_calls_that_hang_after_release_are_reported(fake_scene: FakeScene) -> None:
     fake_scene.add_hanging_calls(fake_scene.scene.hanging, pools.THREADS["batch"])
-    undo = pools.exhaust(fake_scene.scene, make_step(Heavy.EXHAUST_POOL, 2.0, PICKS["batch, delete"]))
+    undo = pools.exhaust(fake_scene.scene, make_step(HeavyFault.EXHAUST_POOL, 2.0, PICKS["batch, delete"]))
     assert undo is not None
     undo()
     [violation] = fake_scene.scene.violations
@@ -295,7 +303,7 @@ def test_stuck_workers_must_report_that_they_are_unhealthy(
     fake_scene.responses["/health"] = (status, {})
     fake_scene.add_hanging_calls(fake_scene.scene.hanging, pools.THREADS["batch"])
     undo = pools.exhaust(
-        fake_scene.scene, make_step(Heavy.EXHAUST_POOL, pools.DETECTION_TIME_S, PICKS["batch, delete"])
+        fake_scene.scene, make_step(HeavyFault.EXHAUST_POOL, pools.DETECTION_TIME_S, PICKS["batch, delete"])
     )
     assert undo is not None
     fake_scene.remove_hanging_calls(fake_scene.scene.hanging)
@@ -308,7 +316,7 @@ def test_workers_need_not_report_while_a_pipe_makes_progress(
 ) -> None:
     fake_scene.add_hanging_calls(fake_scene.scene.hanging, pools.THREADS["batch"])
     undo = pools.exhaust(
-        fake_scene.scene, make_step(Heavy.EXHAUST_POOL, pools.DETECTION_TIME_S, PICKS["batch, delete"])
+        fake_scene.scene, make_step(HeavyFault.EXHAUST_POOL, pools.DETECTION_TIME_S, PICKS["batch, delete"])
     )
     assert undo is not None
     positions = count()
@@ -319,7 +327,10 @@ def test_workers_need_not_report_while_a_pipe_makes_progress(
 
 
 def test_tasks_that_fail_to_hang_are_deleted(fake_scene: FakeScene) -> None:
-    assert pools.exhaust(fake_scene.scene, make_step(Heavy.EXHAUST_POOL, 2.0, PICKS["batch, delete"])) is None
+    assert (
+        pools.exhaust(fake_scene.scene, make_step(HeavyFault.EXHAUST_POOL, 2.0, PICKS["batch, delete"]))
+        is None
+    )
     assert fake_scene.requests[-1] == DELETE_REQUEST
     assert fake_scene.list_commands() == []
 
@@ -347,7 +358,7 @@ def write_file(folder: Path, first: int, end: int) -> str:
     return moving.write_file(folder, cast("Any", [FakeMessage(offset) for offset in range(first, end)]))
 
 
-def test_intruder_writes_files_like_the_sink(tmp_path: Path) -> None:
+def test_additional_member_writes_one_file_like_the_sink(tmp_path: Path) -> None:
     assert write_file(tmp_path, 3, 6) == "wrote t-1, offsets 3 to 5, uncommitted"
     [file] = tmp_path.iterdir()
     assert file.name == "t+1+00000000000000000003+00000000000000000005.txt"

@@ -16,11 +16,11 @@ from kraal.engine.source.ways import WritePath
 from scripts.chaos_run.clients import Call
 from scripts.chaos_run.faults import Faults
 from scripts.chaos_run.kinds import lanes
-from scripts.chaos_run.kinds.orders import Orders
+from scripts.chaos_run.kinds.orders import Commands
 from scripts.chaos_run.kinds.scene import Scene
 from scripts.chaos_run.members import _LANE_MESSAGES, Member, Members
 from scripts.chaos_run.pipes import Pipe
-from scripts.chaos_run.schedule import Heavy, HeavyStep, schedule
+from scripts.chaos_run.schedule import HeavyFault, HeavyStep, schedule
 from scripts.chaos_run.spark_ui import find_lane_jobs
 from scripts.chaos_run.timeline import Timeline
 
@@ -65,7 +65,7 @@ class FakeScene:
             members=cast("Members", self.members),
             slow=self.pipes[0],
             once=self.pipes[0],
-            hanging=Orders(directory / "hanging"),
+            hanging=Commands(directory / "hanging"),
             ask=self.ask,
             pipes=self.pipes,
             timeline=Timeline(),
@@ -79,7 +79,7 @@ class FakeScene:
         task = {"id": 0, "last_batch_way": self.write_path, "last_batch_age_ms": self.age_ms}
         return 200, {"supervision": {"tasks": [task]}}
 
-    def inject(self, fault: Heavy, pick: float = 0.9) -> None:
+    def inject(self, fault: HeavyFault, pick: float = 0.9) -> None:
         self.faults.run_heavy_steps([HeavyStep(0.0, fault, 0, 0.0, pick)], DEADLINE_S)
 
 
@@ -95,32 +95,32 @@ def fake_scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeScene:
 
 
 def test_lane_job_is_killed_and_counted(fake_scene: FakeScene, capsys: pytest.CaptureFixture[str]) -> None:
-    fake_scene.inject(Heavy.KILL_LANE)
+    fake_scene.inject(HeavyFault.KILL_LANE)
     assert fake_scene.actions == ["job 3 is killed"]
-    assert fake_scene.faults.counts == {Heavy.KILL_LANE: 1}
-    assert fake_scene.faults.failed == []
+    assert fake_scene.faults.counts == {HeavyFault.KILL_LANE: 1}
+    assert fake_scene.faults.failures == []
     assert fake_scene.scene.violations == []
     assert "2 source tasks, 2 through the lane, 0 waiting for a batch" in capsys.readouterr().out
 
 
-def test_lane_is_killed_with_waiting_batches_in_half_of_the_cases(fake_scene: FakeScene) -> None:
-    fake_scene.inject(Heavy.KILL_LANE, lanes.FULL_LANE_SHARE - 0.1)
+def test_low_pick_kills_the_job_while_the_broker_is_frozen(fake_scene: FakeScene) -> None:
+    fake_scene.inject(HeavyFault.KILL_LANE, lanes.FULL_LANE_SHARE - 0.1)
     assert fake_scene.actions == ["SIGSTOP", "job 3 is killed", "SIGCONT"]
-    assert fake_scene.faults.counts == {Heavy.KILL_LANE: 1}
+    assert fake_scene.faults.counts == {HeavyFault.KILL_LANE: 1}
     picks = [step.pick < lanes.FULL_LANE_SHARE for step in schedule(1, 3_600.0, 3, ["kill-lane"]).heavy]
     assert {True, False} == set(picks)
 
 
 def test_lane_that_survives_the_kill_of_its_job_is_reported(fake_scene: FakeScene) -> None:
     fake_scene.ui.is_stubborn = True
-    fake_scene.inject(Heavy.KILL_LANE)
+    fake_scene.inject(HeavyFault.KILL_LANE)
     [violation] = fake_scene.scene.violations
     assert "still runs 0 s after its job [3] was killed" in violation
 
 
 def test_worker_without_a_lane_is_skipped(fake_scene: FakeScene) -> None:
     fake_scene.ui.jobs.clear()
-    fake_scene.inject(Heavy.KILL_LANE, 0.0)
+    fake_scene.inject(HeavyFault.KILL_LANE, 0.0)
     assert fake_scene.actions == []
     assert fake_scene.faults.counts == {}
 
@@ -129,16 +129,16 @@ def test_jvm_is_killed_while_the_broker_is_frozen(
     fake_scene: FakeScene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_scene.age_ms = lanes.WAITING_MS + 1
-    fake_scene.inject(Heavy.KILL_FULL_JVM)
+    fake_scene.inject(HeavyFault.KILL_FULL_JVM)
     assert fake_scene.actions == ["SIGSTOP", "JVM is killed", "SIGCONT"]
-    assert fake_scene.faults.counts == {Heavy.KILL_FULL_JVM: 1}
+    assert fake_scene.faults.counts == {HeavyFault.KILL_FULL_JVM: 1}
     assert "2 through the lane, 2 waiting for a batch" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("write_path", [BY_JOB, None])
 def test_jvm_without_lane_batches_is_not_killed(fake_scene: FakeScene, write_path: str | None) -> None:
     fake_scene.write_path = write_path
-    fake_scene.inject(Heavy.KILL_FULL_JVM)
+    fake_scene.inject(HeavyFault.KILL_FULL_JVM)
     assert fake_scene.actions == []
     assert fake_scene.faults.counts == {}
 
@@ -148,9 +148,9 @@ def test_broker_resumes_if_the_jvm_cannot_be_killed(fake_scene: FakeScene) -> No
         raise psutil.NoSuchProcess(1)
 
     fake_scene.jvm.kill = raise_no_such_process
-    fake_scene.inject(Heavy.KILL_FULL_JVM)
+    fake_scene.inject(HeavyFault.KILL_FULL_JVM)
     assert fake_scene.actions == ["SIGSTOP", "SIGCONT"]
-    [failure] = fake_scene.faults.failed
+    [failure] = fake_scene.faults.failures
     assert "kill -9 of a JVM" in failure
 
 

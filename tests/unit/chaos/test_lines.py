@@ -38,7 +38,7 @@ def test_damaged_and_foreign_lines_have_no_number(text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "missing", "first_missing", "repeated", "decreases"),
+    ("numbers", "missing_count", "first_missing", "duplicate_count", "decrease_count"),
     [
         ([0, 1, 2, 3], 0, None, 0, 0),
         ([0, 1, 0, 1, 2, 3], 0, None, 2, 1),
@@ -48,17 +48,22 @@ def test_damaged_and_foreign_lines_have_no_number(text: bytes) -> None:
         ([], 4, 0, 0, 0),
     ],
 )
-def test_missing_and_repeated_lines_are_counted(
-    numbers: Sequence[int], missing: int, first_missing: int | None, repeated: int, decreases: int
+def test_missing_and_duplicate_lines_are_counted(
+    numbers: Sequence[int],
+    missing_count: int,
+    first_missing: int | None,
+    duplicate_count: int,
+    decrease_count: int,
 ) -> None:
     delivery = check_delivery("pipe-0", 4, make_lines(*numbers))
-    assert (delivery.missing, delivery.first_missing, delivery.repeated) == (missing, first_missing, repeated)
-    assert (delivery.decreases, delivery.unknown, delivery.delivered) == (decreases, 0, len(numbers))
+    assert (delivery.missing_count, delivery.first_missing) == (missing_count, first_missing)
+    assert (delivery.duplicate_count, delivery.decrease_count) == (duplicate_count, decrease_count)
+    assert (delivery.unknown_count, delivery.delivered_count) == (0, len(numbers))
 
 
 def test_unwritten_lines_are_counted_as_unknown() -> None:
     delivery = check_delivery("pipe-0", 2, [*make_lines(0, 1, 2), b"torn"])
-    assert (delivery.unknown, delivery.missing, delivery.repeated) == (2, 0, 0)
+    assert (delivery.unknown_count, delivery.missing_count, delivery.duplicate_count) == (2, 0, 0)
     assert delivery.unknown_example == make_lines(2)[0]
 
 

@@ -13,7 +13,7 @@ import pytest
 from kraal.plugins.api import TopicPartition
 from scripts.chaos_run.kinds import plugins
 from scripts.chaos_run.kinds.install import install
-from scripts.chaos_run.kinds.orders import Orders
+from scripts.chaos_run.kinds.orders import Commands
 
 TIMEOUT_S = 10.0
 
@@ -34,58 +34,58 @@ def wait_until(done: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def orders(tmp_path: Path) -> Orders:
-    return Orders(tmp_path / "pipe-1")
+def commands(tmp_path: Path) -> Commands:
+    return Commands(tmp_path / "pipe-1")
 
 
-def test_call_without_a_command_returns(orders: Orders) -> None:
-    orders.execute()
-    assert orders.list_hanging() == []
+def test_call_without_a_command_returns(commands: Commands) -> None:
+    commands.execute()
+    assert commands.list_hanging() == []
 
 
-def test_hang_blocks_all_calls_until_release(orders: Orders) -> None:
-    orders.hang()
-    calls = [start_call(orders.execute) for _ in range(3)]
-    wait_until(lambda: orders.list_hanging() == [os.getpid()] * 3)
+def test_hang_blocks_all_calls_until_release(commands: Commands) -> None:
+    commands.hang()
+    calls = [start_call(commands.execute) for _ in range(3)]
+    wait_until(lambda: commands.list_hanging() == [os.getpid()] * 3)
     assert all(call.is_alive() for call in calls)
-    orders.release()
+    commands.release()
     for call in calls:
         call.join(TIMEOUT_S)
-    assert orders.list_hanging() == []
+    assert commands.list_hanging() == []
 
 
-def test_hang_one_blocks_only_the_next_call(orders: Orders) -> None:
-    orders.hang_one()
-    first_call = start_call(orders.execute)
-    wait_until(lambda: bool(orders.list_hanging()))
-    orders.execute()
+def test_hang_one_blocks_only_the_next_call(commands: Commands) -> None:
+    commands.hang_one()
+    first_call = start_call(commands.execute)
+    wait_until(lambda: bool(commands.list_hanging()))
+    commands.execute()
     assert first_call.is_alive()
-    orders.release()
+    commands.release()
     first_call.join(TIMEOUT_S)
     assert not first_call.is_alive()
 
 
-def test_commands_affect_only_their_target(orders: Orders) -> None:
-    Orders(orders.prefix.with_name("pipe-10")).hang()
-    orders.execute()
-    assert Orders(orders.prefix.with_name("pipe-10")).list_hanging() == []
+def test_commands_affect_only_their_target(commands: Commands) -> None:
+    Commands(commands.prefix.with_name("pipe-10")).hang()
+    commands.execute()
+    assert Commands(commands.prefix.with_name("pipe-10")).list_hanging() == []
 
 
-def test_exited_process_is_not_hanging(orders: Orders) -> None:
-    orders.prefix.with_name(f"pipe-1.hanging.{2**22 + 1}.1").touch()
-    assert orders.list_hanging() == []
+def test_exited_process_is_not_hanging(commands: Commands) -> None:
+    commands.prefix.with_name(f"pipe-1.hanging.{2**22 + 1}.1").touch()
+    assert commands.list_hanging() == []
 
 
-def test_incomplete_sleep_command_is_ignored(orders: Orders) -> None:
-    orders.prefix.with_name("pipe-1.sleep").touch()
-    orders.execute()
+def test_incomplete_sleep_command_is_ignored(commands: Commands) -> None:
+    commands.prefix.with_name("pipe-1.sleep").touch()
+    commands.execute()
 
 
-def test_written_batches_are_recorded(orders: Orders) -> None:
-    assert orders.list_written() == []
-    orders.record_written({TopicPartition("t", 1): (3, 5), TopicPartition("t", 0): (0, 2)})
-    orders.record_written({TopicPartition("t", 0): (2, 4)})
-    assert orders.list_written() == ["t-0 0 2", "t-1 3 5", "t-0 2 4"]
+def test_written_batches_are_recorded(commands: Commands) -> None:
+    assert commands.list_written() == []
+    commands.record_written({TopicPartition("t", 1): (3, 5), TopicPartition("t", 0): (0, 2)})
+    commands.record_written({TopicPartition("t", 0): (2, 4)})
+    assert commands.list_written() == ["t-0 0 2", "t-1 3 5", "t-0 2 4"]
 
 
 def test_install_registers_the_plugins_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

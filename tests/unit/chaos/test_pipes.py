@@ -10,13 +10,13 @@ from kraal.connectors.frames.range_files import format_file_name
 from kraal.plugins.api import TopicPartition
 from kraal.plugins.registry import Registry
 from scripts.chaos_run.kinds import plugins
-from scripts.chaos_run.kinds.orders import COMMANDS_KEY, Orders
+from scripts.chaos_run.kinds.orders import COMMANDS_KEY, Commands
 from scripts.chaos_run.lines import make_line
 from scripts.chaos_run.pipes import Pipe, Target
 
 
 def make_pipe(directory: Path, target: Target) -> Pipe:
-    return Pipe("p", directory / "p.in", directory / "p.out", target, Orders(directory / "orders" / "p"))
+    return Pipe("p", directory / "p.in", directory / "p.out", target, Commands(directory / "orders" / "p"))
 
 
 def write_range_file(pipe: Pipe, partition: int, first: int, numbers: range) -> None:
@@ -50,20 +50,20 @@ def test_plain_sink_has_no_command_settings(tmp_path: Path) -> None:
 
 def test_offset_files_are_read_by_partition(tmp_path: Path) -> None:
     pipe = make_pipe(tmp_path, Target.FILES)
-    assert (pipe.last(), pipe.progress(), pipe.delivery(1).missing) == (-1, 0, 1)
+    assert (pipe.read_last_number(), pipe.progress(), pipe.delivery(1).missing_count) == (-1, 0, 1)
     pipe.sink_file.mkdir()
-    assert (pipe.last(), pipe.delivery(1).missing) == (-1, 1)
+    assert (pipe.read_last_number(), pipe.delivery(1).missing_count) == (-1, 1)
     write_range_file(pipe, 0, 0, range(3))
     before = pipe.progress()
     write_range_file(pipe, 1, 0, range(3, 8))
     write_range_file(pipe, 0, 3, range(8, 10))
     assert pipe.progress() != before
-    assert pipe.last() == 9
+    assert pipe.read_last_number() == 9
     delivery = pipe.delivery(10)
-    assert (delivery.missing, delivery.repeated, delivery.unknown) == (0, 0, 0)
+    assert (delivery.missing_count, delivery.duplicate_count, delivery.unknown_count) == (0, 0, 0)
 
 
-def test_file_replaced_during_a_read_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_deleted_before_its_read_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = make_pipe(tmp_path, Target.FILES)
     pipe.sink_file.mkdir()
     write_range_file(pipe, 0, 0, range(3))
@@ -74,4 +74,4 @@ def test_file_replaced_during_a_read_is_ignored(tmp_path: Path, monkeypatch: pyt
         return open_path(path, mode)
 
     monkeypatch.setattr(Path, "open", raise_not_found)
-    assert pipe.last() == -1
+    assert pipe.read_last_number() == -1

@@ -14,7 +14,7 @@ HOST = "127.0.0.1"
 
 @pytest.fixture
 def echo_port() -> Iterator[int]:
-    """The port of an echo server with a thread per connection."""
+    """Run an echo server with a thread per connection; yield its port."""
     listener = socket.create_server((HOST, 0))
 
     def serve(connection: socket.socket) -> None:

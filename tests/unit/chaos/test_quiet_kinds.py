@@ -14,12 +14,12 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 
 from scripts.chaos_run.clients import Call
 from scripts.chaos_run.kinds import hostile, small_topic, starve
-from scripts.chaos_run.kinds.orders import Orders
+from scripts.chaos_run.kinds.orders import Commands
 from scripts.chaos_run.kinds.scene import Scene
-from scripts.chaos_run.kinds.standstill import LIMIT_S, Standstill, list_reasons
+from scripts.chaos_run.kinds.standstill import LIMIT_S, StandstillCheck, list_reasons
 from scripts.chaos_run.members import Member
 from scripts.chaos_run.pipes import Pipe
-from scripts.chaos_run.schedule import Heavy, HeavyStep
+from scripts.chaos_run.schedule import HeavyFault, HeavyStep
 from scripts.chaos_run.timeline import Timeline
 
 
@@ -47,7 +47,7 @@ class FakeScene:
             members=cast("Any", FakeCluster()),
             slow=self.pipe,
             once=self.pipe,
-            hanging=Orders(directory / "hanging"),
+            hanging=Commands(directory / "hanging"),
             ask=self.ask,
             pipes=[self.pipe],
             timeline=Timeline(),
@@ -72,7 +72,7 @@ def fake_scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeScene:
     return FakeScene(tmp_path)
 
 
-def make_step(fault: Heavy) -> HeavyStep:
+def make_step(fault: HeavyFault) -> HeavyStep:
     return HeavyStep(0.0, fault, 0, 0.0, 0.5)
 
 
@@ -92,7 +92,7 @@ def test_header_names_are_written_as_raw_bytes() -> None:
 
 @pytest.mark.parametrize("is_written", [True, False])
 def test_sink_that_stops_at_hostile_records_is_reported(fake_scene: FakeScene, *, is_written: bool) -> None:
-    undo = hostile.send(fake_scene.scene, make_step(Heavy.HOSTILE_RECORDS))
+    undo = hostile.send(fake_scene.scene, make_step(HeavyFault.HOSTILE_RECORDS))
     assert undo is not None
     assert fake_scene.requests == [("PUT", f"/connectors/{name}/config") for name in hostile.SINKS]
     fake_scene.requests.clear()
@@ -113,7 +113,7 @@ def test_hostile_sinks_are_deleted_if_the_broker_is_unavailable(
         raise KafkaTimeoutError
 
     monkeypatch.setattr(hostile, "produce", raise_timeout)
-    assert hostile.send(fake_scene.scene, make_step(Heavy.HOSTILE_RECORDS)) is None
+    assert hostile.send(fake_scene.scene, make_step(HeavyFault.HOSTILE_RECORDS)) is None
     assert fake_scene.requests[2:] == DELETE_REQUESTS
 
 
@@ -129,7 +129,7 @@ def test_pipe_that_stops_with_a_small_topic_is_reported(
         return True
 
     monkeypatch.setattr(small_topic, "_set_limit", set_limit)
-    undo = small_topic.shrink(fake_scene.scene, make_step(Heavy.SMALL_TOPIC))
+    undo = small_topic.shrink(fake_scene.scene, make_step(HeavyFault.SMALL_TOPIC))
     assert undo is not None
     assert limits == [small_topic.LIMIT_BYTES]
     if has_progress:
@@ -145,7 +145,7 @@ def test_small_topic_is_skipped_if_the_broker_is_unavailable(
     fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(small_topic, "_set_limit", lambda *_: False)
-    assert small_topic.shrink(fake_scene.scene, make_step(Heavy.SMALL_TOPIC)) is None
+    assert small_topic.shrink(fake_scene.scene, make_step(HeavyFault.SMALL_TOPIC)) is None
 
 
 def test_starving_processes_are_killed(fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_starving_processes_are_killed(fake_scene: FakeScene, monkeypatch: pytes
         return busy_processes[-1]
 
     monkeypatch.setattr(subprocess, "Popen", start)
-    undo = starve.starve(fake_scene.scene, make_step(Heavy.STARVE))
+    undo = starve.starve(fake_scene.scene, make_step(HeavyFault.STARVE))
     assert undo is not None
     assert [process.poll() for process in busy_processes] == [None]
     undo()
@@ -201,7 +201,7 @@ def test_reasons_of_a_standstill_are_states_and_causes(connector: dict[str, Any]
 
 def test_standstill_without_a_reason_is_reported_once(fake_scene: FakeScene) -> None:
     stall_s = {"p": LIMIT_S}
-    standstill = Standstill(fake_scene.scene, lambda pipe: stall_s[pipe.name])
+    standstill = StandstillCheck(fake_scene.scene, lambda pipe: stall_s[pipe.name])
     standstill.check()
     assert fake_scene.requests == [], "below the limit of two minutes"
     stall_s["p"] += 1

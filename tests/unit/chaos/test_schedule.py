@@ -16,9 +16,9 @@ from scripts.chaos_run.schedule import (
     LONG_RUN_S,
     OUTAGE_S,
     RECOVERY_S,
-    SESSION_S,
+    SESSION_TIMEOUT_S,
     Actor,
-    Heavy,
+    HeavyFault,
     Request,
     choose,
     get_kind,
@@ -27,7 +27,7 @@ from scripts.chaos_run.schedule import (
 
 SEEDS = range(20)
 HOUR_S = 3_600.0
-REPEATABLE_FAULTS = set(Heavy) - {Heavy.OUTAGE}
+REPEATABLE_FAULTS = set(HeavyFault) - {HeavyFault.OUTAGE}
 GRACEFUL_S = 5.0
 """The value of `task.shutdown.graceful.timeout.ms` in seconds."""
 
@@ -43,9 +43,9 @@ def test_schedule_depends_only_on_the_seed() -> None:
 def test_schedule_of_a_seed_is_stable() -> None:
     steps = schedule(7, 180, 3)
     assert [(step.at_s, step.fault, step.worker) for step in steps.heavy[:3]] == [
-        (3.0, Heavy.OVERLAP_RESTART, 2),
-        (15.9, Heavy.FREEZE_JVM, 0),
-        (34.1, Heavy.FULL_DISK, 1),
+        (3.0, HeavyFault.OVERLAP_RESTART, 2),
+        (15.9, HeavyFault.FREEZE_JVM, 0),
+        (34.1, HeavyFault.FULL_DISK, 1),
     ]
 
 
@@ -70,7 +70,7 @@ def test_heavy_faults_are_sequential_with_recovery_time(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_fault_occurs_once_before_a_repetition(seed: int) -> None:
-    faults = [step.fault for step in schedule(seed, HOUR_S, 3).heavy if step.fault is not Heavy.OUTAGE]
+    faults = [step.fault for step in schedule(seed, HOUR_S, 3).heavy if step.fault is not HeavyFault.OUTAGE]
     for start in range(0, len(faults) - len(REPEATABLE_FAULTS), len(REPEATABLE_FAULTS)):
         assert set(faults[start : start + len(REPEATABLE_FAULTS)]) == REPEATABLE_FAULTS
     assert max(Counter(faults).values()) - min(Counter(faults).values()) <= 1
@@ -90,7 +90,7 @@ def test_actor_kills_do_not_exceed_the_restart_limit(seed: int) -> None:
 
 def test_schedule_of_an_hour_contains_every_kind() -> None:
     steps = schedule(1, HOUR_S, 3)
-    assert {step.fault for step in steps.heavy} == set(Heavy)
+    assert {step.fault for step in steps.heavy} == set(HeavyFault)
     assert {step.actor for step in steps.actors} == set(Actor)
     assert {step.request for step in steps.requests} == set(Request)
     assert {step.worker for step in steps.heavy} == {0, 1, 2}
@@ -98,19 +98,19 @@ def test_schedule_of_an_hour_contains_every_kind() -> None:
 
 def test_freeze_outlasts_the_session_timeout() -> None:
     freeze_faults = (
-        Heavy.FREEZE_PYTHON,
-        Heavy.FREEZE_JVM,
-        Heavy.FREEZE_BOTH,
-        Heavy.OVERLAP_FROZEN,
-        Heavy.SUSPEND,
+        HeavyFault.FREEZE_PYTHON,
+        HeavyFault.FREEZE_JVM,
+        HeavyFault.FREEZE_BOTH,
+        HeavyFault.OVERLAP_FROZEN,
+        HeavyFault.SUSPEND,
     )
     for fault in freeze_faults:
-        assert HOLD_S[fault][0] > SESSION_S
+        assert HOLD_S[fault][0] > SESSION_TIMEOUT_S
 
 
 def test_schedule_contains_only_the_selected_kinds() -> None:
     steps = schedule(1, HOUR_S, 3, ["cut"])
-    assert {step.fault for step in steps.heavy} == {Heavy.CUT}
+    assert {step.fault for step in steps.heavy} == {HeavyFault.CUT}
     assert not steps.actors
     assert not steps.requests
     assert schedule(1, HOUR_S, 3, ["actors"]) == replace(schedule(1, HOUR_S, 3), heavy=(), requests=())
@@ -121,11 +121,11 @@ def test_first_faults_precede_all_others() -> None:
     first_kinds = ["overlap-frozen", "move-back"]
     steps = schedule(1, HOUR_S, 3, first=first_kinds).heavy
     assert [get_kind(step.fault) for step in steps[:2]] == first_kinds
-    assert {step.fault for step in steps[: len(Heavy)]} == set(Heavy)
+    assert {step.fault for step in steps[: len(HeavyFault)]} == set(HeavyFault)
     assert steps != schedule(1, HOUR_S, 3).heavy
 
 
-def test_hang_times_include_the_graceful_stop_timeout() -> None:
+def test_hang_times_are_shorter_and_longer_than_the_timeouts() -> None:
     holds = [step.hold_s for step in schedule(1, HOUR_S, 3, ["exhaust-pool"]).heavy]
     assert min(holds) < GRACEFUL_S < DETECTION_TIME_S < max(holds)
 
@@ -137,11 +137,11 @@ def test_every_variant_of_pool_exhaustion_occurs_within_an_hour() -> None:
 
 def test_slow_target_lasts_for_several_batches() -> None:
     assert SLEEP_S > MAX_POLL_S, "the group evicts the member meanwhile"
-    assert HOLD_S[Heavy.SLOW_TARGET][0] > 3 * SLEEP_S
+    assert HOLD_S[HeavyFault.SLOW_TARGET][0] > 3 * SLEEP_S
 
 
 def test_every_fault_has_a_command_line_name() -> None:
-    for fault in Heavy:
+    for fault in HeavyFault:
         assert {step.fault for step in schedule(1, HOUR_S, 3, [get_kind(fault)]).heavy} == {fault}
         assert get_kind(fault) in KINDS
 
@@ -158,15 +158,15 @@ def test_pick_selects_a_name_independently_of_the_order(pick: float, expected: s
 def test_long_run_has_one_outage_after_all_other_faults(seed: int) -> None:
     for seconds in (LONG_RUN_S, HOUR_S):
         steps = schedule(seed, seconds, 3).heavy
-        [index] = [number for number, step in enumerate(steps) if step.fault is Heavy.OUTAGE]
+        [index] = [number for number, step in enumerate(steps) if step.fault is HeavyFault.OUTAGE]
         assert {step.fault for step in steps[:index]} == REPEATABLE_FAULTS
         assert steps[index].hold_s == OUTAGE_S
-    assert Heavy.OUTAGE not in {step.fault for step in schedule(seed, LONG_RUN_S - 1, 3).heavy}
+    assert HeavyFault.OUTAGE not in {step.fault for step in schedule(seed, LONG_RUN_S - 1, 3).heavy}
 
 
 def test_short_run_has_an_outage_on_request() -> None:
     [step] = schedule(1, 180, 3, ["outage"], outage_s=60).heavy
-    assert (step.fault, step.hold_s) == (Heavy.OUTAGE, 60)
+    assert (step.fault, step.hold_s) == (HeavyFault.OUTAGE, 60)
     steps = schedule(1, 180, 3, first=["kill-lane", "outage"], outage_s=60).heavy
-    assert [step.fault for step in steps[:2]] == [Heavy.KILL_LANE, Heavy.OUTAGE]
-    assert Heavy.OUTAGE not in {step.fault for step in steps[2:]}
+    assert [step.fault for step in steps[:2]] == [HeavyFault.KILL_LANE, HeavyFault.OUTAGE]
+    assert HeavyFault.OUTAGE not in {step.fault for step in steps[2:]}

@@ -35,23 +35,23 @@ def python_with(directory: Path, *extras: str) -> list[str]:
         {canonicalize_name(requirement.name) for requirement in requirements(*extras)}
     ):
         package = distribution(name)
-        for top in {file.parts[0] for file in package.files or () if file.parts[0] != ".."}:
-            if top != "__pycache__" and not (directory / top).exists():
-                (directory / top).symlink_to(str(package.locate_file(top)))
+        for top_level_name in {file.parts[0] for file in package.files or () if file.parts[0] != ".."}:
+            if top_level_name != "__pycache__" and not (directory / top_level_name).exists():
+                (directory / top_level_name).symlink_to(str(package.locate_file(top_level_name)))
     code = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(directory)!r}]; exec(sys.argv.pop(1))"
     return [sys.executable, "-I", "-S", "-c", code]
 
 
 @pytest.fixture(scope="module")
-def client_only(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def client_python(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Return a command prefix that runs Python with only Kraal and the dependencies of the client."""
     return python_with(tmp_path_factory.mktemp("client"))
 
 
-def run(client_only: list[str], code: str) -> str:
-    completed = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
-    assert completed.returncode == 0, completed.stderr
-    return completed.stdout
+def run(client_python: list[str], code: str) -> str:
+    result = subprocess.run([*client_python, code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 def test_every_package_of_an_extra_has_an_import_name() -> None:
@@ -80,7 +80,7 @@ def test_lock_file_covers_the_client_and_every_extra() -> None:
     assert {canonicalize_name(requirement.name) for requirement in requirements(*EXTRAS)} <= locked_packages
 
 
-def test_help_of_every_command_requires_only_the_client(client_only: list[str]) -> None:
+def test_help_of_every_command_requires_only_the_client(client_python: list[str]) -> None:
     code = (
         "import json; from click.testing import CliRunner; "
         "from kraal.cli.main import CLIENT_COMMANDS, WORKER_COMMANDS, main; "
@@ -88,7 +88,7 @@ def test_help_of_every_command_requires_only_the_client(client_only: list[str]) 
         "print(json.dumps({name: run(name) for name in {**CLIENT_COMMANDS, **WORKER_COMMANDS}})); "
         "print(sorted(set(sys.modules) & set(['pykka', 'pyspark', 'numpy', 'confluent_kafka', 'kafka'])))"
     )
-    codes, imported_modules = run(client_only, code).splitlines()
+    codes, imported_modules = run(client_python, code).splitlines()
     assert json.loads(codes) == dict.fromkeys({**CLIENT_COMMANDS, **WORKER_COMMANDS}, 0)
     assert imported_modules == "[]"
 
@@ -106,36 +106,36 @@ def test_help_of_every_command_requires_only_the_client(client_only: list[str]) 
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_command_of_a_missing_extra_names_the_package_to_install(
-    client_only: list[str], arguments: list[str], message: str
+    client_python: list[str], arguments: list[str], message: str
 ) -> None:
     code = f"from kraal.cli.main import main; main({arguments!r}, prog_name='kraal')"
-    completed = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
-    assert (completed.returncode, completed.stdout) == (1, "")
-    assert completed.stderr == f"Error: `kraal {arguments[0]}` {message}\n"
+    result = subprocess.run([*client_python, code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == f"Error: `kraal {arguments[0]}` {message}\n"
 
 
 def test_dlq_requires_only_the_kafka_extra(tmp_path: Path) -> None:
     code = "from kraal.cli.main import main; main(['dlq', 'ls', '--url', 'http://127.0.0.1:1'], prog_name='kraal')"
-    completed = subprocess.run(
+    result = subprocess.run(
         [*python_with(tmp_path, "kafka"), code],
         capture_output=True,
         text=True,
         check=False,
         env={"KRAAL_BOOTSTRAP_SERVERS": "127.0.0.1:1"},
     )
-    assert (completed.returncode, completed.stdout) == (1, "")
-    assert "Cannot connect to http://127.0.0.1:1" in completed.stderr
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "Cannot connect to http://127.0.0.1:1" in result.stderr
     imports = "import kraal.dead_letters.kafka, kraal.config.clients.tls, kraal.config.clients.private_keys"
     run(python_with(tmp_path, "kafka"), imports)
 
 
-def test_doctor_of_a_running_worker_requires_only_the_client(client_only: list[str]) -> None:
+def test_doctor_of_a_running_worker_requires_only_the_client(client_python: list[str]) -> None:
     code = (
         "from kraal.cli.main import main; main(['doctor', '--url', 'http://127.0.0.1:1'], prog_name='kraal')"
     )
-    completed = subprocess.run([*client_only, code], capture_output=True, text=True, check=False)
-    assert (completed.returncode, completed.stderr) == (1, "")
-    assert "Cannot connect to http://127.0.0.1:1" in completed.stdout
+    result = subprocess.run([*client_python, code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (1, "")
+    assert "Cannot connect to http://127.0.0.1:1" in result.stdout
 
 
 def test_unknown_module_names_no_extra() -> None:

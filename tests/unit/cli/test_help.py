@@ -16,6 +16,6 @@ GROUPS = [
 
 
 @pytest.mark.parametrize("group", ["", *GROUPS])
-def test_groups_describe_each_command_in_one_sentence(group: str) -> None:
+def test_group_help_truncates_no_command_summary(group: str) -> None:
     help_text = CliRunner().invoke(main, [*([group] if group else []), "--help"]).stdout
     assert "..." not in help_text.partition("\n\n")[2]

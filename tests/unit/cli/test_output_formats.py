@@ -41,7 +41,7 @@ EXCEPTIONS = {
     ("ui",): "serves pages until stopped",
     ("wait",): "prints a line for each connector that reaches the state; the exit code reports failures",
 }
-"""Commands without output formats, with the reason."""
+"""The commands without output formats, each with the reason."""
 
 
 def iterate_commands(
@@ -117,7 +117,7 @@ class FakeBroker:
 
 def test_kafka_status_reports_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = FakeBroker()
-    monkeypatch.setattr(kafka, "_broker", lambda *_: broker)
+    monkeypatch.setattr(kafka, "_create_broker", lambda *_: broker)
     facts = {"bootstrap_servers": "127.0.0.1:9092", "data_dir": "/k", "log": "/k/broker.log"}
     assert run_in_both_formats("kafka", "status", code=1) == {"pid": None, "ready": False, **facts}
     assert (
@@ -131,7 +131,7 @@ def test_kafka_status_reports_readiness(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.fixture
 def migrated_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Plan three connectors, the third of which cannot be migrated; return the names of the migrated connectors."""
-    migrated: list[str] = []
+    names: list[str] = []
 
     def migrate_all(
         *_: Cluster, plans: list[Plan], on_migrated: Callable[[Plan], None], **__: object
@@ -139,7 +139,7 @@ def migrated_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         for plan in plans:
             if plan.name == "c":
                 raise KraalError("c: no")
-            migrated.append(plan.name)
+            names.append(plan.name)
             on_migrated(plan)
 
     all_plans = [Plan(name, {}, "RUNNING", is_resumed=False) for name in "abc"]
@@ -151,7 +151,7 @@ def migrated_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             source, target, plans=plans, on_migrated=on_migrated
         ),
     )
-    return migrated
+    return names
 
 
 def test_migrate_reports_planned_and_migrated_connectors(migrated_names: list[str]) -> None:

@@ -48,7 +48,7 @@ class FakeJvm:
 
 @pytest.fixture(autouse=True)
 def completed_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of the completed steps."""
+    """Replace the steps of `kraal prepare`; return the names of the completed steps."""
     steps: list[str] = []
 
     def class_path() -> list[Path]:

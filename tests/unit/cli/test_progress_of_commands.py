@@ -32,7 +32,7 @@ Displays = list[tuple[str, int | None, int]]
 
 @pytest.fixture
 def displays(monkeypatch: pytest.MonkeyPatch) -> Displays:
-    """Return the completed progress displays: title, number of steps, and number of completed steps."""
+    """Return the title, total number of steps and number of completed steps of each display that has ended."""
     completed_displays: Displays = []
     original_exit = Progress.__exit__
 
@@ -106,9 +106,13 @@ def test_doctor_checks_report_progress(displays: Displays, monkeypatch: pytest.M
 
 def test_retried_request_reports_progress(displays: Displays, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rest.__init__, "__kwdefaults__", {"clock": QuickClock()})
-    busy = ScriptedResponse(409, {"error_code": 409, "message": "stale configuration"}, {"Retry-After": "3"})
+    rebalance_response = ScriptedResponse(
+        409, {"error_code": 409, "message": "stale configuration"}, {"Retry-After": "3"}
+    )
     with connect() as worker:
-        worker.script("PUT", "/connectors/a/pause", busy, busy, ScriptedResponse(202))
+        worker.script(
+            "PUT", "/connectors/a/pause", rebalance_response, rebalance_response, ScriptedResponse(202)
+        )
         run("pause", "a", "--url", worker.url)
         assert displays == [(f"Waiting for {worker.url} to accept a request", None, 0)]
 

@@ -20,11 +20,11 @@ CLI = (sys.executable, "-c", "from kraal.cli.main import main; main()")
 )
 def test_failed_startup_is_one_log_line(command: str, log_format: str, tmp_path: Path) -> None:
     missing_file = str(tmp_path / "missing.properties")
-    completed = subprocess.run(
+    result = subprocess.run(
         [*CLI, command, missing_file, "--log-format", log_format], capture_output=True, text=True, check=False
     )
-    assert completed.returncode == 2
-    [line] = completed.stderr.splitlines()
+    assert result.returncode == 2
+    [line] = result.stderr.splitlines()
     if log_format == "text":
         assert line.startswith("Error: ")
         assert missing_file in line
@@ -47,17 +47,17 @@ def test_environment_failure_at_startup_refers_to_kraal_doctor(log_format: str, 
             "key.converter=StringConverter\nvalue.converter=StringConverter\n",
             encoding="utf-8",
         )
-        completed = subprocess.run(
+        result = subprocess.run(
             [*CLI, "standalone", str(file), "--log-format", log_format],
             capture_output=True, text=True, check=False, cwd=tmp_path,
         )  # fmt: skip
-    assert completed.returncode == 2
+    assert result.returncode == 2
     hint = f"`kraal doctor {shlex.quote(str(file))}` checks what this worker needs."
-    *_, last = completed.stderr.splitlines()
+    *_, last_line = result.stderr.splitlines()
     if log_format == "text":
-        assert last == f"Hint: {hint}"
+        assert last_line == f"Hint: {hint}"
         return
-    record = json.loads(last)
+    record = json.loads(last_line)
     assert record["hint"] == hint
     assert record["message"].startswith("Failed to start: ")
     assert "doctor" not in record["message"]

@@ -1,4 +1,4 @@
-"""Tests for the modules that `kraal` imports before it prints. They determine the results of the benchmark `client`."""
+"""Tests for the modules that `kraal` imports, which determine its startup time (see the benchmark `client`)."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def imported_modules(*arguments: str) -> set[str]:
         "import atexit, sys; from kraal.cli.main import main; "
         "atexit.register(lambda: print('modules:', *sys.modules, file=sys.stderr)); main(prog_name='kraal')"
     )
-    completed = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}", *arguments],
         capture_output=True,
         text=True,
         check=True,
     )
-    return set(completed.stderr.partition("modules:")[2].split())
+    return set(result.stderr.partition("modules:")[2].split())
 
 
 def packages(module_names: set[str]) -> set[str]:

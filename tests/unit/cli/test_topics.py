@@ -19,14 +19,14 @@ COMPACT_POLICY = {"cleanup.policy": "compact"}
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> TopicClient:
     """Return a client of brokers on which only the config topic exists."""
-    brokers = TopicClient({"configs": COMPACT_POLICY})
-    monkeypatch.setattr(topics, "AdminClient", lambda _: brokers)
-    return brokers
+    topic_client = TopicClient({"configs": COMPACT_POLICY})
+    monkeypatch.setattr(topics, "AdminClient", lambda _: topic_client)
+    return topic_client
 
 
 @pytest.fixture
 def worker_file(tmp_path: Path) -> Path:
-    """Write the properties file of a worker with automatic creation disabled and settings for one topic."""
+    """Write a worker's properties file without automatic creation and with settings for one topic; return its path."""
     file = tmp_path / "worker.properties"
     config = {
         **MINIMAL_CONFIG,

@@ -28,7 +28,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 @pytest.fixture
 def sink_name(worker: Connect, cluster: MemoryKafka) -> str:
-    """Return the name of a sink connector with three dead letters; its topic also has a letter of another connector."""
+    """Return the name of a sink connector with three dead letters, in a topic with one letter of another connector."""
     worker.create("orders-sink", {"name": "orders-sink", **CONFIG})
     cluster.letters["dead"] = [letter(0), letter(1, connector="other"), letter(2), letter(3)]
     return "orders-sink"
@@ -178,7 +178,9 @@ def test_replay_to_another_topic_partitions_by_key(
         pytest.param({"partition": "0"}, "orders-0", id="existing partition"),
     ],
 )
-def test_missing_partition_is_replaced_by_key(context: dict[str, str | None], expected: str) -> None:
+def test_letter_without_an_existing_partition_is_partitioned_by_key(
+    context: dict[str, str | None], expected: str
+) -> None:
     assert str(Targets().find_target(letter(0, context), {"orders": 2})) == expected
 
 
@@ -224,7 +226,9 @@ def test_offsets_of_unwritten_letters_are_not_committed(
         ),
     ],
 )
-def test_failed_replay_is_a_one_line_error(dead_letter: DeadLetter, to: str | None, message: str) -> None:
+def test_letter_without_a_valid_target_is_rejected(
+    dead_letter: DeadLetter, to: str | None, message: str
+) -> None:
     with pytest.raises(CannotReplay) as raised:
         Targets(to).find_target(dead_letter, {"orders": 2, "dead": 1})
     assert str(raised.value) == message

@@ -114,7 +114,7 @@ def test_missing_class_has_a_hint_to_add_the_class(kraal: Kraal, worker: Connect
     assert "`kraal plugins add`" in kraal.hint("patch", "a", "connector.class=org.example.None")
 
 
-def test_failed_connector_has_hints_to_inspect_and_restart(kraal: Kraal, worker: Connect) -> None:
+def test_failed_and_timed_out_waits_have_hints(kraal: Kraal, worker: Connect) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE})
     worker.fail("a", 0, "java.io.IOException: disk full")
     assert "`kraal describe NAME`" in kraal.hint("wait", "a")
@@ -146,5 +146,5 @@ def test_stopped_broker_has_a_hint_to_start_the_broker(kraal: Kraal, monkeypatch
         def status(self) -> StoppedBroker:
             return self
 
-    monkeypatch.setattr(kafka, "_broker", lambda *_: StoppedBroker())
+    monkeypatch.setattr(kafka, "_create_broker", lambda *_: StoppedBroker())
     assert "`kraal kafka start`" in kraal.hint("kafka", "status")

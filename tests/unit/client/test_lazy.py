@@ -49,10 +49,10 @@ def test_client_loads_without_worker_packages() -> None:
         "httpx2",
     )
     code = f"import sys, kraal.client.commands; print([name for name in {worker_packages!r} if name in sys.modules])"
-    completed = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert completed.stdout == "[]\n"
+    assert result.stdout == "[]\n"
 
 
 def test_worker_loads_without_client_and_broker_modules() -> None:
@@ -62,7 +62,7 @@ def test_worker_loads_without_client_and_broker_modules() -> None:
         "assert CliRunner().invoke(main, ['standalone', 'no-such-file']).exit_code == 2; "
         f"print([name for name in {unneeded_modules!r} if name in sys.modules])"
     )
-    completed = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert completed.stdout == "[]\n"
+    assert result.stdout == "[]\n"

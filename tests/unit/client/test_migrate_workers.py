@@ -52,10 +52,10 @@ def test_offsets_are_migrated_before_the_first_start(source_and_target: SourceAn
     create(source, plugin)
     wait_for_offsets(source, 25)
     result = CliRunner().invoke(main, ["migrate", "--from", source.url, "--to", target.url])
-    old, new = source.url.rstrip("/"), target.url.rstrip("/")
+    source_url, target_url = source.url.rstrip("/"), target.url.rstrip("/")
     assert (result.exit_code, result.output.splitlines()[-1]) == (
         0,
-        f"Migrated x y to {new} (RUNNING). Delete it from {old} once you no longer need to roll back.",
+        f"Migrated x y to {target_url} (RUNNING). Delete it from {source_url} once you no longer need to roll back.",
     ), result.output
     wait_for_offsets(target, 40)
     assert target.outside.written[TASK] == list(range(25, 40))

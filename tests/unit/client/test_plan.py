@@ -7,7 +7,7 @@ from kraal.core.ids import Config
 
 
 @pytest.mark.parametrize(
-    ("live", "desired", "action"),
+    ("live_config", "desired_config", "action"),
     [
         pytest.param(None, {"a": "1"}, Action.CREATED, id="new connector"),
         pytest.param(
@@ -18,13 +18,15 @@ from kraal.core.ids import Config
         pytest.param({"a": None}, {}, Action.CONFIGURED, id="removed null"),
     ],
 )
-def test_action_for_compares_configs(live: Config | None, desired: Config, action: Action) -> None:
-    assert action_for(live, desired) is action
+def test_action_for_compares_configs(
+    live_config: Config | None, desired_config: Config, action: Action
+) -> None:
+    assert action_for(live_config, desired_config) is action
 
 
 def test_patch_changes_adds_and_removes_keys() -> None:
-    live = {"a": "1", "b": "2", "c": "3", "d": None}
-    assert apply_patch(live, {"b": "20", "c": None, "e": "5", "f": None}) == {
+    live_config = {"a": "1", "b": "2", "c": "3", "d": None}
+    assert apply_patch(live_config, {"b": "20", "c": None, "e": "5", "f": None}) == {
         "a": "1",
         "b": "20",
         "d": None,
@@ -33,9 +35,9 @@ def test_patch_changes_adds_and_removes_keys() -> None:
 
 
 def test_diff_is_sorted_by_key_and_hides_changed_secrets() -> None:
-    live = {"file": "a", "password": "old", "token": "same", "z": None, "text": "a\nb"}
-    desired = {"token": "same", "file": "b", "password": "new", "z": "null", "text": "a\nb"}
-    assert difference(("live", live), ("file", desired)) == [
+    live_config = {"file": "a", "password": "old", "token": "same", "z": None, "text": "a\nb"}
+    desired_config = {"token": "same", "file": "b", "password": "new", "z": "null", "text": "a\nb"}
+    assert difference(("live", live_config), ("file", desired_config)) == [
         "--- live",
         "+++ file",
         "@@ -1,5 +1,5 @@",

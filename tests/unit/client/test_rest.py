@@ -26,8 +26,10 @@ UNEXPECTED_RESPONSE = "returned an unexpected response; check that the URL is th
 
 
 def test_request_is_retried_during_a_rebalance(kraal: Kraal, worker: Connect) -> None:
-    busy = ScriptedResponse(409, {"error_code": 409, "message": REBALANCE}, {"Retry-After": "3"})
-    worker.script("PUT", "/connectors/a/pause", busy, busy, ScriptedResponse(202))
+    rebalance_response = ScriptedResponse(
+        409, {"error_code": 409, "message": REBALANCE}, {"Retry-After": "3"}
+    )
+    worker.script("PUT", "/connectors/a/pause", rebalance_response, rebalance_response, ScriptedResponse(202))
     assert kraal.out("pause", "a") == "a will pause\n"
     assert (len(worker.seen), kraal.clock.time) == (3, 6.0)
 
@@ -39,7 +41,7 @@ def test_endless_rebalance_is_an_error_after_the_time_limit(kraal: Kraal, worker
 
 
 @pytest.mark.parametrize(
-    ("name", "target"),
+    ("name", "path"),
     [
         ("a b", "/connectors/a%20b/status"),
         ("a/b", "/connectors/a%2Fb/status"),
@@ -47,10 +49,10 @@ def test_endless_rebalance_is_an_error_after_the_time_limit(kraal: Kraal, worker
         ("..", "/connectors/%2E%2E/status"),
     ],
 )
-def test_any_name_is_one_path_segment(kraal: Kraal, worker: Connect, name: str, target: str) -> None:
+def test_any_name_is_one_path_segment(kraal: Kraal, worker: Connect, name: str, path: str) -> None:
     worker.create(name, {"connector.class": "kraal.testing.FakeSourceConnector"})
     assert f"\n{name} " in kraal.out("status", name)
-    assert worker.requests() == [f"GET {target}"]
+    assert worker.requests() == [f"GET {path}"]
 
 
 def test_credentials_come_from_the_environment_or_the_url_and_are_never_shown(

@@ -83,7 +83,7 @@ def test_key_changes_the_order_and_the_terminal_is_restored(
     with run_top(worker.url) as terminal:
         terminal.wait_for("[r rate]")
         terminal.wait_for("orders")
-        assert terminal.mode() != terminal.initial_mode  # keys require no line end
+        assert terminal.mode() != terminal.initial_mode  # keys are read without Enter
         terminal.press("b")
         terminal.wait_for("[b backlog]")
         terminal.wait_for("orders")

@@ -47,12 +47,12 @@ def test_definitions_are_not_empty() -> None:
     assert len(CASES) > 450
 
 
-@pytest.mark.parametrize(("name", "java"), CASES)
-def test_key_matches_java_definition(name: str, java: dict[str, Any]) -> None:
-    key = KRAAL_DEFINITIONS[name][java["name"]]
-    differences = INTENDED_DIFFERENCES.get((name, java["name"]), {})
-    assert all(java[field] != value for field, value in differences.items())
-    assert describe(key) == {field: java[field] for field in describe(key)} | differences
+@pytest.mark.parametrize(("name", "java_definition"), CASES)
+def test_key_matches_java_definition(name: str, java_definition: dict[str, Any]) -> None:
+    key = KRAAL_DEFINITIONS[name][java_definition["name"]]
+    differences = INTENDED_DIFFERENCES.get((name, java_definition["name"]), {})
+    assert all(java_definition[field] != value for field, value in differences.items())
+    assert describe(key) == {field: java_definition[field] for field in describe(key)} | differences
 
 
 @pytest.mark.parametrize("name", KRAAL_DEFINITIONS)
@@ -89,7 +89,7 @@ def describe(key: Key) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["standalone", "distributed"])
-def test_worker_keys_have_all_java_checks(name: str) -> None:
+def test_worker_keys_validated_by_java_are_validated(name: str) -> None:
     validated_keys = [
         definition["name"] for definition in JAVA_DEFINITIONS[name] if definition["valid_values"] is not None
     ]
@@ -104,7 +104,7 @@ def test_worker_keys_have_all_java_checks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KRAAL_DEFINITIONS)
-def test_additional_keys_are_documented_as_kraals(name: str) -> None:
+def test_keys_attributed_to_kafka_exist_in_kafka(name: str) -> None:
     names = {key["name"] for key in JAVA_DEFINITIONS[name]} | (
         own_client_keys() if name == "standalone" else frozenset()
     )

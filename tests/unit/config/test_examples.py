@@ -1,4 +1,4 @@
-"""Tests that the example file and the examples in docs/security.md are valid worker configs."""
+"""Tests that examples/distributed.properties and the examples in docs/security.md are valid worker configs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REST_EXAMPLES, KAFKA_EXAMPLES = (
     re.findall(r"```properties\n(.*?)```", part, re.DOTALL) for part in PAGE.split("\n## Kafka\n")
 )
 JAAS, USERS = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
-NO_DEFAULTS = {
+KEYS_WITHOUT_DEFAULT = {
     "rest.advertised.host.name",
     "rest.advertised.port",
     "static.connectors",
@@ -37,8 +37,8 @@ def test_example_file_causes_no_warnings() -> None:
 def test_defaults_in_example_file_are_correct() -> None:
     examples = dict(re.findall(r"^#([a-z][\w.]*)=(.*)$", EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE))
     declared_defaults = {name: DISTRIBUTED[name].default_text for name in examples if name in DISTRIBUTED}
-    assert {name: examples[name] for name in declared_defaults if name not in NO_DEFAULTS} == {
-        name: text for name, text in declared_defaults.items() if name not in NO_DEFAULTS
+    assert {name: examples[name] for name in declared_defaults if name not in KEYS_WITHOUT_DEFAULT} == {
+        name: text for name, text in declared_defaults.items() if name not in KEYS_WITHOUT_DEFAULT
     }
     assert {name for name in examples if name not in DISTRIBUTED} == {
         "spark.master",

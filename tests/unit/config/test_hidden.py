@@ -1,3 +1,5 @@
+"""Tests that secrets in configs and messages are hidden."""
+
 from __future__ import annotations
 
 import pytest

@@ -20,7 +20,7 @@ from kraal.core.secrets import Secrets
 from kraal.plugins.versions import allows, mismatch
 
 CPU_LIMIT_S = 2.0
-"""CPU time limit: far above the current times, and far below the times without input limits."""
+"""CPU time limit, far above the current times and far below the times without input limits."""
 
 
 @contextmanager

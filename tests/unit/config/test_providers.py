@@ -133,27 +133,27 @@ def test_links_are_resolved_before_checking_allowed_paths(
     secrets_directory: Path, properties_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Source: AllowedPaths.parseUntrustedPath, which resolves links since Kafka 4.4.0."""
-    allowed = tmp_path / "allowed"
-    allowed.mkdir()
-    (allowed / "inside.properties").write_text("user=inside")
-    (allowed / "link").symlink_to(allowed / "inside.properties")
-    (allowed / "file").symlink_to(properties_file)
-    (allowed / "directory").symlink_to(secrets_directory)
-    (tmp_path / "other-name").symlink_to(allowed)
+    allowed_directory = tmp_path / "allowed"
+    allowed_directory.mkdir()
+    (allowed_directory / "inside.properties").write_text("user=inside")
+    (allowed_directory / "link").symlink_to(allowed_directory / "inside.properties")
+    (allowed_directory / "file").symlink_to(properties_file)
+    (allowed_directory / "directory").symlink_to(secrets_directory)
+    (tmp_path / "other-name").symlink_to(allowed_directory)
     for allowed_name in ("allowed", "other-name"):
         file_provider, directory_provider = FileConfigProvider(), DirectoryConfigProvider()
         for provider in (file_provider, directory_provider):
             provider.configure({"allowed.paths": str(tmp_path / allowed_name)})
-        assert file_provider.get(str(allowed / "link"), ["user"]).data == {"user": "inside"}
-        assert directory_provider.get(str(allowed), ["link"]).data == {"link": "user=inside"}
+        assert file_provider.get(str(allowed_directory / "link"), ["user"]).data == {"user": "inside"}
+        assert directory_provider.get(str(allowed_directory), ["link"]).data == {"link": "user=inside"}
         caplog.clear()
         with caplog.at_level(logging.WARNING):
-            assert file_provider.get(str(allowed / "file"), ["user"]).data == {}
-            assert file_provider.get(str(allowed / "directory" / "password"), ["line"]).data == {}
-            assert directory_provider.get(str(allowed / "directory"), ["password"]).data == {}
-            assert file_provider.get(str(allowed / "missing"), ["user"]).data == {}
+            assert file_provider.get(str(allowed_directory / "file"), ["user"]).data == {}
+            assert file_provider.get(str(allowed_directory / "directory" / "password"), ["line"]).data == {}
+            assert directory_provider.get(str(allowed_directory / "directory"), ["password"]).data == {}
+            assert file_provider.get(str(allowed_directory / "missing"), ["user"]).data == {}
         assert [record.getMessage() for record in caplog.records] == [
-            f"The path {allowed / name} is not allowed to be accessed"
+            f"The path {allowed_directory / name} is not allowed to be accessed"
             for name in ("file", "directory/password", "directory", "missing")
         ]
 

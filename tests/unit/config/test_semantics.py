@@ -30,13 +30,13 @@ CHECKS: dict[str, checks.Check] = {
 
 @pytest.mark.parametrize("case", GOLDEN["parsed"], ids=lambda case: f"{case['type']} {case['text']!a}")
 def test_parsing_matches_java(case: dict[str, str]) -> None:
-    kind = ConfigType(case["type"])
+    config_type = ConfigType(case["type"])
     if "error" in case:
         with pytest.raises(ValueError, match=f"^{re.escape(case['error'])}$"):
-            parse_value("key", case["text"], kind)
+            parse_value("key", case["text"], config_type)
         return
-    value = parse_value("key", case["text"], kind)
-    if kind is ConfigType.DOUBLE:  # Python formats some numbers differently
+    value = parse_value("key", case["text"], config_type)
+    if config_type is ConfigType.DOUBLE:  # Python formats some numbers differently
         assert isinstance(value, float)
         assert str(value) == str(float(case["value"]))
     else:
@@ -56,8 +56,12 @@ def recommend_sizes(_name: str, values: Mapping[str, object]) -> Recommendation:
     return Recommendation(values=("1", "2") if is_small else ("10", "20"), visible=values["kind"] != "hidden")
 
 
-def make_key(name: str, kind: ConfigType, default: Any, importance: Importance, **attributes: Any) -> Key:
-    return Key(name=name, type=kind, default=default, importance=importance, doc="Something.", **attributes)
+def make_key(
+    name: str, config_type: ConfigType, default: Any, importance: Importance, **attributes: Any
+) -> Key:
+    return Key(
+        name=name, type=config_type, default=default, importance=importance, doc="Something.", **attributes
+    )
 
 
 DEFINITION = ConfigDef(
@@ -91,8 +95,8 @@ def test_validation_reports_all_errors_and_calls_recommenders(case: dict[str, An
 
 
 def test_embedded_keys_have_prefix_group_and_order() -> None:
-    [java] = GOLDEN["embedded"]
-    outer = ConfigDef(
+    [java_definition] = GOLDEN["embedded"]
+    outer_definition = ConfigDef(
         [
             make_key(
                 "kind",
@@ -105,8 +109,8 @@ def test_embedded_keys_have_prefix_group_and_order() -> None:
             )
         ]
     )
-    embedded_definition = outer.embed("pre.fix.", "Under", 7, DEFINITION)
-    assert list(embedded_definition.groups) == java["groups"]
+    embedded_definition = outer_definition.embed("pre.fix.", "Under", 7, DEFINITION)
+    assert list(embedded_definition.groups) == java_definition["groups"]
     assert [
         {
             "name": embedded_key.name,
@@ -116,16 +120,16 @@ def test_embedded_keys_have_prefix_group_and_order() -> None:
             "dependents": list(embedded_key.dependents),
         }
         for embedded_key in embedded_definition
-    ] == java["keys"]
+    ] == java_definition["keys"]
 
 
 def test_checks_of_embedded_keys_receive_unprefixed_names() -> None:
     embedded_definition = ConfigDef().embed("pre.", "Under", 0, DEFINITION)
     raw = {"pre.kind": "large", "pre.size": "0", "pre.depth": "1", "pre.names": "a", "kind": "hidden"}
-    size = next(value for value in embedded_definition.validate(raw) if value.name == "pre.size")
-    assert size.errors == ("Invalid value 0 for configuration size: Value must be at least 1",)
-    assert size.recommended == ("10", "20")
-    assert size.visible
+    size_value = next(value for value in embedded_definition.validate(raw) if value.name == "pre.size")
+    assert size_value.errors == ("Invalid value 0 for configuration size: Value must be at least 1",)
+    assert size_value.recommended == ("10", "20")
+    assert size_value.visible
 
 
 def test_duplicate_key_is_rejected() -> None:

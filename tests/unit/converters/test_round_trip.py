@@ -219,7 +219,7 @@ PRIMITIVE_CASES: list[tuple[type[Converter], Schema, st.SearchStrategy[Any]]] = 
     PRIMITIVE_CASES,
     ids=[case[0].__name__ for case in PRIMITIVE_CASES],
 )
-def test_other_converters_round_trip(
+def test_primitive_converters_round_trip(
     create_converter: Callable[[], Converter], schema: Schema, values: st.SearchStrategy[Any]
 ) -> None:
     converter = configure(create_converter())

@@ -70,7 +70,7 @@ def test_subject_is_parsed_from_actor_name(name: str, expected: tuple[str, int |
 
 
 class LogRequest(Tell):
-    """Log a line."""
+    """A request to log a line."""
 
 
 class LoggingActor:
@@ -126,13 +126,17 @@ def test_json_format_is_one_line_with_traceback(log_records: list[logging.LogRec
     log_subject.set("")
     texts = [JsonFormatter().format(record) for record in log_records]
     assert all("\n" not in text for text in texts)
-    first, second = map(json.loads, texts)
-    assert first["connector"] == "numbers"
-    assert (first["worker"], first["generation"], first["level"]) == ("w1:8083", 7, "ERROR")
-    assert first["message"] == "it failed: é"
-    assert first["exception"].endswith("ValueError: two\nlines")
-    assert "connector" not in second
-    assert "task" not in second
+    first_record, second_record = map(json.loads, texts)
+    assert first_record["connector"] == "numbers"
+    assert (first_record["worker"], first_record["generation"], first_record["level"]) == (
+        "w1:8083",
+        7,
+        "ERROR",
+    )
+    assert first_record["message"] == "it failed: é"
+    assert first_record["exception"].endswith("ValueError: two\nlines")
+    assert "connector" not in second_record
+    assert "task" not in second_record
 
 
 def test_manual_lists_all_json_fields(log_records: list[logging.LogRecord]) -> None:
@@ -162,10 +166,10 @@ def test_json_format_contains_hint_of_error(log_records: list[logging.LogRecord]
             secrets = Secrets()
             secrets.add("hunter2hunter2")
             SecretsFilter(secrets).filter(record)
-    first, second = (json.loads(JsonFormatter().format(record)) for record in log_records)
-    assert first["message"] == second["message"] == "it failed: no such jar"
-    assert first["hint"] == "Set the mirror's password [hidden]."
-    assert "hint" not in second
+    first_record, second_record = (json.loads(JsonFormatter().format(record)) for record in log_records)
+    assert first_record["message"] == second_record["message"] == "it failed: no such jar"
+    assert first_record["hint"] == "Set the mirror's password [hidden]."
+    assert "hint" not in second_record
 
 
 CODE_WITH_UNHANDLED_EXCEPTIONS = """

@@ -25,7 +25,7 @@ def test_join_lines_removes_line_breaks() -> None:
     assert join_lines("one\n\n  two\r\nthree\x07") == "one two three\\x07"
 
 
-def test_plain_characters_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ascii_characters_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     checked_characters: list[str] = []
 
     def category(character: str) -> str:

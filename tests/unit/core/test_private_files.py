@@ -78,7 +78,7 @@ def test_code_directories_are_readable_but_not_writable_by_others(tmp_path: Path
     assert read_modes(tmp_path) == {"cache": 0o755, "cache/jars": 0o755}
 
 
-def test_replaced_file_keeps_mode_and_link(tmp_path: Path) -> None:
+def test_replaced_file_keeps_its_mode_and_a_leftover_link_is_removed(tmp_path: Path) -> None:
     path, link_target = tmp_path / "kept", tmp_path / "elsewhere"
     path.write_bytes(b"old")
     path.chmod(0o640)

@@ -17,7 +17,7 @@ TIMEOUT_S = 20.0
 
 
 class RecordingFile(io.StringIO):
-    """A file that records its output and lets a test wait until it contains a text."""
+    """A file that records its output and lets a test wait until the file contains a text."""
 
     def __init__(self, *, is_terminal: bool) -> None:
         super().__init__()

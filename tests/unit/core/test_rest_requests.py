@@ -47,7 +47,7 @@ REBALANCE_EXPECTED = "Request cannot be completed because a rebalance is expecte
         ),
     ],
 )
-def test_retriable_response_has_delay(
+def test_only_retriable_responses_have_a_delay(
     method: str, status: int, text: str, retry_after: str | None, pause_s: float | None
 ) -> None:
     assert retry_delay_s(method, status, text, retry_after) == pause_s

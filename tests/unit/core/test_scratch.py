@@ -41,12 +41,12 @@ def test_relative_parent_is_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_processes_have_separate_directories(tmp_path: Path) -> None:
-    first, second = Scratch(tmp_path), Scratch(tmp_path)
-    assert first.path != second.path
-    assert sorted(tmp_path.iterdir()) == sorted([first.path, second.path])
-    first.close()
-    assert second.path.is_dir()
-    second.close()
+    first_scratch, second_scratch = Scratch(tmp_path), Scratch(tmp_path)
+    assert first_scratch.path != second_scratch.path
+    assert sorted(tmp_path.iterdir()) == sorted([first_scratch.path, second_scratch.path])
+    first_scratch.close()
+    assert second_scratch.path.is_dir()
+    second_scratch.close()
 
 
 def test_directory_of_killed_process_is_removed_at_next_start(tmp_path: Path) -> None:

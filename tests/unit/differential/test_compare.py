@@ -10,7 +10,7 @@ from tests.differential import allowances as allow
 from tests.differential.allowances import Allowance
 from tests.differential.compare import Verdict, judge
 from tests.differential.exchange import Response
-from tests.differential.script import ask, at_once
+from tests.differential.script import ask, ask_concurrently
 
 ERROR = '{"error_code":500,"message":"Unexpected character"}'
 SUCCESS = Response(
@@ -123,7 +123,7 @@ def test_unused_allowance_is_a_fault() -> None:
     )
 
 
-def test_unused_chance_allowance_is_no_fault() -> None:
+def test_unused_random_allowance_is_no_fault() -> None:
     assert verdict(SUCCESS, SUCCESS, allow.in_any_order("row", "b")) == Verdict((), frozenset())
 
 
@@ -134,19 +134,19 @@ def test_redundant_allowances_are_faults() -> None:
 
 
 def test_concurrent_responses_are_compared_in_any_order() -> None:
-    step = at_once("a step", [("GET /a", None), ("GET /b", None)])
+    step = ask_concurrently("a step", [("GET /a", None), ("GET /b", None)])
     assert judge(step, [SUCCESS, SERVER_ERROR], [SERVER_ERROR, SUCCESS]).faults == ()
     assert judge(step, [SUCCESS, SERVER_ERROR], [SERVER_ERROR, SERVER_ERROR]).faults != ()
 
 
 def test_random_outcomes_compare_only_statuses() -> None:
-    step = at_once("a step", [("GET /a", None), ("GET /b", None)], among=(200,))
+    step = ask_concurrently("a step", [("GET /a", None), ("GET /b", None)], allowed_statuses=(200,))
     assert judge(step, [SUCCESS, SUCCESS], [SUCCESS, replace(SUCCESS, body="x")]).faults == ()
     assert judge(step, [SUCCESS, SUCCESS], [SUCCESS, SERVER_ERROR]).faults == (f"Kraal: 500 {ERROR}",)
 
 
 def test_random_outcomes_accept_a_shutdown_error_only_from_java() -> None:
-    step = at_once("a step", [("GET /a", None)], among=(200,))
+    step = ask_concurrently("a step", [("GET /a", None)], allowed_statuses=(200,))
     message = "Could not begin changing connector state as the connector has been scheduled for shutdown"
     stopping = replace(SERVER_ERROR, body=f'{{"error_code":500,"message":"{message}"}}')
     assert judge(step, [stopping], [SUCCESS]).faults == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.differential.exchange import Placeholders, Request, Response
-from tests.differential.normal import normal
+from tests.differential.normal import normalize
 from tests.differential.replay import is_momentary
 from tests.differential.rows import ids_in
 
@@ -13,7 +13,7 @@ PLACEHOLDERS = Placeholders(tag="t0123abcd", directory="/tmp/a dir", authority="
 
 
 def normalize_body(text: str) -> str:
-    return normal(Response(status=200, body=text), PLACEHOLDERS).body
+    return normalize(Response(status=200, body=text), PLACEHOLDERS).body
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_headers_are_normalized() -> None:
         "date": "today",
         "content-length": "1",
     }
-    normalized = normal(Response(status=201, headers=headers), PLACEHOLDERS)
+    normalized = normalize(Response(status=201, headers=headers), PLACEHOLDERS)
     assert normalized.headers == {"location": "http://WORKER/connectors/a-TAG"}
 
 

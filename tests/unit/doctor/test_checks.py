@@ -1,4 +1,4 @@
-"""Tests for the findings of single checks."""
+"""Tests for the findings of individual checks."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def levels(findings: Iterator[Finding] | list[Finding]) -> dict[str, str]:
 
 def subject(tmp_path: Path, extra_lines: str = "") -> Subject:
     (tmp_path / "worker.properties").write_text(DISTRIBUTED_PROPERTIES + extra_lines)
-    parsed, findings = read_subject(tmp_path / "worker.properties")
+    parsed_subject, findings = read_subject(tmp_path / "worker.properties")
     assert findings[0].level is Level.OK, findings
-    return parsed
+    return parsed_subject
 
 
 # -- the properties file ---------------------------------------------------------------------------------------
@@ -51,16 +51,16 @@ def test_valid_file_determines_the_kind_of_worker(tmp_path: Path) -> None:
     file = tmp_path / "alone.properties"
     converters = "".join(line + "\n" for line in DISTRIBUTED_PROPERTIES.splitlines() if "converter" in line)
     file.write_text(f"bootstrap.servers=b:9092\noffset.storage.file.filename=o\n{converters}")
-    parsed, [finding, *_] = read_subject(file)
-    assert parsed.distributed is None
+    parsed_subject, [finding, *_] = read_subject(file)
+    assert parsed_subject.distributed is None
     assert (finding.level, "standalone" in finding.what) == (Level.OK, True)
 
 
 def test_every_error_in_the_file_is_a_finding(tmp_path: Path) -> None:
     file = tmp_path / "worker.properties"
     file.write_text(f"{DISTRIBUTED_PROPERTIES}group.id=\nlisteners=ftp://x:1\nsession.timeout.ms=soon\n")
-    parsed, findings = read_subject(file)
-    assert (parsed.config, parsed.raw["listeners"]) == (None, "ftp://x:1")
+    parsed_subject, findings = read_subject(file)
+    assert (parsed_subject.config, parsed_subject.raw["listeners"]) == (None, "ftp://x:1")
     assert len(findings) >= 2
     assert {(finding.id, finding.level) for finding in findings} == {("config.valid", Level.ERROR)}
     assert any("session.timeout.ms" in finding.what for finding in findings)
@@ -180,7 +180,7 @@ def test_advertised_host_must_be_resolvable_and_reachable(url: str, is_standalon
 
 @pytest.fixture
 def java_rejecting_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install a fake Java that rejects one option."""
+    """Install a fake Java that rejects one option, and fails if it would open a JMX port."""
     program = tmp_path / "java"
     program.write_text(
         """#!/bin/sh

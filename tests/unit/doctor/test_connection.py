@@ -46,8 +46,8 @@ def diagnose(server: str, error: str = NO_RESPONSE, **client: str) -> Finding:
     return finding
 
 
-def close_after_greeting(connection: socket.socket) -> None:
-    """Read a greeting and close the connection, like a port without TLS that receives invalid Kafka requests."""
+def read_greeting(connection: socket.socket) -> None:
+    """Read the first bytes that a client sends."""
     connection.recv(4096)
 
 
@@ -59,8 +59,8 @@ def tls_server(certified: Certified, tmp_path: Path) -> Callable[[socket.socket]
 
     def serve(connection: socket.socket) -> None:
         try:
-            with context.wrap_socket(connection, server_side=True) as wrapped:
-                wrapped.recv(1)
+            with context.wrap_socket(connection, server_side=True) as tls_connection:
+                tls_connection.recv(1)
         except OSError:
             return  # the client rejected the certificate
 
@@ -96,7 +96,7 @@ def test_plaintext_port_used_with_tls_is_diagnosed(
     protocol: str, response: bytes, expected_text: str
 ) -> None:
     def serve(connection: socket.socket) -> None:
-        close_after_greeting(connection)
+        read_greeting(connection)
         connection.sendall(response)
 
     with serve_port(serve) as server:
@@ -160,7 +160,7 @@ def test_client_errors_after_connecting_are_diagnosed(error: str, protocol: str,
 
 
 def login_settings(protocol: str) -> Mapping[str, str]:
-    """Return user and password for SASL protocols."""
+    """Return settings with a user and a password for a SASL protocol, and no settings for other protocols."""
     if not protocol.upper().startswith("SASL"):
         return {}
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"

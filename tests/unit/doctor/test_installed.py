@@ -17,7 +17,7 @@ FILES = {"web/app.py": "ours", "web/__init__.py": "", "kraal/core/errors.py": "c
 
 
 def install(site: Path, name: str, files: dict[str, str]) -> Distribution:
-    """Write files and a RECORD as pip does."""
+    """Write the files and the metadata of a package as pip does; return its distribution."""
     lines = []
     for path, text in files.items():
         (site / path).parent.mkdir(parents=True, exist_ok=True)

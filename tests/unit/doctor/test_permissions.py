@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # documented there
+from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # documented by confluent-kafka
 from kafka.errors import GroupAuthorizationFailedError
 
 from kraal.config.worker.distributed import DistributedConfig, InternalTopic
@@ -28,7 +28,7 @@ from tests.fakes.workers.worker_config import distributed
 TOPIC_PERMISSIONS = Permissions(frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"}))
 GROUP_PERMISSIONS = Permissions(frozenset({"READ", "DESCRIBE"}))
 NO_PERMISSIONS = Permissions()
-TIMED_OUT = "Cannot look it up: timed out"
+TIMEOUT_TEXT = "Cannot look it up: timed out"
 
 
 def config(**settings: str) -> DistributedConfig:
@@ -46,18 +46,18 @@ class Brokers:
     def read_group(self, group: str) -> Permissions:
         assert group == "g"
         if self.group is None:
-            raise StoreError(TIMED_OUT)
+            raise StoreError(TIMEOUT_TEXT)
         return self.group
 
     def read_cluster(self) -> Cluster:
         if self.cluster is None:
-            raise StoreError(TIMED_OUT)
+            raise StoreError(TIMEOUT_TEXT)
         return self.cluster
 
     def storage(self, topic: InternalTopic) -> Storage:
         permissions = self.topics.get(topic.name, TOPIC_PERMISSIONS)
         if permissions is None:
-            return Storage(topic, StoreError(TIMED_OUT), {})
+            return Storage(topic, StoreError(TIMEOUT_TEXT), {})
         if permissions.refused:
             return Storage(topic, make_store_error(KafkaError.TOPIC_AUTHORIZATION_FAILED), {})
         return Storage(topic, TopicDescription("id", 1, 3, 3, permissions.operations), {})
@@ -99,8 +99,8 @@ def summarize(brokers: Brokers, worker: DistributedConfig | None = None) -> list
 def test_missing_topic_permissions_are_reported(
     topic_permissions: Permissions | None, level: Level, expected_text: str
 ) -> None:
-    first, *other_findings = summarize(Brokers({"configs": topic_permissions}))
-    assert (first[:2], expected_text in first[2]) == (("acls.topics", level), True)
+    first_finding, *other_findings = summarize(Brokers({"configs": topic_permissions}))
+    assert (first_finding[:2], expected_text in first_finding[2]) == (("acls.topics", level), True)
     assert {finding[1] for finding in other_findings} == {Level.OK}
 
 
@@ -116,7 +116,7 @@ def test_missing_topic_permissions_are_reported(
 def test_missing_create_permission_is_reported(cluster: Cluster | None, level: Level) -> None:
     [finding] = check_missing(Brokers(cluster=cluster), [config().offset_topic])
     assert (finding.id, finding.level, bool(finding.fix)) == ("acls.cluster", level, level is Level.HINT)
-    assert ("offsets" if cluster else TIMED_OUT) in finding.what
+    assert ("offsets" if cluster else TIMEOUT_TEXT) in finding.what
 
 
 def test_transactional_ids_are_listed_only_with_exactly_once_support() -> None:

@@ -74,11 +74,11 @@ def test_plugins_and_versions_are_read_from_manifests(
 
 
 def test_duplicate_connector_version_is_a_warning_with_both_jars(tmp_path: Path) -> None:
-    first = pack(tmp_path / "a" / "c-1.jar", {SOURCE: "A\nB"})
-    second = pack(tmp_path / "b" / "c-1.jar", {SOURCE: "A\nB"})
+    first_jar = pack(tmp_path / "a" / "c-1.jar", {SOURCE: "A\nB"})
+    second_jar = pack(tmp_path / "b" / "c-1.jar", {SOURCE: "A\nB"})
     [finding] = findings(tmp_path)
     assert (finding.id, finding.level) == ("plugins.classes", Level.WARNING)
-    assert finding.what == f"A, B: in {first} (1), {second} (1)"
+    assert finding.what == f"A, B: in {first_jar} (1), {second_jar} (1)"
     assert "Remove all but one" in finding.fix
 
 

@@ -38,7 +38,7 @@ def levels(findings: list[Finding]) -> dict[str, Level]:
 
 
 def single_finding(findings: Iterator[Finding] | list[Finding], check: str) -> Finding:
-    [finding] = [item for item in findings if item.id == check]
+    [finding] = [finding for finding in findings if finding.id == check]
     return finding
 
 
@@ -105,22 +105,22 @@ def test_other_workers_are_queried_without_credentials(
     worker: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "now_s", lambda: time.time() + 100)
-    with connect() as other:
-        netloc = other.url.removeprefix("http://")
+    with connect() as other_worker:
+        netloc = other_worker.url.removeprefix("http://")
         worker.script(
             "GET",
             CONNECTORS_PATH,
             ScriptedResponse(200, {"a": connector(task(0, netloc), worker="127.0.0.1:1")}),
         )
-        other.script("GET", "/", ScriptedResponse(200, JAVA_RESPONSE | {"version": "4.2.0"}))
+        other_worker.script("GET", "/", ScriptedResponse(200, JAVA_RESPONSE | {"version": "4.2.0"}))
         findings = check_worker(worker.url.replace("//", "//me:hunter2@"))
-        assert [request.headers.get("authorization") for request in other.seen] == [None]
+        assert [request.headers.get("authorization") for request in other_worker.seen] == [None]
     assert all("authorization" in request.headers for request in worker.seen)
     assert [finding.level for finding in findings if finding.id == "clock.worker"] == [Level.WARNING] * 2
     unreachable_finding = single_finding(findings, "workers.reachable")
     assert (unreachable_finding.level, "127.0.0.1:1" in unreachable_finding.what) == (Level.HINT, True)
     version_finding = single_finding(findings, "workers.versions")
-    assert (version_finding.level, other.url in version_finding.what) == (Level.WARNING, True)
+    assert (version_finding.level, other_worker.url in version_finding.what) == (Level.WARNING, True)
     assert "1 more did not report a version" in version_finding.what
 
 
@@ -206,6 +206,6 @@ def test_only_the_running_worker_is_checked_without_a_file(worker: Connect) -> N
     result = CliRunner().invoke(main, ["doctor", "--url", worker.url, "-o", "json"])
     output = json.loads(result.stdout)
     assert result.exit_code == 1
-    assert {item["area"] for item in output} == {"worker", "workers", "connectors", "clock"}
-    [error_finding] = [item for item in output if item["level"] == "error"]
+    assert {finding["area"] for finding in output} == {"worker", "workers", "connectors", "clock"}
+    [error_finding] = [finding for finding in output if finding["level"] == "error"]
     assert "ValueError: no such row" in error_finding["what"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # documented there
+from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # documented by confluent-kafka
 
 from kraal.config.worker.distributed import InternalTopic
 from kraal.core.errors import StoreError
@@ -70,7 +70,7 @@ def test_missing_topic_without_automatic_creation_is_an_error_with_a_fix() -> No
 
 def test_wrong_cleanup_policy_has_a_fix() -> None:
     topic = storage(TopicDescription("id", 1, 3, 3), cleanup_policy="delete")
-    [finding] = [item for item in check_topic(topic, single=True) if item.id == "topics.cleanup"]
+    [finding] = [finding for finding in check_topic(topic, single=True) if finding.id == "topics.cleanup"]
     assert "cleanup.policy=delete" in finding.what
     assert (
         "kafka-configs.sh --bootstrap-server b:9092 --alter --entity-type topics --entity-name configs "
@@ -100,7 +100,9 @@ def test_unwritable_topic_is_an_error(
 @pytest.mark.parametrize(("brokers", "expected"), [(3, []), (2, ["has 2 brokers"]), (1, ["has 1 broker"])])
 def test_replicas_of_missing_topics_require_enough_brokers(brokers: int, expected: list[str]) -> None:
     findings = [*check_creation(Cluster(brokers), [TOPIC])]
-    assert [(item.id, item.level) for item in findings] == [("topics.replicas", Level.ERROR)] * len(expected)
+    assert [(finding.id, finding.level) for finding in findings] == [("topics.replicas", Level.ERROR)] * len(
+        expected
+    )
     for finding, expected_text in zip(findings, expected, strict=True):
         assert "configs cannot be created with config.storage.replication.factor=3" in finding.what
         assert finding.what.endswith(expected_text)

@@ -29,12 +29,12 @@ def test_producer_options_layer_defaults_worker_settings_and_overrides() -> None
 
 def test_transactional_producer_has_the_batching_defaults_of_sources() -> None:
     worker = {"bootstrap.servers": "a:1"}
-    plain = client_options.producer_options(worker, {}, "me")
-    transactional = producer_settings(worker, {}, TASK, "g", LastClientError())
+    source_options = client_options.producer_options(worker, {}, "me")
+    transactional_settings = producer_settings(worker, {}, TASK, "g", LastClientError())
     for key in ("acks", "linger.ms", "batch.size", "compression.type"):
-        assert plain[f"kafka.{key}"] == transactional[key] == SOURCE_PRODUCER[key]
-    assert plain["kafka.buffer.memory"] == str(64 * 2**20)
-    assert transactional["queue.buffering.max.kbytes"] == str(64 * 2**10)
+        assert source_options[f"kafka.{key}"] == transactional_settings[key] == SOURCE_PRODUCER[key]
+    assert source_options["kafka.buffer.memory"] == str(64 * 2**20)
+    assert transactional_settings["queue.buffering.max.kbytes"] == str(64 * 2**10)
 
 
 def test_worker_producer_has_source_settings_and_a_limited_delivery_timeout() -> None:
@@ -81,7 +81,7 @@ def test_worker_producer_delivery_timeout_is_capped_at_ten_seconds(configured: s
         ("max.in.flight.requests.per.connection", "6"),
     ],
 )
-def test_worker_producer_rejects_settings_without_librdkafka_support(key: str, value: str) -> None:
+def test_unsupported_setting_excludes_the_worker_producer(key: str, value: str) -> None:
     assert client_options.worker_producer_configs(WORKER, {f"producer.override.{key}": value}) is None
 
 

@@ -1,4 +1,4 @@
-"""Tests for the traces of failed tasks, and for the failures of jobs that are retriable."""
+"""Tests for the traces of failed tasks, and for the recognition of retriable job failures."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def test_job_that_failed_because_of_unavailable_brokers_is_retriable(
     bridge_error = RuntimeError("an error occurred while calling o1.save")
     vars(bridge_error)["java_exception"] = SimpleNamespace(getCause=lambda: None, toString=lambda: text)
     for error in (RuntimeError(abort), bridge_error):
-        failed = error
+        job_error = error
 
         def job() -> JobResult:
-            raise failed  # noqa: B023 - called in the same iteration
+            raise job_error  # noqa: B023 - called in the same iteration
 
         outcome = run_job(job)
         assert isinstance(outcome, RetriableError) is is_retriable

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kraal.engine.pace import (
+    BUSY_PERIOD_S,
     BUSY_POLL_S,
-    BUSY_S,
     MAX_IDLE_POLLS_PER_S,
     MAX_IGNORED_PAIRS,
     STEPS_S,
@@ -41,9 +41,9 @@ def test_pause_grows_with_the_rate_of_small_batches_up_to_the_limit(
     assert pause_s(rate, limit_s) == expected_s
 
 
-def test_longer_pauses_are_multiples_of_most_shorter_ones() -> None:
-    milliseconds = [round(step * 1000) for step in STEPS_S[2:]]
-    assert all(later % 50 == 0 for later in milliseconds)
+def test_pauses_of_at_least_50_ms_are_multiples_of_50_ms() -> None:
+    steps_ms = [round(step * 1000) for step in STEPS_S[2:]]
+    assert all(step_ms % 50 == 0 for step_ms in steps_ms)
 
 
 class Bench:
@@ -96,7 +96,7 @@ def test_transaction_has_a_higher_weight_than_a_batch() -> None:
 
 def test_recent_batch_shortens_the_poll_interval() -> None:
     bench, idle_s = Bench(), 0.05
-    assert bench.pace.interval_s(idle_s, bench.now_s - 2 * BUSY_S, 0.025) == idle_s
+    assert bench.pace.interval_s(idle_s, bench.now_s - 2 * BUSY_PERIOD_S, 0.025) == idle_s
     assert bench.pace.interval_s(idle_s, bench.now_s, 0.025) == BUSY_POLL_S
     assert bench.pace.interval_s(0.005, bench.now_s, 0.025) == 0.005
     bench.count_batches(1000, 3)

@@ -1,4 +1,4 @@
-"""Tests for polls of tasks that may not read, because their config or target state has changed."""
+"""Tests for the polls of tasks that must not read after a change of their config or target state."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Source(SourceExecutor):
         self.plugin = CountingTask()
         self._task = self.plugin
 
-    def poll_numbers(self) -> list[int]:
+    def poll_batch_numbers(self) -> list[int]:
         """Poll the executor. Return a list with the number of the returned batch, or an empty list."""
         attempt = self.poll(requested=True)
         if attempt is None:
@@ -104,30 +104,30 @@ def _unused() -> Any:
     return SimpleNamespace(cancel_running=lambda: None)
 
 
-def test_source_that_may_not_read_is_not_polled() -> None:
+def test_source_that_must_not_read_is_not_polled() -> None:
     permission = Permission()
     source = Source(permission)
-    assert source.poll_numbers() == [1]
+    assert source.poll_batch_numbers() == [1]
     permission.may_read = False
-    assert source.poll_numbers() == []
+    assert source.poll_batch_numbers() == []
     assert (source.plugin.polls, source.plugin.rests) == (1, 0)
     permission.may_read = True
-    assert source.poll_numbers() == [2]
+    assert source.poll_batch_numbers() == [2]
 
 
 def test_batch_of_a_running_poll_waits_until_the_source_may_read() -> None:
     permission = Permission()
     source = Source(permission)
     source.plugin.on_poll = lambda: setattr(permission, "may_read", False)
-    assert source.poll_numbers() == []
-    assert source.poll_numbers() == []
+    assert source.poll_batch_numbers() == []
+    assert source.poll_batch_numbers() == []
     permission.may_read = True
     source.plugin.on_poll = lambda: None
-    assert source.poll_numbers() == [1], "no record is lost"
-    assert source.poll_numbers() == [2]
+    assert source.poll_batch_numbers() == [1], "no record is lost"
+    assert source.poll_batch_numbers() == [2]
 
 
-def test_continuous_source_that_may_not_read_is_suspended() -> None:
+def test_continuous_source_that_must_not_read_is_suspended() -> None:
     source = Source(Permission(may_read=False))
     source.plugin.reads_continuously = True
     _launch(source.poll(requested=True))
@@ -153,7 +153,7 @@ class Stream(StreamExecutor):
         self.jobs.append("check")
 
 
-def test_stream_that_may_not_read_ends_its_query() -> None:
+def test_stream_that_must_not_read_ends_its_query() -> None:
     permission = Permission()
     stream = Stream(permission)
     _launch(stream.poll(requested=True))
@@ -199,7 +199,7 @@ class Sink(SinkExecutor):
         self._parts = parts
 
 
-def test_sink_that_may_not_read_is_polled_without_waiting() -> None:
+def test_sink_that_must_not_read_is_polled_without_waiting() -> None:
     permission, member = Permission(), Member()
     sink = Sink(permission, member)
     assert [sink.can_wait] == [True]

@@ -128,13 +128,13 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadedHost]:
 
 def collect_events(host: ThreadedHost, executor: FlakyExecutor) -> list[RunEvent]:
     """Return the events of a run until its first batch is done."""
-    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    run = TaskRun(host, Owner("c-0"), SPEC, lambda: executor, queued.put)
+    event_queue: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: executor, event_queue.put)
     run.start()
     run.next()
     events: list[RunEvent] = []
     while DONE not in events:
-        events.append(queued.get(timeout=10))
+        events.append(event_queue.get(timeout=10))
     run.cancel()
     return events
 
@@ -157,21 +157,23 @@ def test_each_retried_job_reports_an_event(host: ThreadedHost) -> None:
 
 def test_job_is_retried_only_with_a_lease(host: ThreadedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEASE_CHECK_INTERVAL_S", 0.01)
-    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    event_queue: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     lease_event, executor = threading.Event(), FlakyExecutor(failing_jobs=1)
     lease_event.set()
     executor.on_poll = lease_event.clear
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: executor, queued.put)
+    run = TaskRun(
+        host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: executor, event_queue.put
+    )
     run.start()
     run.next()
-    assert [queued.get(timeout=10) for _ in range(3)] == [
+    assert [event_queue.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
         Waiting("Retrying batch 1: the sink is unavailable", retry=True),
         Waiting("this worker must not write for the task because its lease has expired"),
     ]
     assert executor.failing_jobs == 0, "the job ran once"
     lease_event.set()
-    assert queued.get(timeout=10) == DONE
+    assert event_queue.get(timeout=10) == DONE
     run.cancel()
 
 
@@ -216,39 +218,43 @@ def test_job_is_interrupted_without_a_lease_and_retried_with_a_new_one(
     host: ThreadedHost, monkeypatch: pytest.MonkeyPatch, outcome: BaseException | None
 ) -> None:
     monkeypatch.setattr(module, "LEASE_CHECK_INTERVAL_S", 0.01)
-    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    event_queue: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     lease_event, executor = threading.Event(), StuckExecutor(is_interruptible=True, outcome=outcome)
     lease_event.set()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: executor, queued.put)
+    run = TaskRun(
+        host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: executor, event_queue.put
+    )
     run.start()
     run.next()
     assert executor.started.wait(10)
     lease_event.clear()
-    assert [queued.get(timeout=10) for _ in range(3)] == [
+    assert [event_queue.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
         Waiting("Retrying batch 1: this worker's lease has expired", retry=True),
         Waiting("this worker must not write for the task because its lease has expired"),
     ]
     lease_event.set()
-    assert queued.get(timeout=10) == DONE
+    assert event_queue.get(timeout=10) == DONE
     run.cancel()
 
 
 def test_batch_written_despite_an_interrupt_is_reported(host: ThreadedHost) -> None:
-    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    event_queue: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     lease_event, executor = threading.Event(), StuckExecutor(is_interruptible=True, outcome=DONE)
     lease_event.set()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: executor, queued.put)
+    run = TaskRun(
+        host, Owner("c-0"), replace(SPEC, lease=lease_event.is_set), lambda: executor, event_queue.put
+    )
     run.start()
     run.next()
     assert executor.started.wait(10)
     lease_event.clear()
-    assert [queued.get(timeout=10) for _ in range(2)] == [Opened(version="1.0"), DONE]
+    assert [event_queue.get(timeout=10) for _ in range(2)] == [Opened(version="1.0"), DONE]
     run.cancel()
 
 
 def test_uninterruptible_job_without_a_lease_fails_with_its_own_error(host: ThreadedHost) -> None:
-    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    event_queue: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     lease_checks = threading.Semaphore(0)
     executor = StuckExecutor(is_interruptible=False, outcome=RuntimeError("no"))
 
@@ -256,7 +262,7 @@ def test_uninterruptible_job_without_a_lease_fails_with_its_own_error(host: Thre
         lease_checks.release()
         return not executor.started.is_set()
 
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease), lambda: executor, queued.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease), lambda: executor, event_queue.put)
     run.start()
     run.next()
     assert executor.started.wait(10)
@@ -264,25 +270,25 @@ def test_uninterruptible_job_without_a_lease_fails_with_its_own_error(host: Thre
         pass
     assert lease_checks.acquire(timeout=10), "the lease was checked while the job was running"
     executor.ended.set()
-    assert queued.get(timeout=10) == Opened(version="1.0")
-    failed = queued.get(timeout=10)
-    assert isinstance(failed, Failed)
-    assert failed.trace.startswith("RuntimeError: no")
+    assert event_queue.get(timeout=10) == Opened(version="1.0")
+    event = event_queue.get(timeout=10)
+    assert isinstance(event, Failed)
+    assert event.trace.startswith("RuntimeError: no")
 
 
 def test_pause_during_a_failing_poll_is_acknowledged_before_the_retry(host: ThreadedHost) -> None:
-    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    event_queue: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     executor = FlakyExecutor(failing_polls=1)
-    run = TaskRun(host, Owner("c-0"), SPEC, lambda: executor, queued.put)
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: executor, event_queue.put)
     executor.on_poll = run.hold
     run.start()
     run.next()
     retry = Waiting("Retrying poll: the source is unavailable", retry=True)
-    assert [queued.get(timeout=10) for _ in range(3)] == [Opened(version="1.0"), retry, Held()]
+    assert [event_queue.get(timeout=10) for _ in range(3)] == [Opened(version="1.0"), retry, Held()]
     run.cancel()
 
 
-def test_run_without_retries_reports_no_waiting(host: ThreadedHost) -> None:
+def test_run_without_retries_reports_no_waiting_event(host: ThreadedHost) -> None:
     assert collect_events(host, FlakyExecutor()) == [Opened(version="1.0"), DONE]
 
 
@@ -322,20 +328,20 @@ def test_run_reports_the_start_and_end_of_each_step(
     host: ThreadedHost, executor: FlakyExecutor, steps: list[str | bool]
 ) -> None:
     recorder = StepRecorder()
-    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, working=recorder), lambda: executor, queued.put)
+    event_queue: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, working=recorder), lambda: executor, event_queue.put)
     run.start()
     run.next()
-    while queued.get(timeout=10) != DONE:
+    while event_queue.get(timeout=10) != DONE:
         pass
     assert recorder.steps == steps
     run.commit({})
-    assert queued.get(timeout=10) == Committed()
+    assert event_queue.get(timeout=10) == Committed()
     assert recorder.steps == [*steps, "commit", False]
     run.hold()
-    assert queued.get(timeout=10) == Held()
+    assert event_queue.get(timeout=10) == Held()
     run.stop()
-    assert queued.get(timeout=10) == Stopped(clean=True)
+    assert event_queue.get(timeout=10) == Stopped(clean=True)
     assert recorder.steps[-1] is False
 
 
@@ -358,18 +364,18 @@ def test_poll_log_lines_have_the_task_as_subject(host: ThreadedHost) -> None:
         return "Spark is starting"
 
     host.spark_unavailable_reason = report_spark_starting  # type: ignore[method-assign]
-    queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    run = TaskRun(host, Owner("c-0"), SPEC, lambda: SubjectRecorder(polls_when_idle=True), queued.put)
-    with use_subject("task c-0"):  # like its actor
+    event_queue: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: SubjectRecorder(polls_when_idle=True), event_queue.put)
+    with use_subject("task c-0"):  # as the actor of the task does
         run.start()
     assert checked.wait(10)
-    assert queued.get(timeout=10) == Waiting("Spark is starting")
+    assert event_queue.get(timeout=10) == Waiting("Spark is starting")
     run.on_spark_ready()
     assert log_subject.get() == "", "this thread has no subject"
     assert polled.wait(10)
     with use_subject("task c-0"):
         run.next()
-    while queued.get(timeout=10) != DONE:
+    while event_queue.get(timeout=10) != DONE:
         pass
     polled.clear()
     assert polled.wait(10), "the executor is polled while no batch is requested"

@@ -43,7 +43,7 @@ class BlockingExecutor:
     blocking_method: str = ""
     release: threading.Event = field(default_factory=threading.Event)
     entered: threading.Event = field(default_factory=threading.Event)
-    closed: list[str] = field(default_factory=list)
+    closing_threads: list[str] = field(default_factory=list)
     submit: Callable[[Callable[[], None]], None] | None = None
     error: Exception | None = None
     poll_interval_s: float = 0.01
@@ -85,7 +85,7 @@ class BlockingExecutor:
 
     def close(self) -> None:
         self.call_plugin("close")
-        self.closed.append(threading.current_thread().name)
+        self.closing_threads.append(threading.current_thread().name)
 
     def cancel(self) -> None:
         pass
@@ -117,7 +117,7 @@ class Bench:
         return self.events_by_name[name].get(timeout=WAIT_S)
 
     def start_stuck_run(self, name: str, blocking_method: str) -> BlockingExecutor:
-        """Create a run that hangs, is cancelled, and is abandoned."""
+        """Create a run that hangs, is cancelled, and is abandoned; return its executor."""
         executor = BlockingExecutor(blocking_method)
         run = self.run(name, executor)
         if blocking_method == "close":
@@ -133,7 +133,7 @@ class Bench:
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(run_module, "ABANDON_TIMEOUT_S", 0.02)
-    monkeypatch.setattr(poller_module, "STUCK_S", 0.02)
+    monkeypatch.setattr(poller_module, "STUCK_TIMEOUT_S", 0.02)
     threads = ThreadedHost()
     bench = Bench(threads)
     yield bench
@@ -156,11 +156,11 @@ def test_late_result_of_an_abandoned_call_is_dropped_and_closes_the_plugin(
 ) -> None:
     executor = bench.start_stuck_run("stuck", blocking_method)
     executor.release.set()
-    wait_until(lambda: len(executor.closed) == 1)
+    wait_until(lambda: len(executor.closing_threads) == 1)
     bench.run("next", BlockingExecutor())  # in the same pool, so after all effects of the late call
     assert [bench.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
     assert bench.events_by_name["stuck"].empty(), "the end of the run was reported once, as the last event"
-    assert len(executor.closed) == 1
+    assert len(executor.closing_threads) == 1
 
 
 def test_thread_of_an_abandoned_call_ends_when_the_call_returns(bench: Bench) -> None:
@@ -169,7 +169,7 @@ def test_thread_of_an_abandoned_call_ends_when_the_call_returns(bench: Bench) ->
     executor.release.set()
     wait_until(lambda: bench.host.pool.state().stuck == ())
     wait_until(lambda: not any(thread.name == "test-0" for thread in threading.enumerate()))
-    assert executor.closed in ([], ["test-1"])
+    assert executor.closing_threads in ([], ["test-1"])
 
 
 def test_log_contains_the_task_and_stack_of_a_stuck_call(
@@ -184,9 +184,9 @@ def test_log_contains_the_task_and_stack_of_a_stuck_call(
 
 def test_failure_is_reported_although_the_plugin_hangs_in_stop(bench: Bench) -> None:
     bench.run("fails", BlockingExecutor("close", error=ValueError("no such table")))
-    failed = bench.next_event("fails")
-    assert isinstance(failed, Failed)
-    assert "no such table" in failed.trace
+    event = bench.next_event("fails")
+    assert isinstance(event, Failed)
+    assert "no such table" in event.trace
     bench.run("next", BlockingExecutor())
     assert bench.next_event("next") == Opened(version="1.0")
 
@@ -203,7 +203,7 @@ def test_call_that_starts_after_its_run_was_abandoned_counts_as_stuck(bench: Ben
         assert bench.next_event(name) == Stopped(clean=False)
     wait_until(lambda: bench.host.pool.state().is_exhausted)
     bench.executors[0].release.set()
-    wait_until(lambda: len(bench.host.pool.state().stuck) == 2 and not bench.executors[2].closed)
+    wait_until(lambda: len(bench.host.pool.state().stuck) == 2 and not bench.executors[2].closing_threads)
     for executor in bench.executors:
         executor.release.set()
     bench.run("next", BlockingExecutor())
@@ -219,7 +219,7 @@ def test_pool_limits_threads_and_reuses_them_after_a_call_returns() -> None:
         started_calls.put(number)
         releases[number].wait()
 
-    before = time.time()
+    before_s = time.time()
     for number in range(4):
         owner = Owner(f"task-{number}")
         pool.submit(lambda number=number: hang(number), owner)  # type: ignore[misc]
@@ -231,7 +231,7 @@ def test_pool_limits_threads_and_reuses_them_after_a_call_returns() -> None:
     assert state.is_exhausted
     assert (state.name, state.max_threads) == ("few", 4)
     assert [call.owner for call in state.stuck] == ["task-0", "task-1", "task-2", "task-3"]
-    assert before <= state.stuck[0].since_s <= time.time()
+    assert before_s <= state.stuck[0].since_s <= time.time()
     assert sum(thread.name.startswith("few-") for thread in threading.enumerate()) == 4
     ran = threading.Event()
     pool.submit(ran.set)
@@ -260,7 +260,7 @@ def test_abandoning_an_owner_does_not_affect_other_owners() -> None:
 
 
 def test_stuck_polls_use_a_limited_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poller_module, "STUCK_S", 0.01)
+    monkeypatch.setattr(poller_module, "STUCK_TIMEOUT_S", 0.01)
     monkeypatch.setattr(poller_module, "MAX_THREADS", 2)
     poller, release, started_calls = TimerThread("timers"), threading.Event(), threading.Semaphore(0)
 

@@ -17,7 +17,7 @@ WAIT_S = 30.0
 
 @pytest.fixture
 def timer(monkeypatch: pytest.MonkeyPatch) -> Iterator[TimerThread]:
-    monkeypatch.setattr(module, "STUCK_S", 0.01)
+    monkeypatch.setattr(module, "STUCK_TIMEOUT_S", 0.01)
     thread = TimerThread("timers")
     yield thread
     thread.close(5.0)

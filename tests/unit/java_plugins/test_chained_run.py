@@ -127,7 +127,7 @@ def test_lost_connection_ends_the_run_like_a_lost_engine() -> None:
     assert scenario.events[-1] == Failed(trace=trace, engine_lost=True)
 
 
-def test_other_failures_fail_the_task() -> None:
+def test_failed_inner_run_fails_the_task() -> None:
     scenario = Scenario()
     scenario.open()
     scenario.host.up()

@@ -203,7 +203,7 @@ def test_alter_offsets_calls_the_java_connector(host: FakeHost, registry: Regist
 @pytest.mark.parametrize(
     ("response", "is_supported"), [("SUPPORTED", True), ("UNSUPPORTED", False), (None, None)]
 )
-def test_exactly_once_support_is_returned_by_the_java_connector(
+def test_java_connector_determines_exactly_once_support(
     host: FakeHost, registry: Registry, response: str | None, *, is_supported: bool | None
 ) -> None:
     host.up()
@@ -332,9 +332,7 @@ def test_hung_connector_can_be_stopped_with_its_stop_function(
     assert (hosts.released_hosts, hosts.stops) == ([own_host], {})
 
 
-def test_restart_of_a_failed_connector_releases_the_jvm_of_the_previous_start(
-    hosts: FakeHosts, registry: Registry
-) -> None:
+def test_second_start_stops_the_first_and_releases_its_jvm(hosts: FakeHosts, registry: Registry) -> None:
     connector, own_host, config = with_own_jvm(hosts, registry)
     connector.start(config, Context())
     connector.start(config, Context())

@@ -15,7 +15,7 @@ from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.hosts import PluginHosts
 
 TIMEOUT_S = 10.0
-OWN, SHARED = {"plugins.jvm": "own"}, {"plugins.jvm": "shared"}
+OWN_JVM_CONFIG, SHARED_JVM_CONFIG = {"plugins.jvm": "own"}, {"plugins.jvm": "shared"}
 
 
 class Host:
@@ -75,31 +75,31 @@ def worker_hosts() -> WorkerHosts:
 
 
 @pytest.mark.parametrize(
-    ("worker", "config", "is_own"),
+    ("worker_jvm", "config", "is_own"),
     [
         (PluginsJvm.SHARED, {}, False),
-        (PluginsJvm.SHARED, OWN, True),
+        (PluginsJvm.SHARED, OWN_JVM_CONFIG, True),
         (PluginsJvm.OWN, {}, True),
-        (PluginsJvm.OWN, SHARED, False),
+        (PluginsJvm.OWN, SHARED_JVM_CONFIG, False),
         (PluginsJvm.OWN, {"plugins.jvm": "a value that a Java worker did not validate"}, True),
     ],
 )
 def test_connector_setting_overrides_the_worker_setting(
-    worker: PluginsJvm, config: dict[str, str], *, is_own: bool
+    worker_jvm: PluginsJvm, config: dict[str, str], *, is_own: bool
 ) -> None:
-    worker_hosts = WorkerHosts(worker)
+    worker_hosts = WorkerHosts(worker_jvm)
     assert (worker_hosts.hosts.acquire("c", config) is not worker_hosts.hosts.shared) is is_own
 
 
 def test_connector_and_its_tasks_share_a_process_until_all_release_it(worker_hosts: WorkerHosts) -> None:
-    first = worker_hosts.hosts.acquire("c", OWN)
-    assert worker_hosts.hosts.acquire("c", OWN) is first
-    other_host = worker_hosts.hosts.acquire("d", OWN)
+    first = worker_hosts.hosts.acquire("c", OWN_JVM_CONFIG)
+    assert worker_hosts.hosts.acquire("c", OWN_JVM_CONFIG) is first
+    other_host = worker_hosts.hosts.acquire("d", OWN_JVM_CONFIG)
     assert worker_hosts.hosts.all() == {"": worker_hosts.hosts.shared, "c": first, "d": other_host}
     c, _ = worker_hosts.processes
     assert c.next() == "started"
     worker_hosts.hosts.release(first)
-    assert worker_hosts.hosts.acquire("c", OWN) is first
+    assert worker_hosts.hosts.acquire("c", OWN_JVM_CONFIG) is first
     for _ in range(2):
         worker_hosts.hosts.release(first)
     assert c.next() == "ended"
@@ -107,10 +107,10 @@ def test_connector_and_its_tasks_share_a_process_until_all_release_it(worker_hos
 
 
 def test_next_process_starts_after_the_previous_has_exited(worker_hosts: WorkerHosts) -> None:
-    previous_host = worker_hosts.hosts.acquire("c", OWN)
+    previous_host = worker_hosts.hosts.acquire("c", OWN_JVM_CONFIG)
     worker_hosts.processes[0].may_end.clear()
     worker_hosts.hosts.release(previous_host)
-    current_host = worker_hosts.hosts.acquire("c", OWN)
+    current_host = worker_hosts.hosts.acquire("c", OWN_JVM_CONFIG)
     assert current_host is not previous_host
     worker_hosts.hosts.release(previous_host)  # a surplus release of a host that is no longer current
     assert worker_hosts.hosts.all()["c"] is current_host
@@ -125,26 +125,26 @@ def test_releasing_the_shared_host_does_not_close_it(worker_hosts: WorkerHosts) 
 
 
 def test_log_levels_are_set_in_all_current_and_later_processes(worker_hosts: WorkerHosts) -> None:
-    worker_hosts.hosts.acquire("c", OWN)
+    worker_hosts.hosts.acquire("c", OWN_JVM_CONFIG)
     worker_hosts.hosts.set_log_level("a", "DEBUG")
     worker_hosts.hosts.set_log_level("b", "INFO")
     worker_hosts.hosts.set_log_level("a", "WARN")
-    worker_hosts.hosts.acquire("d", OWN)
+    worker_hosts.hosts.acquire("d", OWN_JVM_CONFIG)
     levels = [("a", "DEBUG"), ("b", "INFO"), ("a", "WARN")]
     assert worker_hosts.shared.levels == worker_hosts.processes[0].levels == levels
     assert worker_hosts.processes[1].levels == [("b", "INFO"), ("a", "WARN")]
 
 
 def test_close_stops_all_processes_and_starts_no_more(worker_hosts: WorkerHosts) -> None:
-    worker_hosts.hosts.acquire("c", OWN)
-    host = worker_hosts.hosts.acquire("d", OWN)
+    worker_hosts.hosts.acquire("c", OWN_JVM_CONFIG)
+    host = worker_hosts.hosts.acquire("d", OWN_JVM_CONFIG)
     worker_hosts.hosts.release(host)  # closes the host concurrently
     worker_hosts.hosts.close()
     assert [process.events.queue[-1] for process in (worker_hosts.shared, *worker_hosts.processes)] == [
         "ended"
     ] * 3
     worker_hosts.hosts.release(host)
-    assert worker_hosts.hosts.acquire("c", OWN) is worker_hosts.hosts.shared
+    assert worker_hosts.hosts.acquire("c", OWN_JVM_CONFIG) is worker_hosts.hosts.shared
     assert len(worker_hosts.processes) == 2
 
 
@@ -173,10 +173,10 @@ def test_unused_process_is_closed_only_after_the_idle_timeout(
     worker_hosts: WorkerHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "IDLE_TIMEOUT_S", 0.01)
-    host = worker_hosts.hosts.acquire("c", OWN)
+    host = worker_hosts.hosts.acquire("c", OWN_JVM_CONFIG)
     (process,) = worker_hosts.processes
     assert process.next() == "started"
-    worker_hosts.hosts.acquire("c", OWN)
+    worker_hosts.hosts.acquire("c", OWN_JVM_CONFIG)
     worker_hosts.hosts.release(host, later=True)
     assert worker_hosts.hosts.all()["c"] is host
     worker_hosts.hosts.release(host, later=True)
@@ -185,7 +185,7 @@ def test_unused_process_is_closed_only_after_the_idle_timeout(
 
 
 def test_reopened_task_reuses_its_process(worker_hosts: WorkerHosts) -> None:
-    host = worker_hosts.hosts.acquire("c", OWN)
+    host = worker_hosts.hosts.acquire("c", OWN_JVM_CONFIG)
     worker_hosts.hosts.release(host, later=True)
-    assert worker_hosts.hosts.acquire("c", OWN) is host
+    assert worker_hosts.hosts.acquire("c", OWN_JVM_CONFIG) is host
     worker_hosts.hosts.close()

@@ -52,7 +52,7 @@ def log_lines(log: str, *, output: str = "", connector: str = "") -> list[LogEnt
         process=SimpleNamespace(stdout=io.StringIO(output), stderr=io.StringIO(log)),
         _is_listening=threading.Event(),
         _subject=f"connector {connector}" if connector else "",
-        last="",
+        last_line="",
         _worker_file=None,
     )
     root = logging.getLogger()

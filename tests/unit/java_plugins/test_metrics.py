@@ -69,7 +69,7 @@ def scrape(metrics: JavaMetrics) -> None:
 
 def is_up(metrics: JavaMetrics) -> bool:
     (jvm,) = metrics.current([]).jvms
-    return jvm.up
+    return jvm.is_up
 
 
 def test_scrape_makes_one_call(host: FakeHost, metrics: JavaMetrics) -> None:
@@ -78,7 +78,7 @@ def test_scrape_makes_one_call(host: FakeHost, metrics: JavaMetrics) -> None:
     scrape(metrics)
     values = metrics.current([])
     assert values.tasks == {TASK: {"total": 5.0}}
-    assert values.jvms == [JvmState(up=True, starts=1)]
+    assert values.jvms == [JvmState(is_up=True, starts=1)]
     assert 'kraal_jvm_memory_used_bytes{jvm="plugins",area="heap"} 1\n' in values.text
     assert host.requests == [("measure", PLUGIN_TIMEOUT_MS)]
 
@@ -177,8 +177,8 @@ def test_hung_jvm_does_not_block_metrics_of_other_jvms() -> None:
     first.result(TIMEOUT_S)
     assert metrics.current([]).tasks == {OTHER_TASK: {"total": 5.0}, TASK: None}
     assert metrics.current([]).jvms == [
-        JvmState(up=True, starts=1),
-        JvmState(connector="c", up=False, starts=1),
+        JvmState(is_up=True, starts=1),
+        JvmState(connector="c", is_up=False, starts=1),
     ]
     hung_host.may_respond.set()
     second.result(TIMEOUT_S)

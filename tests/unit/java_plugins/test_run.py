@@ -345,7 +345,7 @@ def test_claim_is_released_before_the_java_task_starts(scenario: Scenario) -> No
 
 
 def test_task_does_not_start_if_the_jvm_exits_while_the_claim_is_released(scenario: Scenario) -> None:
-    class Slow(Transactions):
+    class SlowTransactions(Transactions):
         """A claim whose release takes so long that the JVM is replaced."""
 
         @override
@@ -354,7 +354,7 @@ def test_task_does_not_start_if_the_jvm_exits_while_the_claim_is_released(scenar
             scenario.host.down()
             scenario.host.up()
 
-    scenario.run(transactions=Slow())
+    scenario.run(transactions=SlowTransactions())
     scenario.host.up()
     assert scenario.events == [Waiting("it starts"), Failed(trace="it was killed", engine_lost=True)]
     assert not [request for request in scenario.host.requests if request[0] == "startTask"]

@@ -32,7 +32,7 @@ SERVICES = json.dumps(
         plugin(POLICY, "connector_client_config_override_policy", keys=[]),
     ]
 )
-RAW = {
+WORKER_PROPERTIES = {
     "config.providers": "vault",
     "config.providers.vault.class": VAULT,
     "config.providers.vault.param.token": "t",
@@ -67,14 +67,18 @@ def host() -> FakeHost:
     return host
 
 
-def open_test_providers(host: FakeHost, raw: dict[str, str] = RAW, *, is_stopping: bool = False) -> Providers:
+def open_test_providers(
+    host: FakeHost, raw: dict[str, str] = WORKER_PROPERTIES, *, is_stopping: bool = False
+) -> Providers:
     return open_services(raw, cast("PluginHosts", FakeHosts(host)), lambda: is_stopping)[0]
 
 
 @pytest.mark.parametrize("name", [VAULT, "VaultConfigProvider", "Vault"])
 def test_java_provider_is_resolved_by_full_name_and_aliases(host: FakeHost, name: str) -> None:
     host.up()
-    resolution = open_test_providers(host, RAW | {"config.providers.vault.class": name}).resolve(CONFIG)
+    resolution = open_test_providers(
+        host, WORKER_PROPERTIES | {"config.providers.vault.class": name}
+    ).resolve(CONFIG)
     assert (resolution.config, resolution.ttl_ms) == ({"a": "a value", "b": "${vault:p:l}"}, 77)
     [(method, number, class_name, params, path, keys)] = host.requests
     assert (method, class_name, path) == ("configValues", VAULT, "p")
@@ -83,7 +87,7 @@ def test_java_provider_is_resolved_by_full_name_and_aliases(host: FakeHost, name
 
 def test_unknown_provider_class_fails_startup_and_lists_java_classes(host: FakeHost) -> None:
     with pytest.raises(ConfigInvalid, match=f"available ConfigProviders are: {VAULT}, org") as error:
-        open_test_providers(host, RAW | {"config.providers.vault.class": "NoSuch"})
+        open_test_providers(host, WORKER_PROPERTIES | {"config.providers.vault.class": "NoSuch"})
     assert str(error.value).startswith(
         "Invalid value NoSuch for configuration config.providers.vault.class: "
     )
@@ -91,7 +95,7 @@ def test_unknown_provider_class_fails_startup_and_lists_java_classes(host: FakeH
 
 
 def test_stopping_worker_opens_no_providers() -> None:
-    assert open_services(RAW, None, lambda: True) == (Providers(), None)
+    assert open_services(WORKER_PROPERTIES, None, lambda: True) == (Providers(), None)
 
 
 def test_kraal_provider_takes_precedence_over_a_java_class_of_the_same_name(host: FakeHost) -> None:
@@ -99,7 +103,9 @@ def test_kraal_provider_takes_precedence_over_a_java_class_of_the_same_name(host
     host.services = [
         entry for entry in parse_catalog(json.dumps([plugin(name, "configprovider")])) if entry.is_service
     ]
-    assert not open_test_providers(host, RAW | {"config.providers.vault.class": name}).is_remote("vault")
+    assert not open_test_providers(
+        host, WORKER_PROPERTIES | {"config.providers.vault.class": name}
+    ).is_remote("vault")
 
 
 def test_resolve_waits_until_the_jvm_is_up(host: FakeHost) -> None:
@@ -192,7 +198,7 @@ def test_unknown_policy_fails_startup(host: FakeHost, name: str) -> None:
     assert host.closed
 
 
-def strict_worker(host: FakeHost) -> WorkerDefaults:
+def worker_with_java_policy(host: FakeHost) -> WorkerDefaults:
     """Return the defaults of a worker with a Java policy."""
     members = {"override_policy": JavaPolicy(RetryingCaller(host, lambda: False))}
     return cast("WorkerDefaults", type("StrictWorker", (Worker,), members)())
@@ -218,7 +224,7 @@ def test_java_policy_validates_each_client_of_a_connector(host: FakeHost) -> Non
         "producer.override.linger.ms": "7",
         "producer.override.batch.size": "many",
     }
-    infos = validate_connector(registry, strict_worker(host), config)
+    infos = validate_connector(registry, worker_with_java_policy(host), config)
     values = {info.value.name: info.value.errors for info in infos.configs if ".override." in info.value.name}
     assert values == {
         "producer.override.linger.ms": ("no", "never"),

@@ -34,7 +34,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("effect", "observed"),
+    ("effect", "observed_effect"),
     [
         (REQUESTED_CONFIG, OBSERVED_CONFIG),
         (ConnectorDeleted(NAME), ConnectorDeleted(NAME)),
@@ -44,15 +44,15 @@ class Clock:
         (OffsetsChanged(NAME), OffsetsChanged(NAME)),
     ],
 )
-def test_author_of_an_effect_is_taken_once(effect: Effect, observed: Effect) -> None:
+def test_author_of_an_effect_is_taken_once(effect: Effect, observed_effect: Effect) -> None:
     authors = Authors(Clock())
     with authors.asking(effect, "PUT from 10.0.0.7"):
-        assert authors.take(observed) == "PUT from 10.0.0.7"
-        assert authors.take(observed) is None
+        assert authors.take(observed_effect) == "PUT from 10.0.0.7"
+        assert authors.take(observed_effect) is None
 
 
 @pytest.mark.parametrize(
-    ("effect", "observed"),
+    ("effect", "observed_effect"),
     [
         (REQUESTED_CONFIG, ConfigWritten(NAME, {"a": "2"})),
         (REQUESTED_CONFIG, ConfigWritten(NAME, {"a": "1", "gone": "x"})),
@@ -63,10 +63,10 @@ def test_author_of_an_effect_is_taken_once(effect: Effect, observed: Effect) -> 
         (ConnectorDeleted(NAME), REQUESTED_CONFIG),
     ],
 )
-def test_author_is_not_taken_for_a_different_effect(effect: Effect, observed: Effect) -> None:
+def test_author_is_not_taken_for_a_different_effect(effect: Effect, observed_effect: Effect) -> None:
     authors = Authors(Clock())
     with authors.asking(effect, "somebody"):
-        assert authors.take(observed) is None
+        assert authors.take(observed_effect) is None
 
 
 def test_rejected_request_is_removed() -> None:

@@ -80,10 +80,10 @@ def test_secrets_are_hidden_and_changed_keys_are_listed() -> None:
 def test_last_stored_config_is_current() -> None:
     configs = create_configs()
     for ms in (5, 7):
-        configs.record_stored(NAME, ConfigWrite(ms))
+        configs.record_stored_config(NAME, ConfigWrite(ms))
     assert configs.last_write(NAME) == ConfigWrite(7)
     assert configs.read(NAME).entries == ()
-    configs.drop_stored(NAME)
+    configs.drop_stored_config(NAME)
     assert configs.last_write(NAME) is None
 
 

@@ -53,9 +53,9 @@ def test_texts_are_truncated_and_scrubbed() -> None:
     events = Events(10_000, lambda: 0)
     events.add(EventKind.WORKER, "with hunter2-hunter2", None, "")
     events.add(EventKind.WORKER, "ü" * 5_000, None, "")
-    first, second = events.after(None, 2)
-    assert first.text == "with [hidden]"
-    assert len(second.text.encode()) <= TEXT_BYTES
+    first_event, second_event = events.after(None, 2)
+    assert first_event.text == "with [hidden]"
+    assert len(second_event.text.encode()) <= TEXT_BYTES
 
 
 @given(st.lists(st.text(max_size=1_500), max_size=40), st.integers(0, 5_000))

@@ -141,7 +141,7 @@ def test_journal_of_zero_bytes_records_no_entries_and_notifies_no_listeners() ->
 
 @pytest.mark.parametrize(("max_bytes", "expected"), [(48 * 1024 * 1024, ["a line"]), (0, [])])
 def test_journal_collects_log_lines_unless_disabled(max_bytes: int, expected: list[str]) -> None:
-    recorder, root = journal(max_bytes), logging.Logger("root")  # noqa: LOG001 - outside the tree of loggers
+    recorder, root = journal(max_bytes), logging.Logger("root")  # noqa: LOG001 - outside the hierarchy
     recorder.follow_log(root)
 
     def run() -> None:

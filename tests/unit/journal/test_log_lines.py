@@ -21,12 +21,12 @@ NAME = ConnectorName("orders")
 
 
 class Log:
-    """A separate logger, the lines that its handler collects, and the connectors of which the listener was notified."""
+    """A separate logger, the lines that its handler collects, and the connectors passed to the listener."""
 
     def __init__(self, connector_limit: int = 100_000, total_limit: int = 1_000_000) -> None:
         self.notified_connectors: list[ConnectorName] = []
         self.lines = LogLines(connector_limit, total_limit, self.notified_connectors.append)
-        self.logger = logging.Logger("kraal.connectors.file", logging.DEBUG)  # noqa: LOG001 - outside the tree of loggers
+        self.logger = logging.Logger("kraal.connectors.file", logging.DEBUG)  # noqa: LOG001 - outside the hierarchy
         self.logger.addHandler(self.lines)
 
     def read(self, name: ConnectorName = NAME) -> tuple[LogLine, ...]:

@@ -70,11 +70,11 @@ class Model:
         while sum(size for _, size in ring) > self.key_limit:
             ring.popleft()
         while self.size() > self.total_limit:
-            oldest = next(iter(self.entries))
-            if self.entries[oldest]:
-                self.entries[oldest].popleft()
-            if not self.entries[oldest]:
-                del self.entries[oldest]
+            oldest_key = next(iter(self.entries))
+            if self.entries[oldest_key]:
+                self.entries[oldest_key].popleft()
+            if not self.entries[oldest_key]:
+                del self.entries[oldest_key]
         self.entries = {key: ring for key, ring in self.entries.items() if ring}
 
 
@@ -94,10 +94,10 @@ def test_keyed_rings_evict_the_least_recently_written_key(
         assert rings.size == model.size() <= total_limit
         assert content == (key in model.entries)
         assert list(rings.keys()) == list(model.entries)
-        for name, added in model.added_counts.items():
+        for name, added_count in model.added_counts.items():
             kept_entries = rings.read(name)
             assert list(kept_entries.entries) == [entry for entry, _ in model.entries.get(name, ())]
-            assert kept_entries.dropped + len(kept_entries.entries) == added
+            assert kept_entries.dropped + len(kept_entries.entries) == added_count
 
 
 def test_keyed_rings_limit_the_entries_per_key() -> None:
@@ -182,13 +182,13 @@ def test_guard_detects_reentrance() -> None:
 
 @given(st.text(), st.integers(3, 50))
 def test_text_is_truncated_to_bytes(text: str, limit: int) -> None:
-    truncated = truncate(text, limit)
-    assert len(truncated.encode("utf-8", "replace")) <= limit
+    truncated_text = truncate(text, limit)
+    assert len(truncated_text.encode("utf-8", "replace")) <= limit
     if len(text.encode("utf-8", "replace")) <= limit:
-        assert truncated == text
+        assert truncated_text == text
     else:
-        assert truncated.endswith("…")
-        assert text.startswith(truncated[:-1]) or "?" in truncated
+        assert truncated_text.endswith("…")
+        assert text.startswith(truncated_text[:-1]) or "?" in truncated_text
 
 
 @pytest.mark.parametrize("text", ["a\ud800b" * 100])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kraal.core.ids import ConnectorName, Generation, Instance, State, TaskId, WorkerId
 from kraal.core.secrets import secrets
-from kraal.journal.causes import STORED, Cause, Kind
+from kraal.journal.causes import STORED_CAUSE, Cause, Kind
 from kraal.journal.states import MAX_PENDING_CAUSES, TRACE_BYTES, StateEntry, States
 from kraal.protocol.status_records import Status
 
@@ -204,7 +204,7 @@ class TestLaterHerder:
         # After a compaction, the latest status that was read may be absent.
         first = read_count if is_compacted and read_count < len(self.RECORDS) else 0
         replay(states, self.RECORDS[first:], first=first)
-        for instance, record, at_ms in states.take_missed():
+        for instance, record, at_ms in states.take_missed_statuses():
             states.add(instance, record, at_ms, now_ms=NOW_MS)
         # The history of a removed instance is dropped, so that its next state is its first state.
         if self.RECORDS[read_count - 1] is None:
@@ -212,27 +212,29 @@ class TestLaterHerder:
             assert recorded_states(states) == expected
             return
         assert recorded_states(states) == recorded_states(expected_states)
-        assert states.take_missed() == []
+        assert states.take_missed_statuses() == []
 
     def test_restored_instance_is_recorded(self) -> None:
         states = create_states()
         for record in self.RECORDS[:4]:
             add(states, T0, record)
         replay(states, self.RECORDS)
-        assert states.take_missed() == []
-        assert states.add_stored(T0, status(State.RUNNING, 7), now_ms=NOW_MS)
+        assert states.take_missed_statuses() == []
+        assert states.add_stored_status(T0, status(State.RUNNING, 7), now_ms=NOW_MS)
         assert recorded_states(states)[-2:] == [(0, "REMOVED"), (0, "RUNNING")]
 
     def test_records_before_the_journal_are_not_recorded(self) -> None:
         states = create_states()
         replay(states, self.RECORDS)
-        assert states.take_missed() == []
+        assert states.take_missed_statuses() == []
 
     def test_equal_status_with_another_time_is_recorded(self) -> None:
         states = create_states()
         add(states, T0, status(State.RUNNING, 1))
         replay(states, [status(State.RUNNING, 1), status(State.UNASSIGNED, 2), status(State.RUNNING, 3)])
-        assert [missed_status.state for _, missed_status, _ in states.take_missed() if missed_status] == [
+        assert [
+            missed_status.state for _, missed_status, _ in states.take_missed_statuses() if missed_status
+        ] == [
             State.UNASSIGNED,
             State.RUNNING,
         ]
@@ -240,12 +242,12 @@ class TestLaterHerder:
 
 def test_stored_state_is_recorded_once() -> None:
     states = create_states()
-    assert states.add_stored(T0, status(State.RUNNING, -5_000), now_ms=NOW_MS)
-    assert not states.add_stored(T0, status(State.RUNNING, -5_000), now_ms=NOW_MS)
+    assert states.add_stored_status(T0, status(State.RUNNING, -5_000), now_ms=NOW_MS)
+    assert not states.add_stored_status(T0, status(State.RUNNING, -5_000), now_ms=NOW_MS)
     add(states, T1, status(State.RUNNING))
-    assert not states.add_stored(T1, status(State.RUNNING), now_ms=NOW_MS)
+    assert not states.add_stored_status(T1, status(State.RUNNING), now_ms=NOW_MS)
     assert [(e.ms, e.cause) for e in states.read(NAME).entries] == [
-        (NOW_MS - 5_000, STORED),
+        (NOW_MS - 5_000, STORED_CAUSE),
         (NOW_MS, "assigned in generation 1"),
     ]
 
@@ -254,7 +256,7 @@ def test_removed_instances_are_returned() -> None:
     states = create_states()
     add(states, T0, status(State.RUNNING))
     add(states, T1, status(State.RUNNING))
-    assert states.find_removed([T1, NAME]) == [T0]
+    assert states.find_removed_instances([T1, NAME]) == [T0]
 
 
 def test_state_without_a_time_has_the_time_of_reading() -> None:

@@ -15,7 +15,7 @@ MODULES = {"kafka.codec", "kafka.consumer", "kafka.producer", "kafka.record"}
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Yield `module.name` for each import in a file that mentions kafka-python."""
+    """Yield the full name of each import in a file whose text contains `kafka`."""
     text = path.read_text("utf-8")
     for node in ast.walk(ast.parse(text)) if "kafka" in text else ():
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""Tests that `TopicAdmin` replaces an admin client that receives no response, and keeps one that receives an error."""
+"""Tests for `TopicAdmin`: the replacement of unresponsive clients, error messages, and the creation of topics."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Client:
         (KafkaError.UNKNOWN_TOPIC_OR_PART, 1),
     ],
 )
-def test_client_without_response_is_replaced(
+def test_only_a_client_without_response_is_replaced(
     monkeypatch: pytest.MonkeyPatch, error: int, client_count: int
 ) -> None:
     created_clients: list[Client] = []

@@ -25,7 +25,7 @@ from tests.fakes.kafka.topic_client import TopicClient
 X = ConnectorName("x")
 TASK = TaskId(X, 0)
 PARTITION = SourcePartition.of({"file": "f"})
-TIMED_OUT, TOO_LARGE = KafkaError._MSG_TIMED_OUT, KafkaError.MSG_SIZE_TOO_LARGE
+TIMEOUT_CODE, TOO_LARGE_CODE = KafkaError._MSG_TIMED_OUT, KafkaError.MSG_SIZE_TOO_LARGE
 COLUMNS: dict[str, Any] = {"value": [b"1", b"2"], "key": [None, b"k"]}
 
 
@@ -47,7 +47,7 @@ class FakeProducer:
     A call raises the next error of its list in `call_errors`.
     """
 
-    committed: list[tuple[str, bytes | None, bytes | None]] = field(default_factory=list)
+    committed_records: list[tuple[str, bytes | None, bytes | None]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     call_errors: dict[str, list[KafkaException | BufferError]] = field(default_factory=dict)
     open_records: list[tuple[str, bytes | None, bytes | None]] = field(default_factory=list)
@@ -79,7 +79,7 @@ class FakeProducer:
 
     def commit_transaction(self, _: float) -> None:
         self.record_call("commit")
-        self.committed += self.open_records
+        self.committed_records += self.open_records
         self.open_records = []
 
     def flush(self, _: float) -> int:
@@ -121,10 +121,10 @@ def test_records_and_offsets_are_committed_together(fake_producer: FakeProducer)
     reports: list[object] = []
     task_producer = producer(on_stored=reports.append)
     task_producer.write("lines", COLUMNS)
-    assert (task_producer.is_open, fake_producer.committed, reports) == (True, [], [])
+    assert (task_producer.is_open, fake_producer.committed_records, reports) == (True, [], [])
     assert task_producer.commit({PARTITION: {"position": 2}}) == 2
     assert task_producer.is_open is False
-    assert fake_producer.committed == [
+    assert fake_producer.committed_records == [
         ("lines", None, b"1"),
         ("lines", b"k", b"2"),
         ("offsets", b'["x",{"file":"f"}]', b'{"position":2}'),
@@ -163,7 +163,7 @@ def test_offsets_of_delivered_records_are_reported(fake_producer: FakeProducer) 
         fake_producer.produce_options[2]["on_delivery"],
     )
     first_callback(None, SimpleNamespace(offset=lambda: 70))
-    last_callback(KafkaError(TOO_LARGE), delivered_message(1))
+    last_callback(KafkaError(TOO_LARGE_CODE), delivered_message(1))
     assert offsets == [70]
     fake_producer.call_errors["commit"] = [make_error(KafkaError._STATE, txn_requires_abort=True)]
     with pytest.raises(StoreError, match="too large"):
@@ -178,35 +178,39 @@ def test_write_waits_for_full_queue(fake_producer: FakeProducer) -> None:
 
 def test_offsets_without_records_are_committed(fake_producer: FakeProducer) -> None:
     assert producer().commit({PARTITION: None}) == 0
-    assert fake_producer.committed == [("offsets", b'["x",{"file":"f"}]', None)]
+    assert fake_producer.committed_records == [("offsets", b'["x",{"file":"f"}]', None)]
 
 
 @pytest.mark.parametrize("call", ["produce", "commit"])
 def test_retriable_error_aborts_transaction(fake_producer: FakeProducer, call: str) -> None:
     task_producer = producer()
-    fake_producer.call_errors[call] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+    fake_producer.call_errors[call] = [make_error(TIMEOUT_CODE, txn_requires_abort=True)]
     with pytest.raises(StoreUnavailable, match=r"^Failed to flush offsets and/or records for task x-0: "):
         write_and_commit(task_producer)
     assert fake_producer.calls[-1] == "abort"
-    assert (fake_producer.open_records, fake_producer.committed, task_producer.is_open) == ([], [], False)
+    assert (fake_producer.open_records, fake_producer.committed_records, task_producer.is_open) == (
+        [],
+        [],
+        False,
+    )
     write_and_commit(task_producer)
-    assert len(fake_producer.committed) == 3
+    assert len(fake_producer.committed_records) == 3
 
 
 def test_record_timeout_error_explains_topic_state(fake_producer: FakeProducer) -> None:
     task_producer = producer()
-    fake_producer.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+    fake_producer.call_errors["commit"] = [make_error(TIMEOUT_CODE, txn_requires_abort=True)]
     task_producer.write("lines", COLUMNS)
-    fake_producer.settings["on_delivery"](KafkaError(TIMED_OUT), delivered_message(1))
+    fake_producer.settings["on_delivery"](KafkaError(TIMEOUT_CODE), delivered_message(1))
     with pytest.raises(StoreUnavailable, match="Message timed out: too few replicas of lines"):
         task_producer.commit({})
 
 
 def test_permanent_error_aborts_transaction(fake_producer: FakeProducer) -> None:
     task_producer = producer(limit=1000)
-    fake_producer.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+    fake_producer.call_errors["commit"] = [make_error(TIMEOUT_CODE, txn_requires_abort=True)]
     task_producer.write("lines", COLUMNS)
-    fake_producer.settings["on_delivery"](KafkaError(TOO_LARGE), delivered_message(5000))
+    fake_producer.settings["on_delivery"](KafkaError(TOO_LARGE_CODE), delivered_message(5000))
     with pytest.raises(StoreError) as error:
         task_producer.commit({})
     assert not isinstance(error.value, StoreUnavailable)
@@ -214,16 +218,16 @@ def test_permanent_error_aborts_transaction(fake_producer: FakeProducer) -> None
         "A record of 5000 bytes for the topic 'lines' is larger than max.message.bytes=1000 of the topic"
         in (str(error.value))
     )
-    assert fake_producer.committed == []
+    assert fake_producer.committed_records == []
 
 
 def test_batches_are_flushed_at_topic_limit(fake_producer: FakeProducer) -> None:
-    rows: dict[str, Any] = {"value": [b"x" * 300] * 4, "topic": ["small", "other", "small", "small"]}
+    columns: dict[str, Any] = {"value": [b"x" * 300] * 4, "topic": ["small", "other", "small", "small"]}
     task_producer = producer(limit=1000)
-    task_producer.write(None, rows)
+    task_producer.write(None, columns)
     assert fake_producer.calls == ["init", "begin", "produce", "produce", "flush", "produce", "produce"]
     task_producer.commit({})
-    assert len(fake_producer.committed) == 4
+    assert len(fake_producer.committed_records) == 4
 
 
 def test_large_topic_limit_causes_no_flush(fake_producer: FakeProducer) -> None:
@@ -238,8 +242,8 @@ def test_batches_shrink_for_topic_with_unknown_limit(fake_producer: FakeProducer
         fake_producer.calls.clear()
         task_producer.write("lines", {"value": [b"x" * 3000] * 500})
         sizes.append(1 + fake_producer.calls.count("flush"))
-        fake_producer.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
-        fake_producer.settings["on_delivery"](KafkaError(TOO_LARGE), delivered_message(3000))
+        fake_producer.call_errors["commit"] = [make_error(TIMEOUT_CODE, txn_requires_abort=True)]
+        fake_producer.settings["on_delivery"](KafkaError(TOO_LARGE_CODE), delivered_message(3000))
         with pytest.raises(StoreError) as exc_info:
             task_producer.commit({})
         errors.append(exc_info.value)
@@ -251,7 +255,7 @@ def test_batches_shrink_for_topic_with_unknown_limit(fake_producer: FakeProducer
 
 
 def test_oversized_record_error_names_setting(fake_producer: FakeProducer) -> None:
-    fake_producer.call_errors["produce"] = [make_error(TOO_LARGE)]
+    fake_producer.call_errors["produce"] = [make_error(TOO_LARGE_CODE)]
     with pytest.raises(StoreError, match=r"raise producer\.override\.max\.request\.size") as error:
         producer().write("lines", {"value": [b"x" * 2_000_000]})
     assert not isinstance(error.value, StoreUnavailable)
@@ -262,7 +266,7 @@ def test_commit_without_response_is_retried(fake_producer: FakeProducer) -> None
     fake_producer.call_errors["commit"] = [make_error(KafkaError._TIMED_OUT, retriable=True)] * 3
     write_and_commit(producer())
     assert fake_producer.calls.count("commit") == 4
-    assert len(fake_producer.committed) == 3
+    assert len(fake_producer.committed_records) == 3
 
 
 @pytest.mark.parametrize("call", ["begin", "produce", "commit"])
@@ -290,39 +294,39 @@ def test_expired_transaction_has_connects_error(
 
 def test_failed_abort_is_retried_before_next_write(fake_producer: FakeProducer) -> None:
     task_producer = producer()
-    fake_producer.call_errors["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+    fake_producer.call_errors["commit"] = [make_error(TIMEOUT_CODE, txn_requires_abort=True)]
     fake_producer.call_errors["abort"] = [make_error(KafkaError._STATE)]
     with pytest.raises(StoreUnavailable):
         write_and_commit(task_producer)
     assert not task_producer.is_open
     write_and_commit(task_producer)
     assert fake_producer.calls.count("abort") == 2
-    assert len(fake_producer.committed) == 3
+    assert len(fake_producer.committed_records) == 3
 
 
 class WorkerOffsets:
     """A fake of the worker's offset topic, which is used in addition to the connector's offset topic."""
 
     def __init__(self, fake_producer: FakeProducer, error: StoreError | None = None) -> None:
-        self.broker = fake_producer
+        self.producer = fake_producer
         self.error = error
         self.store_calls: list[tuple[bool, object]] = []
         """For each call, whether the transaction had already been committed, and the stored offsets."""
 
     def store(self, changes: Any) -> None:
-        self.store_calls.append((bool(self.broker.committed), changes[X]))
+        self.store_calls.append((bool(self.producer.committed_records), changes[X]))
         if self.error is not None:
             raise self.error
 
 
-def make_transactions(monkeypatch: pytest.MonkeyPatch, worker: WorkerOffsets) -> SourceTransactions:
+def make_transactions(monkeypatch: pytest.MonkeyPatch, worker_offsets: WorkerOffsets) -> SourceTransactions:
     """Return the transactions of a worker for a connector with its own offset topic."""
 
     def pairs(connector: ConnectorName, offsets: Any) -> list[tuple[bytes, bytes | None]]:
         return [(encode_key(connector, part), encode_value(offset)) for part, offset in offsets.items()]
 
     topic: Any = SimpleNamespace(name="offsets")
-    store: Any = worker
+    store: Any = worker_offsets
     transactions = SourceTransactions(
         {"bootstrap.servers": "b:1"}, group_id="g", topic=topic, worker_offsets=store, client_id_base=""
     )
@@ -335,13 +339,16 @@ def make_transactions(monkeypatch: pytest.MonkeyPatch, worker: WorkerOffsets) ->
 def test_offsets_are_deleted_from_workers_topic_first(
     fake_producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker, other_partition = WorkerOffsets(fake_producer), SourcePartition.of({"file": "g"})
-    transactions = make_transactions(monkeypatch, worker)
+    worker_offsets, other_partition = WorkerOffsets(fake_producer), SourcePartition.of({"file": "g"})
+    transactions = make_transactions(monkeypatch, worker_offsets)
     transactions.alter(
         X, {"offsets.storage.topic": "own"}, {PARTITION: None, other_partition: {"position": 1}}
     )
-    assert {topic for topic, _, _ in fake_producer.committed} == {"own"}
-    assert worker.store_calls == [(False, {PARTITION: None}), (True, {other_partition: {"position": 1}})]
+    assert {topic for topic, _, _ in fake_producer.committed_records} == {"own"}
+    assert worker_offsets.store_calls == [
+        (False, {PARTITION: None}),
+        (True, {other_partition: {"position": 1}}),
+    ]
 
 
 @pytest.mark.parametrize("error", [StoreError("no response"), TopicUnusable("not compacted")])
@@ -352,7 +359,7 @@ def test_failed_deletion_in_workers_topic_prevents_commit(
     with pytest.raises(StoreError, match=str(error)) as exc_info:
         transactions.alter(X, {"offsets.storage.topic": "own"}, {PARTITION: None})
     assert isinstance(exc_info.value, StoreUnavailable) is not isinstance(error, TopicUnusable)
-    assert (fake_producer.calls[-1], fake_producer.committed) == ("abort", [])
+    assert (fake_producer.calls[-1], fake_producer.committed_records) == ("abort", [])
 
 
 def test_failed_copy_to_workers_topic_is_tolerated(
@@ -360,7 +367,7 @@ def test_failed_copy_to_workers_topic_is_tolerated(
 ) -> None:
     transactions = make_transactions(monkeypatch, WorkerOffsets(fake_producer, StoreError("no response")))
     transactions.alter(X, {"offsets.storage.topic": "own"}, {PARTITION: {"position": 1}})
-    assert len(fake_producer.committed) == 1
+    assert len(fake_producer.committed_records) == 1
 
 
 def test_task_cannot_write_to_its_offset_topic(fake_producer: FakeProducer) -> None:

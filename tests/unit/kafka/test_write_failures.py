@@ -61,7 +61,7 @@ TARGET = TargetStateRecord(X, None)
         ),
     ],
 )
-def test_message_matches_connect(records: list[ConfigRecord], sentence: str) -> None:
+def test_write_failure_message_matches_connect(records: list[ConfigRecord], sentence: str) -> None:
     assert config_failure([Entry(*encode(record)) for record in records]) == sentence
 
 

@@ -74,7 +74,7 @@ def test_exported_attributes_are_not_documented_as_missing() -> None:
     assert names.exported_attributes() & attributes_documented_as_missing() == set()
 
 
-def test_exposed_attributes_all_exist_in_connect() -> None:
+def test_every_exported_attribute_exists_in_connect() -> None:
     assert names.exported_attributes() - ALL_ATTRIBUTES == set()
 
 

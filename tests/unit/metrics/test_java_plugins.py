@@ -49,7 +49,7 @@ def create_worker_metrics(*, is_source: bool = True) -> MetricsRegistry:
 
 def scrape(metrics: MetricsRegistry, tasks: Mapping[TaskId, TaskValues | None], text: str = "") -> Scraped:
     state = snapshot({JAVA_TASK.connector: [State.RUNNING] * 2, PYTHON_TASK.connector: [State.RUNNING] * 2})
-    jvm_metrics = JvmMetrics(tasks=tasks, jvms=[JvmState(up=True, starts=2)], text=text)
+    jvm_metrics = JvmMetrics(tasks=tasks, jvms=[JvmState(is_up=True, starts=2)], text=text)
     page = Scrape(Published(state), metrics, IDENTITY, str, java=lambda _: jvm_metrics)
     return scraped("".join(page()))
 

@@ -56,7 +56,7 @@ class Scenario:
         self.series = Series(self.metrics, **limits)
 
     def start_task(self, task: TaskId, *, is_source: bool = False) -> TaskMeter:
-        """Start a task."""
+        """Start a task; return its meter."""
         self.metrics.record_start(task)
         meter = TaskMeter(
             task, is_source=is_source, time=self.clock, windows=Windows(), publish=self.metrics.publish

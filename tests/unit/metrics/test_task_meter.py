@@ -28,22 +28,22 @@ class FakeClock:
 
 
 class Scenario:
-    """A meter with its clock and latest published metrics."""
+    """A meter with its clock and the metrics that the meter has published."""
 
     def __init__(self, *, is_source: bool) -> None:
         self.clock = FakeClock()
-        self.published: list[TaskMetrics] = []
+        self.published_metrics: list[TaskMetrics] = []
         self.meter = TaskMeter(
             TASK, is_source=is_source, time=self.clock, windows=Windows(), publish=self._publish
         )
 
     def _publish(self, task: TaskId, metrics: TaskMetrics) -> None:
         assert task == TASK
-        self.published.append(metrics)
+        self.published_metrics.append(metrics)
 
     @property
     def metrics(self) -> TaskMetrics:
-        return self.published[-1]
+        return self.published_metrics[-1]
 
     def after(self, seconds: float) -> TaskMeter:
         """Advance the time and return the meter."""
@@ -93,7 +93,8 @@ def test_phase_stores_latest_and_mean_durations() -> None:
     later_phases = scenario.metrics.poll, scenario.metrics.write, scenario.metrics.commit
     assert [phase.latest_ms for phase in later_phases] == [250, 1000, 750]
     assert [
-        phase.mean_since(earlier) for phase, earlier in zip(later_phases, earlier_phases, strict=True)
+        phase.mean_since(earlier_phase)
+        for phase, earlier_phase in zip(later_phases, earlier_phases, strict=True)
     ] == [375, 1500, 500]
     assert [phase.mean_since(phase) for phase in later_phases] == [None, None, None]
 
@@ -163,10 +164,10 @@ def test_failure_outside_a_commit_is_not_a_failed_commit() -> None:
 def test_commit_end_without_a_start_is_ignored() -> None:
     scenario = Scenario(is_source=True)
     scenario.meter.record_commit()
-    assert scenario.published == []
+    assert scenario.published_metrics == []
 
 
-def test_late_commit_is_skipped() -> None:
+def test_late_commit_is_not_counted_as_a_commit() -> None:
     scenario = Scenario(is_source=False)
     scenario.meter.record_late_commit()
     assert scenario.metrics.late_commits_total == 1
@@ -177,6 +178,6 @@ def test_late_commit_is_skipped() -> None:
 def test_published_samples_are_immutable() -> None:
     scenario = Scenario(is_source=True)
     scenario.meter.record_batch(records=1, duration_s=0, poll_s=0)
-    before = scenario.metrics.records
+    earlier_records = scenario.metrics.records
     scenario.meter.record_batch(records=3, duration_s=0, poll_s=0)
-    assert (before.average(100), scenario.metrics.records.average(100)) == (1, 2)
+    assert (earlier_records.average(100), scenario.metrics.records.average(100)) == (1, 2)

@@ -32,7 +32,7 @@ class Scenario:
 
     def __init__(self, *, is_source: bool) -> None:
         self.clock = FakeClock(0.0)
-        self.published: list[TaskMetrics] = []
+        self.published_metrics: list[TaskMetrics] = []
         self._exporter = InMemorySpanExporter()
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
@@ -42,7 +42,7 @@ class Scenario:
 
     def _publish(self, task: TaskId, metrics: TaskMetrics) -> None:
         assert task == TASK
-        self.published.append(metrics)
+        self.published_metrics.append(metrics)
 
     def after(self, seconds: float) -> TaskMeter:
         """Advance the time and return the meter."""
@@ -151,7 +151,7 @@ def test_tracing_does_not_change_metrics() -> None:
         meter.record_commit()
         meter.record_transaction(3)
         meter.record_failure(ErrorCounts(skipped=1))
-    assert scenario.published[-1] == untraced_metrics[-1]
+    assert scenario.published_metrics[-1] == untraced_metrics[-1]
 
 
 def test_service_name_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,11 @@ def record_events(*events: tuple[float, float], windows: Windows | None = None) 
 
 
 def test_empty_sample_has_nan_average_and_zero_rate() -> None:
-    empty = Sampled(Windows())
-    assert math.isnan(empty.average(0))
-    assert math.isnan(empty.maximum(0))
-    assert empty.rate(0) == 0
-    assert shares(empty, 0) == (0, 0), "as in Frequencies, the share is 0 without events"
+    empty_samples = Sampled(Windows())
+    assert math.isnan(empty_samples.average(0))
+    assert math.isnan(empty_samples.maximum(0))
+    assert empty_samples.rate(0) == 0
+    assert shares(empty_samples, 0) == (0, 0), "as in Frequencies, the share is 0 without events"
 
 
 def test_average_and_maximum_include_all_samples() -> None:
@@ -80,6 +80,6 @@ def test_shares_are_fractions_of_failures_and_successes() -> None:
 
 
 def test_recorded_values_are_immutable() -> None:
-    before = record_events((0, 1))
-    before.record(9, 1)
-    assert before.maximum(1) == 1
+    sampled = record_events((0, 1))
+    sampled.record(9, 1)
+    assert sampled.maximum(1) == 1

@@ -37,7 +37,7 @@ SIMPLE_CONVERTERS = ("Boolean", "ByteArray", "Double", "Float", "Integer", "Long
 
 
 class FakeSource(Connector):
-    """A file source that never starts."""
+    """A file source that cannot be started."""
 
     kind: ClassVar[Literal["source", "sink"]] = "source"
     version: ClassVar[str] = CONNECT_VERSION
@@ -58,7 +58,7 @@ class FakeSource(Connector):
 
 
 class FakeSink(FakeSource):
-    """A file sink that never starts."""
+    """A file sink that cannot be started."""
 
     kind: ClassVar[Literal["source", "sink"]] = "sink"
     config_def: ClassVar[ConfigDef] = FILE_SINK

@@ -49,7 +49,7 @@ def attributes(cls: type) -> set[str]:
 
 
 def parameters(function: Callable[..., object]) -> list[str]:
-    """Return the names of the parameters, including stars; an empty list for enums and plain exceptions."""
+    """Return the names of the parameters with their stars, or an empty list for enums and plain exceptions."""
     if isinstance(function, EnumType):
         return []
     try:

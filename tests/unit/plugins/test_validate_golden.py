@@ -155,7 +155,7 @@ def test_validation_differs_from_connect_4_3_only_in_missing_keys() -> None:
 
 
 @pytest.mark.parametrize("case", KEY_ERRORS)
-def test_requests_that_fail_in_connect_are_errors_of_keys(case: str) -> None:
+def test_requests_that_fail_in_connect_return_errors_of_keys(case: str) -> None:
     golden = RECORDED_REQUESTS[case]
     infos = validate_for_rest(registry(), worker_defaults(golden), golden["plugin"], golden["request"])
     assert golden["status"] == 500

@@ -70,7 +70,7 @@ def test_topic_creation_rules_are_validated_only_when_the_connector_starts(enabl
 
 
 class FakeProvider(ConfigProvider):
-    """A provider with a few values that fails for the path `broken`."""
+    """A provider of four values. It fails for the path `broken`."""
 
     @override
     def get(self, path: str, keys: Collection[str]) -> ConfigData:

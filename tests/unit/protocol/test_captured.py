@@ -24,7 +24,7 @@ from tests.golden_files import GOLDEN
 VERSIONS = sorted((GOLDEN / "protocol").iterdir())
 
 
-def read_captured(directory: Path, name: str) -> list[dict[str, Any]]:
+def read_captured_rows(directory: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (directory / name).read_text(encoding="ascii").splitlines()]
 
 
@@ -32,21 +32,21 @@ def captured_pairs(name: str) -> list[Any]:
     return [
         pytest.param(row["key"], row["value"], id=f"{directory.name} {row['offset']} {row['key']}")
         for directory in VERSIONS
-        for row in read_captured(directory, name)
+        for row in read_captured_rows(directory, name)
     ]
 
 
-MEMBERS = {directory.name: read_captured(directory, "group.jsonl") for directory in VERSIONS}
+MEMBERS = {directory.name: read_captured_rows(directory, "group.jsonl") for directory in VERSIONS}
 
 
 @pytest.mark.parametrize("row", [row for rows in MEMBERS.values() for row in rows])
 def test_captured_messages_round_trip_byte_for_byte(row: dict[str, str]) -> None:
     metadata, assignment = bytes.fromhex(row["metadata"]), bytes.fromhex(row["assignment"])
-    worker_metadata, assignments = decode_metadata(metadata), decode_assignment(assignment)
+    worker_metadata, group_assignment = decode_metadata(metadata), decode_assignment(assignment)
     assert encode_metadata(worker_metadata) == metadata
-    assert encode_assignment(assignments) == assignment
+    assert encode_assignment(group_assignment) == assignment
     protocol = GroupProtocol(row["protocol"])
-    assert (worker_metadata.version, assignments.version) == (protocol.version, protocol.version)
+    assert (worker_metadata.version, group_assignment.version) == (protocol.version, protocol.version)
     assert ConnectProtocol(row["connect.protocol"]).offered[0] is protocol
 
 

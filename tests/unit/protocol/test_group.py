@@ -166,11 +166,11 @@ def test_null_arrays_are_empty() -> None:
 def test_trailing_bytes_and_later_versions_are_ignored() -> None:
     extended_message = VECTORS["assignment v2 with a delay"] + b"more"
     assert decode_assignment(b"\x00\x07" + extended_message[2:]) == assignment(7, 7, delay_ms=300_000)
-    static = bytes.fromhex("0003000f687474703a2f2f77313a383038332f0000000000000005ffffffffffffffff")
-    assert decode_metadata(static) == WorkerMetadata(version=3, url=URL, config_offset=5)
+    static_metadata = bytes.fromhex("0003000f687474703a2f2f77313a383038332f0000000000000005ffffffffffffffff")
+    assert decode_metadata(static_metadata) == WorkerMetadata(version=3, url=URL, config_offset=5)
 
 
-BETWEEN_TRAILING_FIELDS = {
+TRAILING_FIELD_OFFSETS = {
     "metadata v0": set(),
     "metadata v1, null allocation": {27},
     "metadata v2 with an allocation": {27},
@@ -186,7 +186,7 @@ BETWEEN_TRAILING_FIELDS = {
 def test_truncated_message_is_an_error(name: str) -> None:
     data = VECTORS[name]
     decode = decode_metadata if name.startswith("metadata") else decode_assignment
-    for cut in set(range(len(data))) - BETWEEN_TRAILING_FIELDS[name]:
+    for cut in set(range(len(data))) - TRAILING_FIELD_OFFSETS[name]:
         with pytest.raises(ProtocolError):
             decode(data[:cut])
 

@@ -24,10 +24,10 @@ def test_javas_offsets_round_trip_byte_for_byte(line: str) -> None:
 
 
 def test_field_order_is_preserved_but_ignored_by_equality() -> None:
-    first = decode_key(b'["x",{"b":1,"a":null}]')
-    second = decode_key(b'["x",{"a":null,"b":1}]')
-    assert first == second == (ConnectorName("x"), SourcePartition.of({"a": None, "b": 1}))
-    assert encode_key(*first) != encode_key(*second)
+    first_key = decode_key(b'["x",{"b":1,"a":null}]')
+    second_key = decode_key(b'["x",{"a":null,"b":1}]')
+    assert first_key == second_key == (ConnectorName("x"), SourcePartition.of({"a": None, "b": 1}))
+    assert encode_key(*first_key) != encode_key(*second_key)
 
 
 @pytest.mark.parametrize("value", [None, b"null"])

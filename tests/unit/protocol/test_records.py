@@ -25,13 +25,14 @@ GOLDEN = current("records")
 X = ConnectorName("x")
 
 
-def read_captured(name: str) -> list[Any]:
+def read_captured_rows(name: str) -> list[Any]:
     rows = [json.loads(line) for line in (GOLDEN / name).read_text(encoding="utf-8").strip().split("\n")]
     return [pytest.param(row["key"], row["value"], id=f"{row['offset']} {row['key']}") for row in rows]
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), read_captured("distributed-configs.jsonl") + read_captured("exactly-once-configs.jsonl")
+    ("key", "value"),
+    read_captured_rows("distributed-configs.jsonl") + read_captured_rows("exactly-once-configs.jsonl"),
 )
 def test_javas_config_records_round_trip_byte_for_byte(key: str, value: str | None) -> None:
     data = None if value is None else value.encode()
@@ -39,7 +40,8 @@ def test_javas_config_records_round_trip_byte_for_byte(key: str, value: str | No
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), read_captured("distributed-status.jsonl") + read_captured("exactly-once-status.jsonl")
+    ("key", "value"),
+    read_captured_rows("distributed-status.jsonl") + read_captured_rows("exactly-once-status.jsonl"),
 )
 def test_javas_status_records_round_trip_byte_for_byte(key: str, value: str | None) -> None:
     data = None if value is None else value.encode()

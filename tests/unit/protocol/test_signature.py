@@ -32,7 +32,9 @@ DAY_MS = 86_400_000
 def test_signatures_match_java(vector: dict[str, str]) -> None:
     key, body = vector["key"].encode(), vector["body"].encode()
     assert sign(key, body, vector["algorithm"]) == vector["signature"]
-    parse_signature(Signature(vector["signature"], vector["algorithm"]), key=key, allowed=[HMAC]).verify(body)
+    parse_signature(
+        Signature(vector["signature"], vector["algorithm"]), key=key, allowed_algorithms=[HMAC]
+    ).verify(body)
 
 
 @pytest.mark.parametrize("algorithm", DIGESTS)
@@ -41,7 +43,7 @@ def test_signatures_of_all_algorithms_are_verified(algorithm: str) -> None:
     signature = Signature(
         headers["X-Connect-Authorization"], headers["X-Connect-Request-Signature-Algorithm"]
     )
-    parse_signature(signature, key=KEY, allowed=[HMAC, algorithm]).verify(b"body")
+    parse_signature(signature, key=KEY, allowed_algorithms=[HMAC, algorithm]).verify(b"body")
 
 
 VALID_SIGNATURE = sign(KEY, b"body")
@@ -79,7 +81,7 @@ def test_invalid_signatures_have_connects_error(
     signature: Signature, key: bytes | None, error: type[KraalError], reason: str
 ) -> None:
     with pytest.raises(error, match=reason):
-        parse_signature(signature, key=key, allowed=[HMAC]).verify(b"body")
+        parse_signature(signature, key=key, allowed_algorithms=[HMAC]).verify(b"body")
 
 
 def test_unknown_algorithm_is_rejected() -> None:
@@ -88,9 +90,9 @@ def test_unknown_algorithm_is_rejected() -> None:
 
 
 def test_keys_are_random_with_javas_length() -> None:
-    first, second = generate_key(7), generate_key(7)
-    assert (len(first.key), first.algorithm, first.created_ms) == (32, HMAC, 7)
-    assert first.key != second.key
+    first_record, second_record = generate_key(7), generate_key(7)
+    assert (len(first_record.key), first_record.algorithm, first_record.created_ms) == (32, HMAC, 7)
+    assert first_record.key != second_record.key
     assert len(generate_key(7, size=16).key) == 16
     assert [key_size(None), key_size(256), key_size(129)] == [32, 32, 17]
     assert KEY_BYTES.keys() == DIGESTS.keys()

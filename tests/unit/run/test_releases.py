@@ -9,7 +9,7 @@ import pytest
 from kraal.jars.jars import LOCK, parse_lock
 from kraal.jars.lock import JAVA_WORKERS, RELEASES
 from kraal.testing.process import Answer
-from tests.fakes.kafka.releases import VARIABLE, broker_jars, comparable, worker_version
+from tests.fakes.kafka.releases import VARIABLE, broker_jars, make_comparable, worker_version
 
 pytest_plugins = ["pytester"]
 
@@ -56,7 +56,7 @@ def test_versions_of_plugins_are_not_compared_with_releases_that_lack_them(
         200, {"connector": {"state": "RUNNING", "version": "4.3.0"}, "tasks": [{"version": "1"}]}
     )
     without_version = Answer(200, {"connector": {"state": "RUNNING"}, "tasks": [{}]})
-    assert comparable(with_version) != comparable(without_version)
-    assert comparable(with_version, "4.0") == comparable(without_version, "4.0")
+    assert make_comparable(with_version) != make_comparable(without_version)
+    assert make_comparable(with_version, "4.0") == make_comparable(without_version, "4.0")
     monkeypatch.setenv(VARIABLE, "3.9")
-    assert comparable(with_version) == comparable(without_version)
+    assert make_comparable(with_version) == make_comparable(without_version)

@@ -94,7 +94,7 @@ def test_trailing_zeros_are_a_torn_tail(path: Path, tail: bytes) -> None:
     assert path.stat().st_size == ends[-1]
 
 
-def test_flipped_bit_is_always_detected(path: Path, tmp_path: Path) -> None:
+def test_flipped_bit_before_the_last_batch_is_detected(path: Path, tmp_path: Path) -> None:
     ends = fill_log(path, BATCHES)
     data = path.read_bytes()
     # In the last batch, a flipped bit is indistinguishable from a torn write.
@@ -174,10 +174,10 @@ def test_custom_compaction_selects_records(path: Path) -> None:
 def test_append_after_full_disk_follows_valid_data(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = FileLog(path, "config")
     log.append([Entry("a", b"1")])
-    write = os.pwrite
+    original_pwrite = os.pwrite
 
     def write_partially(file: int, data: bytes, position: int) -> int:
-        write(file, bytes(data)[:7], position)
+        original_pwrite(file, bytes(data)[:7], position)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:

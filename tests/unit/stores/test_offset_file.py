@@ -53,7 +53,7 @@ def format_pairs(pairs: list[Pair]) -> list[str]:
 @pytest.mark.parametrize(
     "name", ["kraal-empty.bin", "kraal-nulls.bin", "kraal-thirteen.bin", "kraal-store.bin"]
 )
-def test_java_reads_written_files(name: str) -> None:
+def test_java_reads_the_files_of_kraal(name: str) -> None:
     lines = (GOLDEN / "java-read.txt").read_text().splitlines()
     header_index = next(n for n, line in enumerate(lines) if line.startswith(f"{name} "))
     pairs = load((GOLDEN / name).read_bytes())

@@ -27,7 +27,7 @@ CASES = [
 ]
 REGISTRY = Registry.load()
 CRASHING_VALUES = {("renames", "null")}
-"""Values for which Java's validator raises an exception other than ConfigException."""
+"""Pairs of a key and a value for which Java's validator raises an exception other than ConfigException."""
 
 
 def describe_key(key: Key) -> dict[str, Any]:

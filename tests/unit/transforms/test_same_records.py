@@ -23,13 +23,13 @@ CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text("utf-8"))
 REGISTRY = Registry.load()
 
 
-def converter(*, has_schemas: bool) -> JsonConverter:
+def make_converter(*, has_schemas: bool) -> JsonConverter:
     converter = JsonConverter()
     converter.configure({"schemas.enable": str(has_schemas).lower()}, is_key=False)
     return converter
 
 
-WITH_SCHEMAS, WITHOUT_SCHEMAS = converter(has_schemas=True), converter(has_schemas=False)
+WITH_SCHEMAS, WITHOUT_SCHEMAS = make_converter(has_schemas=True), make_converter(has_schemas=False)
 
 
 def decode_data(text: str | None) -> tuple[Schema | None, Any]:

@@ -121,7 +121,7 @@ def test_computation_error_fails_the_record(expression: str, reason: str) -> Non
     assert str(error.value) == reason
 
 
-def test_fields_missing_from_the_schema_are_rejected() -> None:
+def test_missing_fields_and_casts_of_bytes_are_rejected() -> None:
     record = Record(topic="t", value_schema=ORDER, value=Struct(ORDER, {"price": 1.0}))
     with pytest.raises(DataException, match=r"SQL, x: there is no field nothing\.in"):
         sql("nothing.in + 1 AS x").apply(record)

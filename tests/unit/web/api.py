@@ -1,4 +1,4 @@
-"""API in front of an in-memory herder that implements the complete message protocol."""
+"""The REST API of a worker whose herder is a fake that holds its state in memory."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def status(state: State, trace: str | None = None) -> Status:
 
 @dataclass
 class FakeHerder:
-    """Herder that replies immediately, unless `is_silent` is set. Raises `error` if it is not None."""
+    """Herder that raises `error` if set, never replies if `is_silent` is set, and otherwise replies immediately."""
 
     published: Published
     requests: list[object] = field(default_factory=list)
     error: Exception | None = None
     is_silent: bool = False
-    on_await: Callable[[], object] = lambda: None
+    on_wait_until_live: Callable[[], object] = lambda: None
     offsets: Sequence[tuple[Any, Any]] = ()
     lags: Sequence[int | None] = ()
 
@@ -123,18 +123,18 @@ class FakeHerder:
             case ResetOffsets():
                 result = "reset"
             case messages.WaitUntilLive():
-                self.on_await()
+                self.on_wait_until_live()
             case messages.RestartTask(task=TaskId(connector=name)):
                 self._entry(name, "Unknown connector: {}")
             case _:
-                members = (
+                messages_without_result = (
                     messages.ResetTopics
                     | messages.Ping
                     | messages.PutTaskConfigs
                     | messages.FenceZombies
                     | messages.SetLoggerLevel
                 )
-                assert isinstance(message, members)
+                assert isinstance(message, messages_without_result)
         return result
 
     @property
@@ -235,7 +235,7 @@ class Api:
         self.herder = FakeHerder(self.published)
         self.address = Address("herder")
         self.address.bind(self.herder.deliver)
-        self.validated: list[tuple[str, Config]] = []
+        self.validated_configs: list[tuple[str, Config]] = []
         self.clock = VirtualClock()
         self.metrics = MetricsRegistry(self.clock, Windows(), in_group=False)
         self.series = Series(self.metrics)
@@ -267,7 +267,7 @@ class Api:
         self.client = WebClient(self.app, headers={"Accept": "*/*"})
 
     def validate(self, plugin: str, config: Config) -> ConfigInfos:
-        self.validated.append((plugin, config))
+        self.validated_configs.append((plugin, config))
         self.before_validation()
         if self.validation_error is not None:
             raise self.validation_error

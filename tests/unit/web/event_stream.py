@@ -13,7 +13,7 @@ Event = dict[str, Any]
 
 
 class EventStream:
-    """Client that reads the changes of the worker at a local port as they arrive."""
+    """Client that reads the events of `GET /changes` from the worker at a local port."""
 
     def __init__(self, port: int, query: str = "", **headers: str) -> None:
         self._client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)

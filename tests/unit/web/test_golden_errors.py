@@ -1,4 +1,4 @@
-"""Tests that errors and OPTIONS are byte-identical to the recorded responses of each Java Connect version."""
+"""Tests that errors and responses to OPTIONS equal the recorded responses of each Java Connect version."""
 
 from __future__ import annotations
 

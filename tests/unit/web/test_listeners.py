@@ -20,12 +20,12 @@ from web.server import HttpServer, Listener, Site
 from web.settings import Settings
 
 ROOT = make_authority("root")
-SERVER = ROOT.issue_certificate("server", address="127.0.0.1")
-CLIENT = ROOT.issue_certificate("client")
-STRANGER = make_authority("elsewhere").issue_certificate("stranger")
+SERVER_CERTIFICATE = ROOT.issue_certificate("server", address="127.0.0.1")
+CLIENT_CERTIFICATE = ROOT.issue_certificate("client")
+STRANGER_CERTIFICATE = make_authority("elsewhere").issue_certificate("stranger")
 
 
-def tls_settings(certified: Certified = SERVER) -> dict[str, str]:
+def tls_settings(certified: Certified = SERVER_CERTIFICATE) -> dict[str, str]:
     return {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.key": certified.key_pem(),
@@ -74,12 +74,15 @@ def serve_listeners(
         server.stop()
 
 
-HTTP = Listener("127.0.0.1", 0)
-HTTPS = Listener("127.0.0.1", 0, https=True)
+HTTP_LISTENER = Listener("127.0.0.1", 0)
+HTTPS_LISTENER = Listener("127.0.0.1", 0, https=True)
 
 
 def test_http_and_https_serve_the_same_endpoints(api: Api, tmp_path: Path) -> None:
-    with serve_listeners(tmp_path, api, [HTTP, HTTPS, HTTPS]) as (http_port, *https_ports):
+    with serve_listeners(tmp_path, api, [HTTP_LISTENER, HTTPS_LISTENER, HTTPS_LISTENER]) as (
+        http_port,
+        *https_ports,
+    ):
         assert get(http_port) == (200, b"[]")
         for port in https_ports:
             assert get(port, tls=client_context(tmp_path)) == (200, b"[]")
@@ -88,7 +91,7 @@ def test_http_and_https_serve_the_same_endpoints(api: Api, tmp_path: Path) -> No
 def test_admin_listeners_serve_the_admin_endpoints(api: Api, tmp_path: Path) -> None:
     admin = Listener("127.0.0.1", 0, admin=True)
     secure_admin = Listener("127.0.0.1", 0, https=True, admin=True)
-    with serve_listeners(tmp_path, api, [HTTP, admin, secure_admin]) as (
+    with serve_listeners(tmp_path, api, [HTTP_LISTENER, admin, secure_admin]) as (
         main_port,
         admin_port,
         secure_admin_port,
@@ -103,7 +106,7 @@ def test_disabled_protocol_version_is_not_used(api: Api, tmp_path: Path, version
     client = client_context(tmp_path)
     client.maximum_version = client.minimum_version = version
     settings = {**tls_settings(), "ssl.enabled.protocols": "TLSv1.3"}
-    with serve_listeners(tmp_path, api, [HTTPS], settings) as (port,):
+    with serve_listeners(tmp_path, api, [HTTPS_LISTENER], settings) as (port,):
         if version is ssl.TLSVersion.TLSv1_3:
             assert get(port, tls=client) == (200, b"[]")
         else:
@@ -112,7 +115,7 @@ def test_disabled_protocol_version_is_not_used(api: Api, tmp_path: Path, version
 
 
 def test_failed_tls_handshakes_do_not_affect_other_clients(api: Api, tmp_path: Path) -> None:
-    with serve_listeners(tmp_path, api, [HTTPS]) as (port,):
+    with serve_listeners(tmp_path, api, [HTTPS_LISTENER]) as (port,):
         with pytest.raises(ssl.SSLCertVerificationError):
             get(port, tls=client_context(tmp_path, authority=make_authority("other")))
         with pytest.raises((http.client.HTTPException, OSError)):
@@ -124,22 +127,22 @@ def test_failed_tls_handshakes_do_not_affect_other_clients(api: Api, tmp_path: P
     ("client_auth", "certificate", "is_accepted"),
     [
         ("none", None, True),
-        ("none", STRANGER, True),
+        ("none", STRANGER_CERTIFICATE, True),
         ("requested", None, True),
-        ("requested", CLIENT, True),
-        ("requested", STRANGER, False),
+        ("requested", CLIENT_CERTIFICATE, True),
+        ("requested", STRANGER_CERTIFICATE, False),
         ("required", None, False),
-        ("required", CLIENT, True),
-        ("required", STRANGER, False),
+        ("required", CLIENT_CERTIFICATE, True),
+        ("required", STRANGER_CERTIFICATE, False),
     ],
 )
 def test_clients_are_authenticated_by_certificate(
     api: Api, tmp_path: Path, client_auth: str, certificate: Certified | None, *, is_accepted: bool
 ) -> None:
     client = client_context(tmp_path, certificate)
-    with serve_listeners(tmp_path, api, [HTTPS], {**tls_settings(), "ssl.client.auth": client_auth}) as (
-        port,
-    ):
+    with serve_listeners(
+        tmp_path, api, [HTTPS_LISTENER], {**tls_settings(), "ssl.client.auth": client_auth}
+    ) as (port,):
         if is_accepted:
             assert get(port, tls=client) == (200, b"[]")
         else:

@@ -19,7 +19,7 @@ SECOND_GENERATION = replace(FIRST_GENERATION, generation=Generation(2))
 
 
 class Coordinator:
-    """Fake coordinator that returns a sequence of results."""
+    """Fake coordinator that returns one of `results` per call, in order."""
 
     def __init__(self, *results: Sequence[str] | StoreError) -> None:
         self.results = [*results]
@@ -42,7 +42,7 @@ async def test_members_are_looked_up_once_per_generation() -> None:
     assert await members.urls(SECOND_GENERATION) == {A: "http://a:1/"}
 
 
-async def test_members_are_looked_up_again_after_a_rebalance_or_a_failure() -> None:
+async def test_members_are_looked_up_again_after_an_empty_or_failed_lookup() -> None:
     members = Members(Coordinator([], StoreError("no coordinator"), ["http://a:1/"]))
     assert [await members.urls(FIRST_GENERATION) for _ in range(3)] == [{}, {}, {A: "http://a:1/"}]
 

@@ -1,4 +1,4 @@
-"""Tests that JSON is encoded as by Java."""
+"""Tests that JSON is encoded as Java Connect encodes it."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ def test_supplementary_characters_are_escaped_as_surrogate_pairs() -> None:
     assert to_json({"é雪": "🦓"}) == '{"é雪":"\\uD83E\\uDD93"}'.encode()
 
 
-def test_other_responses_are_unchanged() -> None:
+def test_other_characters_are_not_escaped() -> None:
     assert to_json(["\ufffd", "a"]) == '["\ufffd","a"]'.encode()

@@ -48,7 +48,7 @@ def test_response_over_a_socket_has_one_server_header(api: Api, server: HttpServ
     client.close()
 
 
-def test_oversized_body_closes_the_connection_unread(server: HttpServer) -> None:
+def test_oversized_content_length_returns_413_before_the_body_is_sent(server: HttpServer) -> None:
     client = connect(server)
     client.putrequest("PUT", "/connectors/a/config")
     client.putheader("Content-Type", "application/json")
@@ -82,14 +82,14 @@ def test_worker_startup_requires_uvloop(monkeypatch: pytest.MonkeyPatch) -> None
         HttpServer([Listener("127.0.0.1", 0)])
 
 
-def test_port_in_use_is_a_one_line_error() -> None:
+def test_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening_socket:
         port = listening_socket.getsockname()[1]
         with pytest.raises(KraalError, match=f"^Cannot listen on 127.0.0.1:{port}: the port is in use"):
             HttpServer([Listener("127.0.0.1", 0), Listener("127.0.0.1", port)])
 
 
-def test_foreign_address_is_a_one_line_error() -> None:
+def test_foreign_address_is_reported() -> None:
     with pytest.raises(KraalError, match="this machine does not have the address"):
         HttpServer([Listener("192.0.2.1", 0)])
 
@@ -117,7 +117,7 @@ def test_all_listeners_serve_the_same_application(api: Api) -> None:
         server.stop()
 
 
-def test_stop_before_start_takes_effect(api: Api) -> None:
+def test_run_returns_immediately_after_an_earlier_stop(api: Api) -> None:
     server = HttpServer([Listener("127.0.0.1", 0)])
     server.stop()
     server.run(api.app)
@@ -140,10 +140,10 @@ def exchange(server: HttpServer, data: bytes) -> bytes:
     """Send raw bytes and return the data received until the server closes the connection."""
     with socket.create_connection(("127.0.0.1", server.bound_listeners[0].port), timeout=10) as client:
         client.sendall(data)
-        received = b""
+        received_data = b""
         while chunk := client.recv(65536):
-            received += chunk
-    return received
+            received_data += chunk
+    return received_data
 
 
 def test_unknown_method_gets_connects_error_format(server: HttpServer) -> None:
@@ -158,15 +158,18 @@ def test_unknown_method_gets_connects_error_format(server: HttpServer) -> None:
         client.close()
 
 
-CHUNKS = b"PUT /connectors/a/config HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKED_HEAD = (
+    b"PUT /connectors/a/config HTTP/1.1\r\nContent-Type: application/json\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
 
 
 @pytest.mark.parametrize(
     "start",
     [
         pytest.param(b"GET /connectors HTTP/1.1\r\nHost: x\r\n", id="header"),
-        pytest.param(CHUNKS + b"1\r\n{\r\n0\r\n", id="trailers"),
-        pytest.param(CHUNKS + b"1\r\n{\r\n1;", id="chunk size"),
+        pytest.param(CHUNKED_HEAD + b"1\r\n{\r\n0\r\n", id="trailers"),
+        pytest.param(CHUNKED_HEAD + b"1\r\n{\r\n1;", id="chunk size"),
     ],
 )
 def test_endless_header_trailer_or_chunk_size_is_rejected(server: HttpServer, start: bytes) -> None:

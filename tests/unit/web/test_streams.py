@@ -18,7 +18,7 @@ from web.streams import MAX_CHANGES, METRICS, METRICS_ELSEWHERE, Broadcaster, Re
 
 
 class Herder(FakeHerder):
-    """Herder that publishes from a separate thread, like the real one."""
+    """Fake herder, with the broadcaster of its snapshots."""
 
     def __init__(self) -> None:
         super().__init__(Published(Snapshot(worker_id=WorkerId("w:1"), live=True)))
@@ -30,13 +30,13 @@ class Herder(FakeHerder):
         thread.join()
 
 
-Story = Callable[[Herder], Coroutine[Any, Any, None]]
+Scenario = Callable[[Herder], Coroutine[Any, Any, None]]
 
 
-def run_story(story: Story) -> None:
+def run_scenario(scenario: Scenario) -> None:
     async def run_with_timeout() -> None:
         async with asyncio.timeout(20):
-            await story(Herder())
+            await scenario(Herder())
 
     asyncio.run(run_with_timeout())
 
@@ -53,7 +53,7 @@ async def next_changes(herder: Herder, reader: Reader) -> dict[str, Any] | None:
 
 
 def test_reader_receives_changes_published_by_another_thread() -> None:
-    async def story(herder: Herder) -> None:
+    async def scenario(herder: Herder) -> None:
         with herder.streams.reading(noop) as reader:
             herder.run_on_thread(lambda: herder.put("a", {}))
             assert await next_changes(herder, reader) == {"configs": {"a"}, "states": {"a"}, "topics": {"a"}}
@@ -65,28 +65,32 @@ def test_reader_receives_changes_published_by_another_thread() -> None:
             assert await next_changes(herder, reader) == {"events": None}
             assert herder.streams.seq == reader.position == 4
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_burst_is_merged_into_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", 3600)
 
-    async def story(herder: Herder) -> None:
+    async def scenario(herder: Herder) -> None:
         with herder.streams.reading(noop) as reader:
             for number in range(50):
                 herder.put(f"c{number}", {})
                 herder.streams.notify("logs", f"l{number}")
                 await asyncio.sleep(0)
             with herder.streams.reading(noop):  # receives only later changes
-                changed = await next_changes(herder, reader)
-            assert changed is not None
-            assert (len(changed["configs"]), len(changed["logs"]), herder.streams.seq) == (50, 50, 1)
+                merged_changes = await next_changes(herder, reader)
+            assert merged_changes is not None
+            assert (len(merged_changes["configs"]), len(merged_changes["logs"]), herder.streams.seq) == (
+                50,
+                50,
+                1,
+            )
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_change_after_a_pause_is_sent_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(herder: Herder) -> None:
+    async def scenario(herder: Herder) -> None:
         with herder.streams.reading(noop) as reader:
             monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", -1.0)
             herder.put("a", {})
@@ -97,7 +101,7 @@ def test_change_after_a_pause_is_sent_immediately(monkeypatch: pytest.MonkeyPatc
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(reader.wakeup.wait(), 0.05)
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_all_readers_receive_the_same_changes_from_one_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,18 +113,18 @@ def test_all_readers_receive_the_same_changes_from_one_comparison(monkeypatch: p
 
     monkeypatch.setattr(web.streams, "changes", record_comparison)
 
-    async def story(herder: Herder) -> None:
+    async def scenario(herder: Herder) -> None:
         with herder.streams.reading(noop) as first, herder.streams.reading(noop) as second:
             compared_snapshots.clear()
             herder.put("a", {})
             assert await next_changes(herder, first) == await next_changes(herder, second) != {}
             assert compared_snapshots == [herder.published.latest]
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_broadcaster_is_idle_without_readers() -> None:
-    async def story(herder: Herder) -> None:
+    async def scenario(herder: Herder) -> None:
         herder.put("a", {})
         herder.streams.notify("logs", "a")
         with herder.streams.reading(noop) as reader:
@@ -128,11 +132,11 @@ def test_broadcaster_is_idle_without_readers() -> None:
             herder.put("b", {})
             assert await next_changes(herder, reader) == {"configs": {"b"}, "states": {"b"}, "topics": {"b"}}
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_reconnecting_reader_resumes() -> None:
-    async def story(herder: Herder) -> None:
+    async def scenario(herder: Herder) -> None:
         with herder.streams.reading(noop) as reader:
             herder.put("a", {})
             await next_changes(herder, reader)
@@ -147,13 +151,13 @@ def test_reconnecting_reader_resumes() -> None:
             assert not reader.wakeup.is_set(), "the reader has received all changes"
             assert not herder.streams.resume(reader, 3), "no change has this sequence number yet"
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_reader_cannot_resume_after_the_retention_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web.streams, "RETENTION_S", 0.01)
 
-    async def story(herder: Herder) -> None:
+    async def scenario(herder: Herder) -> None:
         with herder.streams.reading(noop) as reader:
             herder.put("a", {})
             await next_changes(herder, reader)
@@ -163,26 +167,26 @@ def test_reader_cannot_resume_after_the_retention_time(monkeypatch: pytest.Monke
             herder.put("b", {})
             assert await next_changes(herder, reader) == {"configs": {"b"}, "states": {"b"}, "topics": {"b"}}
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_reader_resumes_within_the_retention_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web.streams, "RETENTION_S", 0.05)
 
-    async def story(herder: Herder) -> None:
+    async def scenario(herder: Herder) -> None:
         with herder.streams.reading(noop):
             pass
         with herder.streams.reading(noop) as reader:
             await asyncio.sleep(0.15)
             assert herder.streams.resume(reader, 0)
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_slow_reader_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", 0.0)
 
-    async def story(herder: Herder) -> None:
+    async def scenario(herder: Herder) -> None:
         with herder.streams.reading(noop) as slow_reader, herder.streams.reading(noop) as fast_reader:
             for number in range(MAX_CHANGES):
                 herder.streams.notify("logs", f"c{number % 7}")
@@ -197,23 +201,23 @@ def test_slow_reader_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
                 "the reader continues at the current position"
             )
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_too_many_names_become_any_connector() -> None:
-    async def story(herder: Herder) -> None:
+    async def scenario(herder: Herder) -> None:
         with herder.streams.reading(noop) as reader:
             for number in range(10_000):
                 herder.streams.notify("logs", f"c{number}")
             assert await next_changes(herder, reader) == {"logs": None}
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_closing_wakes_all_readers_and_aborts_stalled_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web.streams, "ABORT_DELAY_S", 0.01)
 
-    async def story(herder: Herder) -> None:
+    async def scenario(herder: Herder) -> None:
         is_aborted, is_reader_aborted = asyncio.Event(), asyncio.Event()
         with herder.streams.reading(is_aborted.set):
             with herder.streams.reading(is_reader_aborted.set) as reader:
@@ -223,11 +227,11 @@ def test_closing_wakes_all_readers_and_aborts_stalled_connections(monkeypatch: p
             await is_aborted.wait()
         assert not is_reader_aborted.is_set()
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_reentrant_notification_does_not_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(herder: Herder) -> None:
+    async def scenario(herder: Herder) -> None:
         def add_and_log(changed: dict[str, Names], kind: str, names: Names) -> None:
             if kind == "states":
                 herder.streams.notify("logs", "b")  # like a destructor that logs during a notification
@@ -241,7 +245,7 @@ def test_reentrant_notification_does_not_deadlock(monkeypatch: pytest.MonkeyPatc
             assert not thread.is_alive()
             assert await next_changes(herder, reader) == {"logs": {"b"}, "states": {"a"}}
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_herder_survives_the_end_of_the_event_loop() -> None:
@@ -272,12 +276,12 @@ def test_workers_receive_local_metric_changes_and_clients_all(
     kinds: frozenset[str] | None, expected: dict[str, object], *, to_worker: bool
 ) -> None:
     kinds_by_name = {"s": "states", "own": METRICS, "theirs": METRICS_ELSEWHERE}
-    changed: Changes = {kind: frozenset({ConnectorName(name)}) for name, kind in kinds_by_name.items()}
-    assert visible_changes(changed, kinds, to_worker=to_worker) == expected
+    all_changes: Changes = {kind: frozenset({ConnectorName(name)}) for name, kind in kinds_by_name.items()}
+    assert visible_changes(all_changes, kinds, to_worker=to_worker) == expected
 
 
 def test_metrics_seq_is_the_latest_metric_change() -> None:
-    async def story(herder: Herder) -> None:
+    async def scenario(herder: Herder) -> None:
         with herder.streams.reading(noop) as reader:
             for kind, seq in ((METRICS, 1), ("logs", 1), (METRICS_ELSEWHERE, 3), ("logs", 3)):
                 herder.streams.notify(kind)
@@ -285,4 +289,4 @@ def test_metrics_seq_is_the_latest_metric_change() -> None:
                 assert herder.streams.metrics_seq == seq
             assert herder.streams.seq == 4
 
-    run_story(story)
+    run_scenario(scenario)

@@ -55,17 +55,17 @@ class Worker:
         return self.client.request(method, path, content=body, headers=request_headers)
 
     def reset(self) -> None:
-        """Reset the worker to its initial state."""
+        """Reset the error, requests, configs, statuses and protocol of the herder."""
         herder = self.api.herder
         herder.error = None
         herder.requests.clear()
         herder.publish(config=ClusterState(), status=StatusState(), types={}, protocol=None)
 
 
-def look_up_members(statuses: Published, scheme: str = "http") -> Future[Sequence[str]]:
-    """Look up the members of a group that consists of all workers named in statuses."""
+def look_up_members(published: Published, scheme: str = "http") -> Future[Sequence[str]]:
+    """Return a future with the URLs of all workers that the published statuses name."""
     urls: Future[Sequence[str]] = Future()
-    urls.set_result([f"{scheme}://{worker}/" for worker in all_workers(statuses.latest)])
+    urls.set_result([f"{scheme}://{worker}/" for worker in all_workers(published.latest)])
     return urls
 
 
@@ -78,7 +78,7 @@ def publish_session_key(*apis: Api) -> None:
 
 @contextmanager
 def worker(tls: ssl.SSLContext | None = None, *, client_tls: Any = True, **settings: Any) -> Iterator[Worker]:
-    """Run a worker of a group, over HTTPS if `tls` is set. `client_tls` configures TLS for its client."""
+    """Run a distributed worker, with an HTTPS listener if `tls` is set. `client_tls` configures TLS for its client."""
     apis: list[Api] = []
     scheme = "http" if tls is None else "https"
     settings.setdefault("members", lambda: look_up_members(apis[0].published, scheme))
@@ -98,7 +98,7 @@ def worker(tls: ssl.SSLContext | None = None, *, client_tls: Any = True, **setti
 
 
 def set_leader(follower: Worker, url: str | None) -> None:
-    """Make a worker report the worker at `url` as the leader."""
+    """Make the herder of a worker raise NotLeader with the leader's URL, which may be None."""
     follower.api.herder.error = NotLeader(url)
 
 
@@ -123,7 +123,7 @@ class FakePeer:
     requests: list[ReceivedRequest] = field(default_factory=list)
 
     def reset(self) -> None:
-        """Reset the worker to its initial state."""
+        """Restore the default response, and forget the received requests."""
         self.status, self.body, self.headers = 204, b"", {}
         self.requests.clear()
 

@@ -221,7 +221,7 @@ def test_control_port_is_opened_only_if_configured(tmp_path: Path, caplog: pytes
     with run_worker(raw):
         assert "test control port" not in caplog.text
     with run_worker({**raw, "kraal.test.control.port": "0"}) as process:
-        control = wait_for(lambda: process._control)
+        control = wait_for(lambda: process._control_port)
         with socket.create_connection((HOST, control.port), timeout=10) as connection:
             connection.sendall(b'{"do": "list"}\n')
             actors = json.loads(connection.makefile("rb").readline())["actors"]

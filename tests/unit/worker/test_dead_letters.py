@@ -63,7 +63,7 @@ def test_connector_with_other_brokers_is_rejected(recorded_settings: list[Any], 
     assert len(recorded_settings) == 1
 
 
-def test_unavailable_kafka_times_out_sooner_than_in_the_command(
+def test_unavailable_kafka_fails_after_the_request_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dead_letters, "_REQUEST_TIMEOUT_S", 0.2)

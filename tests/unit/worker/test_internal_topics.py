@@ -12,10 +12,10 @@ from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnusable
 from kraal.worker import internal_topics as module
 from kraal.worker.internal_topics import InternalTopicsCheck
 
-MISCONFIGURED_TOPIC = TopicMisconfigured(
+MISCONFIGURED_TOPIC_ERROR = TopicMisconfigured(
     "Topic 'c' has 'cleanup.policy=delete'.", hint="Or change it: kafka-configs.sh …"
 )
-NO_BROKER = StoreError("no broker is available")
+NO_BROKER_ERROR = StoreError("no broker is available")
 
 
 class Cluster:
@@ -41,7 +41,7 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_misconfigured_topic_is_awaited_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    cluster, problems = Cluster(*[MISCONFIGURED_TOPIC] * 5), list[str | None]()
+    cluster, problems = Cluster(*[MISCONFIGURED_TOPIC_ERROR] * 5), list[str | None]()
     cluster.on_check = lambda: problems.append(cluster.check.problem)
     cluster.check.run()
     cluster.check.wait()
@@ -59,12 +59,12 @@ def test_repeated_reason_is_logged_once_per_interval(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOG_INTERVAL_S", 0.0)
-    Cluster(MISCONFIGURED_TOPIC, MISCONFIGURED_TOPIC).check.run()
+    Cluster(MISCONFIGURED_TOPIC_ERROR, MISCONFIGURED_TOPIC_ERROR).check.run()
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
 
 
 def test_readers_of_a_misconfigured_topic_fail_at_shutdown() -> None:
-    cluster = Cluster(MISCONFIGURED_TOPIC, MISCONFIGURED_TOPIC)
+    cluster = Cluster(MISCONFIGURED_TOPIC_ERROR, MISCONFIGURED_TOPIC_ERROR)
     cluster.on_check = lambda: cluster.ended.set() if len(cluster.errors) == 1 else None
     cluster.check.run()
     with pytest.raises(StoreError, match="shutting down"):
@@ -72,7 +72,7 @@ def test_readers_of_a_misconfigured_topic_fail_at_shutdown() -> None:
 
 
 def test_unavailable_brokers_do_not_block_readers(caplog: pytest.LogCaptureFixture) -> None:
-    cluster, reads = Cluster(NO_BROKER, NO_BROKER), list[None]()
+    cluster, reads = Cluster(NO_BROKER_ERROR, NO_BROKER_ERROR), list[None]()
     cluster.on_check = lambda: None if len(cluster.errors) == 2 else reads.append(cluster.check.wait())  # type: ignore[func-returns-value]
     cluster.check.run()
     assert len(reads) == 2
@@ -80,7 +80,7 @@ def test_unavailable_brokers_do_not_block_readers(caplog: pytest.LogCaptureFixtu
     assert [record.message for record in caplog.records] == ["no broker is available; retrying"]
 
 
-def test_rejected_topic_settings_exit_the_process() -> None:
+def test_rejected_topic_settings_are_reported_as_a_failure() -> None:
     error = TopicUnusable("Unable to create topic(s) 'c'")
     cluster = Cluster(error)
     cluster.check.run()

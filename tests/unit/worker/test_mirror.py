@@ -29,7 +29,7 @@ CONFIGS = {"Source": {"name": "Source"}, "Heartbeat": {"name": "Heartbeat"}}
 
 
 class Worker:
-    """A worker that accepts configs, or raises the error in `refusals` for a name."""
+    """A worker that accepts connector configs, except those of the connectors in `refusals`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.published = Published(replace(LEADER, is_leader=False))
@@ -98,7 +98,7 @@ def test_mirror_maker_jars_form_one_plugin(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.fixture
-def _handlers() -> Iterator[None]:
+def _restore_signal_handlers() -> Iterator[None]:
     handlers_before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield
     for number, handler in handlers_before.items():
@@ -114,16 +114,16 @@ def python_command(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-@pytest.mark.usefixtures("_handlers")
+@pytest.mark.usefixtures("_restore_signal_handlers")
 def test_all_processes_stop_after_the_first_exit(tmp_path: Path) -> None:
-    ready = tmp_path / "ready"
-    os.mkfifo(ready)
-    waiting_command = python_command(WAIT_FOR_SIGTERM.format(f"open({str(ready)!r}, 'w').write('x')"))
-    failing_command = python_command(f"open({str(ready)!r}).read(); raise SystemExit(4)")
+    fifo = tmp_path / "ready"
+    os.mkfifo(fifo)
+    waiting_command = python_command(WAIT_FOR_SIGTERM.format(f"open({str(fifo)!r}, 'w').write('x')"))
+    failing_command = python_command(f"open({str(fifo)!r}).read(); raise SystemExit(4)")
     assert run_processes([waiting_command, failing_command]) == 4
 
 
-@pytest.mark.usefixtures("_handlers")
+@pytest.mark.usefixtures("_restore_signal_handlers")
 def test_signal_is_forwarded_and_clean_exit_is_success() -> None:
     send_sigint = f"import os; os.kill({os.getpid()}, signal.SIGINT)"
     assert run_processes([python_command(WAIT_FOR_SIGTERM.format(send_sigint))]) == 0

@@ -37,22 +37,22 @@ def read_recording(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", [path.stem for path in FILES])
 def test_flows_and_configs_match_mirror_maker(name: str) -> None:
-    raw, golden = read_file(name), read_recording(name)["flows"]
+    raw, recorded_flows = read_file(name), read_recording(name)["flows"]
     flows = parse_flows(raw)
-    assert [str(flow) for flow in flows] == sorted(golden)
+    assert [str(flow) for flow in flows] == sorted(recorded_flows)
     for flow in flows:
-        assert worker_config(raw, flow) == golden[str(flow)]["worker"]
-        assert connector_configs(raw, flow) == golden[str(flow)]["connectors"]
+        assert worker_config(raw, flow) == recorded_flows[str(flow)]["worker"]
+        assert connector_configs(raw, flow) == recorded_flows[str(flow)]["connectors"]
 
 
 def test_connector_and_client_keys_are_passed_on() -> None:
-    golden = read_recording("mm2")
-    raw = dict.fromkeys([*golden["connector_keys"], *golden["client_keys"], "unknown"], "x")
+    recording = read_recording("mm2")
+    raw = dict.fromkeys([*recording["connector_keys"], *recording["client_keys"], "unknown"], "x")
     [config, *_] = connector_configs(raw, A_TO_B).values()
-    assert set(config) & set(raw) == set(golden["connector_keys"])
+    assert set(config) & set(raw) == set(recording["connector_keys"])
     keys = set(worker_config(raw, A_TO_B))
-    assert {key for key in golden["client_keys"] if f"producer.{key}" in keys and key in keys} == set(
-        golden["client_keys"]
+    assert {key for key in recording["client_keys"] if f"producer.{key}" in keys and key in keys} == set(
+        recording["client_keys"]
     )
 
 

@@ -1,4 +1,4 @@
-"""Tests for a worker process with the REST settings of its file, over real sockets but without Spark and Kafka."""
+"""Tests for a worker process with the REST settings of its config, over real sockets but without Spark and Kafka."""
 
 from __future__ import annotations
 
@@ -126,14 +126,19 @@ def test_listeners_passwords_and_headers_match_the_worker_file(tmp_path: Path) -
         ]
         assert process.config.advertised_url == f"https://127.0.0.1:{listeners[1].port}/"
         for listener in listeners:
-            unauthorized = get(listener.port, "/connectors", https=listener.https)
-            assert (unauthorized.status, unauthorized.headers["X-Frame-Options"]) == (401, "DENY")
+            unauthorized_response = get(listener.port, "/connectors", https=listener.https)
+            assert (unauthorized_response.status, unauthorized_response.headers["X-Frame-Options"]) == (
+                401,
+                "DENY",
+            )
             response = get(listener.port, "/connectors", https=listener.https, Authorization=ANNS_CREDENTIALS)
             assert response.status == (404 if listener.admin else 200)
             assert response.headers["X-Frame-Options"] == "DENY"
             assert response.headers["Vary"] == (None if listener.admin else "Origin")
-        document = get(listeners[0].port, "/openapi.json", https=False, Authorization=ANNS_CREDENTIALS)
-        spec = json.loads(document.body)
+        openapi_response = get(
+            listeners[0].port, "/openapi.json", https=False, Authorization=ANNS_CREDENTIALS
+        )
+        spec = json.loads(openapi_response.body)
         assert spec["servers"] == [{"url": process.config.advertised_url.rstrip("/")}]
         assert DEAD_LETTERS_PATH in spec["paths"]
     assert list((tmp_path / "offsets.kraal" / "scratch").iterdir()) == []
@@ -151,8 +156,11 @@ def test_event_streams_require_the_password_and_do_not_delay_shutdown(
         port = process._server.bound_listeners[1].port
         client = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
         client.request("GET", "/changes")
-        unauthorized = client.getresponse()
-        assert (unauthorized.status, unauthorized.read()[:17]) == (401, b'{"error_code":401')
+        unauthorized_response = client.getresponse()
+        assert (unauthorized_response.status, unauthorized_response.read()[:17]) == (
+            401,
+            b'{"error_code":401',
+        )
         client.request("GET", "/changes", headers={"Authorization": ANNS_CREDENTIALS})
         stream = client.getresponse()
         assert (stream.status, stream.headers["X-Frame-Options"]) == (200, "DENY")
@@ -193,7 +201,7 @@ def test_herder_deaths_during_startup_do_not_stop_the_worker(
     started = threading.Event()
 
     def ask_with_deaths(address: Address, message: Ask[Any], *, timeout_s: float) -> Any:
-        """Fail the first message of each type as if the herder had died, alternately before and after handling it."""
+        """Fail the first message of each type as if the herder had died alternately before and after handling it."""
         if type(message) in failed_types:
             response = ask(address, message, timeout_s=timeout_s)
             if type(message) is StartupDone:
@@ -227,7 +235,7 @@ def test_herder_deaths_during_startup_do_not_stop_the_worker(
     assert process._exit_code == 0
 
 
-def test_existing_objects_are_frozen_once_spark_is_up() -> None:
+def test_existing_objects_are_frozen_once_when_spark_is_ready() -> None:
     gc.unfreeze()
     freeze_live_objects(EngineStarting("Spark is starting"))
     assert gc.get_freeze_count() == 0

@@ -55,11 +55,11 @@ def worker(
     shutdown_timeout_s: float,
     statement: str,
     method: str = "_shut_down",
-    started: str = "_on_started",
+    start_method: str = "_on_started",
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a worker process whose shutdown times out after `shutdown_timeout_s`."""
     script = WORKER.format(shutdown_timeout_s=shutdown_timeout_s, statement=statement, method=method)
-    if started != method:
+    if start_method != method:
         script = script.replace(
             "log_to_stderr()",
             "Hanging._on_started = lambda self, assembly: print('runs', flush=True)\nlog_to_stderr()",

@@ -135,7 +135,7 @@ async def _fetch_subjects(visit: Visit, names: list[str]) -> list[Subject]:
 
 @action("/actions", template="pages/confirm.html", nav="connectors")
 async def _perform_action(visit: Visit) -> Model | Response:
-    """Perform an action on the selected connectors."""
+    """Perform an action on the selected connectors, or restart a task."""
     refuse_if_read_only(visit)
     fields = await visit.form()
     values = dict(fields)
@@ -162,7 +162,7 @@ async def _perform_action(visit: Visit) -> Model | Response:
             return await _confirm_all(
                 visit, bulk_action, filter_query, values.get("back", ""), stale_reason=stale_reason
             )
-    expected_count = confirmation(bulk_action, [Subject(name=name) for name in names]).must_type
+    expected_count = confirmation(bulk_action, [Subject(name=name) for name in names]).required_text
     if expected_count and values.get("typed", "").strip() != expected_count:
         raise BadRequest(f"Nothing was done. To confirm, type the number of connectors ({expected_count}).")
     results = await sender.results(

@@ -31,7 +31,7 @@ async def _cluster(visit: Visit) -> Model:
     return {
         "cluster": cluster,
         "assignments_error": assignments_error,
-        "observed": rebalances,
+        "observed_rebalances": rebalances,
         "down": failed_parts,
     }
 

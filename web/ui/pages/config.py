@@ -46,7 +46,7 @@ async def _config(visit: Visit) -> Model:
 
 
 async def _fetch_versions(visit: Visit) -> list[dict[str, Any]]:
-    """Return the changes recorded by the worker, newest first; version 1 precedes the latest change."""
+    """Return the changes recorded by the worker, newest first. `number` is the config version before each change."""
     if not visit.features.configs:
         return []
     try:

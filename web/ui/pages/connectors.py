@@ -19,16 +19,16 @@ from web.ui.views.copy_as import Snippet, connector_yaml, join_as_file, limit_co
 from web.ui.views.down_parts import DownPart, down_parts
 from web.ui.views.json_values import mapping
 
-_TIMEOUT_S: Final = 2.0
+_HEALTH_TIMEOUT_S: Final = 2.0
 """Timeout of `GET /health`. If the herder hangs, the worker responds later than a page should wait."""
 
 
 async def fetch_down_parts(visit: Visit) -> Sequence[DownPart]:
-    """Fetch the failed components of the worker; return none if the request times out."""
+    """Fetch the failed components of the worker; return none if the request fails or times out."""
     if not visit.features.health:
         return ()
     try:
-        health = await asyncio.wait_for(get_map(visit.source, visit.caller, "health"), _TIMEOUT_S)
+        health = await asyncio.wait_for(get_map(visit.source, visit.caller, "health"), _HEALTH_TIMEOUT_S)
     except (SourceUnavailable, RequestRejected, TimeoutError):
         return ()
     return down_parts(health, time.time_ns() // 1_000_000)
@@ -63,7 +63,7 @@ MAX_CONNECTORS: Final = 200
 
 @page("/yaml", "parts/yaml.html", nav="connectors")
 async def _yaml(visit: Visit) -> Model:
-    """Show the configs of all connectors that match the list's filters."""
+    """Show the configs of up to `MAX_CONNECTORS` connectors that match the list's filters."""
     choice = parse_choice(visit.request.query_params)
     rows, infos = await asyncio.gather(fetch_rows(visit), get_expanded(visit.source, visit.caller, "info"))
     matches, commands = filter_rows(rows, choice), visit.curl_copies()

@@ -38,8 +38,8 @@ from web.ui.views.form_post import (
     typed_digest,
 )
 from web.ui.views.initial_offsets import (
-    NOT_SUPPORTED,
-    ONLY_NEW,
+    NOT_NEW_ERROR,
+    UNSUPPORTED_ERROR,
     InitialOffsets,
     check_initial_offsets,
     parse_typed_offsets,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 _SINK: Final = "sink"
-_NO_CLASS: Final = "Set connector.class to the connector plugin's class."
+_NO_CLASS_ERROR: Final = "Set connector.class to the connector plugin's class."
 _INVALID_STATUS: Final = HTTPStatus.UNPROCESSABLE_ENTITY
 
 
@@ -76,8 +76,8 @@ class Draft:
     """Initial offsets of a new connector."""
     kind: str = ""
     """Type of the plugin, for a new connector: `source` or `sink`; empty if unknown."""
-    rows: int = 2
-    """Number of empty rows for further keys."""
+    empty_row_count: int = 2
+    """Number of empty rows for further keys, and for further initial offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Verdict:
 
 
 @page("/create", "pages/create.html", nav="create")
-async def _choose(visit: Visit) -> Model:
+async def _choose_plugin(visit: Visit) -> Model:
     """List the connector plugins."""
     refuse_if_read_only(visit)
     query = visit.text("q").strip()
@@ -103,7 +103,7 @@ async def _choose(visit: Visit) -> Model:
 
 
 @action("/create", template="pages/form.html", nav="create")
-async def _paste(visit: Visit) -> Model:
+async def _paste_config(visit: Visit) -> Model:
     """Show the form of a pasted config."""
     refuse_if_read_only(visit)
     posted_config = _check_initial_offsets_support(visit, read_post(await visit.form()))
@@ -120,7 +120,7 @@ async def _paste(visit: Visit) -> Model:
 
 
 @page("/create/{plugin}", "pages/form.html", nav="create")
-async def _new(visit: Visit) -> Model:
+async def _show_new_form(visit: Visit) -> Model:
     """Show an empty form, or a form with the example's values if `example` is set."""
     refuse_if_read_only(visit)
     plugin = await fetch_connector_plugin(visit, visit.segment("plugin"))
@@ -155,13 +155,13 @@ async def _create(visit: Visit) -> Model | Response:
         initial_state=_parse_state(posted_config.initial_state or values.get("initial_state", "")),
         initial_offsets=check_initial_offsets(initial_offsets, is_sink=kind == _SINK),
         kind=kind,
-        rows=_parse_row_count(values),
+        empty_row_count=_parse_row_count(values),
     )
     if posted_config.problem:
         return _form_model(visit, draft, Verdict(), status=_INVALID_STATUS)
     restored_config = restore(posted_config.config, None)
     verdict = await _validate(visit, draft, restored_config.config, restored_config.errors)
-    if values.get("do") != "save" or not verdict.is_valid or draft.initial_offsets.errors:
+    if values.get("do") != "save" or not verdict.is_valid or draft.initial_offsets.error_count:
         is_save = values.get("do") == "save"
         return _form_model(
             visit, draft, verdict, checked=True, status=_INVALID_STATUS if is_save else HTTPStatus.OK
@@ -204,7 +204,7 @@ async def _save(visit: Visit) -> Model | Response:
     values = dict(fields)
     posted_config = read_post(fields)
     posted_config = (
-        replace(posted_config, problem=ONLY_NEW) if posted_config.initial_offsets.rows else posted_config
+        replace(posted_config, problem=NOT_NEW_ERROR) if posted_config.initial_offsets.rows else posted_config
     )
     posted_config.config.setdefault("name", visit.name)
     try:
@@ -225,7 +225,7 @@ async def _save(visit: Visit) -> Model | Response:
         secret_keys=secret_keys,
         seal=seal,
         view=_next_view(values, posted_config),
-        rows=_parse_row_count(values),
+        empty_row_count=_parse_row_count(values),
     )
     if posted_config.problem:
         return _form_model(visit, draft, Verdict(), status=_INVALID_STATUS)
@@ -311,7 +311,9 @@ async def _validate(
     """Validate a config on the worker, which may take up to 90 s. Removes secrets from the worker's messages."""
     plugin = _plugin_class(config)
     if draft.posted_config.problem or not plugin:
-        return Verdict(problems=() if draft.posted_config.problem else (_NO_CLASS,), errors=errors or {})
+        return Verdict(
+            problems=() if draft.posted_config.problem else (_NO_CLASS_ERROR,), errors=errors or {}
+        )
     ask = partial(visit.source.ask, caller=visit.caller)
     problems: tuple[str, ...] = ()
     try:
@@ -392,7 +394,7 @@ def _form_model(
             fixed={fixed_key},
         ),
         "json": draft.posted_config.text or None,
-        "checked": checked and verdict.is_valid and not draft.initial_offsets.errors,
+        "checked": checked and verdict.is_valid and not draft.initial_offsets.error_count,
         "conflict": conflict,
         "changes": changes,
         "shown": typed_digest(typed_config) if changes is not None and not conflict else "",
@@ -424,7 +426,7 @@ def _create_request(draft: Draft, name: str, config: Config) -> Request:
 def _check_initial_offsets_support(visit: Visit, posted_config: PostedConfig) -> PostedConfig:
     """Return a pasted request; add a problem if the worker does not support its initial offsets."""
     is_unsupported = posted_config.initial_offsets.rows and not visit.features.kraal
-    return replace(posted_config, problem=NOT_SUPPORTED) if is_unsupported else posted_config
+    return replace(posted_config, problem=UNSUPPORTED_ERROR) if is_unsupported else posted_config
 
 
 async def _fetch_plugin_type(visit: Visit, posted_config: PostedConfig) -> str:
@@ -443,7 +445,7 @@ def _plugin_class(config: Config) -> str:
 
 
 def _next_view(values: Mapping[str, str], posted_config: PostedConfig) -> str:
-    """Return the next view of the form: the requested view, otherwise the submitted view."""
+    """Return the next view: `json` to correct an invalid config, else the requested view, else the submitted view."""
     if posted_config.problem:
         return "json"
     button = values.get("do", "")
@@ -454,4 +456,4 @@ def _parse_row_count(values: Mapping[str, str]) -> int:
     return 8 if values.get("do") == "more" else 2
 
 
-PAGES: Final[tuple[PageRoute, ...]] = (_choose, _paste, _new, _create, _edit, _save)
+PAGES: Final[tuple[PageRoute, ...]] = (_choose_plugin, _paste_config, _show_new_form, _create, _edit, _save)

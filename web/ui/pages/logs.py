@@ -42,7 +42,7 @@ _MAX_TASK_DIGITS: Final = 9
     nav="connectors",
 )
 async def _logs(visit: Visit) -> Model:
-    """Show the log lines of a level and task, filtered by a text."""
+    """Show the log lines, filtered by minimum level, task and text."""
     level, task_text, query = parse_level(visit.text("level")), visit.text("task"), visit.text("q").strip()
     is_number = task_text.isascii() and task_text.isdecimal() and len(task_text) <= _MAX_TASK_DIGITS
     task = task_text if is_number else ""

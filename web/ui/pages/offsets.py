@@ -18,7 +18,7 @@ from web.ui.sources.sending import Sender
 from web.ui.views.commands import Confirmation, Result, parse_subject
 from web.ui.views.copy_as import Request
 from web.ui.views.offsets import (
-    STOP_FIRST,
+    NOT_STOPPED_ERROR,
     Preview,
     TypedOffset,
     build_table,
@@ -32,7 +32,7 @@ from web.ui.views.offsets import (
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-_NOT_SUPPORTED: Final = (
+_UNSUPPORTED_ERROR: Final = (
     "This worker does not support offset requests, which require Apache Kafka 3.6 or later."
 )
 _EMPTY_ROWS: Final = 2
@@ -48,7 +48,7 @@ _LAGS_QUERY: Final = (("expand", "lag"),)
 )
 async def _offsets(visit: Visit) -> Model:
     """Show the offsets, as a form if they can be changed."""
-    status, response = await _fetch(visit, _LAGS_QUERY)
+    status, response = await _fetch_offsets(visit, _LAGS_QUERY)
     return _table_model(visit, status, response)
 
 
@@ -58,9 +58,9 @@ async def _change(visit: Visit) -> Model | Response:
     refuse_if_read_only(visit)
     fields = await visit.form()
     typed_offsets, should_apply = read_rows(fields), ("do", "apply") in fields
-    status, response = await _fetch(visit)
+    status, response = await _fetch_offsets(visit)
     if not can_change(status):
-        raise Conflict(STOP_FIRST)
+        raise Conflict(NOT_STOPPED_ERROR)
     is_sink = _is_sink(status)
     offset_preview = preview(typed_offsets, response, is_sink=is_sink)
     if (
@@ -95,11 +95,11 @@ async def _change(visit: Visit) -> Model | Response:
 async def _confirm_reset(visit: Visit) -> Model:
     """Confirm the deletion of all offsets."""
     refuse_if_read_only(visit)
-    status, response = await _fetch(visit)
+    status, response = await _fetch_offsets(visit)
     table = build_table(response, is_sink=_is_sink(status))
     question, _, effect = reset_question(visit.name, table.total, is_sink=table.is_sink).partition("? ")
     reset_confirmation = Confirmation(
-        question=f"{question}?", effects=(effect,), button="Delete offsets", dangerous=True
+        question=f"{question}?", effects=(effect,), button="Delete offsets", is_dangerous=True
     )
     return {
         "confirmation": reset_confirmation,
@@ -119,7 +119,7 @@ async def _reset(visit: Visit) -> Response:
     return await _send(visit, _delete(visit), "Delete offsets")
 
 
-async def _fetch(visit: Visit, query: Query = ()) -> tuple[Any, Any]:
+async def _fetch_offsets(visit: Visit, query: Query = ()) -> tuple[Any, Any]:
     """Return the connector's status and offsets. Raises NotFound if the worker does not support offset requests."""
     try:
         status, response = await asyncio.gather(
@@ -128,21 +128,21 @@ async def _fetch(visit: Visit, query: Query = ()) -> tuple[Any, Any]:
         )
     except RequestRejected as error:
         if error.is_unknown_endpoint:
-            raise NotFound(_NOT_SUPPORTED) from error
+            raise NotFound(_UNSUPPORTED_ERROR) from error
         raise
     return dict(status), dict(response)
 
 
 def _table_model(visit: Visit, status: Any, response: Any) -> Model:
     query = visit.text("q").strip()
-    changeable = can_change(status) and not visit.options.read_only
+    is_changeable = can_change(status) and not visit.options.read_only
     return {
         **connector_frame(visit, "offsets", may_have_letters=_is_sink(status)),
         "table": build_table(response, is_sink=_is_sink(status), query=query),
         "query": query,
         "state": parse_subject(status).state,
-        "changeable": changeable,
-        "stop_first": STOP_FIRST,
+        "is_changeable": is_changeable,
+        "not_stopped_error": NOT_STOPPED_ERROR,
         "empty_rows": range(_EMPTY_ROWS),
         "copies": [visit.curl(Request(method="GET", segments=_path(visit)))],
     }

@@ -14,7 +14,7 @@ from web.ui.views.plugins import Kind, Plugin, example, find_plugin, group_by_ty
 
 @page("/plugins", "pages/plugins.html", nav="plugins")
 async def _plugins(visit: Visit) -> Model:
-    """List the plugins; `q` selects those whose class name contains it, ignoring case."""
+    """List the plugins whose class name contains the query parameter `q`, ignoring case."""
     query = visit.text("q").strip()
     return {"kinds": await fetch_plugins_by_type(visit, query), "query": query}
 

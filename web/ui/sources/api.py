@@ -47,7 +47,7 @@ class RequestRejected(KraalError):
 
 
 class SourceUnavailable(KraalError):
-    """No response was received; a request that is not a GET may have taken effect."""
+    """No valid response was received; a request that is not a GET may have taken effect."""
 
     status = 502
 

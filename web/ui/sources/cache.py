@@ -31,8 +31,8 @@ class ResponseCache:
 
     async def get(self, key: Key, ask: Callable[[], Awaitable[ApiResponse]]) -> ApiResponse:
         """Return the response to a request, which `ask` sends. Raises the errors of `ask`."""
-        now = asyncio.get_running_loop().time()
-        if now < self._fresh_until.get(key, 0.0) and key in self._responses:
+        now_s = asyncio.get_running_loop().time()
+        if now_s < self._fresh_until.get(key, 0.0) and key in self._responses:
             return self._responses[key]
         request = self._pending.get(key)
         if request is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from web.ui.sources.api import Caller, Query, Source, SourceUnavailable
 
-_UNEXPECTED_SHAPE = (
+_UNEXPECTED_SHAPE_ERROR = (
     "The worker's response has an unexpected shape; check that the URL is that of a Connect worker"
 )
 
@@ -16,7 +16,7 @@ async def get_map(source: Source, caller: Caller, *segments: str, query: Query =
     """GET a JSON object."""
     response = await source.ask("GET", *segments, query=query, caller=caller)
     if not isinstance(response.value, Mapping):
-        raise SourceUnavailable(_UNEXPECTED_SHAPE)
+        raise SourceUnavailable(_UNEXPECTED_SHAPE_ERROR)
     return response.value
 
 
@@ -24,7 +24,7 @@ async def get_list(source: Source, caller: Caller, *segments: str, query: Query 
     """GET a JSON array."""
     response = await source.ask("GET", *segments, query=query, caller=caller)
     if not isinstance(response.value, list):
-        raise SourceUnavailable(_UNEXPECTED_SHAPE)
+        raise SourceUnavailable(_UNEXPECTED_SHAPE_ERROR)
     return response.value
 
 

@@ -15,7 +15,6 @@ from web.ui.views.copy_as import Request
 
 RETRY_TIMEOUT_S: Final = 20.0
 _MAX_CONCURRENT: Final = 4
-_CONFLICT: Final = 409
 
 
 class Sender:
@@ -57,7 +56,7 @@ class Sender:
             response = await self.send(request)
             return parse_result(response.status, response.value)
         except RequestRejected as error:
-            return Result(name=name, done=False, text=f"refused with {error.status}: {error.text}")
+            return Result(name=name, done=False, text=f"rejected with {error.status}: {error.text}")
         except SourceUnavailable as error:
             return Result(name=name, done=False, text=f"{error} The request may have taken effect.")
 

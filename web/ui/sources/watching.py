@@ -1,4 +1,4 @@
-"""One stream of changes for all browsers, open while any browser listens; reconnects after outages of the worker."""
+"""One stream of changes for all browsers: opened for the first listener, and reopened after outages of the worker."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@
     changed(allKinds());
   });
 
-  // Returns a mark by which `successor` finds the element that replaces this one when a part is refreshed.
+  // Returns a mark by which `successor` finds the element that replaces `element` when a part is refreshed.
   function mark(element) {
     const row = element.closest("[data-row]");
     const link = row && row.querySelector("a");
@@ -355,5 +355,5 @@
   };
 
   showTimes(document);
-  requestAnimationFrame(() => setTimeout(connect)); // after the first frame, which would wait for the shared worker
+  requestAnimationFrame(() => setTimeout(connect)); // after the first frame, which must not wait for the worker
 })();

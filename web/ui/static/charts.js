@@ -5,7 +5,7 @@
 (() => {
   const library = document.currentScript.dataset.library;
   const HEIGHT = 190;
-  const COLOURS = 9;
+  const COLORS = 9;
   const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
   const plots = new Map(); // by chart key: plot, and the labels for which the plot was created
   const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
@@ -41,7 +41,7 @@
     return (needsSeconds ? seconds : minutes).format(new Date(tick * 1000));
   }
 
-  function colour(name) {
+  function color(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
 
@@ -66,7 +66,7 @@
   }
 
   function buildSeries(chart, line, index) {
-    const tone = colour(`--chart-${index % COLOURS}`);
+    const tone = color(`--chart-${index % COLORS}`);
     return {
       label: line.label,
       stroke: tone,
@@ -78,7 +78,7 @@
   }
 
   function options(chart, width) {
-    const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+    const axis = { stroke: color("--dim"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
     return {
       width,
       height: HEIGHT,

@@ -1,4 +1,4 @@
-"""The cluster: workers and their assignments, the last rebalance, and unassigned work. Pure."""
+"""The cluster: workers and their assignments, the latest rebalances, and unassigned work. Pure."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Worker:
     """Number of instances by state."""
 
     @property
-    def tasks(self) -> int:
+    def task_count(self) -> int:
         """Number of tasks."""
         return sum(task is not None for tasks in self.connectors.values() for task in tasks)
 
     @property
-    def instances(self) -> int:
+    def connector_count(self) -> int:
         """Number of connector instances."""
         return sum(task is None for tasks in self.connectors.values() for task in tasks)
 

@@ -54,7 +54,7 @@ BULK_ACTIONS: Final = (
     Action.STOP,
     Action.DELETE,
 )
-DANGEROUS: Final = frozenset({Action.STOP, Action.DELETE})
+DANGEROUS_ACTIONS: Final = frozenset({Action.STOP, Action.DELETE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Subject:
     """Number and state of each task."""
 
     @property
-    def failed(self) -> list[str]:
+    def failed_instances(self) -> list[str]:
         """Names of the failed instances, for use in a sentence."""
         parts = ["the connector"] if self.state == "FAILED" else []
         task_ids = [str(number) for number, state in self.tasks if state == "FAILED"]
@@ -84,8 +84,8 @@ class Confirmation:
     question: str
     effects: tuple[str, ...]
     button: str
-    dangerous: bool
-    must_type: str = ""
+    is_dangerous: bool
+    required_text: str = ""
     """Text that the user must type to confirm."""
 
 
@@ -185,8 +185,8 @@ def confirmation(action: Action, subjects: Sequence[Subject]) -> Confirmation:
         question=f"{verb} {subject}?",
         effects=tuple(_effects(action, subjects)),
         button=LABELS[action] if single_subject else f"{LABELS[action]} ({len(names)})",
-        dangerous=action in DANGEROUS,
-        must_type=str(len(names)) if needs_typing else "",
+        is_dangerous=action in DANGEROUS_ACTIONS,
+        required_text=str(len(names)) if needs_typing else "",
     )
 
 
@@ -199,7 +199,7 @@ def task_confirmation(name: str, task: int) -> Confirmation:
             "The connector and its other tasks are not affected.",
         ),
         button="Restart task",
-        dangerous=False,
+        is_dangerous=False,
     )
 
 
@@ -231,14 +231,14 @@ def _effects(action: Action, subjects: Sequence[Subject]) -> list[str]:
             )
             return [
                 f"{possessive} {tasks_clause}; {offsets_clause}.",
-                "While stopped, offsets can be changed.",
+                "Offsets can be changed while a connector is stopped.",
             ]
         case Action.DELETE:
             return _deletion_effects(subjects, possessive)
         case Action.RESTART:
             return ["Batches in flight may be delivered again.", *_not_running_effects(subjects)]
         case Action.RESTART_FAILED:
-            failed_names = subjects[0].failed if is_single else []
+            failed_names = subjects[0].failed_instances if is_single else []
             return [
                 f"This restarts {join_names(failed_names)}."
                 if failed_names
@@ -270,7 +270,7 @@ def _deletion_effects(subjects: Sequence[Subject], possessive: str) -> list[str]
 
 
 def _failed_instance_effects(subjects: Sequence[Subject], action_noun: str) -> list[str]:
-    if not any(subject.failed for subject in subjects):
+    if not any(subject.failed_instances for subject in subjects):
         return []
     return [f"Failed instances stay FAILED: {action_noun} does not restart them."]
 

@@ -71,7 +71,7 @@ class ConnectorPage:
     tasks: Sequence[TaskRow]
     """Tasks, most urgent first."""
     silent: Sequence[str]
-    """Workers that did not report restarts."""
+    """Workers that did not report restarts, stalls or metrics."""
     progress: Progress
     plugin: str
     topics: Sequence[str]
@@ -92,7 +92,7 @@ class ConnectorPage:
         return self.plugin.rpartition(".")[0]
 
     @property
-    def supervised(self) -> bool:
+    def has_restart_data(self) -> bool:
         """Whether any restart data is available."""
         return any(row.restarts is not None for row in (self.connector, *self.tasks))
 

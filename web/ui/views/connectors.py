@@ -81,7 +81,7 @@ class Choice:
         return ", ".join(f"{label} {value}" for label, value in filters.items() if value)
 
     def sorted_by(self, key: str) -> str:
-        """Return the sort order for a column's link: ascending, or descending if it is already ascending."""
+        """Return the sort order for a column's link: descending if the list is in the column's ascending order."""
         return f"-{key}" if self.sort == key else key
 
 
@@ -93,7 +93,7 @@ class Listing:
     rows: Sequence[Row]
     total: int
     """Number of all connectors."""
-    matches: int
+    match_count: int
     """Number of matching connectors."""
     counts: Mapping[DisplayState, int]
     """Number of connectors by state, before filtering by state."""
@@ -103,14 +103,14 @@ class Listing:
     """Whether metrics are available."""
 
     @property
-    def more_than_a_page(self) -> bool:
+    def exceeds_page(self) -> bool:
         """Whether the matching connectors exceed a page, but not the limit per action."""
-        return len(self.rows) < self.matches <= MAX_BULK_CONNECTORS
+        return len(self.rows) < self.match_count <= MAX_BULK_CONNECTORS
 
     @property
-    def too_many(self) -> bool:
+    def exceeds_action_limit(self) -> bool:
         """Whether the matching connectors exceed the limit per action."""
-        return self.matches > MAX_BULK_CONNECTORS
+        return self.match_count > MAX_BULK_CONNECTORS
 
 
 SORTS: Final[Mapping[str, Callable[[Row], Any]]] = {
@@ -190,7 +190,7 @@ def listing(rows: Iterable[Row], choice: Choice, *, has_metrics: bool) -> Listin
         choice=choice,
         rows=matching_rows[(page - 1) * PER_PAGE : page * PER_PAGE],
         total=len(all_rows),
-        matches=len(matching_rows),
+        match_count=len(matching_rows),
         counts=dict(sorted(Counter(row.state for row in candidates).items(), key=lambda item: RANK[item[0]])),
         page=page,
         pages=pages,

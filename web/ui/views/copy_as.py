@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippet:
-    """Text to copy. `notes` are steps that are required before the text can be used."""
+    """Text to copy. `notes` are sentences to show with the text, such as steps that are required first."""
 
     title: str
     text: str
@@ -71,7 +71,7 @@ def curl(request: Request, base_url: str, *, needs_password: bool = False) -> Sn
         body = f" \\\n  --data-binary {text}"
         if names:
             notes.append(
-                f"Set {', '.join(names)} first, exported or in the same shell. The value is inserted into JSON: "
+                f"Set {', '.join(names)} in the shell first. Each value is inserted into JSON: "
                 'write " as \\" and \\ as \\\\.'
             )
     quoted_words.append(shlex.quote(base_url.rstrip("/") + request.path))

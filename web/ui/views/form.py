@@ -20,11 +20,11 @@ from kraal.core.ids import Config, Json
 from web.ui.views.config import PASSWORD
 from web.ui.views.texts import plain_text
 
-VALUE: Final = "v."
+VALUE_PREFIX: Final = "v."
 """Prefix of an input's name, before the percent-encoded key; browsers change line ends in unencoded names."""
-MARK: Final = "m."
+MARK_PREFIX: Final = "m."
 """Prefix of a hidden input that distinguishes an empty value from a missing one."""
-DROP: Final = "d."
+DROP_PREFIX: Final = "d."
 """Prefix of a checkbox that removes an unknown key."""
 UNGROUPED_TITLE: Final = "Plugin"
 """Title of the group for keys without a group, most of which the plugin itself defines."""
@@ -80,17 +80,17 @@ class Field:
     has_stored_secret: bool = False
     """Whether the value contains the placeholder of a stored secret."""
     errors: tuple[str, ...] = ()
-    defined: bool = True
+    is_defined: bool = True
     """Whether the worker has a definition of the key."""
 
     @property
     def inputs(self) -> dict[str, str]:
         """Names of the key's input elements."""
         key = quote(self.key, safe="", errors="surrogatepass")
-        return {"value": VALUE + key, "mark": MARK + key, "drop": DROP + key}
+        return {"value": VALUE_PREFIX + key, "mark": MARK_PREFIX + key, "drop": DROP_PREFIX + key}
 
     @property
-    def numeric(self) -> bool:
+    def is_numeric(self) -> bool:
         """Whether the value is a number, or a reference to one, such as `${env:TASKS}`."""
         return self.type in _NUMERIC_TYPES
 
@@ -104,12 +104,12 @@ class Group:
     open: bool
 
     @property
-    def errors(self) -> int:
+    def error_count(self) -> int:
         """Number of fields with errors."""
         return sum(bool(field.errors) for field in self.fields)
 
     @property
-    def values(self) -> int:
+    def value_count(self) -> int:
         """Number of fields with a value in the config."""
         return sum(field.is_set for field in self.fields)
 
@@ -126,9 +126,11 @@ class Form:
     as_json: str = "{}"
 
     @property
-    def errors(self) -> int:
+    def error_count(self) -> int:
         """Number of fields with errors plus the number of other errors."""
-        fields = sum(group.errors for group in self.groups) + sum(bool(field.errors) for field in self.extras)
+        fields = sum(group.error_count for group in self.groups) + sum(
+            bool(field.errors) for field in self.extras
+        )
         return fields + len(self.problems)
 
     @property
@@ -305,7 +307,7 @@ def _build_extra(key: str, config: Config, errors: tuple[str, ...]) -> Field:
         marker=_choose_marker(config, key),
         has_stored_secret=HIDDEN in (text or ""),
         errors=errors,
-        defined=False,
+        is_defined=False,
     )
 
 

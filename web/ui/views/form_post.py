@@ -13,24 +13,24 @@ from urllib.parse import unquote
 from kraal.config.connector.json_fields import Number, config_text
 from kraal.config.hidden import HIDDEN, hide, hide_value
 from kraal.core.ids import Config
-from web.ui.views.form import DROP, MARK, VALUE, Marker
+from web.ui.views.form import DROP_PREFIX, MARK_PREFIX, VALUE_PREFIX, Marker
 from web.ui.views.initial_offsets import InitialOffsets, parse_pasted_offsets
 
 NEW_KEY: Final = "new.key"
 NEW_VALUE: Final = "new.value"
 JSON_FIELD: Final = "json"
 
-CHANGED_SECRET: Final = (
+CHANGED_SECRET_ERROR: Final = (
     f"This value still contains {HIDDEN}. Leave the value unchanged to keep the stored secret, "
     f"or replace {HIDDEN} with the secret."
 )
-NO_SECRET: Final = f"There is no stored secret to keep for this key; replace {HIDDEN} with the secret."
+NO_SECRET_ERROR: Final = f"There is no stored secret to keep for this key; replace {HIDDEN} with the secret."
 INITIAL_STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 """Initial states of a connector, default first."""
 NO_INITIAL_OFFSETS: Final = InitialOffsets()
 _REQUEST_FIELDS: Final = {"name", "config", "initial_state", "initial_offsets"}
-_TOO_DEEP: Final = "The JSON is nested too deeply."
-_NOT_A_CONFIG: Final = "The JSON must be an object whose values are strings, numbers, booleans or null"
+_NESTING_ERROR: Final = "The JSON is nested too deeply."
+_NOT_A_CONFIG_ERROR: Final = "The JSON must be an object whose values are strings, numbers, booleans or null"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +54,17 @@ def read_post(pairs: Iterable[tuple[str, str]]) -> PostedConfig:
 
 
 def _read_fields(fields: Sequence[tuple[str, str]]) -> dict[str, str | None]:
-    marks = {_decode_key(name[len(MARK) :]): value for name, value in fields if name.startswith(MARK)}
-    removed_keys = {_decode_key(name[len(DROP) :]) for name, _ in fields if name.startswith(DROP)}
+    marks = {
+        _decode_key(name[len(MARK_PREFIX) :]): value for name, value in fields if name.startswith(MARK_PREFIX)
+    }
+    removed_keys = {
+        _decode_key(name[len(DROP_PREFIX) :]) for name, _ in fields if name.startswith(DROP_PREFIX)
+    }
     config: dict[str, str | None] = {}
     for name, value in fields:
-        if not name.startswith(VALUE):
+        if not name.startswith(VALUE_PREFIX):
             continue
-        key, text = _decode_key(name[len(VALUE) :]), _normalize_line_ends(value)
+        key, text = _decode_key(name[len(VALUE_PREFIX) :]), _normalize_line_ends(value)
         mark = marks.get(key, Marker.NONE)
         if key not in removed_keys and (text or mark):
             config[key] = None if not text and mark == Marker.NULL else text
@@ -104,11 +108,11 @@ def _read_json(text: str) -> PostedConfig:
             object_pairs_hook=_without_duplicates,
         )
     except RecursionError:
-        return PostedConfig(config={}, text=text, problem=_TOO_DEEP)
+        return PostedConfig(config={}, text=text, problem=_NESTING_ERROR)
     except ValueError as exc:
         return PostedConfig(config={}, text=text, problem=f"The JSON cannot be read: {exc}.")
     if not isinstance(content, dict):
-        return PostedConfig(config={}, text=text, problem=f"{_NOT_A_CONFIG}.")
+        return PostedConfig(config={}, text=text, problem=f"{_NOT_A_CONFIG_ERROR}.")
     state, initial_offsets = "", NO_INITIAL_OFFSETS
     if set(content) <= _REQUEST_FIELDS and isinstance(content.get("config"), dict):
         state = str(content.get("initial_state") or "").upper()
@@ -119,14 +123,14 @@ def _read_json(text: str) -> PostedConfig:
         try:
             initial_offsets = parse_pasted_offsets(content.get("initial_offsets"))
         except RecursionError:
-            return PostedConfig(config={}, text=text, problem=_TOO_DEEP)
+            return PostedConfig(config={}, text=text, problem=_NESTING_ERROR)
         except ValueError as exc:
             return PostedConfig(config={}, text=text, problem=str(exc))
         content = {**({"name": content["name"]} if "name" in content else {}), **content["config"]}
     nested_key = next((key for key, value in content.items() if isinstance(value, dict | list)), None)
     if nested_key is not None:
         return PostedConfig(
-            config={}, text=text, problem=f"{_NOT_A_CONFIG}; {nested_key!r} has another type of value."
+            config={}, text=text, problem=f"{_NOT_A_CONFIG_ERROR}; {nested_key!r} has another type of value."
         )
     config = {key: config_text(value) for key, value in content.items()}
     return PostedConfig(config=config, text=text, initial_state=state, initial_offsets=initial_offsets)
@@ -144,7 +148,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredConfig:
-    """A config with restored secrets. `errors` contains the keys whose placeholders have no stored secret."""
+    """A config with restored secrets. `errors` has the errors of placeholders that cannot be replaced, by key."""
 
     config: dict[str, str | None]
     errors: dict[str, tuple[str, ...]]
@@ -174,7 +178,7 @@ def restore(
         if stored_value and value in _masked_forms(key, stored_value, secret_keys):
             config[key] = stored_value
         else:
-            errors[key] = (CHANGED_SECRET if stored_value and value != HIDDEN else NO_SECRET,)
+            errors[key] = (CHANGED_SECRET_ERROR if stored_value and value != HIDDEN else NO_SECRET_ERROR,)
     return RestoredConfig(config=config, errors=errors)
 
 
@@ -187,8 +191,8 @@ class Seals:
     """Seals that detect whether the stored config has changed since a form was rendered. Thread-safe.
 
     A seal consists of an HMAC of the complete config, with a key of this process, and a plain digest of the config with
-    masked secrets. Another worker behind the same address has a different key and compares only the digest. It then
-    misses changes that affect only a secret, which the form does not overwrite unless the user retypes it.
+    masked secrets. Another worker behind the same address has a different key and compares only the digest. That
+    worker misses changes that affect only a secret, which the form does not overwrite unless the user retypes it.
     """
 
     def __init__(self, key: bytes) -> None:

@@ -14,12 +14,12 @@ from web.ui.views.offsets import check_sink_offset, check_sink_partition, json_o
 
 PARTITION: Final = "at.partition"
 OFFSET: Final = "at.offset"
-NOT_A_LIST: Final = "initial_offsets must be a list of objects with partition and offset."
-NOT_SUPPORTED: Final = (
+NOT_A_LIST_ERROR: Final = "initial_offsets must be a list of objects with partition and offset."
+UNSUPPORTED_ERROR: Final = (
     "Only Kraal workers support initial_offsets. Create the connector as STOPPED without them, "
     "and set its offsets afterwards."
 )
-ONLY_NEW: Final = (
+NOT_NEW_ERROR: Final = (
     "initial_offsets apply only when a connector is created; change its offsets on the offsets page."
 )
 _ROW_PATTERN: Final = re.compile(r"\binitial_offsets\[([0-9]{1,6})\]")
@@ -49,7 +49,7 @@ class InitialOffsets:
     problem: str = ""
 
     @property
-    def errors(self) -> int:
+    def error_count(self) -> int:
         """Number of rows with errors, plus one for the problem."""
         return sum(row.has_error for row in self.rows) + bool(self.problem)
 
@@ -63,7 +63,7 @@ class InitialOffsets:
         ]
 
     def assign_error(self, text: str) -> InitialOffsets | None:
-        """Assign an error of the worker to its row; return None if the error does not concern the offsets."""
+        """Assign a worker's error to the affected row; return None if the error does not concern the offsets."""
         if not self.rows or "offset" not in text.lower():
             return None
         match = _ROW_PATTERN.search(text)
@@ -102,7 +102,7 @@ def parse_pasted_offsets(value: Json) -> InitialOffsets:
     if not isinstance(value, list) or not all(
         isinstance(entry, dict) and entry.keys() <= _FIELDS for entry in value
     ):
-        raise ValueError(NOT_A_LIST)
+        raise ValueError(NOT_A_LIST_ERROR)
     return InitialOffsets(
         rows=tuple(
             InitialOffset(partition=_to_text(entry.get("partition")), offset=_to_text(entry.get("offset")))

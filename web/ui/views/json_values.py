@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeGuard
 
-EMPTY: Final[Mapping[str, Any]] = {}
+_EMPTY_MAPPING: Final[Mapping[str, Any]] = {}
 _MAX_NUMBER: Final = 1e18
 _OBJECT: Final = (dict, Mapping)
 """Types of a JSON object; `dict` comes first because checking for `Mapping` is eight times slower."""
 
 
 def text(content: Mapping[str, Any], key: str) -> str:
-    """Return a string, empty if it is missing."""
+    """Return a string; empty if the string is missing."""
     value = content.get(key)
     return value if isinstance(value, str) else ""
 
 
 def get_integer(content: Mapping[str, Any], key: str) -> int | None:
-    """Return an integer."""
+    """Return an integer; None if the integer is missing."""
     value = content.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def number(content: Mapping[str, Any], key: str) -> float | None:
-    """Return a finite number."""
+    """Return a finite number; None if the number is missing."""
     value = content.get(key)
     return value if is_number(value) else None
 
@@ -37,8 +37,8 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return an object, empty if the value has another type."""
-    return value if isinstance(value, _OBJECT) else EMPTY
+    """Return a JSON object; empty if the value has another type."""
+    return value if isinstance(value, _OBJECT) else _EMPTY_MAPPING
 
 
 def maps(value: object) -> list[Mapping[str, Any]]:

@@ -12,13 +12,13 @@ from typing import Final, NoReturn
 from kraal.core.ids import Json
 from kraal.core.printable import format_count
 
-PARTITION: Final = "p."
+_PARTITION_PREFIX: Final = "p."
 """Prefix of the hidden input with a row's partition, as JSON."""
-BEFORE: Final = "b."
+_BEFORE_PREFIX: Final = "b."
 """Prefix of the hidden input with the displayed offset, as JSON."""
-AFTER: Final = "o."
+_AFTER_PREFIX: Final = "o."
 """Prefix of the input with the typed offset."""
-DELETE: Final = "x."
+_DELETE_PREFIX: Final = "x."
 """Prefix of the checkbox that deletes a partition's offset."""
 NEW_PARTITION: Final = "new.partition"
 NEW_OFFSET: Final = "new.offset"
@@ -27,7 +27,9 @@ MAX_ROWS: Final = 500
 """Maximum number of rows on a page; `kraal offsets` and the REST API have no such limit."""
 _SINK_KEYS: Final = {"kafka_topic", "kafka_partition"}
 _MAX_DIGITS: Final = 18
-STOP_FIRST: Final = "Offsets can be changed only while the connector is STOPPED and has no running tasks."
+NOT_STOPPED_ERROR: Final = (
+    "Offsets can be changed only while the connector is STOPPED and has no running tasks."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +113,7 @@ class Preview:
 
     changes: tuple[OffsetChange, ...]
     errors: Mapping[str, str]
-    """Errors by partition (as typed, for a new row)."""
+    """Errors by partition, in the case of a new row by the partition as typed."""
     outdated_partitions: tuple[str, ...] = ()
     """Partitions whose offset has changed since the page was rendered, so that the user must review the changes."""
 
@@ -167,12 +169,12 @@ def read_rows(pairs: Iterable[tuple[str, str]]) -> list[TypedOffset]:
     rows = [
         TypedOffset(
             partition=value,
-            before=values.get(BEFORE + name[len(PARTITION) :]),
-            after=values.get(AFTER + name[len(PARTITION) :], ""),
-            delete=DELETE + name[len(PARTITION) :] in values,
+            before=values.get(_BEFORE_PREFIX + name[len(_PARTITION_PREFIX) :]),
+            after=values.get(_AFTER_PREFIX + name[len(_PARTITION_PREFIX) :], ""),
+            delete=_DELETE_PREFIX + name[len(_PARTITION_PREFIX) :] in values,
         )
         for name, value in fields
-        if name.startswith(PARTITION)
+        if name.startswith(_PARTITION_PREFIX)
     ]
     keys = [value for name, value in fields if name == NEW_PARTITION]
     offsets = [value for name, value in fields if name == NEW_OFFSET]

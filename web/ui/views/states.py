@@ -22,18 +22,18 @@ class DisplayState(StrEnum):
 
 
 RANK: Final = {state: rank for rank, state in enumerate(DisplayState)}
-MAY_STALL: Final = frozenset(
+STALLABLE_STATES: Final = frozenset(
     {DisplayState.RUNNING, DisplayState.RESTARTING, DisplayState.UNASSIGNED, DisplayState.UNKNOWN}
 )
 _BY_NAME: Final = {state.name: state for state in DisplayState}
 
 
 def display_state(state: object, *, stalled: bool = False) -> DisplayState:
-    """Convert a Connect state, such as `RUNNING`."""
+    """Convert a Connect state, such as `RUNNING`; with `stalled`, states in `STALLABLE_STATES` become STALLED."""
     connect_state = (
         _BY_NAME.get(state, DisplayState.UNKNOWN) if isinstance(state, str) else DisplayState.UNKNOWN
     )
-    return DisplayState.STALLED if stalled and connect_state in MAY_STALL else connect_state
+    return DisplayState.STALLED if stalled and connect_state in STALLABLE_STATES else connect_state
 
 
 def most_urgent(states: Iterable[DisplayState]) -> DisplayState:

@@ -94,7 +94,7 @@ def _task_statuses(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def connector_status(name: str, status: object, stalls: Stalls = NO_STALLS) -> ConnectorStatus:
-    """Parse a status."""
+    """Parse the status of a connector and its tasks."""
     content = mapping(status)
     instances = [_parse_instance(task, task["id"], stalls) for task in _task_statuses(content)]
     return ConnectorStatus(

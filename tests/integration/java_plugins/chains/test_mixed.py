@@ -43,7 +43,7 @@ HOIST_CONFIG = MOODY_CONFIG | {
 SHOUTING_CONFIG = MOODY_CONFIG | {"value.converter": "kraal.testing.Shouting"}
 STRING_CONFIG = MOODY_CONFIG | {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
 RECORD_COUNT = 5500
-"""Number of records: more than the worker process converts without Spark.
+"""Number of records, which exceeds the number that the worker process converts without Spark.
 
 The number must not be a multiple of 2000: after a full batch of 2000 lines, Kafka's source keeps the next lines in its
 buffer until the file grows.

@@ -114,7 +114,7 @@ def test_transform_keeps_its_state_between_batches(moody_chain: JavaChain) -> No
     assert [read_count(row) - read_count(first[0]) for row in (*first, *second)] == [0, 1, 2]
 
 
-def test_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody_chain: JavaChain) -> None:
+def test_first_bad_record_ends_the_pass_without_tolerance(moody_chain: JavaChain) -> None:
     rows, _, summary = run_pass(moody_chain, make_table(b"a", b"bad one", b"b", b"c", b"d"))
     assert [row["offset"] for row in rows] == [10]
     fatal = summary.fatal

@@ -84,7 +84,7 @@ def test_transform_keeps_its_state_between_batches(moody_chain: JavaChain) -> No
     assert [read_count(row) - read_count(first[0]) for row in (*first, *second)] == [0, 1, 2]
 
 
-def test_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody_chain: JavaChain) -> None:
+def test_first_bad_record_ends_the_pass_without_tolerance(moody_chain: JavaChain) -> None:
     rows, summary = run_pass(moody_chain, text_table("a", "bad one", "b", "c", "d"))
     assert get_values(rows) == ["A"]
     fatal = summary.fatal
@@ -167,7 +167,7 @@ def test_cancel_aborts_a_pass_during_a_transform(run_chain: RunChain) -> None:
             run_pass(chain, text_table("block"), cancelled=cancelled)
 
 
-def test_jvm_exit_is_distinguished_from_faults(run_chain: RunChain) -> None:
+def test_pass_raises_chain_lost_after_a_jvm_exit(run_chain: RunChain) -> None:
     with run_chain("source", MOODY_CONFIG) as chain:
         pass
     with pytest.raises(ChainLost):

@@ -173,7 +173,7 @@ def count_mbeans(cluster: ProcessCluster, name: str) -> int:
 
 
 def test_restarts_register_debezium_mbeans_once(kraal_cluster: ProcessCluster, database: PostgreSQL) -> None:
-    """risingwavelabs/risingwave#23511."""
+    """Reported in risingwavelabs/risingwave#23511."""
     database.ask("CREATE TABLE restarted (id int PRIMARY KEY); INSERT INTO restarted VALUES (0)")
     name, worker = unique_name("restarted"), kraal_cluster.alive[0]
     kraal_cluster.create(name, source_config(database, name, "restarted") | {"slot.drop.on.stop": "false"})

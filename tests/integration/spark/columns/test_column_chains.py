@@ -22,7 +22,7 @@ from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.schema import Schema
 from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import Chain, ChainInvalid, make_chain
-from tests.fakes.spark.column_path import arrow_type, by_records, chain_steps, json_converter, plain
+from tests.fakes.spark.column_path import arrow_type, by_records, chain_steps, json_converter, to_arrow_value
 from tests.golden_files import current
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class GoldenCase:
     table: pa.Table
     expected: dict[str, Any] | None
     is_dropped: bool
-    out: Columns
+    output_columns: Columns
 
 
 def load_cases(cast_interval: int) -> list[GoldenCase]:
@@ -82,7 +82,7 @@ def make_case(
         if schema is None:
             return None
         try:
-            columns[part] = pa.array([plain(value)], arrow_type(schema))
+            columns[part] = pa.array([to_arrow_value(value)], arrow_type(schema))
         except (pa.ArrowInvalid, OverflowError):
             return None  # beyond the range of column types
         schemas[part] = schema
@@ -109,12 +109,17 @@ def make_case(
             input_columns.part(is_key=part == "key"), expression=partial(F.col, f"{part}{index}")
         )
         input_columns = input_columns.with_part(part_at, is_key=part == "key")
-    out = chain.columns(input_columns)
-    assert out is not None
+    output_columns = chain.columns(input_columns)
+    assert output_columns is not None
     rows = by_records(steps, batch, table)
     types = [text.rpartition(".")[2] for key, text in case["config"].items() if key.endswith(".type")]
     return GoldenCase(
-        f"{case['name']} {index}", types, table, rows[0] if rows else None, rows is not None and not rows, out
+        f"{case['name']} {index}",
+        types,
+        table,
+        rows[0] if rows else None,
+        rows is not None and not rows,
+        output_columns,
     )
 
 
@@ -150,7 +155,7 @@ def test_golden_chains_match_the_record_path_unless_in_doubt(spark: SparkSession
         actual = {part: row[f"{part}_out{index}"] for part in ("key", "value")}
         actual_bytes = {part: None if data is None else bytes(data) for part, data in actual.items()}
         assert actual_bytes == {part: case.expected[part] for part in actual_bytes}, case.name
-        assert case.out.topic == case.expected["topic"], case.name
+        assert case.output_columns.topic == case.expected["topic"], case.name
         covered_types |= set(case.types)
     assert sum(not row[f"doubt{index}"] for index, _ in numbered_cases) >= 40
     assert covered_types >= COVERED_TRANSFORMS
@@ -173,9 +178,9 @@ COVERED_TRANSFORMS = {
 
 def select_columns(index: int, case: GoldenCase) -> list[Any]:
     """Return the doubt, key and value columns of a case, or only the doubt column if the record must fail."""
-    out = case.out
+    output_columns = case.output_columns
     doubt: Any = F.lit(False)  # noqa: FBT003 - a Spark literal
-    for condition in out.doubts:
+    for condition in output_columns.doubts:
         doubt = doubt | F.coalesce(condition(), F.lit(False))  # noqa: FBT003 - a Spark literal
     if case.expected is None:
         return [doubt.alias(f"doubt{index}")]
@@ -198,5 +203,7 @@ def written_columns(index: int, case: GoldenCase) -> list[Any]:
         F.lit(None).cast("binary").alias(name)
         if part.is_nothing
         else json_converter().from_connect(F.lit("t"), make_column(part), part.schema).alias(name)
-        for name, part in zip(column_names(index), (case.out.key, case.out.value), strict=True)
+        for name, part in zip(
+            column_names(index), (case.output_columns.key, case.output_columns.value), strict=True
+        )
     ]

@@ -54,7 +54,7 @@ REPLACEMENTS = (
     (b",", b", "),
     (b",", b""),
 )
-"""Replacements that change a document, usually to one that Java would not write."""
+"""Replacements that change a document, usually to one that Spark would not write."""
 
 
 def make_row(rng: random.Random, words: list[str]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def test_scan_json_matches_from_json_and_to_json(
     ]
     assert len(scanned_rows) > 100
     assert len(scanned_rows) > len(identical_rows) * 0.5, (
-        "most documents that Java writes (without escapes and Java's exponents) must be scanned"
+        "the scan must accept more than half of the documents that Spark rewrites identically (it rejects escapes)"
     )
 
 

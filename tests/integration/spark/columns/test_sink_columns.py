@@ -227,7 +227,7 @@ def drop_doubtful_rows(frame: DataFrame, is_doubtful: Column) -> DataFrame:
 def test_transformed_json_matches_the_record_path(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Most records that Java writes are not in doubt. All records that are not in doubt have equal output."""
+    """At least 40 records are not in doubt, and all of these have the same output on both paths."""
     monkeypatch.setattr(sink_columns, "_fail_on_doubts", drop_doubtful_rows)
     rng, encode = random.Random(7), json_converter().encode  # noqa: S311 - test data
     valid_documents = [encode("", ROW_SCHEMA, make_value(rng)) for _ in range(150)]
@@ -281,7 +281,7 @@ def plain_steps(config: dict[str, str]) -> Steps:
 def test_schemaless_json_matches_the_record_path(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], value_form: SinkValues
 ) -> None:
-    """Most records with the sample's form are not in doubt. All records that are not in doubt have equal output."""
+    """At least 150 records are not in doubt, and all of these have the same output on both paths."""
     monkeypatch.setattr(sink_columns, "_fail_on_doubts", drop_doubtful_rows)
     rng = random.Random(11)  # noqa: S311 - test data
     valid_documents = [make_plain_json(rng) for _ in range(200)]
@@ -338,7 +338,7 @@ def test_unsupported_transform_requires_the_record_path(
 @pytest.mark.parametrize(
     "sample", [b"[1]", b"7", b'"a"', b"{}", b'{"a":{}}', b'{"a":[[1]]}', b'{"a":[{"b":1}]}']
 )
-def test_values_other_than_objects_require_the_record_path(spark: SparkSession, sample: bytes) -> None:
+def test_unsupported_json_values_require_the_record_path(spark: SparkSession, sample: bytes) -> None:
     steps = plain_steps(chained({"type": "ReplaceField$Value", "exclude": "z"}))
     raw = spark.createDataFrame(make_table([sample], [None]))
     assert SinkColumns(steps, "text").frame(raw, Sample(None, sample), "t") is None

@@ -176,7 +176,7 @@ def test_struct_rows_match_the_record_path(
 
 @FEW_EXAMPLES
 @given(lines=st.lists(LINE_STRATEGY, min_size=60, max_size=90))
-def test_lines_are_copied_unchanged_including_invalid_utf8(spark: SparkSession, lines: list[bytes]) -> None:
+def test_lines_with_invalid_utf8_match_the_record_path(spark: SparkSession, lines: list[bytes]) -> None:
     if is_simplest(lines):
         return
     raw = pa.array(lines, pa.binary())

@@ -19,22 +19,22 @@ from tests.fakes.spark.pipe import create_topic
 SOURCE: Final = "orders-source"
 SINK: Final = "orders-sink"
 ORDERS, BILLING, ARCHIVE, PAYMENTS = "shop.orders", "shop.billing", "shop.archive", "shop.payments"
-FAILING: Final = "billing-sink"
-LETTERS: Final = "payments-sink"
-STOPPED: Final = "archive-source"
+FAILING_SINK: Final = "billing-sink"
+DEAD_LETTER_SINK: Final = "payments-sink"
+STOPPED_SOURCE: Final = "archive-source"
 CAUSE: Final = (
     f"org.apache.kafka.connect.errors.DataException: record {BILLING}-0@0 failed at VALUE_CONVERTER: Converting byte[] "
     "to Kafka Connect data failed due to serialization error: json.decoder.JSONDecodeError: Expecting value: line 1 "
     "column 1 (char 0)"
 )
-SECRET: Final = "pa55-of-the-billing-sink"  # noqa: S105 - nothing asks for it
+SECRET: Final = "pa55-of-the-billing-sink"  # noqa: S105 - a test value
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 RUNNING: Final = ["RUNNING", "RUNNING"]
 STATES: Final = {
     SOURCE: RUNNING,
     SINK: RUNNING,
-    FAILING: ["RUNNING", "FAILED"],
-    STOPPED: ["STOPPED"],
+    FAILING_SINK: ["RUNNING", "FAILED"],
+    STOPPED_SOURCE: ["STOPPED"],
 }
 UPDATES_PICTURES: Final = bool(os.environ.get("KRAAL_UPDATE_SCREENSHOTS"))
 """Whether to update the screenshots of the documentation, which should contain neutral names."""
@@ -43,7 +43,7 @@ _KAFKA_TIMEOUT_S: Final = 30.0
 
 @dataclass(frozen=True)
 class Scene:
-    """The cluster with its connectors. `url` is the URL of the first worker, whose pages most tests open."""
+    """The cluster with its connectors."""
 
     cluster: ProcessCluster
     bootstrap: str
@@ -51,7 +51,7 @@ class Scene:
 
     @property
     def worker(self) -> WorkerProcess:
-        """The worker whose pages are open. Tests must not kill the worker."""
+        """The first worker, whose pages most tests open. Tests must not kill this worker."""
         return self.cluster.workers[0]
 
     def page(self, *segments: str) -> str:
@@ -118,8 +118,10 @@ def make_scene(cluster: ProcessCluster, bootstrap: str, directory: Path) -> Scen
     scene.write_orders("first order")
     cluster.create(SOURCE, source)
     cluster.create(SINK, sink)
-    cluster.create(FAILING, failing_config)
-    cluster.create(STOPPED, source | {"topic": ARCHIVE, "file": str(directory / "archive")}, state="STOPPED")
+    cluster.create(FAILING_SINK, failing_config)
+    cluster.create(
+        STOPPED_SOURCE, source | {"topic": ARCHIVE, "file": str(directory / "archive")}, state="STOPPED"
+    )
     scene.settle()
     scene.wait_until("the first order was written", lambda: scene.orders_out() == ["first order"])
     return scene
@@ -128,7 +130,7 @@ def make_scene(cluster: ProcessCluster, bootstrap: str, directory: Path) -> Scen
 def make_letters(scene: Scene) -> str:
     """Create a sink with a dead letter queue and two unreadable records. Return the name of the sink."""
     unique = "" if UPDATES_PICTURES else f"-{uuid.uuid4().hex[:4]}"
-    name, topic, queue = LETTERS, f"{PAYMENTS}{unique}", f"{PAYMENTS}-letters{unique}"
+    name, topic, queue = DEAD_LETTER_SINK, f"{PAYMENTS}{unique}", f"{PAYMENTS}-letters{unique}"
     create_topic(scene.bootstrap, topic)
     create_topic(scene.bootstrap, queue)
     valid_record = json.dumps({"schema": None, "payload": "paid"}).encode()

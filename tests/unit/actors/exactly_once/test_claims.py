@@ -50,7 +50,7 @@ def written_task_counts(cluster: EmbeddedCluster) -> list[int]:
     return [record.tasks for record in records if isinstance(record, TaskCountRecord)]
 
 
-def task_configs(count: int) -> PutTaskConfigs:
+def put_task_configs(count: int) -> PutTaskConfigs:
     """Return the message in which the owner of x sends generated task configs to the leader."""
     return PutTaskConfigs(name=X, configs=[{"number": str(number)} for number in range(count)])
 
@@ -60,7 +60,7 @@ def stored_positions(cluster: EmbeddedCluster) -> list[object]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_tasks_are_fenced_and_claimed_and_store_offsets_with_records(seed: int) -> None:
+def test_tasks_claim_their_producers_and_store_offsets_with_records(seed: int) -> None:
     cluster, transactions = create_cluster(seed)
     cluster.create(X, config(3))
     cluster.settle()
@@ -73,7 +73,7 @@ def test_tasks_are_fenced_and_claimed_and_store_offsets_with_records(seed: int) 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_fewer_tasks_start_after_all_older_producers_are_fenced(seed: int) -> None:
+def test_reducing_the_tasks_fences_the_producers_of_all_previous_tasks(seed: int) -> None:
     cluster, transactions = create_cluster(seed)
     cluster.create(X, config(3))
     cluster.settle()
@@ -217,13 +217,13 @@ def test_fencing_round_does_not_cover_unread_task_configs(seed: int) -> None:
     cluster.settle()
     leader = cluster.leader
     fencer, reader = (leader._host.address(name) for name in ("fencer", "config reader"))  # noqa: SLF001 - to freeze them
-    cluster.ask(leader, task_configs(3))
+    cluster.ask(leader, put_task_configs(3))
     cluster.settle()
     cluster.scheduler.freeze(fencer)
     fencing_request = leader.assembly.herder.question(FenceZombies(name=X))
     cluster.advance(0.1)
     cluster.scheduler.freeze(reader)
-    leader.assembly.herder.question(task_configs(4))
+    leader.assembly.herder.question(put_task_configs(4))
     cluster.advance(0.1)
     cluster.scheduler.freeze(fencer, frozen=False)
     cluster.advance(0.1)
@@ -245,13 +245,13 @@ def test_offsets_are_altered_through_the_producer_of_the_first_task(seed: int) -
     cluster.advance(1)
     cluster.request(SetTargetState(name=X, target=TargetState.STOPPED))
     cluster.settle()
-    earlier_claims = len(transactions.claimed)
+    earlier_claim_count = len(transactions.claimed)
     cluster.request(AlterOffsets(name=X, offsets=[({"task": "x-0"}, {"position": 7})]))
-    assert transactions.claimed[earlier_claims:] == [T0]
+    assert transactions.claimed[earlier_claim_count:] == [T0]
     pairs: OffsetPairs = cluster.ask(cluster.leader, ShowOffsets(name=X))
     assert list(pairs) == [({"task": "x-0"}, {"position": 7})]
     cluster.request(ResetOffsets(name=X))
-    assert transactions.claimed[earlier_claims:] == [T0, T0]
+    assert transactions.claimed[earlier_claim_count:] == [T0, T0]
     assert stored_positions(cluster) == []
 
 

@@ -32,7 +32,7 @@ CONFIG: dict[str, str | None] = {
     "errors.auto.restart.window.ms": "600000",
     "errors.auto.restart.backoff.ms": "8000",
 }
-FAILURE = "OSError: the disk is full\n  in task numbers-0"
+FAILURE_TRACE = "OSError: the disk is full\n  in task numbers-0"
 SEEDS = range(8)
 
 
@@ -43,7 +43,7 @@ def create_worker(seed: int = 0, **properties: str) -> EmbeddedWorker:
     return worker
 
 
-def fail_first_task(worker: EmbeddedWorker, trace: str = FAILURE) -> FailureHistory:
+def fail_first_task(worker: EmbeddedWorker, trace: str = FAILURE_TRACE) -> FailureHistory:
     """Fail the first task; return its failure history."""
     worker.fake.fail(T0, trace)
     worker.run()
@@ -80,7 +80,7 @@ def test_failed_task_is_restarted_automatically() -> None:
 def test_unsupervised_task_stays_failed_as_in_connect() -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
-    worker.fake.fail(T0, FAILURE)
+    worker.fake.fail(T0, FAILURE_TRACE)
     worker.advance(100_000)
     assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
 
@@ -89,8 +89,8 @@ def test_worker_policy_is_the_default_of_connectors() -> None:
     worker = EmbeddedWorker(properties={"errors.auto.restart": "task"})
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
     worker.create("other", {"connector.class": FAKE_SOURCE, "errors.auto.restart": "none"})
-    worker.fake.fail(T0, FAILURE)
-    worker.fake.fail(TaskId(ConnectorName("other"), 0), FAILURE)
+    worker.fake.fail(T0, FAILURE_TRACE)
+    worker.fake.fail(TaskId(ConnectorName("other"), 0), FAILURE_TRACE)
     worker.advance(2)
     assert worker.states(NAME) == ["RUNNING"] * 3
     assert worker.states("other") == ["RUNNING", "FAILED"]
@@ -100,7 +100,7 @@ def test_exhausted_budget_is_logged_and_task_stays_failed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     worker = create_worker()
-    worker.fake.fail_opening(T0, FAILURE)
+    worker.fake.fail_opening(T0, FAILURE_TRACE)
     fail_first_task(worker)
     worker.advance(500)
     assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
@@ -146,7 +146,7 @@ def test_connector_is_restarted_only_with_scope_all(scope: str) -> None:
     assert worker.states(NAME)[0] == "FAILED"
 
 
-def test_tasks_that_recover_with_spark_are_not_restarted() -> None:
+def test_tasks_that_recover_with_spark_have_no_automatic_restart() -> None:
     worker = create_worker()
     worker.fake.lose("Spark's JVM ended (killed by signal 9)")
     worker.run()
@@ -199,7 +199,7 @@ def test_failed_task_is_restarted_after_a_resume() -> None:
 def test_new_policy_applies_to_failed_instances() -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, {**CONFIG, "errors.auto.restart": "none"})
-    worker.fake.fail(T0, FAILURE)
+    worker.fake.fail(T0, FAILURE_TRACE)
     worker.advance(100)
     assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
     worker.ask(PutConfig(name=NAME, config=CONFIG))
@@ -212,7 +212,7 @@ def test_new_policy_applies_to_failed_instances() -> None:
 @pytest.mark.parametrize("steps", [0, 1, 2, 4, 7, 12])
 def test_actor_death_neither_loses_nor_duplicates_a_restart(seed: int, actor: str, steps: int) -> None:
     worker = create_worker(seed)
-    worker.fake.fail(T0, FAILURE)
+    worker.fake.fail(T0, FAILURE_TRACE)
     for _ in range(steps):
         worker.scheduler.step()
     worker.crash(actor)
@@ -250,7 +250,7 @@ def test_owner_restarts_a_failed_task_in_a_cluster(seed: int) -> None:
     [owner] = [worker for worker in cluster.alive if T0 in worker.engine.running]
     [other_worker] = [worker for worker in cluster.alive if worker is not owner]
     opened_before = {worker.name: worker.engine.opened.count(T0) for worker in cluster.alive}
-    owner.engine.fail(T0, FAILURE)
+    owner.engine.fail(T0, FAILURE_TRACE)
     cluster.advance(20)
     assert T0 in owner.engine.running
     assert owner.engine.opened.count(T0) == opened_before[owner.name] + 1
@@ -268,7 +268,7 @@ def test_reassigned_instance_is_not_restarted_by_its_new_owner(seed: int) -> Non
     )
     cluster.settle()
     [owner] = [worker for worker in cluster.alive if T0 in worker.engine.running]
-    owner.engine.fail(T0, FAILURE)
+    owner.engine.fail(T0, FAILURE_TRACE)
     cluster.advance(1)
     assert owner.snapshot.watched[T0].due_s is not None
     owner.kill()
@@ -302,14 +302,14 @@ def test_restarted_herder_continues_the_count(seed: int, moment: str) -> None:
         worker.advance(1)
     assert worker.states(NAME) == ["RUNNING"] * 3
     history = worker.snapshot.watched[T0]
-    assert (history.total, len(history.restarts), history.life.restarts) == (1, 1, 1)
+    assert (history.total, len(history.restarts), history.incarnation.restarts) == (1, 1, 1)
     now_s = worker.scheduler.clock.now()
     second_failure = fail_first_task(worker)
     assert second_failure.due_s is not None
     assert 8 <= second_failure.due_s - now_s <= 16, "the second backoff, reduced by at most half"
 
 
-def test_metrics_count_restarts_and_exhausted_budgets() -> None:
+def test_metrics_report_automatic_restarts() -> None:
     worker = create_worker()
     labels = {"connector": NAME, "task": "0"}
 
@@ -328,7 +328,7 @@ def test_metrics_count_restarts_and_exhausted_budgets() -> None:
     assert scraped(worker.metrics()).value("kraal_connector_auto_restarts_total", connector=NAME) == 0
 
 
-def test_task_that_exhausted_its_restart_budget_can_be_restarted() -> None:
+def test_task_whose_actor_died_too_often_is_restarted_automatically() -> None:
     worker = create_worker()
     for _ in range(6):
         worker.crash("task numbers-0")
@@ -339,13 +339,13 @@ def test_task_that_exhausted_its_restart_budget_can_be_restarted() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_due_restart_waits_for_the_end_of_a_rebalance(seed: int) -> None:
+def test_failed_task_runs_after_a_rebalance_during_its_backoff(seed: int) -> None:
     cluster = EmbeddedCluster(2, seed=seed)
     cluster.settle()
     cluster.create(NAME, {k: v for k, v in CONFIG.items() if v is not None})
     cluster.settle()
     [owner] = [worker for worker in cluster.alive if T0 in worker.engine.running]
-    owner.engine.fail(T0, FAILURE)
+    owner.engine.fail(T0, FAILURE_TRACE)
     cluster.advance(3)
     cluster.add()
     cluster.advance(60)

@@ -29,10 +29,10 @@ def create(**extra_settings: str) -> CreateConnector:
     return CreateConnector(name=X, config={**CONFIG, **extra_settings})
 
 
-def create_cluster(seed: int, *, with_x: bool) -> EmbeddedCluster:
+def create_cluster(seed: int, *, has_x: bool) -> EmbeddedCluster:
     cluster = EmbeddedCluster(2, seed=seed)
     cluster.settle()
-    if with_x:
+    if has_x:
         cluster.create(X, CONFIG)
         cluster.settle()
     return cluster
@@ -51,7 +51,7 @@ def stored_config(cluster: EmbeddedCluster) -> Config:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_second_of_two_concurrent_creations_fails(seed: int) -> None:
-    cluster = create_cluster(seed, with_x=False)
+    cluster = create_cluster(seed, has_x=False)
     futures = send_concurrently(cluster, create(who="one"), create(who="two"))
     errors = {client: future.exception() for client, future in zip(("one", "two"), futures, strict=True)}
     [winner] = [client for client, error in errors.items() if error is None]
@@ -61,7 +61,7 @@ def test_second_of_two_concurrent_creations_fails(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_creation_succeeds_after_a_failed_creation(seed: int) -> None:
-    cluster = create_cluster(seed, with_x=False)
+    cluster = create_cluster(seed, has_x=False)
     failures: list[str] = []
 
     def fail_first_append(operation: str) -> None:
@@ -76,7 +76,7 @@ def test_creation_succeeds_after_a_failed_creation(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_creation_directly_after_a_deletion_succeeds(seed: int) -> None:
-    cluster = create_cluster(seed, with_x=True)
+    cluster = create_cluster(seed, has_x=True)
     deletion, creation = send_concurrently(cluster, DeleteConnector(name=X), create(who="new"))
     assert (deletion.exception(), creation.exception()) == (None, None)
     assert stored_config(cluster)["who"] == "new"
@@ -84,7 +84,7 @@ def test_creation_directly_after_a_deletion_succeeds(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_concurrent_patches_are_all_applied(seed: int) -> None:
-    cluster = create_cluster(seed, with_x=True)
+    cluster = create_cluster(seed, has_x=True)
     names = ["a", "b", "c"]
     futures = send_concurrently(cluster, *(PatchConfig(name=X, patch={name: "1"}) for name in names))
     assert [future.exception() for future in futures] == [None] * 3
@@ -93,7 +93,7 @@ def test_concurrent_patches_are_all_applied(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_patch_applies_to_the_latest_config(seed: int) -> None:
-    cluster = create_cluster(seed, with_x=True)
+    cluster = create_cluster(seed, has_x=True)
     put_future, patch_future = send_concurrently(
         cluster, PutConfig(name=X, config={**CONFIG, "put": "1"}), PatchConfig(name=X, patch={"patch": "1"})
     )
@@ -102,8 +102,8 @@ def test_patch_applies_to_the_latest_config(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_rejected_creation_keeps_existing_offsets(seed: int) -> None:
-    cluster = create_cluster(seed, with_x=False)
+def test_rejected_creation_stores_no_offsets(seed: int) -> None:
+    cluster = create_cluster(seed, has_x=False)
     offsets = [({"task": "x-0"}, {"position": 7})]
     creation = cluster.leader.assembly.herder.question(create())
     creation_with_offsets = CreateConnector(name=X, config=CONFIG, initial_offsets=offsets)
@@ -118,7 +118,7 @@ def test_rejected_creation_keeps_existing_offsets(seed: int) -> None:
 @pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_deletion_removes_the_target_state(seed: int, target: TargetState) -> None:
-    cluster = create_cluster(seed, with_x=True)
+    cluster = create_cluster(seed, has_x=True)
     deletion, state_change = send_concurrently(
         cluster, DeleteConnector(name=X), SetTargetState(name=X, target=target)
     )
@@ -131,7 +131,7 @@ def test_deletion_removes_the_target_state(seed: int, target: TargetState) -> No
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_second_of_two_concurrent_deletions_fails(seed: int) -> None:
-    cluster = create_cluster(seed, with_x=True)
+    cluster = create_cluster(seed, has_x=True)
     first, second = send_concurrently(cluster, DeleteConnector(name=X), DeleteConnector(name=X))
     assert first.exception() is None
     assert isinstance(second.exception(), NotFound)

@@ -48,7 +48,7 @@ HISTORIES = [
 ]
 
 
-class Standalone:
+class StandaloneWorker:
     """A standalone worker."""
 
     def __init__(self, seed: int) -> None:
@@ -116,8 +116,10 @@ class Group:
             self._cluster.settle()
 
 
-WorkerFactory = Callable[[int], Standalone | Group]
-BOTH_MODES = pytest.mark.parametrize("create_worker", [Standalone, Group], ids=["standalone", "distributed"])
+WorkerFactory = Callable[[int], StandaloneWorker | Group]
+BOTH_MODES = pytest.mark.parametrize(
+    "create_worker", [StandaloneWorker, Group], ids=["standalone", "distributed"]
+)
 
 
 @BOTH_MODES

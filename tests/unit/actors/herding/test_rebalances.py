@@ -11,7 +11,7 @@ import pytest
 from actors.herding.rebalances import Rebalances
 
 
-class Work:
+class WorkStub:
     """A stub of `Work` for a worker without an assignment."""
 
     assignment = None
@@ -26,7 +26,7 @@ class Work:
         pass
 
 
-class State:
+class StateStub:
     """A stub of the herder's state with the parts that `Rebalances` uses."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class State:
         self.history = SimpleNamespace(
             record_group_loss=self.loss_reasons.append, record_rebalance=lambda _: None
         )
-        self.work = Work()
+        self.work = WorkStub()
         self.snapshot = SimpleNamespace(rebalances=())
         self.settings = SimpleNamespace(standalone=True)
 
@@ -58,14 +58,14 @@ def assignment() -> Any:
 def test_repeated_group_loss_is_recorded_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    state: Any = State()
+    state: Any = StateStub()
     membership: Any = SimpleNamespace()
     rebalances = Rebalances(state, membership)
     with caplog.at_level(logging.WARNING):
         for reason in ("refused", "refused", "unknown", "unknown"):
             rebalances.on_group_lost(reason)
         assert state.loss_reasons == ["refused", "unknown"]
-        rebalances.on_assigned(assignment(), everything=False)
+        rebalances.on_assigned(assignment(), is_first=False)
         rebalances.on_group_lost("unknown")
     assert state.loss_reasons == ["refused", "unknown", "unknown"]
     assert len(caplog.records) == 3

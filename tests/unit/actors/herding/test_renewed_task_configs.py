@@ -33,7 +33,7 @@ class Worker:
         tokens = itertools.count(1)
         state: Any = SimpleNamespace(
             snapshot=snapshot,
-            restart_history=SimpleNamespace(renewed={}),
+            restart_history=SimpleNamespace(renewed_configs={}),
             work=SimpleNamespace(wanted_instances=lambda _: {X: SimpleNamespace(incarnation=INCARNATION)}),
             lease=lambda: True,
             clock=SimpleNamespace(now=lambda: 0.0),

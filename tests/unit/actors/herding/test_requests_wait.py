@@ -130,7 +130,7 @@ def test_waiting_request_fails_at_shutdown(seed: int, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_waiting_request_completes_when_the_group_is_lost(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_request_fails_when_the_group_is_lost(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = cluster_with_stopping_tasks(seed, 1, monkeypatch, is_spark_up=True)
     leader = cluster.leader
     request = leader.assembly.herder.question(RestartTask(task=TaskId(X, 2)))

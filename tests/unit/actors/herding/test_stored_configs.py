@@ -65,7 +65,7 @@ def registry(connector: type[FakeSourceConnector]) -> Registry:
 def worker_with_config(
     seed: int, config: dict[str, str | None], target: TargetState | None = None
 ) -> EmbeddedWorker:
-    """Return a worker that starts with this stored config."""
+    """Return a worker that starts with a stored config, and with a stored target state unless `target` is None."""
     log = MemoryLog("config")
     if target is not None:
         log.append([Entry(*encode(TargetStateRecord(NAME, target)))])

@@ -168,9 +168,9 @@ def run(send: Send, *tokens: int, seed: int = 0) -> list[TasksPublished | Publis
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_request_is_sent_once_and_completed(seed: int) -> None:
-    sent: list[int] = []
-    messages = run(lambda request: sent.append(request.token), *range(20), seed=seed)
-    assert sorted(sent) == list(range(20))
+    sent_tokens: list[int] = []
+    messages = run(lambda request: sent_tokens.append(request.token), *range(20), seed=seed)
+    assert sorted(sent_tokens) == list(range(20))
     assert sorted(message.token for message in messages) == list(range(20))
     assert all(isinstance(message, TasksPublished) for message in messages)
 

@@ -25,8 +25,8 @@ NAME = ConnectorName("numbers")
 TASK = TaskId(NAME, 0)
 INCARNATION = Incarnation(3)
 NEXT_INCARNATION = Incarnation(3, restarts=1)
-RUNNING: dict[Instance, Incarnation] = {NAME: INCARNATION, TASK: INCARNATION}
-ASSIGNED = Assignment(connectors=frozenset([NAME]), tasks=frozenset([TASK]))
+RUNNING_INCARNATIONS: dict[Instance, Incarnation] = {NAME: INCARNATION, TASK: INCARNATION}
+ASSIGNMENT = Assignment(connectors=frozenset([NAME]), tasks=frozenset([TASK]))
 
 
 def make_work(*entries: ConnectorEntry) -> tuple[Work, list[Assign]]:
@@ -46,17 +46,19 @@ def make_work(*entries: ConnectorEntry) -> tuple[Work, list[Assign]]:
 
 
 def adopt(
-    target: TargetState = TargetState.STARTED, *, wanted: Mapping[Instance, Incarnation] = RUNNING
+    target: TargetState = TargetState.STARTED,
+    *,
+    wanted_incarnations: Mapping[Instance, Incarnation] = RUNNING_INCARNATIONS,
 ) -> tuple[Work, list[Assign]]:
     """Return a `Work` that has adopted a connector with one task, and the list of messages to the worker.
 
-    The worker starts the `wanted` incarnations when the running incarnations have stopped.
+    The worker starts `wanted_incarnations` when the running incarnations have stopped.
     """
     entry = ConnectorEntry(
         name=NAME, config={}, target=target, tasks=({},), task_count=1, version=3, tasks_version=3
     )
     work, messages = make_work(entry)
-    work.adopt(RUNNING, wanted)
+    work.adopt(RUNNING_INCARNATIONS, wanted_incarnations)
     return work, messages
 
 
@@ -69,9 +71,9 @@ def test_instances_are_sent_ordered_by_name() -> None:
 
 
 @pytest.mark.parametrize("target", TargetState)
-def test_adopted_instances_are_sent_every_target_state(target: TargetState) -> None:
+def test_adopted_instances_are_sent_their_target_state(target: TargetState) -> None:
     work, messages = adopt(target)
-    work.assign(ASSIGNED)
+    work.assign(ASSIGNMENT)
     work.apply([NAME])
     [assign] = messages
     targets = {i: None if wanted is None else wanted.target for i, wanted in assign.changes.items()}
@@ -89,10 +91,10 @@ def test_worker_restart_before_the_assignment_keeps_adopted_instances() -> None:
 
 
 def test_unassigned_adopted_instance_is_stopped_after_a_restart() -> None:
-    work, messages = adopt(wanted={TASK: NEXT_INCARNATION})
+    work, messages = adopt(wanted_incarnations={TASK: NEXT_INCARNATION})
     work.on_instance_stopped(TASK)
     assert work.wanted_instances(NAME)[TASK].incarnation == NEXT_INCARNATION
-    work.assign(replace(ASSIGNED, tasks=frozenset()))
+    work.assign(replace(ASSIGNMENT, tasks=frozenset()))
     work.apply([NAME])
     assert messages[0].changes[TASK] is None
     was_stopping = work.is_stopping
@@ -102,8 +104,8 @@ def test_unassigned_adopted_instance_is_stopped_after_a_restart() -> None:
 
 
 def test_stopping_adopted_instance_is_not_restarted() -> None:
-    work, _ = adopt(wanted={})
-    for instance in RUNNING:
+    work, _ = adopt(wanted_incarnations={})
+    for instance in RUNNING_INCARNATIONS:
         work.on_instance_stopped(instance)
     assert not work.announced
     assert not work.wanted_instances(NAME)

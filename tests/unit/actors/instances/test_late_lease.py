@@ -16,8 +16,8 @@ from kraal.testing._simulation.worker import EmbeddedWorker
 
 NAME = ConnectorName("numbers")
 T0 = TaskId(NAME, 0)
-SOURCE: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SOURCE}
-SINK: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SINK, "topics": "t"}
+SOURCE_CONFIG: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SOURCE}
+SINK_CONFIG: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SINK, "topics": "t"}
 
 
 @dataclass
@@ -48,11 +48,11 @@ def worker_with_written_record(config: dict[str, str | None], lease: Lease) -> E
 
 
 def stored_position(worker: EmbeddedWorker) -> object:
-    """Return the stored position of the task."""
+    """Return the stored offset of the task, or None."""
     return worker.fake.committed.get(T0) or worker.offsets.load(NAME).get(make_partition(T0))
 
 
-@pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
+@pytest.mark.parametrize("config", [SOURCE_CONFIG, SINK_CONFIG], ids=["source", "sink"])
 def test_commit_waits_for_the_lease_without_duplicates(
     config: dict[str, str | None], lease: Lease, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -69,7 +69,7 @@ def test_commit_waits_for_the_lease_without_duplicates(
     assert worker.fake.opened == [T0], "the same run continues"
 
 
-@pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
+@pytest.mark.parametrize("config", [SOURCE_CONFIG, SINK_CONFIG], ids=["source", "sink"])
 def test_task_stopped_without_a_lease_does_not_commit(config: dict[str, str | None], lease: Lease) -> None:
     worker = worker_with_written_record(config, lease)
     (task,) = (address for address in worker.scheduler.addresses() if address.name == f"task {T0}")

@@ -14,8 +14,8 @@ from kraal.testing._simulation.worker import EmbeddedWorker
 NAME = ConnectorName("numbers")
 T0 = TaskId(NAME, 0)
 SEEDS = range(6)
-SOURCE: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SOURCE}
-SINK: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SINK, "topics": "t"}
+SOURCE_CONFIG: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SOURCE}
+SINK_CONFIG: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SINK, "topics": "t"}
 
 
 def create_worker(config: dict[str, str | None], seed: int) -> EmbeddedWorker:
@@ -29,7 +29,7 @@ def create_worker(config: dict[str, str | None], seed: int) -> EmbeddedWorker:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
+@pytest.mark.parametrize("config", [SOURCE_CONFIG, SINK_CONFIG], ids=["source", "sink"])
 @pytest.mark.parametrize(
     "message",
     [
@@ -52,9 +52,9 @@ def test_task_reads_no_records_after_the_response(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_new_config_applies_to_records_after_the_response(seed: int) -> None:
-    worker = create_worker(SOURCE, seed)
+    worker = create_worker(SOURCE_CONFIG, seed)
     previous_run = worker.fake.find_run(T0)
-    worker.ask(PutConfig(name=NAME, config={**SOURCE, "topic": "another"}))
+    worker.ask(PutConfig(name=NAME, config={**SOURCE_CONFIG, "topic": "another"}))
     worker.fake.feed(T0, 1)
     assert worker.fake.written[T0] == [0]
     worker.run()
@@ -66,14 +66,14 @@ def test_new_config_applies_to_records_after_the_response(seed: int) -> None:
 
 
 def test_identical_config_stops_no_task() -> None:
-    worker = create_worker(SOURCE, 0)
-    worker.ask(PutConfig(name=NAME, config=SOURCE))
+    worker = create_worker(SOURCE_CONFIG, 0)
+    worker.ask(PutConfig(name=NAME, config=SOURCE_CONFIG))
     worker.fake.feed(T0, 1)
     assert worker.fake.written[T0] == [0, 1]
 
 
 def test_resumed_task_writes_records_that_arrived_during_the_pause() -> None:
-    worker = create_worker(SOURCE, 0)
+    worker = create_worker(SOURCE_CONFIG, 0)
     for target in (TargetState.PAUSED, TargetState.STARTED):
         worker.ask(SetTargetState(name=NAME, target=target))
         worker.fake.feed(T0, 1)
@@ -82,8 +82,8 @@ def test_resumed_task_writes_records_that_arrived_during_the_pause() -> None:
 
 
 def test_tasks_continue_after_a_timeout_without_new_task_configs(caplog: pytest.LogCaptureFixture) -> None:
-    worker = create_worker(SOURCE, 0)
-    worker.ask(PutConfig(name=NAME, config={**SOURCE, "fail.in": "start"}))
+    worker = create_worker(SOURCE_CONFIG, 0)
+    worker.ask(PutConfig(name=NAME, config={**SOURCE_CONFIG, "fail.in": "start"}))
     worker.fake.feed(T0, 1)
     worker.run()
     assert worker.states(NAME) == ["FAILED", "RUNNING"]

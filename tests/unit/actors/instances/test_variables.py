@@ -155,14 +155,14 @@ def test_failing_provider_rejects_a_config_with_the_key() -> None:
 
 def test_config_is_validated_with_resolved_values() -> None:
     worker = create_worker(PasswordProvider())
-    with pytest.raises(ConfigInvalid) as caught:
+    with pytest.raises(ConfigInvalid) as error_info:
         worker.create(NAME, config(tasks__max=PASSWORD))
     error = (
         "Invalid value for configuration 'tasks.max': "
         "the value resolved from the config provider reference failed validation"
     )
-    assert error in str(caught.value)
-    assert "hunter2" not in str(caught.value)
+    assert error in str(error_info.value)
+    assert "hunter2" not in str(error_info.value)
 
 
 def test_provider_failing_at_start_fails_the_connector_and_its_tasks() -> None:
@@ -270,14 +270,14 @@ def test_reload_can_be_disabled(reload: str, expected: int) -> None:
     assert start_count() == expected
 
 
-def test_zero_ttl_is_limited_to_the_minimum() -> None:
+def test_zero_ttl_is_raised_to_the_minimum() -> None:
     worker = create_worker(PasswordProvider(ttl_ms=0))
     worker.create(NAME, config())
     worker.advance(10)
     assert 5 <= start_count() <= 12
 
 
-def test_expiry_timer_does_not_start_a_replaced_or_stopped_connector() -> None:
+def test_expiry_timer_of_a_replaced_config_does_not_restart_the_connector() -> None:
     provider = PasswordProvider(ttl_ms=60_000)
     worker = create_worker(provider)
     worker.create(NAME, config())

@@ -1,4 +1,4 @@
-"""Tests for the log writer, which checks the worker's lease before each attempt to write."""
+"""Tests for the log writer, which neither writes leased records nor claims the log without the worker's lease."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kraal.core.records import Entry
 from kraal.stores.memory import MemoryLog
 from kraal.testing._simulation.scheduler import Scheduler
 
-RUNNING = Entry("status-task-numbers-0", b'{"state":"RUNNING"}')
-FAILED = Entry("status-task-numbers-0", b'{"state":"FAILED"}')
+RUNNING_ENTRY = Entry("status-task-numbers-0", b'{"state":"RUNNING"}')
+FAILED_ENTRY = Entry("status-task-numbers-0", b'{"state":"FAILED"}')
 
 
 class MessageRecorder:
     """An actor that records messages."""
 
-    def __init__(self, herder_messages: list[object]) -> None:
-        self._messages = herder_messages
+    def __init__(self, messages: list[object]) -> None:
+        self._messages = messages
 
     def receive(self, message: object) -> None:
         if not isinstance(message, Begin):
@@ -91,23 +91,23 @@ class WriterHarness:
 def test_status_write_is_retried_until_the_log_is_available() -> None:
     harness = WriterHarness(retries=True)
     harness.is_unavailable = True
-    harness.append(RUNNING, leased=True)
+    harness.append(RUNNING_ENTRY, leased=True)
     harness.is_unavailable = False
     harness.scheduler.advance(MAX_RETRY_DELAY_S)
-    assert harness.written_values == [RUNNING.value]
+    assert harness.written_values == [RUNNING_ENTRY.value]
 
 
 @pytest.mark.parametrize("leased", [True, False])
 def test_leased_status_is_not_retried_without_a_lease(*, leased: bool) -> None:
     harness = WriterHarness(retries=True)
     harness.is_unavailable = True
-    harness.append(RUNNING, leased=leased)
+    harness.append(RUNNING_ENTRY, leased=leased)
     harness.scheduler.advance(MAX_RETRY_DELAY_S)
     harness.is_unavailable, harness.has_lease = False, False
     harness.scheduler.advance(2 * MAX_RETRY_DELAY_S)
     harness.has_lease = True
     harness.scheduler.advance(2 * MAX_RETRY_DELAY_S)
-    assert harness.written_values == ([] if leased else [RUNNING.value]), (
+    assert harness.written_values == ([] if leased else [RUNNING_ENTRY.value]), (
         "a leased write is not retried after the lease is renewed"
     )
 
@@ -115,29 +115,29 @@ def test_leased_status_is_not_retried_without_a_lease(*, leased: bool) -> None:
 def test_abandoned_status_write_does_not_block_the_next() -> None:
     harness = WriterHarness(retries=True)
     harness.is_unavailable = True
-    harness.append(RUNNING, leased=True)
+    harness.append(RUNNING_ENTRY, leased=True)
     harness.has_lease = False
     harness.scheduler.advance(MAX_RETRY_DELAY_S)
     harness.has_lease = True
-    harness.append(FAILED, leased=True)
+    harness.append(FAILED_ENTRY, leased=True)
     harness.is_unavailable = False
     harness.scheduler.advance(2 * MAX_RETRY_DELAY_S)
-    assert harness.written_values == [FAILED.value]
+    assert harness.written_values == [FAILED_ENTRY.value]
 
 
 def test_leased_config_write_without_a_lease_is_retriable() -> None:
     harness = WriterHarness(retries=False)
     harness.has_lease = False
-    harness.append(RUNNING, leased=True)
+    harness.append(RUNNING_ENTRY, leased=True)
     [failure] = harness.herder_messages
     assert isinstance(failure, AppendFailed)
     assert isinstance(failure.error, RetryableConflict)
-    harness.append(RUNNING, leased=False)
+    harness.append(RUNNING_ENTRY, leased=False)
     assert isinstance(harness.herder_messages[-1], Appended)
-    assert harness.written_values == [RUNNING.value]
+    assert harness.written_values == [RUNNING_ENTRY.value]
 
 
-def test_worker_without_a_lease_does_not_fence_a_newer_leader() -> None:
+def test_claim_is_not_retried_after_the_lease_was_lost() -> None:
     harness = WriterHarness(retries=False)
     harness.claim()
     assert harness.log.claim_count == 1

@@ -63,7 +63,7 @@ ACTORS = [
 ]
 MAX_WORKERS = 4
 MIN_DEATH_INTERVAL_S = 13.0
-"""Minimum time between deaths of an actor that stays within the restart budget of its supervisor (5 in 60 s)."""
+"""Minimum time between two deaths of an actor, to stay within the restart budget of the supervisor (5 in 60 s)."""
 
 names = st.sampled_from(NAMES)
 states = st.sampled_from(list(TargetState))

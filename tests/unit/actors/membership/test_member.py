@@ -48,7 +48,7 @@ def test_only_the_leader_knows_the_owners_of_all_jobs(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_joining_worker_receives_its_share_in_two_rounds(seed: int) -> None:
+def test_joining_worker_receives_its_share(seed: int) -> None:
     cluster = create_cluster(2, seed)
     jobs_before, generation_before = {w.name: w.running for w in cluster.workers}, cluster.broker.generation
     newcomer = cluster.add()
@@ -61,15 +61,15 @@ def test_joining_worker_receives_its_share_in_two_rounds(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kill", [False, True], ids=["closed", "killed"])
-def test_only_work_of_a_leaving_member_is_reassigned(seed: int, kill: bool) -> None:  # noqa: FBT001 - parametrized
+@pytest.mark.parametrize("is_killed", [False, True], ids=["closed", "killed"])
+def test_only_work_of_a_leaving_member_is_reassigned(seed: int, is_killed: bool) -> None:  # noqa: FBT001 - parametrized
     cluster = create_cluster(3, seed)
-    leaver, *others = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
-    jobs_before = {w.name: w.running for w in others}
-    cluster.remove(leaver, kill=kill)
+    leaving_worker, *other_workers = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
+    jobs_before = {w.name: w.running for w in other_workers}
+    cluster.remove(leaving_worker, kill=is_killed)
     duration_s = cluster.settle(20)
-    assert duration_s <= (9 if kill else 3)
-    assert all(jobs_before[w.name] <= w.running for w in others)
+    assert duration_s <= (9 if is_killed else 3)
+    assert all(jobs_before[w.name] <= w.running for w in other_workers)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -84,9 +84,9 @@ def test_new_leader_is_elected_when_the_leader_leaves(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lost_work_waits_for_the_rebalance_delay(seed: int) -> None:
     cluster = create_cluster(3, seed, max_delay_s=30.0)
-    leaver, *_ = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
-    lost_jobs = leaver.running
-    cluster.remove(leaver)
+    leaving_worker, *_ = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
+    lost_jobs = leaving_worker.running
+    cluster.remove(leaving_worker)
     cluster.advance(10)
     assert not cluster.is_settled
     newcomer = cluster.add()
@@ -96,7 +96,7 @@ def test_lost_work_waits_for_the_rebalance_delay(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_members_stop_without_a_coordinator_and_rejoin_with_the_same_id(
+def test_members_stop_work_without_a_coordinator_and_rejoin_with_the_same_id(
     seed: int, protocol: ConnectProtocol
 ) -> None:
     cluster = create_cluster(3, seed, protocol, max_delay_s=30.0)
@@ -127,8 +127,8 @@ def test_short_coordinator_outage_does_not_stop_work(seed: int) -> None:
 @pytest.mark.parametrize("max_delay_s", [0.0, 60.0])
 def test_frozen_worker_stops_its_work_before_rejoining(seed: int, max_delay_s: float) -> None:
     cluster = create_cluster(3, seed, max_delay_s=max_delay_s)
-    frozen_worker, *others = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
-    frozen_jobs, jobs_before = frozen_worker.running, {w.name: w.running for w in others}
+    frozen_worker, *other_workers = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
+    frozen_jobs, jobs_before = frozen_worker.running, {w.name: w.running for w in other_workers}
     frozen_worker.group.freeze()
     cluster.advance(15)
     cluster.check()
@@ -138,7 +138,7 @@ def test_frozen_worker_stops_its_work_before_rejoining(seed: int, max_delay_s: f
     cluster.settle(20)
     if max_delay_s:
         assert frozen_worker.running == frozen_jobs, "the work has not been reassigned yet"
-        assert {w.name: w.running for w in others} == jobs_before
+        assert {w.name: w.running for w in other_workers} == jobs_before
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -186,16 +186,16 @@ def test_group_is_eager_while_an_eager_worker_is_a_member(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_worker_with_an_unreadable_config_does_not_delay_others(seed: int) -> None:
+def test_worker_with_a_stuck_config_reader_does_not_delay_others(seed: int) -> None:
     cluster = create_cluster(3, seed, max_delay_s=5.0)
     stuck_worker = cluster.workers[seed % 3]
-    others = [w for w in cluster.workers if w is not stuck_worker]
+    other_workers = [w for w in cluster.workers if w is not stuck_worker]
     stuck_worker.is_reader_stuck = True
     cluster.configure(c3=2)
     cluster.advance(15)
     assert len(cluster.broker.members) == 2
     new_jobs = {Job(ConnectorName("c3")), Job(ConnectorName("c3"), 0), Job(ConnectorName("c3"), 1)}
-    assert new_jobs <= {job for w in others for job in w.running}
+    assert new_jobs <= {job for w in other_workers for job in w.running}
     stuck_worker.is_reader_stuck = False
     cluster.show_config(stuck_worker)
     cluster.advance(1)

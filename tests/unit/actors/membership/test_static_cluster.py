@@ -28,8 +28,8 @@ def create_cluster(
 ) -> EmbeddedCluster:
     """Return a settled group that runs c1 and c2 with two tasks each; `workers` has the static list of each worker."""
     cluster = EmbeddedCluster(0, seed=seed, protocol=protocol, max_delay_s=max_delay_s)
-    for static in workers:
-        cluster.add(static=static)
+    for static_list in workers:
+        cluster.add(static=static_list)
     cluster.settle()
     for name in (C1, C2):
         cluster.create(name, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
@@ -105,9 +105,11 @@ def test_kip_987_test_plan_passes(seed: int, protocol: ConnectProtocol) -> None:
 
 @pytest.mark.parametrize("older_protocol", [COMPATIBLE, SESSIONED])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_lists_are_ignored_until_an_older_worker_leaves(seed: int, older_protocol: ConnectProtocol) -> None:
+def test_static_assignments_are_ignored_until_an_older_worker_leaves(
+    seed: int, older_protocol: ConnectProtocol
+) -> None:
     cluster = create_cluster((C1,), (TaskId(C1, 0),), (), seed=seed)
-    first, second, wildcard = cluster.alive
+    first, second, wildcard_worker = cluster.alive
     assert (first.running, second.running) == ({C1}, {TaskId(C1, 0)})
     older_worker = cluster.add(protocol=older_protocol)
     cluster.advance(5)
@@ -121,11 +123,11 @@ def test_lists_are_ignored_until_an_older_worker_leaves(seed: int, older_protoco
     cluster.settle()
     assert elected_protocols(cluster) == {GroupProtocol.STATIC}
     assert (first.running, second.running) == ({C1}, {TaskId(C1, 0)})
-    assert wildcard.running == {*ALL_INSTANCES} - {C1, TaskId(C1, 0)}
+    assert wildcard_worker.running == {*ALL_INSTANCES} - {C1, TaskId(C1, 0)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_lists_set_before_the_upgrade_move_no_work(seed: int) -> None:
+def test_static_assignments_set_before_the_upgrade_move_no_work(seed: int) -> None:
     cluster = create_cluster((), seed=seed, protocol=SESSIONED)
     [old_worker] = cluster.alive
     first = cluster.add(static=[TaskId(C1, 0)], protocol=ConnectProtocol.STATIC)

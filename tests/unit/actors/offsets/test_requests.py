@@ -36,9 +36,11 @@ from tests.fakes.cluster.offset_requests import (
 )
 
 SEEDS = range(6)
-FRAMEWORK_MANAGED = "The Connect framework-managed offsets for this connector have been {0} successfully. However, if \
-this connector manages offsets externally, they will need to be manually {0} in the system that the connector uses."
-ZOMBIES = (
+FRAMEWORK_MANAGED_TEXT = (
+    "The Connect framework-managed offsets for this connector have been {0} successfully. However, if this connector "
+    "manages offsets externally, they will need to be manually {0} in the system that the connector uses."
+)
+ZOMBIE_TASKS_ERROR = (
     "Failed to {0} consumer group offsets for connector x either because its tasks haven't stopped completely \
 yet or the connector was resumed before the request to {0} its offsets could be successfully completed. If the \
 connector is in a stopped state, this operation can be safely retried. If it doesn't eventually succeed, the Connect \
@@ -118,7 +120,9 @@ def test_modification_requires_the_stopped_state(plugin: str, target: TargetStat
 @pytest.mark.parametrize("seed", SEEDS)
 def test_connector_continues_at_its_altered_offsets(plugin: str, seed: int) -> None:
     worker = create_stopped(plugin, seed=seed)
-    assert worker.ask(alter(pair(plugin, 0, 20), pair(plugin, 1, 3))) == FRAMEWORK_MANAGED.format("altered")
+    assert worker.ask(alter(pair(plugin, 0, 20), pair(plugin, 1, 3))) == FRAMEWORK_MANAGED_TEXT.format(
+        "altered"
+    )
     assert sorted(get_offsets(worker), key=str) == [pair(plugin, 0, 20), pair(plugin, 1, 3)]
     resume(worker)
     assert worker.fake.written[T0] == [*range(25), *range(20, 25)]
@@ -137,7 +141,7 @@ def test_null_offset_deletes_only_one_partition(plugin: str) -> None:
 def test_repeated_reset_succeeds_and_resume_starts_from_the_beginning(plugin: str, seed: int) -> None:
     worker = create_stopped(plugin, seed=seed)
     for _ in range(2):
-        assert worker.ask(RESET) == FRAMEWORK_MANAGED.format("reset")
+        assert worker.ask(RESET) == FRAMEWORK_MANAGED_TEXT.format("reset")
         assert get_offsets(worker) == []
     resume(worker)
     assert worker.fake.written[T0] == [*range(25), *range(25)]
@@ -237,8 +241,8 @@ def test_modification_with_zombie_sink_tasks_returns_500(seed: int) -> None:
     worker.create(X, config(FAKE_SINK))
     worker.ask(SetTargetState(name=X, target=TargetState.STOPPED))
     worker.advance(30)
-    assert request_error(worker, alter(pair(FAKE_SINK, 0, 1))) == (500, ZOMBIES.format("alter"))
-    assert request_error(worker, RESET) == (500, ZOMBIES.format("reset"))
+    assert request_error(worker, alter(pair(FAKE_SINK, 0, 1))) == (500, ZOMBIE_TASKS_ERROR.format("alter"))
+    assert request_error(worker, RESET) == (500, ZOMBIE_TASKS_ERROR.format("reset"))
     engine.release()
     worker.run()
     worker.ask(alter(pair(FAKE_SINK, 0, 1)))
@@ -256,7 +260,7 @@ def test_standalone_modification_waits_for_stopping_tasks(seed: int) -> None:
     assert not future.done()
     engine.release()
     worker.run()
-    assert future.result() == FRAMEWORK_MANAGED.format("altered")
+    assert future.result() == FRAMEWORK_MANAGED_TEXT.format("altered")
     assert get_offsets(worker) == [pair(FAKE_SOURCE, 0, 7)]
 
 

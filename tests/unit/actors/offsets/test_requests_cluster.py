@@ -20,8 +20,8 @@ from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 X = ConnectorName("x")
 T0 = TaskId(X, 0)
 SEEDS = range(6)
-SOURCE: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "4", "topics": "lines"}
-SINK = {**SOURCE, "connector.class": FAKE_SINK}
+SOURCE_CONFIG: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "4", "topics": "lines"}
+SINK_CONFIG = {**SOURCE_CONFIG, "connector.class": FAKE_SINK}
 GET = ShowOffsets(name=X)
 RESET = ResetOffsets(name=X)
 STOP = SetTargetState(name=X, target=TargetState.STOPPED)
@@ -56,22 +56,24 @@ def cluster_with_connector(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_offsets_are_readable_on_any_worker_and_modified_by_the_leader(seed: int) -> None:
-    cluster = cluster_with_connector(seed, SOURCE)
+    cluster = cluster_with_connector(seed, SOURCE_CONFIG)
     pairs = [({"task": "x-0"}, {"position": 25})]
     assert [current_offsets(cluster, w) for w in cluster.awake] == [pairs] * 3
     cluster.request(STOP)
     cluster.settle()
     for message in (ALTER_TO_7, RESET):
-        with pytest.raises(NotLeader) as caught:
+        with pytest.raises(NotLeader) as error_info:
             cluster.ask(follower(cluster), message)
-        assert caught.value.leader_url == cluster.leader.url
+        assert error_info.value.leader_url == cluster.leader.url
     cluster.request(ALTER_TO_7, follower(cluster))
     assert current_offsets(cluster, follower(cluster)) == [({"task": "x-0"}, {"position": 7})]
 
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(
-    ("config", "alter_to_7"), [(SOURCE, ALTER_TO_7), (SINK, ALTER_SINK_TO_7)], ids=["source", "sink"]
+    ("config", "alter_to_7"),
+    [(SOURCE_CONFIG, ALTER_TO_7), (SINK_CONFIG, ALTER_SINK_TO_7)],
+    ids=["source", "sink"],
 )
 def test_modification_directly_after_a_stop_waits(
     seed: int, config: dict[str, str | None], alter_to_7: AlterOffsets
@@ -92,7 +94,7 @@ def cluster_with_idle_leader(seed: int) -> EmbeddedCluster:
     cluster.settle()
     names = [X, *(ConnectorName(f"other-{number}") for number in range(3))]
     for name in names:
-        cluster.create(name, {**SOURCE, "tasks.max": "1"})
+        cluster.create(name, {**SOURCE_CONFIG, "tasks.max": "1"})
     cluster.settle()
     for name in names:
         if name != X:
@@ -130,20 +132,20 @@ def test_creation_with_offsets_waits_for_stopping_previous_tasks(seed: int) -> N
     cluster = cluster_with_idle_leader(seed)
     cluster.request(DeleteConnector(name=X))
     owners = record_running_tasks(cluster)
-    cluster.request(CreateConnector(name=X, config=SOURCE, initial_offsets=ALTER_TO_7.offsets))
+    cluster.request(CreateConnector(name=X, config=SOURCE_CONFIG, initial_offsets=ALTER_TO_7.offsets))
     assert owners
     assert [names for names in owners if names] == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_modification_returns_409_while_a_rebalance_is_pending(seed: int) -> None:
-    cluster = cluster_with_connector(seed, SOURCE)
+    cluster = cluster_with_connector(seed, SOURCE_CONFIG)
     cluster.ask(cluster.leader, STOP)
     assert cluster.leader.engine.running, "the tasks of x stop slowly"
     for message in (ALTER_TO_7, RESET):
-        with pytest.raises(RetryableConflict) as caught:
+        with pytest.raises(RetryableConflict) as error_info:
             cluster.ask(cluster.leader, message)
-        assert str(caught.value) == (
+        assert str(error_info.value) == (
             "Cannot complete request momentarily due to stale configuration "
             "(typically caused by a concurrent config change)"
         )
@@ -152,7 +154,7 @@ def test_modification_returns_409_while_a_rebalance_is_pending(seed: int) -> Non
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("message", [ALTER_TO_7, RESET])
 def test_config_is_read_to_its_end_before_the_checks(seed: int, message: AlterOffsets | ResetOffsets) -> None:
-    cluster = cluster_with_connector(seed, SOURCE)
+    cluster = cluster_with_connector(seed, SOURCE_CONFIG)
     cluster.request(STOP)
     cluster.settle()
     leader = cluster.leader
@@ -164,8 +166,8 @@ def test_config_is_read_to_its_end_before_the_checks(seed: int, message: AlterOf
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_unreadable_config_returns_500(seed: int) -> None:
-    cluster = cluster_with_connector(seed, SOURCE)
+def test_unreadable_config_fails_the_request(seed: int) -> None:
+    cluster = cluster_with_connector(seed, SOURCE_CONFIG)
     cluster.request(STOP)
     cluster.settle()
 
@@ -181,16 +183,16 @@ def test_unreadable_config_returns_500(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_frozen_sink_tasks_are_zombies_until_thawed(seed: int) -> None:
-    cluster = cluster_with_connector(seed, SINK)
+    cluster = cluster_with_connector(seed, SINK_CONFIG)
     [owner] = cluster.owners(T0)
     cluster.freeze(owner)
     cluster.advance(10)
     cluster.request(STOP)
     cluster.advance(10)
     for message in (ALTER_SINK_TO_7, RESET):
-        with pytest.raises(KraalError, match="get rid of the zombie sink tasks") as caught:
+        with pytest.raises(KraalError, match="get rid of the zombie sink tasks") as error_info:
             cluster.request(message)
-        assert caught.value.status == 500
+        assert error_info.value.status == 500
     cluster.thaw(owner)
     cluster.settle()
     cluster.request(ALTER_SINK_TO_7)
@@ -214,7 +216,7 @@ def cluster_with_older_tasks(seed: int, config: dict[str, str | None]) -> Embedd
 def test_exactly_once_source_is_fenced_before_a_modification(
     seed: int, message: AlterOffsets | ResetOffsets
 ) -> None:
-    cluster = cluster_with_older_tasks(seed, SOURCE)
+    cluster = cluster_with_older_tasks(seed, SOURCE_CONFIG)
     fencing_calls: list[object] = []
     cluster.on_fence = lambda ids: fencing_calls.append((list(ids), dict(cluster.offsets.load(X))))
     offsets_before = dict(cluster.offsets.load(X))
@@ -227,7 +229,7 @@ def test_exactly_once_source_is_fenced_before_a_modification(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_failed_fencing_prevents_a_modification(seed: int) -> None:
-    cluster = cluster_with_older_tasks(seed, SOURCE)
+    cluster = cluster_with_older_tasks(seed, SOURCE_CONFIG)
     offsets_before = dict(cluster.offsets.load(X))
 
     def refuse(_: object) -> None:
@@ -235,20 +237,20 @@ def test_failed_fencing_prevents_a_modification(seed: int) -> None:
 
     cluster.on_fence = refuse
     text = "^Failed to perform zombie fencing for source connector prior to modifying offsets$"
-    with pytest.raises(KraalError, match=text) as caught:
+    with pytest.raises(KraalError, match=text) as error_info:
         cluster.request(ALTER_TO_7)
-    assert caught.value.status == 500
+    assert error_info.value.status == 500
     assert dict(cluster.offsets.load(X)) == offsets_before
 
 
 CREATE = CreateConnector(
-    name=X, config=SOURCE, initial_state=TargetState.STOPPED, initial_offsets=ALTER_TO_7.offsets
+    name=X, config=SOURCE_CONFIG, initial_state=TargetState.STOPPED, initial_offsets=ALTER_TO_7.offsets
 )
 
 
 def cluster_with_previous_tasks(seed: int, *, transactional: bool = True) -> EmbeddedCluster:
     """Return a cluster that had two exactly-once tasks of the deleted connector x, whose offsets remain."""
-    cluster = cluster_with_connector(seed, SOURCE, transactional=transactional)
+    cluster = cluster_with_connector(seed, SOURCE_CONFIG, transactional=transactional)
     cluster.config_log.append([Entry(*encode(TaskCountRecord(X, 2)))])
     cluster.request(DeleteConnector(name=X))
     cluster.settle()
@@ -279,9 +281,9 @@ def test_failed_fencing_of_previous_tasks_prevents_creation(seed: int) -> None:
     cluster.on_fence = refuse
     text = "^Failed to perform zombie fencing for source connector prior to modifying offsets$"
     for _ in range(2):
-        with pytest.raises(KraalError, match=text) as caught:
+        with pytest.raises(KraalError, match=text) as error_info:
             cluster.request(CREATE)
-        assert caught.value.status == 500
+        assert error_info.value.status == 500
     assert dict(cluster.offsets.load(X)) == offsets_before
     assert X not in cluster.leader.snapshot.config.connectors
     cluster.on_fence = lambda _: None
@@ -292,7 +294,7 @@ def test_failed_fencing_of_previous_tasks_prevents_creation(seed: int) -> None:
 
 @pytest.mark.parametrize("actor", ["fencer", "herder"])
 @pytest.mark.parametrize("seed", range(3))
-def test_creation_completes_if_an_actor_dies_during_fencing(seed: int, actor: str) -> None:
+def test_creation_can_be_retried_after_an_actor_death_during_fencing(seed: int, actor: str) -> None:
     cluster = cluster_with_previous_tasks(seed)
     leader = cluster.leader
     fencer = leader._host.address("fencer")  # noqa: SLF001 - to freeze it
@@ -317,7 +319,7 @@ def test_creation_completes_if_an_actor_dies_during_fencing(seed: int, actor: st
 def test_connector_created_during_fencing_keeps_its_offsets(seed: int) -> None:
     cluster = cluster_with_previous_tasks(seed)
     offsets_before = dict(cluster.offsets.load(X))
-    config_entries = [Entry(*encode(ConnectorConfigRecord(X, {**SOURCE, "name": X})))]
+    config_entries = [Entry(*encode(ConnectorConfigRecord(X, {**SOURCE_CONFIG, "name": X})))]
     leader = cluster.leader
     fencer = leader._host.address("fencer")  # noqa: SLF001 - as above
     cluster.scheduler.freeze(fencer)
@@ -345,28 +347,31 @@ def test_creation_of_a_sink_fences_no_previous_source() -> None:
     cluster.on_fence = fenced_ids.append
     cluster.request(
         CreateConnector(
-            name=X, config=SINK, initial_state=TargetState.STOPPED, initial_offsets=ALTER_SINK_TO_7.offsets
+            name=X,
+            config=SINK_CONFIG,
+            initial_state=TargetState.STOPPED,
+            initial_offsets=ALTER_SINK_TO_7.offsets,
         )
     )
     assert fenced_ids == []
 
 
 def test_sinks_are_not_fenced() -> None:
-    cluster = cluster_with_older_tasks(1, SINK)
+    cluster = cluster_with_older_tasks(1, SINK_CONFIG)
     fenced_ids: list[object] = []
     cluster.on_fence = fenced_ids.append
     cluster.request(ALTER_SINK_TO_7)
     assert fenced_ids == []
 
 
-@pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
+@pytest.mark.parametrize("config", [SOURCE_CONFIG, SINK_CONFIG], ids=["source", "sink"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_initial_offsets_are_stored_only_if_the_creation_succeeds(
     seed: int, config: dict[str, str | None]
 ) -> None:
     cluster = EmbeddedCluster(3, seed=seed, transactional=True)
     cluster.settle()
-    alter = ALTER_TO_7 if config is SOURCE else ALTER_SINK_TO_7
+    alter = ALTER_TO_7 if config is SOURCE_CONFIG else ALTER_SINK_TO_7
     create = CreateConnector(
         name=X, config=config, initial_state=TargetState.STOPPED, initial_offsets=alter.offsets
     )

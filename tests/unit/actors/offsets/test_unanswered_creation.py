@@ -14,11 +14,11 @@ from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 
 X = ConnectorName("x")
-SOURCE: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "4", "topics": "lines"}
+SOURCE_CONFIG: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "4", "topics": "lines"}
 POSITION_7: dict[str, Json] = {"position": 7}
 CREATE = CreateConnector(
     name=X,
-    config=SOURCE,
+    config=SOURCE_CONFIG,
     initial_state=TargetState.STOPPED,
     initial_offsets=[({"task": "x-0"}, POSITION_7)],
 )
@@ -28,7 +28,7 @@ def cluster_with_previous_offsets(seed: int) -> EmbeddedCluster:
     """Return a cluster with offsets of the deleted connector x."""
     cluster = EmbeddedCluster(3, seed=seed)
     cluster.settle()
-    cluster.create(X, SOURCE)
+    cluster.create(X, SOURCE_CONFIG)
     cluster.settle()
     cluster.feed(TaskId(X, 0), 25)
     cluster.advance(1)

@@ -18,14 +18,14 @@ from kraal.core.logging import log_subject
 
 
 @dataclass(frozen=True)
-class Number(Tell):
+class RecordNumber(Tell):
     """Record a number."""
 
     value: int
 
 
 @dataclass(frozen=True)
-class Numbers(Ask[list[int]]):
+class ListNumbers(Ask[list[int]]):
     """Return the recorded numbers."""
 
 
@@ -37,7 +37,7 @@ class Block(Tell):
 
 
 @dataclass(frozen=True)
-class Subject(Ask[str]):
+class GetLogSubject(Ask[str]):
     """Return the subject of log lines."""
 
 
@@ -58,11 +58,11 @@ class NumberRecorder:
 
     def _handle(self, message: object) -> object:
         match message:
-            case Number(value):
+            case RecordNumber(value):
                 self.numbers.append(value)
-            case Numbers():
+            case ListNumbers():
                 return list(self.numbers)
-            case Subject():
+            case GetLogSubject():
                 return log_subject.get()
             case Block(until):
                 with blocking():
@@ -99,14 +99,14 @@ def test_shared_threads_handle_messages_of_many_actors_in_order(system: ThreadSy
     def send(offset: int) -> None:
         for value in range(50):
             for address in actors[offset::3]:
-                address.tell(Number(value))
+                address.tell(RecordNumber(value))
 
     senders = [threading.Thread(target=send, args=(offset,)) for offset in range(3)]
     for sender in senders:
         sender.start()
     for sender in senders:
         sender.join()
-    assert all(ask(address, Numbers(), timeout_s=10) == list(range(50)) for address in actors)
+    assert all(ask(address, ListNumbers(), timeout_s=10) == list(range(50)) for address in actors)
     assert len(list_shared_threads()) <= SIZE
 
 
@@ -121,7 +121,7 @@ def test_busy_actor_yields_to_other_actors() -> None:
         def receive(self, message: object) -> None:
             order.append(self.name)
             handled_messages.release()
-            if self.name == "quiet" and isinstance(message, Number):
+            if self.name == "quiet" and isinstance(message, RecordNumber):
                 done.set()
 
     pool = SharedThreads(1)
@@ -138,8 +138,8 @@ def test_busy_actor_yields_to_other_actors() -> None:
     order.clear()
     pool.submit(wait)
     for value in range(10 * MAX_MESSAGES_PER_TURN):
-        busy_actor.tell(Number(value))
-    quiet_actor.tell(Number(0))
+        busy_actor.tell(RecordNumber(value))
+    quiet_actor.tell(RecordNumber(0))
     start.set()
     assert done.wait(10)
     assert order.index("quiet") == MAX_MESSAGES_PER_TURN
@@ -157,14 +157,14 @@ def test_blocking_plugin_code_does_not_delay_other_actors(system: ThreadSystem) 
             assert recorder.is_blocked.wait(10)
         other_actors = [create_shared_actor(system, f"task {number}")[0] for number in range(10)]
         for address in other_actors:
-            address.tell(Number(1))
-        assert all(ask(address, Numbers(), timeout_s=10) == [1] for address in other_actors)
+            address.tell(RecordNumber(1))
+        assert all(ask(address, ListNumbers(), timeout_s=10) == [1] for address in other_actors)
     wait_for_thread_count(SIZE)
 
 
 def test_log_lines_contain_the_current_actor(system: ThreadSystem) -> None:
     for name in ("task one-0", "task two-0"):
-        assert ask(create_shared_actor(system, name)[0], Subject(), timeout_s=10) == name
+        assert ask(create_shared_actor(system, name)[0], GetLogSubject(), timeout_s=10) == name
 
 
 def test_death_is_reported_and_pending_messages_are_dropped(system: ThreadSystem) -> None:
@@ -174,20 +174,20 @@ def test_death_is_reported_and_pending_messages_are_dropped(system: ThreadSystem
     address.tell(Block(release))
     assert recorder.is_blocked.wait(10)
     address.tell(Crash("lightning"))
-    address.tell(Number(1))
+    address.tell(RecordNumber(1))
     assert system.mailboxes() == {"task t-0": 2}
     release.set()
     assert died.wait(10)
     assert recorder.numbers == []
     address.fail_pending("dead")
     with pytest.raises(ActorDied):
-        ask(address, Numbers(), timeout_s=10)
+        ask(address, ListNumbers(), timeout_s=10)
 
 
 def test_stop_handles_earlier_messages_first(system: ThreadSystem) -> None:
     address, recorder = create_shared_actor(system, "task t-0")
     for value in range(2 * MAX_MESSAGES_PER_TURN):
-        address.tell(Number(value))
+        address.tell(RecordNumber(value))
     assert system.close(10) == []
     assert recorder.numbers == list(range(2 * MAX_MESSAGES_PER_TURN))
 

@@ -26,7 +26,7 @@ class Echo(Ask[str]):
 
 
 @dataclass(frozen=True)
-class Later(Ask[str]):
+class ReplyLater(Ask[str]):
     """Reply at the next Note."""
 
 
@@ -39,7 +39,7 @@ class Note(Tell):
 
 @dataclass
 class Scribe:
-    """An actor that records texts, and replies to Later at the next Note."""
+    """An actor that records texts, and replies to ReplyLater at the next Note."""
 
     notes: list[str] = field(default_factory=list)
     note_received: threading.Event = field(default_factory=threading.Event)
@@ -51,7 +51,7 @@ class Scribe:
                 raise BadRequest("no")
             case Echo(text):
                 return text
-            case Later():
+            case ReplyLater():
                 self.deferred_reply = Reply()
                 return self.deferred_reply
             case Note(text):
@@ -93,7 +93,7 @@ def test_reply_is_immediate_deferred_or_an_error(scribe: tuple[Address, Scribe])
     assert ask(address, Echo("a"), timeout_s=5) == "a"
     with pytest.raises(BadRequest):
         ask(address, Echo("refuse"), timeout_s=5)
-    future = address.question(Later())
+    future = address.question(ReplyLater())
     address.tell(Note("now"))
     assert future.result(5) == "now"
     assert address.open_questions == 0
@@ -104,14 +104,14 @@ def test_request_times_out_and_late_reply_is_dropped(
 ) -> None:
     address, _ = scribe
     with pytest.raises(TimedOut, match="Request timed out"):
-        ask(address, Later(), timeout_s=0.01)
+        ask(address, ReplyLater(), timeout_s=0.01)
     address.tell(Note("late"))
     assert ask(address, Echo("alive"), timeout_s=5) == "alive"
 
 
 async def test_awaiting_a_reply_does_not_block_a_thread(scribe: tuple[Address, Scribe]) -> None:
     address, _ = scribe
-    reply_task = asyncio.create_task(ask_async(address, Later(), timeout_s=5))
+    reply_task = asyncio.create_task(ask_async(address, ReplyLater(), timeout_s=5))
     await asyncio.sleep(0)
     assert await ask_async(address, Echo("meanwhile"), timeout_s=5) == "meanwhile"
     address.tell(Note("done"))
@@ -143,7 +143,7 @@ def test_death_fails_pending_requests_and_restarted_actor_receives_messages(
             on_restart=restarted.set,
         )
     )
-    request = address.question(Later())
+    request = address.question(ReplyLater())
     address.tell(Crash("lightning"))
     with pytest.raises(ActorDied, match="lightning"):
         request.result(5)

@@ -107,7 +107,7 @@ def test_bash_script_completes_connector_names(populated_worker: Connect, tmp_pa
         "PYTHONPATH": str(ROOT),
         "KRAAL_URL": populated_worker.url,
     }
-    completed = subprocess.run(
+    result = subprocess.run(
         [bash, "--norc", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=False
     )
-    assert (completed.stdout, completed.stderr) == ("other\n", "")
+    assert (result.stdout, result.stderr) == ("other\n", "")

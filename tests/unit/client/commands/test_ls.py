@@ -19,7 +19,7 @@ def test_ls_lists_connectors(kraal: Kraal, populated_worker: Connect) -> None:
     assert populated_worker.requests("POST", "PUT", "PATCH", "DELETE") == []
 
 
-def test_ls_prints_no_error_for_an_empty_list(kraal: Kraal) -> None:
+def test_ls_without_connectors_succeeds_with_a_message(kraal: Kraal) -> None:
     result = kraal("ls")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No connectors.\n")
     assert json.loads(kraal.out("ls", "-o", "json")) == []

@@ -10,7 +10,7 @@ from tests.unit.client.conftest import Kraal
 
 
 @pytest.mark.parametrize(
-    ("options", "target", "message"),
+    ("options", "path", "message"),
     [
         ([], "restart?includeTasks=false&onlyFailed=false", "orders restarted"),
         (
@@ -28,11 +28,11 @@ from tests.unit.client.conftest import Kraal
     ],
 )
 def test_restart_options_match_kip_745(
-    kraal: Kraal, worker_with_orders: Connect, options: list[str], target: str, message: str
+    kraal: Kraal, worker_with_orders: Connect, options: list[str], path: str, message: str
 ) -> None:
     worker_with_orders.fail("orders", 1, "no")
     assert kraal.out("restart", "orders", *options) == f"{message}\n"
-    assert worker_with_orders.requests() == [f"POST /connectors/orders/{target}"]
+    assert worker_with_orders.requests() == [f"POST /connectors/orders/{path}"]
 
 
 def test_restart_with_wait_returns_when_the_instances_run(kraal: Kraal, worker_with_orders: Connect) -> None:

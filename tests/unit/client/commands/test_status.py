@@ -26,7 +26,7 @@ def test_status_has_a_row_per_task(kraal: Kraal, populated_worker: Connect) -> N
 
 @pytest.mark.parametrize("style", ["json", "yaml"])
 @pytest.mark.parametrize("command", ["ls", "status"])
-def test_json_output_is_the_response(
+def test_structured_output_is_the_response(
     kraal: Kraal, populated_worker: Connect, command: str, style: str
 ) -> None:
     text = kraal.out(command, "-o", style)

@@ -126,7 +126,7 @@ def test_patterns_select_connectors(patterns: list[str], names: set[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("sort", "first"),
+    ("sort", "first_row"),
     [
         ("rate", ("fast", 0)),
         ("backlog", ("behind", 0)),
@@ -137,9 +137,9 @@ def test_patterns_select_connectors(patterns: list[str], names: set[str]) -> Non
         ("name", ("behind", 0)),
     ],
 )
-def test_sort_orders_put_the_largest_values_first(sort: str, first: tuple[str, int]) -> None:
+def test_sort_order_determines_the_first_row(sort: str, first_row: tuple[str, int]) -> None:
     rows = SORTS[sort].sorted(parse_cluster(RESPONSE).rows)
-    assert (rows[0].name, rows[0].task) == first
+    assert (rows[0].name, rows[0].task) == first_row
     assert len(rows) == 4
 
 
@@ -231,8 +231,8 @@ class Terminal:
         self.clock.pause(seconds if not key else 0.5)
         return key
 
-    def first_tasks(self) -> list[str]:
-        """Return the first task of each frame."""
+    def first_names(self) -> list[str]:
+        """Return the connector name in the first task row of each frame."""
         return [match[1] for text in self.frames if (match := re.search(r"\nNAME .*\n(\w+)", text))]
 
 
@@ -240,7 +240,7 @@ def test_keys_change_the_order_without_a_request(clock: QuickClock) -> None:
     polls = iter([parse_cluster(RESPONSE), parse_cluster({"other": RESPONSE["fast"]})])
     terminal = Terminal(clock, "b", "x", "", "q")
     Top(lambda: next(polls), clock, 2.0, sort="rate", url="http://w").run(terminal.screen, terminal.wait)
-    assert terminal.first_tasks() == ["fast", "behind", "behind", "other"]
+    assert terminal.first_names() == ["fast", "behind", "behind", "other"]
     assert terminal.waits == [2.0, 1.5, 1.0, 2.0]
 
 
@@ -253,4 +253,4 @@ def test_top_continues_while_the_worker_is_unreachable(clock: QuickClock) -> Non
     terminal = Terminal(clock, "", "", "q")
     Top(poll, clock, 2.0, sort="rate", url="http://w").run(terminal.screen, terminal.wait)
     assert ["showing the last known" in text for text in terminal.frames] == [False, False, True, False]
-    assert terminal.first_tasks() == ["fast"] * 3
+    assert terminal.first_names() == ["fast"] * 3

@@ -134,12 +134,12 @@ def test_wait_fails_if_the_lag_is_not_reported(kraal: Kraal, worker_with_archive
 
 
 def test_wait_tolerates_a_worker_restart(kraal: Kraal, worker_with_orders: Connect) -> None:
-    unavailable = ScriptedResponse(500, {"error_code": 500, "message": "not ready"})
+    unavailable_response = ScriptedResponse(500, {"error_code": 500, "message": "not ready"})
     worker_with_orders.script(
         "GET",
         "/connectors/orders/status",
-        unavailable,
-        unavailable,
+        unavailable_response,
+        unavailable_response,
         ScriptedResponse(200, worker_with_orders.worker.status("orders")),
     )
     assert kraal.out("wait", "orders") == "orders is RUNNING\n"

@@ -62,12 +62,12 @@ def test_colors_preserve_column_widths_and_truncation() -> None:
     assert table(head, rows, 12, colored=True)[1] == f"FAILED   {RED}FA…{RESET}"
 
 
-def test_escape_sequences_in_cells_are_removed() -> None:
+def test_control_characters_in_cells_are_escaped() -> None:
     assert table(("STATE",), [("\x1b[31mRUNNING",)], colored=True)[1] == r"\x1b[31mRUNNING"
 
 
 def raw_output(kraal: Kraal, *arguments: str, **environment: str) -> str:
-    """Run a command with output to a file and return the raw output."""
+    """Run a command whose standard output is not a terminal; return its output with escape sequences."""
     env = {"KRAAL_URL": kraal.connect.url, **environment}
     return CliRunner().invoke(main, arguments, env=env, prog_name="kraal").stdout
 

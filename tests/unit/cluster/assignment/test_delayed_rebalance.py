@@ -74,7 +74,7 @@ def test_equally_loaded_workers_are_ordered_by_id() -> None:
     assert spread({"b": 0, "a": 0}, "x") == {"a": ["x"], "b": []}
 
 
-def test_workers_on_a_higher_level_follow_workers_from_lower_levels() -> None:
+def test_initially_less_loaded_worker_precedes_equally_loaded_workers() -> None:
     assert spread({"a": 1, "b": 0}, "wxyz") == {"b": ["w", "x", "z"], "a": ["y"]}
 
 
@@ -105,12 +105,16 @@ def test_work_of_a_departed_worker_is_reassigned_as_new() -> None:
 def test_candidates_share_lost_work_regardless_of_load() -> None:
     scenario = LostJobsScenario()
     assert is_delayed_plan(scenario.plan_round({**LOADS_WITHOUT_W1, "w3": ()}), "w3", delay_ms=MAX_DELAY_MS)
-    with_candidates = {**LOADS_WITHOUT_W1, "w3": (), "w1": ()}
+    loads_with_candidates = {**LOADS_WITHOUT_W1, "w3": (), "w1": ()}
     assert is_delayed_plan(
-        scenario.plan_round(with_candidates, later_ms=HALF_DELAY_MS), "w3", "w1", delay_ms=HALF_DELAY_MS
+        scenario.plan_round(loads_with_candidates, later_ms=HALF_DELAY_MS), "w3", "w1", delay_ms=HALF_DELAY_MS
     )
-    with_busy_candidates = {**LOADS_WITHOUT_W1, "w3": make_load(8, 2, 12, 4), "w1": make_load(6, 2, 8, 4)}
-    plan = scenario.plan_round(with_busy_candidates, later_ms=HALF_DELAY_MS)
+    loads_with_busy_candidates = {
+        **LOADS_WITHOUT_W1,
+        "w3": make_load(8, 2, 12, 4),
+        "w1": make_load(6, 2, 8, 4),
+    }
+    plan = scenario.plan_round(loads_with_busy_candidates, later_ms=HALF_DELAY_MS)
     assert {job for jobs in plan.to_candidates.values() for job in jobs} == LOST_JOBS
     assert {name: len(jobs) for name, jobs in plan.to_candidates.items()} == {"w3": 3, "w1": 3}
     assert plan.state.pause == Pause()

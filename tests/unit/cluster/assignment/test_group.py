@@ -54,8 +54,8 @@ def join_result(protocol: GroupProtocol, *members: str, offset: int = OFFSET) ->
     )
 
 
-def plan(group: JoinResult, state: ClusterState, memory: AssignorState | None = None) -> GroupPlan:
-    return plan_group(group, state, memory or AssignorState(), now_ms=1, max_delay_ms=300_000)
+def plan(group: JoinResult, state: ClusterState, previous_state: AssignorState | None = None) -> GroupPlan:
+    return plan_group(group, state, previous_state or AssignorState(), now_ms=1, max_delay_ms=300_000)
 
 
 LEADER, MEMBER = "leader", "member"
@@ -106,8 +106,8 @@ def test_lagging_leader_assigns_no_work(protocol: GroupProtocol) -> None:
     newer_group = replace(
         group, members={**group.members, MEMBER: member(MEMBER, protocol.version, offset=9)}
     )
-    memory = AssignorState(generation=6)
-    group_plan = plan(newer_group, cluster(c1=1), memory)
+    previous_state = AssignorState(generation=6)
+    group_plan = plan(newer_group, cluster(c1=1), previous_state)
     assert latest_offset(newer_group.members) == 9
     for assignment in group_plan.assignments.values():
         assert (assignment.failed, assignment.error, assignment.config_offset) == (
@@ -121,7 +121,7 @@ def test_lagging_leader_assigns_no_work(protocol: GroupProtocol) -> None:
             (),
             0,
         )
-    assert group_plan.state is memory
+    assert group_plan.state is previous_state
     assert group_plan.owner_url(C1) is None
 
 
@@ -143,10 +143,10 @@ def test_cooperative_members_keep_their_work() -> None:
 
 
 def test_every_member_receives_the_same_delay() -> None:
-    memory = AssignorState(
+    previous_state = AssignorState(
         assigned=frozenset({Job(C1)}), generation=6, members=frozenset({LEADER, MEMBER, "gone"})
     )
-    group_plan = plan(join_result(GroupProtocol.SESSIONED, LEADER, MEMBER), cluster(c1=0), memory)
+    group_plan = plan(join_result(GroupProtocol.SESSIONED, LEADER, MEMBER), cluster(c1=0), previous_state)
     assert {assignment.delay_ms for assignment in group_plan.assignments.values()} == {300_000}
     assert group_plan.owners == {}
 

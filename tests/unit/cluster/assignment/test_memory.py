@@ -15,7 +15,7 @@ from kraal.protocol.group import Job
 
 A, B, C, D = (Job(ConnectorName(name)) for name in "abcd")
 NO_JOBS: frozenset[Job] = frozenset()
-MEMORY = AssignorState(assigned=frozenset({A, B}), generation=6, members=frozenset({"w1", "w2"}))
+PREVIOUS_STATE = AssignorState(assigned=frozenset({A, B}), generation=6, members=frozenset({"w1", "w2"}))
 
 
 def create_round(*configured: Job, last_generation: int = 6, **members: tuple[Job, ...]) -> Round:
@@ -29,13 +29,13 @@ def create_round(*configured: Job, last_generation: int = 6, **members: tuple[Jo
     )
 
 
-def diff(round_: Round, memory: AssignorState = MEMORY) -> DerivedSets:
-    return diff_assignments(round_.members, round_, memory)
+def diff(round_: Round, previous_state: AssignorState = PREVIOUS_STATE) -> DerivedSets:
+    return diff_assignments(round_.members, round_, previous_state)
 
 
 def test_lost_new_deleted_and_duplicated_jobs_are_derived() -> None:
-    memory = AssignorState(assigned=frozenset({A, B, C}), generation=6)
-    difference = diff(create_round(A, B, D, w1=(A, C), w2=(A,)), memory)
+    previous_state = AssignorState(assigned=frozenset({A, B, C}), generation=6)
+    difference = diff(create_round(A, B, D, w1=(A, C), w2=(A,)), previous_state)
     assert difference == DerivedSets(
         previous=frozenset({A, B, C}),
         active=frozenset({A, C}),
@@ -50,19 +50,19 @@ def test_assignment_of_another_generation_is_ignored() -> None:
     received_round, missed_round = create_round(A, B, w1=(A,)), create_round(A, B, last_generation=5, w1=(A,))
     assert (diff(received_round).lost, diff(received_round).new_submissions) == (frozenset({B}), NO_JOBS)
     assert (diff(missed_round).lost, diff(missed_round).new_submissions) == (NO_JOBS, frozenset({B}))
-    assert assign_incrementally(missed_round, MEMORY).assigned == {"w1": (B,)}
-    assert assign_incrementally(received_round, MEMORY).delay_ms == 300_000
+    assert assign_incrementally(missed_round, PREVIOUS_STATE).assigned == {"w1": (B,)}
+    assert assign_incrementally(received_round, PREVIOUS_STATE).delay_ms == 300_000
 
 
 def test_missed_revocation_of_deleted_work_is_repeated() -> None:
-    first_outcome = assign_incrementally(create_round(A, w1=(A, B)), MEMORY)
+    first_outcome = assign_incrementally(create_round(A, w1=(A, B)), PREVIOUS_STATE)
     assert first_outcome.revoked == {"w1": (B,)}
     next_round = create_round(A, last_generation=7, w1=(A, B))
     assert assign_incrementally(next_round, first_outcome.state).revoked == {"w1": (B,)}
 
 
 def test_delayed_lost_work_stays_in_the_state() -> None:
-    outcome = assign_incrementally(create_round(A, B, w1=(A,)), MEMORY)
+    outcome = assign_incrementally(create_round(A, B, w1=(A,)), PREVIOUS_STATE)
     assert outcome.state.assigned == {A, B}
     assert outcome.state.members == {"w1"}
     assert outcome.state.generation == 7
@@ -71,8 +71,8 @@ def test_delayed_lost_work_stays_in_the_state() -> None:
 def test_excess_work_of_a_candidate_is_revoked_and_lost_again() -> None:
     """As in Connect, the candidate rejoins because a job that it has never started is revoked."""
     pause = Pause(candidates=("w2",), until_ms=1_000, delay_ms=40)
-    memory = AssignorState(assigned=frozenset({A, B, C, D}), generation=6, pause=pause)
-    outcome = assign_incrementally(create_round(A, B, C, D, w1=(A,), w2=()), memory)
+    previous_state = AssignorState(assigned=frozenset({A, B, C, D}), generation=6, pause=pause)
+    outcome = assign_incrementally(create_round(A, B, C, D, w1=(A,), w2=()), previous_state)
     assert outcome.revoked == {"w1": (), "w2": (B,)}
     assert outcome.assigned == {"w1": (), "w2": (C, D)}
     assert B in outcome.state.assigned

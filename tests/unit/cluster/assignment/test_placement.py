@@ -79,7 +79,7 @@ def test_new_submission_keeps_its_placement() -> None:
     assert plan.derived_sets.new_submissions == {Job(D)}
 
 
-def test_job_of_a_returning_worker_is_placed_as_candidate() -> None:
+def test_lost_job_is_placed_on_a_candidate_after_the_delay() -> None:
     leader = Leader()
     leader.round("w1", "w2", c=0, d=0)
     delayed_plan = leader.round("w1", c=0, d=0)
@@ -125,7 +125,7 @@ def test_listed_job_is_placed_as_static() -> None:
     )
 
 
-def test_misplaced_job_is_derived_from_the_lists() -> None:
+def test_job_that_only_another_worker_lists_is_misplaced() -> None:
     leader = Leader()
     leader.round("w1", c=1)
     plan = leader.round("w1", "w2", static={"w2": (Job(C, 0),)}, c=1)

@@ -18,7 +18,7 @@ from tests.fakes.cluster.rounds import check_round
 MAX_ROUNDS = 5
 """Maximum number of rounds until the group is stable."""
 
-Kind = Callable[[Job], bool]
+JobPredicate = Callable[[Job], bool]
 
 
 def is_connector(job: Job) -> bool:
@@ -29,7 +29,7 @@ def is_task(job: Job) -> bool:
     return job.task != CONNECTOR
 
 
-def size(jobs: Iterable[Job], kind: Kind) -> int:
+def size(jobs: Iterable[Job], kind: JobPredicate) -> int:
     return sum(map(kind, jobs))
 
 
@@ -61,7 +61,7 @@ class Group:
         self.workers[f"w{self.join_count:02}"] = list(running)
 
     def leave(self, number: int) -> list[Job]:
-        """Remove a worker unless it is the only worker. A new leader starts without state."""
+        """Remove a worker unless it is the only worker; return its jobs. A new leader starts without state."""
         if len(self.workers) == 1:
             return []
         name = sorted(self.workers)[number % len(self.workers)]
@@ -96,7 +96,7 @@ class Group:
         return outcome
 
     def converge(self) -> int:
-        """Run rounds until two consecutive rounds change nothing; return the number of rounds with changes.
+        """Run rounds until two consecutive rounds have no change and no delay; return the number of other rounds.
 
         Two rounds are required because a new leader learns only from its first round which jobs should run.
         """
@@ -209,7 +209,7 @@ def test_worker_returning_with_old_work_converges(
     st.dictionaries(st.integers(0, 9).map(lambda n: ConnectorName(f"c{n}")), st.integers(0, 9)),
     st.integers(1, 6),
 )
-def test_balanced_work_does_not_move_with_any_leader(
+def test_balanced_work_does_not_move_after_a_change_of_leader(
     max_delay_ms: int, connectors: dict[ConnectorName, int], workers: int
 ) -> None:
     group = Group(max_delay_ms=max_delay_ms, connectors=connectors)

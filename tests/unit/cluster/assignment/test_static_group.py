@@ -59,16 +59,24 @@ CLUSTER = ClusterState(offset=1, connectors={C1: ConnectorEntry(name=C1, config=
 
 
 def test_first_static_round_moves_listed_jobs() -> None:
-    memory = AssignorState(assigned=frozenset({Job(C1), Job(C1, 0), Job(C1, 1)}), generation=1)
+    previous_state = AssignorState(assigned=frozenset({Job(C1), Job(C1, 0), Job(C1, 1)}), generation=1)
     lists = {"w1": (Job(C1, 1),), "w2": (Job(C1), Job(C1, 0))}
     sessioned_plan = plan_group(
-        create_group(GroupProtocol.SESSIONED, lists), CLUSTER, memory, now_ms=0, max_delay_ms=FIVE_MINUTES_MS
+        create_group(GroupProtocol.SESSIONED, lists),
+        CLUSTER,
+        previous_state,
+        now_ms=0,
+        max_delay_ms=FIVE_MINUTES_MS,
     )
     assert sessioned_plan.assignments["w1"].revoked == (Job(C1, 0),), (
         "only one task is revoked to balance the load"
     )
     static_plan = plan_group(
-        create_group(GroupProtocol.STATIC, lists), CLUSTER, memory, now_ms=0, max_delay_ms=FIVE_MINUTES_MS
+        create_group(GroupProtocol.STATIC, lists),
+        CLUSTER,
+        previous_state,
+        now_ms=0,
+        max_delay_ms=FIVE_MINUTES_MS,
     )
     assert set(static_plan.assignments["w1"].revoked) == {Job(C1), Job(C1, 0)}
 

@@ -43,7 +43,7 @@ class Group(StaticScenario):
     """A scenario that checks each round. The leader is the first member by ID and may be replaced."""
 
     join_count = 0
-    leader_received_last = True
+    leader_received_last_assignment = True
 
     def apply_event(self, kind: str, argument: object) -> None:
         match kind, argument:
@@ -80,7 +80,7 @@ class Group(StaticScenario):
             return False
         name = sorted(self.workers)[number % len(self.workers)]
         if name == min(self.workers):
-            self.state, self.leader_received_last = AssignorState(), True
+            self.state, self.leader_received_last_assignment = AssignorState(), True
         self.leave(name)
         return True
 
@@ -90,7 +90,7 @@ class Group(StaticScenario):
             self.round(),
             members={name: tuple(jobs) for name, jobs in self.workers.items()},
             generation=self.generation + 1,
-            last_generation=self.generation if self.leader_received_last else self.generation - 1,
+            last_generation=self.generation if self.leader_received_last_assignment else self.generation - 1,
         )
         is_static = self.assign is assign_statically
         numbers = unreached if isinstance(unreached, frozenset) else frozenset()
@@ -102,7 +102,7 @@ class Group(StaticScenario):
         if is_static:
             check_placements(round_, self.outcome)
         self.state = self.outcome.state
-        self.leader_received_last = min(self.workers) not in names
+        self.leader_received_last_assignment = min(self.workers) not in names
         for name, running in self.workers.items():
             if name not in names:
                 kept_jobs = [job for job in running if job not in self.outcome.revoked[name]]
@@ -112,16 +112,18 @@ class Group(StaticScenario):
 
 def check_placements(round_: Round, outcome: Outcome) -> None:
     """Check that workers are assigned only jobs that they may run, and that no job moves needlessly."""
-    static = static_jobs(round_)
+    listed_jobs = static_jobs(round_)
     report_counts = Counter(job for jobs in round_.members.values() for job in jobs)
     wildcard_workers = round_.members.keys() - round_.lists.keys()
     for member in round_.members:
         listed = round_.lists.get(member)
         assigned_jobs, revoked_jobs = set(outcome.assigned[member]), set(outcome.revoked[member])
         misplaced_jobs = {
-            job for job in round_.members[member] if (job in static if listed is None else job not in listed)
+            job
+            for job in round_.members[member]
+            if (job in listed_jobs if listed is None else job not in listed)
         }
-        assert assigned_jobs <= (round_.configured - static if listed is None else listed), (
+        assert assigned_jobs <= (round_.configured - listed_jobs if listed is None else listed), (
             "a job is assigned to a worker that must not run it"
         )
         assert misplaced_jobs <= revoked_jobs, "a job remains on a worker that must not run it"
@@ -134,9 +136,9 @@ def check_placements(round_: Round, outcome: Outcome) -> None:
         elif moved_jobs:
             assert not outcome.delay_ms, "revoked jobs to balance load during a delay"
             check_fair_share(
-                round_.configured - static, moved_jobs, outcome.owned[member], len(wildcard_workers)
+                round_.configured - listed_jobs, moved_jobs, outcome.owned[member], len(wildcard_workers)
             )
-    unassigned_jobs = static - report_counts.keys()
+    unassigned_jobs = listed_jobs - report_counts.keys()
     assert unassigned_jobs <= {job for jobs in outcome.assigned.values() for job in jobs}, (
         "a static job waits although a worker lists it"
     )
@@ -155,16 +157,16 @@ def check_fair_share(
 
 
 def check_settled(group: Group) -> None:
-    """Check the properties of a stable group."""
+    """Check that every assignable job runs once, on a permitted worker, and that wildcard workers are balanced."""
     round_ = group.round()
-    static = static_jobs(round_) if group.assign is assign_statically else frozenset[Job]()
+    listed_jobs = static_jobs(round_) if group.assign is assign_statically else frozenset[Job]()
     lists_ = round_.lists if group.assign is assign_statically else {}
-    wildcard = {name: jobs for name, jobs in group.workers.items() if name not in lists_}
+    wildcard_workers = {name: jobs for name, jobs in group.workers.items() if name not in lists_}
     for name, listed in lists_.items():
         assert {*group.workers[name]} <= listed
-    expected = group.configured if wildcard else static
+    expected = group.configured if wildcard_workers else listed_jobs
     assert group.running() == Counter(expected), "a job is missing, duplicated or deleted"
-    loads = [count_jobs(jobs) for jobs in wildcard.values()]
+    loads = [count_jobs(jobs) for jobs in wildcard_workers.values()]
     for kind in range(2):
         sizes = [load[kind] for load in loads] or [0]
         assert max(sizes) - min(sizes) <= 1, "the load of wildcard workers is not balanced"
@@ -291,7 +293,7 @@ def test_wildcard_work_is_assigned_as_in_a_sessioned_group(max_delay_ms: int, hi
 
 
 def without_lists(argument: object) -> object:
-    """Return the argument of an event without its list."""
+    """Return the argument of an event, with an empty list in place of a list of static jobs."""
     if isinstance(argument, frozenset):
         return frozenset[Job]()
     if isinstance(argument, tuple) and isinstance(argument[1], frozenset):

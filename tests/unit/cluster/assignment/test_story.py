@@ -25,7 +25,7 @@ def list_jobs(connector: str, tasks: int = 4) -> list[Job]:
 
 
 def count_jobs(jobs: Iterable[Job]) -> tuple[int, int]:
-    """Return the number of connectors and tasks."""
+    """Return the numbers of connectors and tasks."""
     kinds = Counter(job.task == CONNECTOR for job in jobs)
     return kinds[True], kinds[False]
 
@@ -55,7 +55,7 @@ class Scenario:
         self.state = AssignorState()
 
     def rebalance(
-        self, *, after_ms: int = 0, delivered: bool = True, leader_received_last: bool = True
+        self, *, after_ms: int = 0, is_delivered: bool = True, leader_received_last_assignment: bool = True
     ) -> None:
         self.now_ms += after_ms
         self.generation += 1
@@ -64,7 +64,7 @@ class Scenario:
             Round(
                 members=self.workers,
                 configured=frozenset(configured),
-                last_generation=self.generation - (1 if leader_received_last else 2),
+                last_generation=self.generation - (1 if leader_received_last_assignment else 2),
                 generation=self.generation,
                 now_ms=self.now_ms,
                 max_delay_ms=self.max_delay_ms,
@@ -72,7 +72,7 @@ class Scenario:
             self.state,
         )
         self.state = self.last.state
-        for name, jobs in self.workers.items() if delivered else ():
+        for name, jobs in self.workers.items() if is_delivered else ():
             kept_jobs = [job for job in jobs if job not in self.last.revoked[name]]
             self.workers[name] = [*self.last.assigned[name], *kept_jobs]
 
@@ -259,25 +259,25 @@ def test_bouncing_leader_receives_its_work_again() -> None:
 def test_lost_first_assignment_is_repeated() -> None:
     scenario = Scenario()
     scenario.add_worker("w2")
-    scenario.rebalance(delivered=False)
+    scenario.rebalance(is_delivered=False)
     scenario.assert_loads(tasks=[0, 0], delay_ms=0)
     scenario.rebalance()
     scenario.assert_loads(connectors=[1, 1], tasks=[4, 4], delay_ms=0)
 
 
 @pytest.mark.parametrize(
-    "leader_received_last",
+    "leader_received_last_assignment",
     [
         pytest.param(True, id="not received by the workers"),
         pytest.param(False, id="not received by the leader either"),
     ],
 )
-def test_lost_later_assignment_is_repeated(*, leader_received_last: bool) -> None:
+def test_lost_later_assignment_is_repeated(*, leader_received_last_assignment: bool) -> None:
     scenario = settled_group("w1", "w2")
     scenario.add_worker("w3")
-    scenario.rebalance(delivered=False)
+    scenario.rebalance(is_delivered=False)
     scenario.assert_loads(connectors=[0, 1, 1], tasks=[0, 4, 4], delay_ms=0)
-    scenario.rebalance(leader_received_last=leader_received_last)
+    scenario.rebalance(leader_received_last_assignment=leader_received_last_assignment)
     scenario.assert_delay(40)
     scenario.assert_revoked()
     scenario.assert_loads(tasks=[0, 4, 4])

@@ -34,9 +34,9 @@ INCARNATION = Incarnation(7)
 POLICY = AutoRestart(scope=RestartScope.TASK, max_restarts=3, window_s=60, backoff_s=2)
 SITUATION = InstanceSituation(
     policy=POLICY,
-    life=INCARNATION,
+    incarnation=INCARNATION,
     config_version=5,
-    started=True,
+    is_started=True,
     now_s=1000.0,
     now_ms=5_000_000,
     chance=0.0,
@@ -108,7 +108,7 @@ def test_failures_are_classified(trace: str, expected: Failure) -> None:
 
 
 @pytest.mark.parametrize(
-    ("restarts", "trace", "cured", "expected"),
+    ("restarts", "trace", "previous_cause", "expected"),
     [
         pytest.param((), TRACE, None, RestartAfter(2.0), id="first"),
         pytest.param((990.0,), TRACE, None, RestartAfter(4.0), id="second waits twice as long"),
@@ -141,9 +141,18 @@ def test_failures_are_classified(trace: str, expected: Failure) -> None:
     ],
 )
 def test_restart_delay_depends_on_the_failure_and_its_history(
-    restarts: tuple[float, ...], trace: str, cured: str | None, expected: RestartAfter | NoRestartReason
+    restarts: tuple[float, ...],
+    trace: str,
+    previous_cause: str | None,
+    expected: RestartAfter | NoRestartReason,
 ) -> None:
-    history = FailureHistory(life=INCARNATION, config_version=5, trace=trace, restarts=restarts, cured=cured)
+    history = FailureHistory(
+        incarnation=INCARNATION,
+        config_version=5,
+        trace=trace,
+        restarts=restarts,
+        previous_cause=previous_cause,
+    )
     assert decide_restart(POLICY, history, trace, now_s=1000.0, chance=0.0) == expected
 
 
@@ -157,14 +166,15 @@ def test_backoff_is_bounded_with_jitter_up_to_half(count: int, chance: float, fi
 
 
 @pytest.mark.parametrize(
-    ("scope", "task", "connector"),
+    ("scope", "is_task_supervised", "is_connector_supervised"),
     [(RestartScope.NONE, False, False), (RestartScope.TASK, True, False), (RestartScope.ALL, True, True)],
 )
 def test_supervised_instances_depend_on_the_scope(
-    scope: RestartScope, *, task: bool, connector: bool
+    scope: RestartScope, *, is_task_supervised: bool, is_connector_supervised: bool
 ) -> None:
     policy = replace(POLICY, scope=scope)
-    assert (is_supervised(policy, TASK), is_supervised(policy, NAME)) == (task, connector)
+    assert is_supervised(policy, TASK) is is_task_supervised
+    assert is_supervised(policy, NAME) is is_connector_supervised
 
 
 def history_with_planned_restart() -> FailureHistory:
@@ -190,14 +200,14 @@ def test_restart_is_counted_and_backoff_grows() -> None:
     new_incarnation = Incarnation(7, 1)
     history = record_restart(history_with_planned_restart(), new_incarnation, due_situation)
     assert history == FailureHistory(
-        life=new_incarnation,
+        incarnation=new_incarnation,
         config_version=5,
         restarts=(1002.0,),
         total=1,
         restarted_ms=5_002_000,
-        cured=TRACE.partition("\n")[0],
+        previous_cause=TRACE.partition("\n")[0],
     )
-    next_situation = replace(due_situation, life=new_incarnation)
+    next_situation = replace(due_situation, incarnation=new_incarnation)
     assert not is_due(history, next_situation)
     updated_history = next_history(
         TASK, record_failure(history, new_incarnation, TRACE, next_situation), next_situation
@@ -208,10 +218,10 @@ def test_restart_is_counted_and_backoff_grows() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param({"life": Incarnation(7, 1)}, id="restarted by a user"),
-        pytest.param({"life": Incarnation(9)}, id="new config"),
-        pytest.param({"life": None}, id="reassigned, stopped or deleted"),
-        pytest.param({"started": False}, id="paused"),
+        pytest.param({"incarnation": Incarnation(7, 1)}, id="restarted by a user"),
+        pytest.param({"incarnation": Incarnation(9)}, id="new config"),
+        pytest.param({"incarnation": None}, id="reassigned, stopped or deleted"),
+        pytest.param({"is_started": False}, id="paused"),
         pytest.param({"policy": replace(POLICY, scope=RestartScope.NONE)}, id="no longer supervised"),
     ],
 )
@@ -223,11 +233,14 @@ def test_change_cancels_a_planned_restart(change: dict[str, object]) -> None:
 
 def test_manual_restart_resets_the_count() -> None:
     exhausted_history = replace(
-        history_with_planned_restart(), restarts=(997.0, 998.0, 999.0), total=3, cured=UNREADABLE_TRACE
+        history_with_planned_restart(),
+        restarts=(997.0, 998.0, 999.0),
+        total=3,
+        previous_cause=UNREADABLE_TRACE,
     )
-    situation = replace(SITUATION, life=Incarnation(7, 1))
+    situation = replace(SITUATION, incarnation=Incarnation(7, 1))
     after_restart = next_history(TASK, exhausted_history, situation)
-    assert (after_restart.restarts, after_restart.cured, after_restart.total) == ((), None, 3)
+    assert (after_restart.restarts, after_restart.previous_cause, after_restart.total) == ((), None, 3)
     assert (
         next_history(
             TASK, record_failure(after_restart, Incarnation(7, 1), TRACE, situation), situation
@@ -246,11 +259,11 @@ def test_new_config_of_a_failing_connector_resets_the_count() -> None:
 
 
 def test_resumed_instance_is_restarted_after_a_new_backoff() -> None:
-    paused_history = next_history(TASK, history_with_planned_restart(), replace(SITUATION, started=False))
+    paused_history = next_history(TASK, history_with_planned_restart(), replace(SITUATION, is_started=False))
     assert next_history(TASK, paused_history, replace(SITUATION, now_s=2000.0)).due_s == 2002.0
 
 
-def test_instance_with_exhausted_restarts_is_not_restarted_later() -> None:
+def test_permanently_failed_instance_is_not_restarted_later() -> None:
     updated_history = next_history(
         TASK, record_failure(None, INCARNATION, "PermissionError: x", SITUATION), SITUATION
     )
@@ -266,7 +279,7 @@ def test_recovering_instance_is_not_restarted() -> None:
 def test_reassigned_instance_keeps_its_restart_count() -> None:
     exhausted_history = replace(history_with_planned_restart(), restarts=(997.0, 998.0, 999.0))
     returned_history = next_history(
-        TASK, next_history(TASK, exhausted_history, replace(SITUATION, life=None)), SITUATION
+        TASK, next_history(TASK, exhausted_history, replace(SITUATION, incarnation=None)), SITUATION
     )
     assert (
         next_history(

@@ -48,9 +48,9 @@ STATE = ClusterState(
     ],
 )
 def test_rejections_have_connects_messages(command: Callable[[], object], error: type[KraalError]) -> None:
-    with pytest.raises(error) as caught:
+    with pytest.raises(error) as error_info:
         command()
-    body = json.dumps({"error_code": error.status, "message": str(caught.value)}, separators=(",", ":"))
+    body = json.dumps({"error_code": error.status, "message": str(error_info.value)}, separators=(",", ":"))
     assert body in RESPONSES.replace("\\'", "'")
 
 

@@ -13,7 +13,7 @@ from kraal.core.records import Entry, Record
 from kraal.protocol.records import ConnectorConfigRecord, TaskCountRecord, encode
 
 X = ConnectorName("x")
-CREATION = [Entry(*encode(ConnectorConfigRecord(X, {"name": "x"})))]
+CREATION_ENTRIES = [Entry(*encode(ConnectorConfigRecord(X, {"name": "x"})))]
 
 
 def commit_entries(tasks: int) -> list[Entry]:
@@ -35,7 +35,7 @@ def create_plan(*entry_lists: list[Entry]) -> FencingPlan:
 
 
 def test_tasks_with_a_recorded_count_need_no_fencing() -> None:
-    plan = create_plan(CREATION, commit_entries(2), task_count_entries(2))
+    plan = create_plan(CREATION_ENTRIES, commit_entries(2), task_count_entries(2))
     assert (plan.transactional_ids, plan.record) == ((), None)
 
 
@@ -52,15 +52,15 @@ def test_tasks_with_a_recorded_count_need_no_fencing() -> None:
 def test_new_task_configs_fence_older_tasks(
     earlier_entries: list[Entry], tasks: int, ids: tuple[str, ...]
 ) -> None:
-    plan = create_plan(CREATION, earlier_entries, commit_entries(tasks))
+    plan = create_plan(CREATION_ENTRIES, earlier_entries, commit_entries(tasks))
     assert plan.transactional_ids == ids
     assert [plan.record] == task_count_entries(tasks)
 
 
 def test_fencing_round_is_outdated_by_newer_task_configs() -> None:
     planned_state, newer_state = (
-        replay_state(CREATION, commit_entries(2)),
-        replay_state(CREATION, commit_entries(2), commit_entries(2)),
+        replay_state(CREATION_ENTRIES, commit_entries(2)),
+        replay_state(CREATION_ENTRIES, commit_entries(2), commit_entries(2)),
     )
     plan = plan_fencing(planned_state, X, "g")
     assert not is_outdated(plan, planned_state)
@@ -68,26 +68,36 @@ def test_fencing_round_is_outdated_by_newer_task_configs() -> None:
     assert is_outdated(plan, ClusterState())
 
 
-DELETION = [Entry(*encode(ConnectorConfigRecord(X, None)))]
+DELETION_ENTRIES = [Entry(*encode(ConnectorConfigRecord(X, None)))]
 
 
 @pytest.mark.parametrize(
     ("earlier_entries", "ids"),
     [
         pytest.param([], (), id="unused name"),
-        pytest.param([*CREATION, *commit_entries(2), *DELETION], (), id="tasks without exactly-once support"),
         pytest.param(
-            [*CREATION, *commit_entries(2), *task_count_entries(2), *DELETION],
+            [*CREATION_ENTRIES, *commit_entries(2), *DELETION_ENTRIES],
+            (),
+            id="tasks without exactly-once support",
+        ),
+        pytest.param(
+            [*CREATION_ENTRIES, *commit_entries(2), *task_count_entries(2), *DELETION_ENTRIES],
             ("g-x-0", "g-x-1"),
             id="two tasks",
         ),
         pytest.param(
-            [*CREATION, *commit_entries(1), *task_count_entries(1), *DELETION],
+            [*CREATION_ENTRIES, *commit_entries(1), *task_count_entries(1), *DELETION_ENTRIES],
             ("g-x-0",),
             id="one task",
         ),
         pytest.param(
-            [*CREATION, *commit_entries(1), *task_count_entries(1), *commit_entries(3), *DELETION],
+            [
+                *CREATION_ENTRIES,
+                *commit_entries(1),
+                *task_count_entries(1),
+                *commit_entries(3),
+                *DELETION_ENTRIES,
+            ],
             ("g-x-0",),
             id="later tasks that never started",
         ),

@@ -35,9 +35,9 @@ def test_unknown_connector_returns_404() -> None:
     [(TargetState.STARTED, 0), (TargetState.PAUSED, 0), (TargetState.PAUSED, 2), (TargetState.STOPPED, 1)],
 )
 def test_modification_requires_a_stopped_connector_without_tasks(target: TargetState, tasks: int) -> None:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as error_info:
         check_modifiable(state(target, tasks), X)
-    assert str(caught.value) == (
+    assert str(error_info.value) == (
         "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the "
         "specified connector by issuing a 'PUT' request to the '/connectors/x/stop' endpoint"
     )
@@ -79,9 +79,9 @@ def test_modification_requires_a_stopped_connector_without_tasks(target: TargetS
     ],
 )
 def test_invalid_sink_bodies_return_400(pair: Pair, text: str) -> None:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as error_info:
         sink_changes([pair])
-    assert str(caught.value) == text
+    assert str(error_info.value) == text
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_invalid_sink_bodies_return_400(pair: Pair, text: str) -> None:
     ],
 )
 def test_sink_partitions_must_be_integers(value: Json, text: str) -> None:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as error_info:
         sink_changes([({"kafka_topic": "t", "kafka_partition": value}, OFFSET_10)])
-    assert str(caught.value) == (
+    assert str(error_info.value) == (
         f"Failed to parse the following Kafka partition value in the provided offsets: '{text}'. Partition values "
         "for sink connectors need to be integers."
     )
@@ -109,9 +109,9 @@ def test_sink_partitions_must_be_integers(value: Json, text: str) -> None:
 
 @pytest.mark.parametrize(("value", "text"), [(None, "null"), ("x", "x"), (2**63, "9223372036854775808")])
 def test_sink_offsets_must_be_integers(value: Json, text: str) -> None:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as error_info:
         sink_changes([(PARTITION_0, {"kafka_offset": value})])
-    assert str(caught.value) == (
+    assert str(error_info.value) == (
         f"Failed to parse the following Kafka offset value in the provided offsets: '{text}'. Offset values for "
         "sink connectors need to be integers."
     )
@@ -138,9 +138,9 @@ def test_sink_integers_may_be_strings_and_null_deletes_an_offset() -> None:
 def test_source_offsets_must_contain_primitive_values(value: Json, type_name: str) -> None:
     text = f"Offsets may only contain primitive types as values, but field k contains {type_name}"
     for pair in (({"k": value}, None), ({"file": "f"}, {"k": value})):
-        with pytest.raises(KraalError) as caught:
+        with pytest.raises(KraalError) as error_info:
             source_changes([pair])
-        assert (caught.value.status, str(caught.value)) == (400, text)
+        assert (error_info.value.status, str(error_info.value)) == (400, text)
 
 
 def test_source_partitions_and_offsets_are_maps_of_primitive_values() -> None:

@@ -45,31 +45,33 @@ def make_plan(restart_request: RestartRequest, status_state: StatusState) -> Res
     return plan
 
 
-FAILED_ONE = request(include_tasks=False, only_failed=True)
-FAILED_ALL = request(include_tasks=True, only_failed=True)
-ANY_ONE = request(include_tasks=False, only_failed=False)
-ANY_ALL = request(include_tasks=True, only_failed=False)
+FAILED_CONNECTOR = request(include_tasks=False, only_failed=True)
+FAILED_INSTANCES = request(include_tasks=True, only_failed=True)
+CONNECTOR_ONLY = request(include_tasks=False, only_failed=False)
+ALL_INSTANCES = request(include_tasks=True, only_failed=False)
 RUNNING, FAILED = State.RUNNING, State.FAILED
 
 
 @pytest.mark.parametrize(
     ("restart_request", "connector", "tasks", "starts"),
     [
-        pytest.param(ANY_ONE, RUNNING, [RUNNING] * 4, (1, []), id="running: connector only"),
-        pytest.param(ANY_ALL, RUNNING, [RUNNING] * 4, (1, [0, 1, 2, 3]), id="running: all"),
-        pytest.param(FAILED_ONE, RUNNING, [RUNNING] * 4, (0, []), id="running: failed connector"),
-        pytest.param(FAILED_ALL, RUNNING, [RUNNING] * 4, (0, []), id="running: all failed"),
-        pytest.param(FAILED_ONE, FAILED, [RUNNING] * 4, (1, []), id="failed connector: failed connector"),
-        pytest.param(FAILED_ALL, FAILED, [RUNNING] * 4, (1, []), id="failed connector: all failed"),
+        pytest.param(CONNECTOR_ONLY, RUNNING, [RUNNING] * 4, (1, []), id="running: connector only"),
+        pytest.param(ALL_INSTANCES, RUNNING, [RUNNING] * 4, (1, [0, 1, 2, 3]), id="running: all"),
+        pytest.param(FAILED_CONNECTOR, RUNNING, [RUNNING] * 4, (0, []), id="running: failed connector"),
+        pytest.param(FAILED_INSTANCES, RUNNING, [RUNNING] * 4, (0, []), id="running: all failed"),
         pytest.param(
-            FAILED_ALL,
+            FAILED_CONNECTOR, FAILED, [RUNNING] * 4, (1, []), id="failed connector: failed connector"
+        ),
+        pytest.param(FAILED_INSTANCES, FAILED, [RUNNING] * 4, (1, []), id="failed connector: all failed"),
+        pytest.param(
+            FAILED_INSTANCES,
             RUNNING,
             [RUNNING, FAILED, RUNNING, FAILED],
             (0, [1, 3]),
             id="failed tasks: all failed",
         ),
-        pytest.param(FAILED_ONE, RUNNING, [FAILED] * 4, (0, []), id="failed tasks: failed connector"),
-        pytest.param(ANY_ALL, RUNNING, [FAILED] * 4, (1, [0, 1, 2, 3]), id="failed tasks: all"),
+        pytest.param(FAILED_CONNECTOR, RUNNING, [FAILED] * 4, (0, []), id="failed tasks: failed connector"),
+        pytest.param(ALL_INSTANCES, RUNNING, [FAILED] * 4, (1, [0, 1, 2, 3]), id="failed tasks: all"),
     ],
 )
 def test_restart_plan_matches_kip_745(
@@ -77,23 +79,23 @@ def test_restart_plan_matches_kip_745(
 ) -> None:
     """KIP-745: "“onlyFailed” specifies whether to restart just the instances with a FAILED status"."""
     plan = make_plan(restart_request, statuses(connector, *tasks))
-    assert (int(plan.connector), [t.task for t in plan.tasks]) == starts
+    assert (int(plan.restarts_connector), [t.task for t in plan.tasks]) == starts
 
 
 def test_instances_in_every_state_are_restarted_without_only_failed() -> None:
     """KIP-745: "... or all instances (“onlyFailed=false”)": PAUSED, STOPPED and UNASSIGNED as well."""
     for state in State:
-        plan = make_plan(ANY_ALL, statuses(state, state))
+        plan = make_plan(ALL_INSTANCES, statuses(state, state))
         assert plan.instances == (X, TaskId(X, 0))
 
 
 def test_connector_without_a_status_has_no_plan() -> None:
-    assert plan_restart(ANY_ALL, StatusState()) is None
+    assert plan_restart(ALL_INSTANCES, StatusState()) is None
 
 
 def test_response_shows_restarting_for_planned_instances_only() -> None:
     """KIP-745's example: tasks 1 and 2 failed, "?includeTasks=true&onlyFailed=true"."""
-    plan = make_plan(FAILED_ALL, statuses(RUNNING, RUNNING, FAILED, FAILED))
+    plan = make_plan(FAILED_INSTANCES, statuses(RUNNING, RUNNING, FAILED, FAILED))
     assert plan_response(plan, "source") == {
         "name": "my-connector",
         "connector": {"state": "RUNNING", "worker_id": "fakehost1:8083", "version": "4.3.0"},
@@ -108,7 +110,7 @@ def test_response_shows_restarting_for_planned_instances_only() -> None:
 
 def test_response_keeps_an_old_trace_as_in_java() -> None:
     connector_statuses = ConnectorStatuses(connector=status(FAILED, "w:1", trace="boom"))
-    body = plan_response(make_plan(FAILED_ONE, StatusState(statuses={X: connector_statuses})), "sink")
+    body = plan_response(make_plan(FAILED_CONNECTOR, StatusState(statuses={X: connector_statuses})), "sink")
     assert list(body) == ["name", "connector", "tasks", "type"]
     assert body["connector"] == {
         "state": "RESTARTING",
@@ -120,27 +122,34 @@ def test_response_keeps_an_old_trace_as_in_java() -> None:
 
 def test_impact_grows_with_the_scope() -> None:
     """RestartRequest.impactRank: (onlyFailed,noTasks) < (onlyFailed,tasks) < (all,noTasks) < (all,tasks)."""
-    requests_by_impact = [FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL]
+    requests_by_impact = [FAILED_CONNECTOR, FAILED_INSTANCES, CONNECTOR_ONLY, ALL_INSTANCES]
     assert [r.impact for r in requests_by_impact] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
-    ("pending", "new"), list(itertools.product([FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL], repeat=2))
+    ("pending_request", "new_request"),
+    list(itertools.product([FAILED_CONNECTOR, FAILED_INSTANCES, CONNECTOR_ONLY, ALL_INSTANCES], repeat=2)),
 )
 def test_only_a_higher_impact_replaces_the_pending_request(
-    pending: RestartRequest, new: RestartRequest
+    pending_request: RestartRequest, new_request: RestartRequest
 ) -> None:
     """Source: DistributedHerder.requestRestart, RestartRequest.compareTo."""
-    request_to_keep = higher_impact(pending, new)
-    assert request_to_keep is (new if new.impact > pending.impact else pending)
+    request_to_keep = higher_impact(pending_request, new_request)
+    has_higher_impact = new_request.impact > pending_request.impact
+    assert request_to_keep is (new_request if has_higher_impact else pending_request)
 
 
 def test_only_a_request_without_flags_is_plain() -> None:
-    assert [r.is_plain for r in (FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL)] == [False, False, True, False]
+    assert [r.is_plain for r in (FAILED_CONNECTOR, FAILED_INSTANCES, CONNECTOR_ONLY, ALL_INSTANCES)] == [
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_restart_record_matches_kip_745() -> None:
     """KIP-745: key "restart-connector-<connectorName>", value include-tasks and only-failed."""
-    entry = restart_entry(FAILED_ALL)
+    entry = restart_entry(FAILED_INSTANCES)
     assert entry.key == "restart-connector-my-connector"
     assert entry.value == b'{"include-tasks":true,"only-failed":true}'

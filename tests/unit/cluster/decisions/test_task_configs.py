@@ -28,7 +28,7 @@ def entry(*tasks: Config, applied: Config | None = CONFIG, inconsistent: bool = 
 
 
 @pytest.mark.parametrize(
-    ("stored", "new", "is_published"),
+    ("stored_entry", "new_configs", "is_published"),
     [
         pytest.param(entry({"a": "1"}), [{"a": "1"}], False, id="unchanged"),
         pytest.param(entry(), [], False, id="no tasks, none generated"),
@@ -44,9 +44,9 @@ def entry(*tasks: Config, applied: Config | None = CONFIG, inconsistent: bool = 
     ],
 )
 def test_changed_task_configs_are_published(
-    stored: ConnectorEntry, new: list[Config], *, is_published: bool
+    stored_entry: ConnectorEntry, new_configs: list[Config], *, is_published: bool
 ) -> None:
-    assert should_publish(stored, new) is is_published
+    assert should_publish(stored_entry, new_configs) is is_published
 
 
 def test_task_configs_contain_class_and_topics() -> None:

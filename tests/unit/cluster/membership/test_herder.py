@@ -45,7 +45,7 @@ from tests.fakes.cluster.member_scenario import (
 
 
 @pytest.mark.parametrize(
-    ("expelled", "away_s", "revokes_work", "keeps_assignment"),
+    ("was_expelled", "away_s", "revokes_work", "keeps_assignment"),
     [
         pytest.param(False, 9.9, False, True, id="short absence: still a member"),
         pytest.param(False, 10.0, True, True, id="absent for a session timeout: possibly expelled"),
@@ -55,13 +55,13 @@ from tests.fakes.cluster.member_scenario import (
     ],
 )
 def test_absent_member_revokes_its_work_before_joining(
-    expelled: bool,  # noqa: FBT001 - parametrized
+    was_expelled: bool,  # noqa: FBT001 - parametrized
     away_s: float,
     revokes_work: bool,  # noqa: FBT001 - as above
     keeps_assignment: bool,  # noqa: FBT001 - as above
 ) -> None:
     scenario = create_working_member(*ALL)
-    decisions = scenario.handle(PrepareJoin(expelled=expelled, away_s=away_s))
+    decisions = scenario.handle(PrepareJoin(expelled=was_expelled, away_s=away_s))
     assert decisions == ([Revoke(1, NO_WORK)] if revokes_work else [AllowJoin()])
     assert (scenario.state.assignment is not None) == keeps_assignment
     if revokes_work:
@@ -123,7 +123,7 @@ def test_responding_herder_keeps_its_membership() -> None:
     assert not scenario.state.is_herder_hung
 
 
-def test_frozen_process_does_not_consider_its_herder_dead() -> None:
+def test_frozen_process_does_not_consider_its_herder_hung() -> None:
     scenario = create_working_member(*ALL)
     scenario.now_s += 5
     scenario.handle(Tick())
@@ -158,7 +158,7 @@ def test_restarted_membership_repeats_a_revocation() -> None:
     ]
 
 
-def test_restarted_membership_stays_out_while_the_config_is_unreadable() -> None:
+def test_restarted_membership_joins_only_after_the_config_is_read() -> None:
     scenario = Scenario(offset=OFFSET - 1)
     scenario.handle(HerderLive())
     scenario.receive_assignment(*ALL)

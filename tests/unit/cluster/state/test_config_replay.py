@@ -30,8 +30,8 @@ from tests.golden_files import current
 
 GOLDEN = current("records")
 X = ConnectorName("x")
-CONFIG = ("connector-x", {"properties": {"name": "x"}})
-PAUSED = ("target-state-x", {"state": "PAUSED", "state.v2": "PAUSED"})
+CONFIG_PAIR = ("connector-x", {"properties": {"name": "x"}})
+PAUSED_PAIR = ("target-state-x", {"state": "PAUSED", "state.v2": "PAUSED"})
 Pair = tuple[str, object]
 
 
@@ -78,7 +78,7 @@ def test_replaying_java_records_matches_java_responses() -> None:
 
 
 def test_task_configs_wait_for_their_commit() -> None:
-    state = replay_records(CONFIG, task(0), task(1))
+    state = replay_records(CONFIG_PAIR, task(0), task(1))
     assert state.task_ids(X) == ()
     assert state.deferred[X].keys() == {0, 1}
     commit_result = apply_config(state, records(commit(2), start=3))
@@ -91,7 +91,7 @@ def test_task_configs_wait_for_their_commit() -> None:
 
 def test_incomplete_task_configs_run_no_tasks_until_rewritten() -> None:
     """KafkaConfigBackingStore: an incomplete set is not applied, and its deferred entries are dropped."""
-    state = replay_records(CONFIG, task(1), commit(2), task(0))
+    state = replay_records(CONFIG_PAIR, task(1), commit(2), task(0))
     entry = state.connectors[X]
     assert (entry.inconsistent, entry.tasks, entry.task_count, entry.applied) == (True, (), 2, None)
     assert state.deferred[X].keys() == {0}
@@ -102,19 +102,19 @@ def test_incomplete_task_configs_run_no_tasks_until_rewritten() -> None:
 
 
 def test_empty_task_set_is_complete_and_extra_configs_are_ignored() -> None:
-    assert replay_records(CONFIG, task(5), commit(0)).connectors[X].tasks == ()
-    entry = replay_records(CONFIG, task(0), task(5), commit(1)).connectors[X]
+    assert replay_records(CONFIG_PAIR, task(5), commit(0)).connectors[X].tasks == ()
+    entry = replay_records(CONFIG_PAIR, task(0), task(5), commit(1)).connectors[X]
     assert (entry.inconsistent, entry.tasks) == (False, ({"v": "1"},))
 
 
 def test_commit_of_an_unknown_connector_is_ignored() -> None:
-    state = replay_records(task(0), commit(1), CONFIG)
+    state = replay_records(task(0), commit(1), CONFIG_PAIR)
     assert state.deferred == {}
     assert state.connectors[X].tasks == ()
 
 
 def test_tombstone_removes_all_state_of_a_connector() -> None:
-    log = records(CONFIG, task(0), commit(1), task(0), ("connector-x", None), ("target-state-x", None))
+    log = records(CONFIG_PAIR, task(0), commit(1), task(0), ("connector-x", None), ("target-state-x", None))
     result = apply_config(ClusterState(), log)
     assert result.state == ClusterState(offset=6)
     assert result.events == (ConnectorChanged(X), TasksChanged(X), ConnectorRemoved(X))
@@ -126,24 +126,24 @@ def test_deleting_a_missing_connector_causes_no_event() -> None:
 
 def test_early_target_state_applies_to_its_connector() -> None:
     """KIP-980 writes the initial target state before the config."""
-    first_result = apply_config(ClusterState(), records(PAUSED))
+    first_result = apply_config(ClusterState(), records(PAUSED_PAIR))
     assert first_result.events == ()
     assert first_result.state.early_targets == {X: TargetState.PAUSED}
-    second_result = apply_config(first_result.state, records(CONFIG, start=1))
+    second_result = apply_config(first_result.state, records(CONFIG_PAIR, start=1))
     assert second_result.events == (ConnectorChanged(X),)
     assert second_result.state.connectors[X].target is TargetState.PAUSED
     assert second_result.state.early_targets == {}
 
 
 def test_target_state_survives_its_connector_until_its_tombstone() -> None:
-    state = replay_records(CONFIG, PAUSED, ("connector-x", None))
+    state = replay_records(CONFIG_PAIR, PAUSED_PAIR, ("connector-x", None))
     assert state.early_targets == {X: TargetState.PAUSED}
     assert apply_config(state, records(("target-state-x", None), start=3)).state.early_targets == {}
 
 
 def test_target_state_tombstone_means_started() -> None:
-    state = replay_records(CONFIG, PAUSED)
-    repeated_result = apply_config(state, records(PAUSED, start=2))
+    state = replay_records(CONFIG_PAIR, PAUSED_PAIR)
+    repeated_result = apply_config(state, records(PAUSED_PAIR, start=2))
     assert repeated_result.events == ()
     removal_result = apply_config(repeated_result.state, records(("target-state-x", None), start=3))
     assert removal_result.events == (TargetChanged(X),)
@@ -151,14 +151,14 @@ def test_target_state_tombstone_means_started() -> None:
 
 
 def test_rewritten_config_is_a_new_version_and_keeps_the_tasks() -> None:
-    state = replay_records(CONFIG, task(0), commit(1), CONFIG)
+    state = replay_records(CONFIG_PAIR, task(0), commit(1), CONFIG_PAIR)
     entry = state.connectors[X]
     assert (entry.version, entry.tasks_version, len(entry.tasks)) == (3, 2, 1)
 
 
 def test_applied_config_is_the_config_at_the_commit() -> None:
     entry = replay_records(
-        CONFIG, task(0), commit(1), ("connector-x", {"properties": {"a": None}})
+        CONFIG_PAIR, task(0), commit(1), ("connector-x", {"properties": {"a": None}})
     ).connectors[X]
     assert (entry.config, entry.applied) == ({"a": None}, {"name": "x"})
 
@@ -174,7 +174,7 @@ def test_only_decodable_records_advance_the_offset() -> None:
 
 
 def test_fencing_is_pending_from_a_commit_to_the_next_task_count() -> None:
-    state = replay_records(CONFIG, task(0), commit(1))
+    state = replay_records(CONFIG_PAIR, task(0), commit(1))
     assert state.connectors[X].pending_fencing
     fenced_state = apply_config(state, records(("tasks-fencing-x", {"task-count": 1}), start=3)).state
     assert not fenced_state.connectors[X].pending_fencing
@@ -190,9 +190,11 @@ def test_session_key_is_stored() -> None:
 
 
 def test_earlier_states_are_immutable() -> None:
-    state = replay_records(CONFIG, task(0))
+    state = replay_records(CONFIG_PAIR, task(0))
     contents_before = (dict(state.connectors), {k: dict(v) for k, v in state.deferred.items()})
-    apply_config(state, records(task(0, "9"), task(1), commit(2), PAUSED, ("connector-x", None), start=2))
+    apply_config(
+        state, records(task(0, "9"), task(1), commit(2), PAUSED_PAIR, ("connector-x", None), start=2)
+    )
     assert (dict(state.connectors), {k: dict(v) for k, v in state.deferred.items()}) == contents_before
 
 
@@ -243,7 +245,7 @@ def test_compacted_file_replays_to_the_same_state(log: list[Record]) -> None:
 
 
 def test_tasks_of_a_paused_connector_survive_compaction() -> None:
-    log = records(CONFIG, task(0), commit(1), PAUSED, CONFIG, CONFIG)
+    log = records(CONFIG_PAIR, task(0), commit(1), PAUSED_PAIR, CONFIG_PAIR, CONFIG_PAIR)
     assert len(needed_config(log)) == 5
     assert len(apply_config(ClusterState(), needed_config(log)).state.connectors[X].tasks) == 1
 
@@ -266,5 +268,5 @@ def test_large_replay_takes_less_than_ten_seconds(connectors: int) -> None:
 def test_task_config_entries_replay_to_the_tasks() -> None:
     entries = task_config_entries(X, [{"v": "1"}, {"v": None}])
     assert [e.key for e in entries] == ["task-x-0", "task-x-1", "commit-x"]
-    log = [*records(CONFIG), *(Record(1 + i, e.key, e.value) for i, e in enumerate(entries))]
+    log = [*records(CONFIG_PAIR), *(Record(1 + i, e.key, e.value) for i, e in enumerate(entries))]
     assert apply_config(ClusterState(), log).state.connectors[X].tasks == ({"v": "1"}, {"v": None})

@@ -69,7 +69,7 @@ def test_replaying_java_records_matches_java_responses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "late_generation", "expected"),
+    ("stored_status", "late_generation", "expected"),
     [
         pytest.param((State.RUNNING, 5), 4, State.RUNNING, id="older generation"),
         pytest.param((State.RUNNING, 5), 5, State.RUNNING, id="same generation"),
@@ -78,10 +78,10 @@ def test_replaying_java_records_matches_java_responses() -> None:
     ],
 )
 def test_late_unassigned_status_does_not_replace_running(
-    stored: tuple[State, int], late_generation: int, expected: State
+    stored_status: tuple[State, int], late_generation: int, expected: State
 ) -> None:
     state = replay_entries(
-        put_entry(T0, status(stored[0], OTHER, stored[1])),
+        put_entry(T0, status(stored_status[0], OTHER, stored_status[1])),
         put_entry(T0, status(State.UNASSIGNED, ME, late_generation)),
     )
     replayed_status = find_status(state, T0)
@@ -90,7 +90,7 @@ def test_late_unassigned_status_does_not_replace_running(
 
 
 @pytest.mark.parametrize(
-    ("stored", "worker", "generation", "is_safe"),
+    ("stored_status", "worker", "generation", "is_safe"),
     [
         pytest.param(None, ME, 1, True, id="no stored status"),
         pytest.param(status(State.RUNNING, ME, 9), ME, 1, True, id="own status"),
@@ -100,9 +100,9 @@ def test_late_unassigned_status_does_not_replace_running(
 )
 @pytest.mark.parametrize("instance", [X, T0], ids=["connector", "task"])
 def test_safe_put_does_not_replace_a_newer_owners_status(
-    instance: Instance, stored: Status | None, worker: WorkerId, generation: int, *, is_safe: bool
+    instance: Instance, stored_status: Status | None, worker: WorkerId, generation: int, *, is_safe: bool
 ) -> None:
-    state = StatusState() if stored is None else replay_entries(put_entry(instance, stored))
+    state = StatusState() if stored_status is None else replay_entries(put_entry(instance, stored_status))
     assert safe_to_put(state, instance, worker, Generation(generation)) is is_safe
     for new_state, is_always_put in ((State.FAILED, False), (State.UNASSIGNED, False), (State.RUNNING, True)):
         entries = status_entries(state, instance, status(new_state, worker, generation))
@@ -153,10 +153,10 @@ def test_statuses_of_unconfigured_instances_are_stale() -> None:
     )
     config = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({},), task_count=1)})
     empty_states = (ClusterState(), StatusState())
-    stale_keys = stale_statuses(config, state, clean=empty_states)
+    stale_keys = stale_statuses(config, state, clean_states=empty_states)
     assert stale_keys == ["status-task-x-1", "status-connector-gone", "status-task-gone-0"]
     clean_state = apply_status(state, log(*tombstones(stale_keys), start=9)).state
-    assert stale_statuses(config, clean_state, clean=empty_states) == []
+    assert stale_statuses(config, clean_state, clean_states=empty_states) == []
     assert find_status(clean_state, T0) is not None
 
 
@@ -164,14 +164,14 @@ def test_only_changed_connectors_are_checked_for_stale_statuses() -> None:
     state = replay_entries(*(put_entry(i, status(State.RUNNING)) for i in (X, T1, T0)))
     two_tasks = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({}, {}), task_count=2)})
     one_task = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({},), task_count=1)})
-    assert stale_statuses(one_task, state, clean=(two_tasks, state)) == ["status-task-x-1"]
-    assert stale_statuses(ClusterState(), state, clean=(two_tasks, state)) == [
+    assert stale_statuses(one_task, state, clean_states=(two_tasks, state)) == ["status-task-x-1"]
+    assert stale_statuses(ClusterState(), state, clean_states=(two_tasks, state)) == [
         "status-connector-x",
         "status-task-x-0",
         "status-task-x-1",
     ]
     late_state = apply_status(state, log(put_entry(TaskId(X, 2), status(State.UNASSIGNED)), start=9)).state
-    assert stale_statuses(two_tasks, late_state, clean=(two_tasks, state)) == ["status-task-x-2"]
+    assert stale_statuses(two_tasks, late_state, clean_states=(two_tasks, state)) == ["status-task-x-2"]
 
 
 def test_topics_are_stored_until_reset() -> None:

@@ -1,4 +1,4 @@
-"""Tests for the response of `GET /admin/assignments`: workers, lists, waiting jobs and reasons."""
+"""Tests for the response of `GET /admin/assignments`: workers, static assignments, waiting jobs and reasons."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_unassignable_job_is_new_only_once() -> None:
 
 
 @pytest.mark.parametrize("protocol", [GroupProtocol.DEFAULT, GroupProtocol.SESSIONED])
-def test_note_reports_lists_ignored_because_of_an_older_worker(protocol: GroupProtocol) -> None:
+def test_note_reports_static_assignments_ignored_because_of_an_older_worker(protocol: GroupProtocol) -> None:
     leader = Leader(protocol, c1=0)
     leader.join("w1", "elsewhere")
     leader.rebalance()

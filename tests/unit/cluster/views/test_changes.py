@@ -78,9 +78,9 @@ def test_config_changes_are_detected() -> None:
 
 def test_restarts_change_states() -> None:
     assert changes_with(restarting=frozenset({TaskId(B, 3)})) == {"states": {B}}
-    assert changes_with(watched={TaskId(A, 1): FailureHistory(life=Incarnation(1), config_version=0)}) == {
-        "states": {A}
-    }
+    assert changes_with(
+        watched={TaskId(A, 1): FailureHistory(incarnation=Incarnation(1), config_version=0)}
+    ) == {"states": {A}}
 
 
 def test_topic_changes_are_detected() -> None:
@@ -115,14 +115,14 @@ def test_changes_of_several_kinds_are_separate() -> None:
 
 def test_too_many_names_become_none() -> None:
     names = [ConnectorName(f"c{number}") for number in range(MAX_NAMES + 1)]
-    within_limit = ClusterState(
+    config_within_limit = ClusterState(
         connectors={**SNAPSHOT.config.connectors, **{name: entry(name) for name in names[1:]}}
     )
-    assert changes_with(config=within_limit) == {"configs": set(names[1:])}
-    above_limit = ClusterState(
+    assert changes_with(config=config_within_limit) == {"configs": set(names[1:])}
+    config_above_limit = ClusterState(
         connectors={**SNAPSHOT.config.connectors, **{name: entry(name) for name in names}}
     )
-    assert changes_with(config=above_limit) == {"configs": None}
+    assert changes_with(config=config_above_limit) == {"configs": None}
 
 
 def test_too_long_names_become_none() -> None:

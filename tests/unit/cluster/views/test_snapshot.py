@@ -1,4 +1,4 @@
-"""Tests for missing plugins that prevent a worker from joining a group."""
+"""Tests for the message about missing plugins, which prevent a worker from joining a group."""
 
 from __future__ import annotations
 

@@ -29,12 +29,15 @@ def test_java_settings_are_unchanged() -> None:
 
 
 def test_empty_store_setting_is_dropped() -> None:
-    remaining = {
+    remaining_settings = {
         "security.protocol": "SSL",
         "ssl.endpoint.identification.algorithm": "",
         "ssl.truststore.type": "PEM",
     }
-    assert java_options({**remaining, "ssl.truststore.location": "", "ssl.key.password": ""}) == remaining
+    assert (
+        java_options({**remaining_settings, "ssl.truststore.location": "", "ssl.key.password": ""})
+        == remaining_settings
+    )
 
 
 @pytest.mark.parametrize("key_location", ["inline", "file"])

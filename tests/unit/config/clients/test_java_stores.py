@@ -105,7 +105,9 @@ def test_store_without_password_is_converted(keytool: FakeKeytool, tmp_path: Pat
         ("keytool error: java.io.IOException: Invalid keystore format", "OTHER"),
     ],
 )  # fmt: skip
-def test_error_names_wrong_password(keytool: FakeKeytool, tmp_path: Path, line: str, culprit: str) -> None:
+def test_keytool_errors_are_classified_by_culprit(
+    keytool: FakeKeytool, tmp_path: Path, line: str, culprit: str
+) -> None:
     keytool.fail_with(line)
     with pytest.raises(ConversionFailed) as raised:
         convert(tmp_path / "me.jks")

@@ -16,7 +16,7 @@ from kraal.core.errors import ConfigInvalid
 from tests.fakes.kafka.certificates import PASSWORD, make_authority
 
 ROOT = make_authority()
-CLIENT = ROOT.issue_certificate("middle", authority=True).issue_certificate("client")
+CLIENT = ROOT.issue_certificate("middle", is_authority=True).issue_certificate("client")
 PACKAGE = "org.apache.kafka.common.security"
 SCRAM = f'{PACKAGE}.scram.ScramLoginModule required username="a=b,c" password="p";'
 

@@ -10,7 +10,7 @@ from tests.fakes.kafka.certificates import PASSWORD, Certified, make_authority
 
 ROOT = make_authority("root")
 OTHER_ROOT = make_authority("other")
-INTERMEDIATE = ROOT.issue_certificate("middle", authority=True)
+INTERMEDIATE = ROOT.issue_certificate("middle", is_authority=True)
 CLIENT = INTERMEDIATE.issue_certificate("client")
 KEY = CLIENT.key_pem()
 
@@ -140,7 +140,7 @@ def test_identity_is_equal_for_all_store_formats(store_format: str, tmp_path: Pa
 
 
 def test_certificate_chain_is_sorted(tmp_path: Path) -> None:
-    client = INTERMEDIATE.issue_certificate("lower", authority=True).issue_certificate("deep")
+    client = INTERMEDIATE.issue_certificate("lower", is_authority=True).issue_certificate("deep")
     identity = read_identity(make_settings("PKCS12", client, tmp_path))
     assert identity is not None
     assert identity.chain == client.chain_pem

@@ -44,8 +44,8 @@ def test_policy_name_is_parsed(text: str) -> None:
 )  # fmt: skip
 def test_invalid_value_has_javas_error(text: str) -> None:
     key = "auto.offset.reset"
-    allowed = "The value must be either 'earliest', 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'."
-    error = f"Invalid value {text} for configuration {key}: Invalid value `{text}` for configuration {key}. {allowed}"
+    reason = "The value must be either 'earliest', 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'."
+    error = f"Invalid value {text} for configuration {key}: Invalid value `{text}` for configuration {key}. {reason}"
     assert offset_reset(key, text) == error
     assert client_errors({f"consumer.{key}": text, "bootstrap.servers": "a:1"}, {}) == [error]
 

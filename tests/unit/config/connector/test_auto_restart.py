@@ -16,7 +16,7 @@ from kraal.testing._simulation.worker import DEFAULTS, fake_registry
 from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 
 KEYS = [key.name for key in SUPERVISION]
-WORKER = AutoRestart(scope=RestartScope.TASK, max_restarts=4, window_s=60, backoff_s=3)
+WORKER_POLICY = AutoRestart(scope=RestartScope.TASK, max_restarts=4, window_s=60, backoff_s=3)
 PLUGINS = WorkerPlugins(fake_registry(), parse_standalone(DEFAULTS))
 CUSTOM_VALUES = {
     "errors.auto.restart": "all",
@@ -41,7 +41,7 @@ def test_auto_restart_is_disabled_by_default() -> None:
     assert config.stall_timeout_s == 60
 
 
-def test_standalone_and_distributed_accept_keys() -> None:
+def test_standalone_and_distributed_workers_accept_auto_restart_keys() -> None:
     expected = AutoRestart(scope=RestartScope.ALL, max_restarts=7, window_s=1.5, backoff_s=0.25)
     custom = {**CUSTOM_VALUES, "task.stall.timeout.ms": "0"}
     for config in (parse_standalone({**DEFAULTS, **custom}), parse_distributed({**MINIMAL_CONFIG, **custom})):
@@ -89,7 +89,7 @@ def test_responses_contain_only_configured_keys() -> None:
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        pytest.param({}, WORKER, id="worker values"),
+        pytest.param({}, WORKER_POLICY, id="worker values"),
         pytest.param(
             {"errors.auto.restart": "none"},
             AutoRestart(scope=RestartScope.NONE, max_restarts=4, window_s=60, backoff_s=3),
@@ -106,14 +106,14 @@ def test_responses_contain_only_configured_keys() -> None:
                 "errors.auto.restart.max": "x",
                 "errors.auto.restart.window.ms": "${a:b}",
             },
-            WORKER,
+            WORKER_POLICY,
             id="invalid values are ignored",
         ),
     ],
 )
 def test_connector_value_overrides_worker(config: dict[str, str], expected: AutoRestart) -> None:
-    assert parse_policy(config, WORKER) == expected
+    assert parse_policy(config, WORKER_POLICY) == expected
 
 
 def test_null_value_is_ignored() -> None:
-    assert parse_policy({"errors.auto.restart": None}, WORKER) is WORKER
+    assert parse_policy({"errors.auto.restart": None}, WORKER_POLICY) is WORKER_POLICY

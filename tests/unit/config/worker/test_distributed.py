@@ -328,16 +328,16 @@ def test_load_distributed_reads_properties_file(tmp_path: Path) -> None:
 def parse_with_basic_auth(directory: Path, **extra: str) -> DistributedConfig:
     """Return a config with basic authentication."""
     (directory / "users").write_text("ann=secret")
-    jaas = directory / "jaas.conf"
-    jaas.write_text(f'KafkaConnect {{ PropertyFileLoginModule required file="{directory}/users"; }};')
+    jaas_file = directory / "jaas.conf"
+    jaas_file.write_text(f'KafkaConnect {{ PropertyFileLoginModule required file="{directory}/users"; }};')
     return parse(
         rest__extension__classes="BasicAuthSecurityRestExtension",
-        java__security__auth__login__config=str(jaas),
+        java__security__auth__login__config=str(jaas_file),
         **extra,
     )
 
 
-def test_unsigned_internal_requests_require_setting_with_basic_authentication(tmp_path: Path) -> None:
+def test_unsigned_internal_requests_are_refused_by_default_with_basic_authentication(tmp_path: Path) -> None:
     assert parse().unsigned_internal
     assert parse(connect__protocol="eager").warnings == ()
     assert not parse_with_basic_auth(tmp_path).unsigned_internal

@@ -12,7 +12,7 @@ ADVERTISED = "rest.advertised."
 
 
 @pytest.mark.parametrize(
-    ("listeners", "advertised", "url"),
+    ("listeners", "advertised_settings", "url"),
     [
         ("http://a:1,https://b:2", {}, "http://a:1/"),
         ("https://b:2,http://a:1", {}, "http://a:1/"),
@@ -27,12 +27,13 @@ ADVERTISED = "rest.advertised."
     ],
 )
 def test_advertised_url_has_scheme_host_and_port(
-    listeners: str, advertised: dict[str, object], url: str
+    listeners: str, advertised_settings: dict[str, object], url: str
 ) -> None:
     parsed_listeners, errors = parse_listeners("listeners", listeners.split(","))
     assert errors == []
     assert (
-        advertise(parsed_listeners, {ADVERTISED + name: value for name, value in advertised.items()}) == url
+        advertise(parsed_listeners, {ADVERTISED + name: value for name, value in advertised_settings.items()})
+        == url
     )
 
 

@@ -89,6 +89,6 @@ def test_invalid_rules_have_connects_error(text: str, error: str) -> None:
     assert check_header_rules(KEY, text) == error
 
 
-def test_sets_date_detects_date_rules() -> None:
+def test_sets_date_detects_rules_that_replace_the_date_header() -> None:
     assert sets_date(parse_header_rules("setDate date: 0"))
     assert not sets_date(parse_header_rules("addDate Date: 0,set X-Date: 0"))

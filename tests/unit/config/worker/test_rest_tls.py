@@ -155,9 +155,9 @@ def test_worker_host_names_are_verified_by_default(
 
 def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
     """Perform a TLS handshake in memory. Raises SSLError if it fails."""
-    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client_side = client.wrap_bio(down, up, server_hostname="127.0.0.1")
-    server_side = server.wrap_bio(up, down, server_side=True)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client_side = client.wrap_bio(to_client, to_server, server_hostname="127.0.0.1")
+    server_side = server.wrap_bio(to_server, to_client, server_side=True)
     completed_sides: set[ssl.SSLObject] = set()
     for _ in range(8):
         for side in (client_side, server_side):

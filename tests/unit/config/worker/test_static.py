@@ -33,14 +33,15 @@ def test_static_assignments_are_parsed_to_jobs(
     connectors: str | None, tasks: str | None, expected: tuple[Job, ...]
 ) -> None:
     config = parse_static(connectors, tasks)
-    assert config.static == expected
+    assert config.static_assignments == expected
     assert config.warnings == ()
 
 
 def test_empty_static_lists_cause_warning() -> None:
-    assert (parse_static(None, None).static, parse_static(None, None).warnings) == (None, ())
+    config = parse_static(None, None)
+    assert (config.static_assignments, config.warnings) == (None, ())
     config = parse_static("", " ")
-    assert config.static is None
+    assert config.static_assignments is None
     assert config.warnings == (
         "No entries in static.connectors and static.tasks: the leader assigns this worker's connectors and tasks.",
     )

@@ -294,7 +294,7 @@ def test_unwritable_journal_of_other_workers_is_rejected(
 
 
 @pytest.mark.usefixtures("unwritable_directory")
-def test_target_without_possible_journal_is_rejected(
+def test_target_is_rejected_if_no_journal_can_be_written(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail_to_set_attribute(*_: Any) -> None:

@@ -131,9 +131,9 @@ def test_truncated_file_fails_with_instructions(tail: Tail) -> None:
 def test_replacement_is_not_read_as_continuation_of_the_file(tail: Tail) -> None:
     tail.add(b"one\n")
     tail.poll()
-    tail.add(b"x" * lines.SMALL_BYTES + b"\n")
+    tail.add(b"x" * lines.MAX_SPLIT_BYTES + b"\n")
     replacement = tail.path.with_suffix(".new")
-    replacement.write_bytes(b"y" * 2 * lines.SMALL_BYTES + b"\n")
+    replacement.write_bytes(b"y" * 2 * lines.MAX_SPLIT_BYTES + b"\n")
     replacement.rename(tail.path)
     with pytest.raises(ValueError, match="was replaced by another file after 4 bytes"):
         tail.poll()
@@ -200,7 +200,7 @@ def test_directory_is_rejected(tmp_path: Path) -> None:
 
 def test_backlog_is_read_in_ranges_of_whole_lines(path: Path) -> None:
     path.write_bytes(b"0123456\r\n" * 1000 + b"rest")
-    tail = Tail(path, batch_bytes=1000, small_bytes=5)
+    tail = Tail(path, batch_bytes=1000, max_worker_bytes=5)
     ends = []
     while (batch := tail.task.poll()) is not None:
         assert batch.read is not None
@@ -213,7 +213,7 @@ def test_backlog_is_read_in_ranges_of_whole_lines(path: Path) -> None:
 
 def test_line_longer_than_a_batch_is_returned_whole(path: Path) -> None:
     path.write_bytes(b"x" * 5000 + b"\r\ny\n")
-    tail = Tail(path, batch_bytes=100, small_bytes=10_000)
+    tail = Tail(path, batch_bytes=100, max_worker_bytes=10_000)
     assert tail.poll() == (["x" * 5000], 5002)
     assert tail.poll() == (["y"], 5004)
 

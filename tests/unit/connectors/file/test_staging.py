@@ -85,7 +85,7 @@ def test_check_complete_compares_files_with_spark_report(
 ) -> None:
     monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 0.05)
     directory = make_directory(tmp_path / "batch", *sizes)
-    check: Callable[[], None] = lambda: check_complete(  # noqa: E731 - called twice below
+    check: Callable[[], None] = lambda: check_complete(  # noqa: E731 - called in two branches
         directory, lambda: WriteReport(2, 7), max_rows=max_rows, records=records
     )
     if error is None:

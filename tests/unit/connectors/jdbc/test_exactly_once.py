@@ -62,7 +62,7 @@ def _translate_errors() -> Iterator[None]:
 
 @pytest.fixture
 def connect(tmp_path: Path) -> Iterator[Connect]:
-    """Return a function that connects to a database with an empty table."""
+    """Yield a function that connects to a database with an empty table."""
     connections: list[Sqlite] = []
 
     def connect() -> Sqlite:
@@ -245,17 +245,17 @@ def test_resetting_offsets_rewrites_records(connect: Connect) -> None:
 
 
 def test_orphaned_staging_tables_of_the_task_are_dropped(connect: Connect) -> None:
-    older_table, other_table = (
+    older_table, other_task_table = (
         Owner(connect).tables.staging,
         Tables.of("sink", 1, "got", "kraal_sink_offsets").staging,
     )
     database = connect()
-    database.execute(f"CREATE TABLE {other_table} (n INT)")
+    database.execute(f"CREATE TABLE {other_task_table} (n INT)")
     database.commit()
     new_tables = Tables.of("sink", 0, "got", "kraal_sink_offsets")
-    assert new_tables.staging not in {older_table, other_table}
+    assert new_tables.staging not in {older_table, other_task_table}
     exactly_once.drop_orphaned_tables(database, new_tables)
-    assert connect().list_tables("kraal_staging_") == [other_table]
+    assert connect().list_tables("kraal_staging_") == [other_task_table]
 
 
 def test_ensure_table_tolerates_concurrent_creation(connect: Connect) -> None:

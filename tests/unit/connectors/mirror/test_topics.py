@@ -104,7 +104,7 @@ def test_partitions_are_distributed_like_java() -> None:
 def test_find_missing_returns_topics_and_partitions() -> None:
     policy = ReplicationPolicy(alias="west", target="east")
     difference = find_missing({"a": 3, "b": 1, "c": 2}, {"west.a": 2, "west.b": 4, "a": 1}, policy)
-    assert difference == MissingTopics(create={"west.c": 2}, grow={"west.a": 3})
+    assert difference == MissingTopics(topics={"west.c": 2}, partitions={"west.a": 3})
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,9 @@ class Spark:
     """A fake of the Spark side of a query. Offers batches on a separate thread and records the written batches."""
 
     def __init__(
-        self, checkpoint: Path, first: int, written: int, read_last_planned: Callable[[], int]
+        self, checkpoint: Path, first: int, last_written: int, read_last_planned: Callable[[], int]
     ) -> None:
-        self.handover = Handover(written, read_last_planned)
+        self.handover = Handover(last_written, read_last_planned)
         self.id = "q"
         self.error: Exception | None = None
         self.written_batches: queue.SimpleQueue[int | str] = queue.SimpleQueue()
@@ -97,11 +97,13 @@ class ReaderHarness:
         *,
         checkpoint: str,
         interval_ms: int,
-        written: int,
+        last_written: int,
         read_last_planned: Callable[[], int],
     ) -> Spark:
         del interval_ms
-        query = Spark(Path(checkpoint.removeprefix("file://")), self.next_batch, written, read_last_planned)
+        query = Spark(
+            Path(checkpoint.removeprefix("file://")), self.next_batch, last_written, read_last_planned
+        )
         self.queries.append(query)
         return query
 

@@ -64,8 +64,8 @@ def test_batches_end_at_lines_and_at_unsplittable_files(tmp_path: Path) -> None:
     (tmp_path / "d.txt").write_text("")
     files = make_reader(tmp_path, batch_bytes=13)
     batches = []
-    files._pending = files._list_files()
-    while files._pending:
+    files._pending_files = files._list_files()
+    while files._pending_files:
         files.next_position = files._select_batch()
         batches.append([(Path(piece.path).name, piece.start, piece.end) for piece in files.next_position])
         files.advance()
@@ -77,7 +77,7 @@ def test_shortened_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1\n2\n")
     files = make_reader(tmp_path)
     files._offsets_by_path[str(tmp_path / "a.txt")] = (9, False)
-    files._pending = files._list_files()
+    files._pending_files = files._list_files()
     with pytest.raises(
         ValueError, match=r"a\.txt became shorter: it has 4 bytes, but 9 bytes were already read"
     ):
@@ -112,7 +112,7 @@ def test_task_polls_immediately_after_a_batch_and_otherwise_at_intervals(tmp_pat
     assert batch.discover is not None
     assert task.poll() is None  # the interval has not elapsed
     files: Any = task._reader
-    files._pending = files._list_files()
+    files._pending_files = files._list_files()
     files.next_position = files._select_batch()
     assert task.poll() is not None
     assert task.poll() is None

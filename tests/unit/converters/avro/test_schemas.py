@@ -22,7 +22,6 @@ ENHANCED_OPTIONS = AvroOptions(enhanced=True)
 INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
 DECIMAL_SCHEMA = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
 TIMESTAMP_SCHEMA = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
-CONNECT = "org.apache.kafka.connect.data"
 
 
 # The expected schemas are taken from AvroDataTest and from the documentation of Confluent's converters.

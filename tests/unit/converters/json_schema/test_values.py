@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as some
+from hypothesis import strategies as st
 
 from kraal.converters.json_schema.converter import JsonSchemaFormat
 from kraal.converters.json_schema.names import ONE_OF, JsonSchemaOptions
@@ -80,7 +80,7 @@ def test_encoded_values_match_jackson() -> None:
     ] == Decimal("-1234.56")
 
 
-def test_null_field_writes_its_default_or_null_or_is_omitted() -> None:
+def test_null_field_is_encoded_as_default_or_null_or_omitted() -> None:
     record = struct("R", a=Schema(type=Type.STRING, optional=True, default="d"), b=OPTIONAL_STRING, c=STRING)
     assert encode_json(record, Struct(record, {})) == '{"a":"d","b":null}'
     ignoring_options = JsonSchemaOptions(ignore_defaults=True)
@@ -191,8 +191,8 @@ def test_schemaless_values_are_rejected() -> None:
         JsonSchemaFormat(PLAIN).describe(None)
 
 
-LONGS = some.integers(-(2**63), 2**63 - 1)
-TEXTS = some.text(some.characters(exclude_categories=["Cs"]), max_size=8)
+LONGS = st.integers(-(2**63), 2**63 - 1)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 ANY_SCHEMA = struct(
     "Any",
     l=optional(LONG),
@@ -204,19 +204,19 @@ ANY_SCHEMA = struct(
     a=optional(Schema(type=Type.ARRAY, value=OPTIONAL_STRING)),
     m=optional(Schema(type=Type.MAP, key=LONG, value=STRING)),
 )
-RECORDS = some.fixed_dictionaries(
+RECORDS = st.fixed_dictionaries(
     {},
     optional={
         "l": LONGS,
-        "f": some.floats(width=32, allow_nan=False, allow_infinity=False).filter(bool).map(float32),
-        "d": some.floats(allow_nan=False, allow_infinity=False).filter(bool),
+        "f": st.floats(width=32, allow_nan=False, allow_infinity=False).filter(bool).map(float32),
+        "d": st.floats(allow_nan=False, allow_infinity=False).filter(bool),
         "s": TEXTS,
-        "y": some.binary(max_size=8),
-        "n": some.decimals(
+        "y": st.binary(max_size=8),
+        "n": st.decimals(
             allow_nan=False, allow_infinity=False, places=2, min_value=-(10**9), max_value=10**9
         ).filter(bool),
-        "a": some.lists(some.none() | TEXTS, max_size=4),
-        "m": some.dictionaries(LONGS, TEXTS, max_size=4),
+        "a": st.lists(st.none() | TEXTS, max_size=4),
+        "m": st.dictionaries(LONGS, TEXTS, max_size=4),
     },
 )
 FORMATS = [JsonSchemaFormat(JsonSchemaOptions(numeric_decimals=is_numeric)) for is_numeric in (True, False)]

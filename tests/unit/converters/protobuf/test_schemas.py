@@ -242,12 +242,12 @@ def test_integer_kind_is_a_schema_parameter() -> None:
         + "".join(f"{kind} f{index} = {index + 1};" for index, kind in enumerate(kinds))
         + "}"
     )
-    schema_ = read_schema(text)
-    assert [field.schema.type for field in schema_.fields] == [Type.INT32] * 3 + [Type.INT64] * 7
-    assert [field.schema.parameters.get(f"{NAMESPACE}.Type", "") for field in schema_.fields] == [
+    kinds_schema = read_schema(text)
+    assert [field.schema.type for field in kinds_schema.fields] == [Type.INT32] * 3 + [Type.INT64] * 7
+    assert [field.schema.parameters.get(f"{NAMESPACE}.Type", "") for field in kinds_schema.fields] == [
         "" if kind in {"int32", "int64"} else kind for kind in kinds
     ]
-    message = link_text(to_proto(schema_, DEFAULT_OPTIONS)[0]).message_at([0])
+    message = link_text(to_proto(kinds_schema, DEFAULT_OPTIONS)[0]).message_at([0])
     assert [field.kind for field in message.fields] == kinds
 
 
@@ -337,14 +337,14 @@ def test_foreign_schema_is_read() -> None:
     message = link_text(FOREIGN_TEXT).message_at([0])
     fields = {field.name: field for field in message.fields}
     assert (message.full_name, message.oneofs) == ("shop.v1.Order", ["pay"])
-    assert fields["id"].required
+    assert fields["id"].is_required
     assert (fields["count"].number, fields["count"].default) == (2, -5)
     assert fields["suit"].enum is not None
     assert (fields["suit"].default, fields["suit"].enum.symbol(1)) == (2, "CLUBS")
     assert fields["lines"].inner.full_name == "shop.v1.Order.Line"
     assert fields["by_name"].inner.is_map_entry
     assert (fields["card"].oneof, fields["raw"].default) == ("pay", b"\x01\xfe\n")
-    assert (fields["packed"].packed, fields["message"].kind) == (True, "string")
+    assert (fields["packed"].is_packed, fields["message"].kind) == (True, "string")
     assert "Result" not in fields, "groups are skipped, as in Java's converter"
     schema = connect_schema(message, DEFAULT_OPTIONS, None)
     assert get_fields(schema)["by_name"].type is Type.MAP
@@ -405,7 +405,7 @@ def test_recursive_message_is_rejected() -> None:
             read_schema(text)
 
 
-def test_proto2_fields_have_presence() -> None:
+def test_only_required_proto2_fields_are_not_optional() -> None:
     text = "message M { optional int32 a = 1; required int32 b = 2; repeated int32 c = 3; }"
     options_with_labels: Any = ProtobufOptions(optional_for_nullables=True)
     fields = get_fields(read_schema(text, options_with_labels))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as some
+from hypothesis import strategies as st
 
 from kraal.converters.protobuf.converter import ProtobufFormat
 from kraal.converters.protobuf.names import NAMESPACE, ProtobufOptions
@@ -242,7 +242,7 @@ def test_wrapper_is_decoded_as_its_value() -> None:
     assert decode_value(proto, b"\x0a\x01x", message_indexes=b"\x02\x0e") == "x"
 
 
-def test_fields_are_encoded_by_name_in_latest_schema() -> None:
+def test_fields_are_matched_by_name_with_the_latest_schema() -> None:
     record = struct("shop.Order", id=STRING, gone=INT)
     later_text = (
         f"{PROTO3}package shop; message Other {{}} message Order {{ int64 fresh = 1; string id = 5; }}"
@@ -355,26 +355,26 @@ def test_invalid_logical_values_are_rejected(schema: Schema, data: bytes, messag
         decode_value(registered_schema.text, data)
 
 
-LONGS = some.integers(-(2**63), 2**63 - 1)
-FLOATS = some.floats(width=32, allow_nan=False).map(float32)
-TEXTS = some.text(some.characters(exclude_categories=["Cs"]), max_size=8)
-RECORDS = some.fixed_dictionaries(
+LONGS = st.integers(-(2**63), 2**63 - 1)
+FLOATS = st.floats(width=32, allow_nan=False).map(float32)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+RECORDS = st.fixed_dictionaries(
     {},
     optional={
-        "i": some.integers(-(2**31), 2**31 - 1),
+        "i": st.integers(-(2**31), 2**31 - 1),
         "l": LONGS,
         "f": FLOATS,
-        "d": some.floats(allow_nan=False),
-        "b": some.booleans(),
+        "d": st.floats(allow_nan=False),
+        "b": st.booleans(),
         "s": TEXTS,
-        "y": some.binary(max_size=8),
-        "n": some.decimals(
+        "y": st.binary(max_size=8),
+        "n": st.decimals(
             allow_nan=False, allow_infinity=False, places=2, min_value=-(10**9), max_value=10**9
         ),
-        "t": some.integers(-62_135_596_800_000, 253_402_300_799_999).map(Instant),
-        "c": some.integers(0, 86_399_999).map(Instant),
-        "a": some.lists(LONGS, max_size=4),
-        "m": some.dictionaries(TEXTS, LONGS, max_size=4),
+        "t": st.integers(-62_135_596_800_000, 253_402_300_799_999).map(Instant),
+        "c": st.integers(0, 86_399_999).map(Instant),
+        "a": st.lists(LONGS, max_size=4),
+        "m": st.dictionaries(TEXTS, LONGS, max_size=4),
     },
 )
 ANY_SCHEMA = struct(
@@ -405,7 +405,7 @@ def test_record_round_trip(values: dict[str, Any]) -> None:
 
 
 @settings(max_examples=100)
-@given(some.binary(max_size=40))
+@given(st.binary(max_size=40))
 def test_arbitrary_bytes_are_decoded_or_rejected(data: bytes) -> None:
     with suppress(SerializationException, DataException):
         assert DECODE(b"\0\0\0\0\1" + data)[0] is not None

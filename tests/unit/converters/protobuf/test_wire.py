@@ -1,4 +1,4 @@
-"""Tests for the encoding of message indexes."""
+"""Tests for the encoding and decoding of message indexes."""
 
 from __future__ import annotations
 

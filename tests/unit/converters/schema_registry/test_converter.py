@@ -256,7 +256,7 @@ def test_missing_packages_are_reported_with_the_extra(monkeypatch: pytest.Monkey
         AvroConverter().configure({"schema.registry.url": "http://127.0.0.1:1"}, is_key=False)
 
 
-def test_pickled_converter_has_its_own_cache(registry: SchemaRegistryServer) -> None:
+def test_unpickled_converter_encodes_with_the_same_schema_id(registry: SchemaRegistryServer) -> None:
     converter = avro(registry)
     data = converter.encode("t", ORDER, order())
     assert converter.decode("t", data)[1].values == {"id": "a"}
@@ -275,7 +275,7 @@ def test_cache_size_is_limited(registry: SchemaRegistryServer) -> None:
     assert [json.loads(entry["schema"])["name"] for entry in registry.schemas] == [f"R{n}" for n in range(5)]
 
 
-def test_columns_raise_by_records(registry: SchemaRegistryServer) -> None:
+def test_conversion_of_columns_raises_by_records(registry: SchemaRegistryServer) -> None:
     converter: Any = avro(registry)
     assert not converter.by_columns
     with pytest.raises(ByRecords):

@@ -26,8 +26,8 @@ from tests.fakes.spark.plugins import Text
 class Frame:
     """A DataFrame with or without rows in doubt."""
 
-    def __init__(self, *, doubtful: bool) -> None:
-        self.doubtful = doubtful
+    def __init__(self, *, is_doubtful: bool) -> None:
+        self.is_doubtful = is_doubtful
         self.log: list[str] = []
 
     def persist(self) -> Frame:
@@ -36,7 +36,7 @@ class Frame:
 
     def count(self) -> int:
         self.log.append("count")
-        if self.doubtful:
+        if self.is_doubtful:
             raise RuntimeError(f"[USER_RAISED_EXCEPTION] {DOUBT}")
         return 1
 
@@ -49,7 +49,7 @@ def set_frame(monkeypatch: pytest.MonkeyPatch) -> Callable[[Frame | None], None]
     """Return a function that sets the DataFrame of all further batches."""
 
     def set_result(frame: Frame | None) -> None:
-        monkeypatch.setattr(SinkColumns, "_frame", lambda *_: frame)
+        monkeypatch.setattr(SinkColumns, "_transform", lambda *_: frame)
 
     return set_result
 
@@ -59,13 +59,13 @@ def columns() -> SinkColumns:
     return SinkColumns(chain_steps(Chain(), STRING_CONVERTER), "text")
 
 
-def test_sink_is_called_if_no_row_is_in_doubt(columns: SinkColumns, set_frame: Any) -> None:
-    frame = Frame(doubtful=False)
+def test_sink_is_called_only_if_no_row_is_in_doubt(columns: SinkColumns, set_frame: Any) -> None:
+    frame = Frame(is_doubtful=False)
     set_frame(frame)
     assert columns.write(dict, lambda _: frame.log.append("put"), all_or_nothing=False)
     assert frame.log == ["persist", "count", "put", "unpersist"]
     frame.log.clear()
-    set_frame(Frame(doubtful=True))
+    set_frame(Frame(is_doubtful=True))
     assert not columns.write(dict, lambda _: frame.log.append("put"), all_or_nothing=False)
     assert frame.log == []
 
@@ -74,7 +74,7 @@ def test_all_or_nothing_sink_is_called_without_a_check(columns: SinkColumns, set
     def compute(frame: Any) -> None:
         frame.count()
 
-    frame = Frame(doubtful=True)
+    frame = Frame(is_doubtful=True)
     set_frame(frame)
     assert not columns.write(dict, compute, all_or_nothing=True)
     assert frame.log == ["count"]
@@ -85,7 +85,7 @@ def test_sink_error_is_not_a_doubt(columns: SinkColumns, set_frame: Any, *, all_
     def fail(_: object) -> None:
         raise OSError("no space left")
 
-    frame = Frame(doubtful=False)
+    frame = Frame(is_doubtful=False)
     set_frame(frame)
     with pytest.raises(OSError, match="no space left"):
         columns.write(dict, fail, all_or_nothing=all_or_nothing)
@@ -98,7 +98,7 @@ def test_each_failed_attempt_doubles_the_number_of_skipped_batches(
     def column_attempts(batch_count: int) -> list[int]:
         """Return the numbers of the batches that attempted the column path."""
         attempts: list[int] = []
-        frame = Frame(doubtful=True)
+        frame = Frame(is_doubtful=True)
         set_frame(frame)
         for number in range(batch_count):
             columns.write(dict, lambda _: None, all_or_nothing=False)
@@ -108,7 +108,7 @@ def test_each_failed_attempt_doubles_the_number_of_skipped_batches(
         return attempts
 
     assert column_attempts(300) == [0, 2, 5, 10, 19, 36, 69, 134, 199, 264]
-    set_frame(Frame(doubtful=False))
+    set_frame(Frame(is_doubtful=False))
     while not columns.write(dict, lambda _: None, all_or_nothing=False):
         pass
     assert column_attempts(3) == [0, 2]

@@ -112,7 +112,7 @@ def test_batches_queued_during_a_job_share_the_next_one(bench: Bench) -> None:
     release_shared_job = bench.session.next_job()
     assert bench.pool.jobs == 2
     release_shared_job.set()
-    for name in ("second", "third"):  # after the shared job has failed, each batch has a job of its own
+    for name in ("second", "third"):  # after the shared job has failed, separate jobs write the batches
         bench.session.next_job().set()
         assert bench.next_completed() == name
 

@@ -42,16 +42,16 @@ def test_options_within_the_limits_are_returned_unchanged() -> None:
     limits.ensure(["t"])
     assert limits.cap_batch_size(OPTIONS, KEY) is OPTIONS
     assert MessageLimits().cap_batch_size(OPTIONS, KEY) is OPTIONS
-    assert not MessageLimits().unseen(["t"])
+    assert not MessageLimits().list_unseen(["t"])
 
 
 def test_missing_topic_is_looked_up_again_after_the_first_write() -> None:
     brokers = Brokers({})
     limits = MessageLimits(brokers)
-    limits.ensure(["made by the first write", "never"])
-    brokers.limits["made by the first write"] = 1000
+    limits.ensure(["created by the first write", "never"])
+    brokers.limits["created by the first write"] = 1000
     for _ in range(3):
-        limits.ensure(["made by the first write", "never"])
+        limits.ensure(["created by the first write", "never"])
     assert limits.cap_batch_size(OPTIONS, KEY)[KEY] == "512"
     assert len(brokers.lookups) == 2
 
@@ -67,14 +67,14 @@ def test_lowered_limit_triggers_another_lookup() -> None:
 
 
 def test_limit_is_lowered_repeatedly() -> None:
-    for known in (100_000, None):
-        limits = MessageLimits(Brokers({"t": known}))
+    for topic_limit in (100_000, None):
+        limits = MessageLimits(Brokers({"t": topic_limit}))
         sizes = []
         for _ in range(3):
             limits.ensure(["t"])
             limits.lower_limit("t")
             sizes.append(int(limits.cap_batch_size(OPTIONS, KEY)[KEY]))
-        assert sizes == ([16_384, 4096, 1024] if known else [65_536, 16_384, 4096])
+        assert sizes == ([16_384, 4096, 1024] if topic_limit else [65_536, 16_384, 4096])
 
 
 def test_lookup_waits_for_a_new_topic(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Tests for the parser of producer warnings, which `java/Refusals.java` formats as lines."""
+"""Tests for the parser of producer warnings, which `kraal/engine/java/Refusals.java` formats as lines."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Bridge:
         self.outcomes: queue.SimpleQueue[LaneResult | Exception] = queue.SimpleQueue()
         self.pushed: queue.SimpleQueue[tuple[str, Mapping[str, str], list[int]]] = queue.SimpleQueue()
         self.discarded: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self.removed: list[str] = []
+        self.removed_producers: list[str] = []
         self.push_error: Exception | None = None
 
     def push(self, producer: str, configs: Mapping[str, str], stream: bytes) -> None:
@@ -62,7 +62,7 @@ class Bridge:
 
     def remove_producer(self, producer: str) -> None:
         """Record the call."""
-        self.removed.append(producer)
+        self.removed_producers.append(producer)
 
     def discard(self, producer: str) -> None:
         """Record the call."""
@@ -124,7 +124,7 @@ class Bench:
         return batch
 
     def result(self) -> tuple[str, JobResult]:
-        """Return the next task with a result, and the result."""
+        """Wait for the result of a batch; return the name of its connector, and the result."""
         return self.done.get(timeout=WAIT_S)
 
 
@@ -174,33 +174,33 @@ def test_producer_is_closed_when_its_last_run_has_ended(bench: Bench) -> None:
         bench.result()
         return producer
 
-    shared, separate = write_batch("a", "all"), write_batch("b", "1")
-    assert write_batch("c", "all") == shared
+    shared_producer, separate_producer = write_batch("a", "all"), write_batch("b", "1")
+    assert write_batch("c", "all") == shared_producer
     bench.lanes.release_producers("a")
-    assert bridge.removed == []
+    assert bridge.removed_producers == []
     bench.lanes.release_producers("b")
-    assert bridge.removed == [separate]
+    assert bridge.removed_producers == [separate_producer]
     bench.lanes.release_producers("c")
-    assert bridge.removed == [separate, shared]
-    assert write_batch("a", "all") not in {shared, separate}
+    assert bridge.removed_producers == [separate_producer, shared_producer]
+    assert write_batch("a", "all") not in {shared_producer, separate_producer}
     bench.lanes.release_producers("never wrote")
-    assert len(bridge.removed) == 2
+    assert len(bridge.removed_producers) == 2
 
 
 def test_busy_lane_pushes_batches_together(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bridge = bench.start_lane()
-    slept: queue.SimpleQueue[float] = queue.SimpleQueue()
+    sleeps: queue.SimpleQueue[float] = queue.SimpleQueue()
     resume = threading.Event()
 
     def sleep(seconds: float) -> None:
-        slept.put(seconds)
+        sleeps.put(seconds)
         assert resume.wait(WAIT_S)
 
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 100.0, sleep=sleep))
     bench.put("a")
     assert len(bridge.pushed.get(timeout=WAIT_S)[2]) == 1
     bench.put("b")
-    assert slept.get(timeout=WAIT_S) == pytest.approx(module.LINGER_S)
+    assert sleeps.get(timeout=WAIT_S) == pytest.approx(module.LINGER_S)
     bench.put("c")
     resume.set()
     assert len(bridge.pushed.get(timeout=WAIT_S)[2]) == 2
@@ -276,9 +276,9 @@ def test_dead_jvm_fails_the_sent_batches(bench: Bench) -> None:
     bridge = bench.start_lane()
     bench.put("a")
     bridge.pushed.get(timeout=WAIT_S)
-    gone = ConnectionResetError("Answer from Java side is empty")
-    bridge.outcomes.put(gone)
-    assert bench.result() == ("a", gone)
+    error = ConnectionResetError("Answer from Java side is empty")
+    bridge.outcomes.put(error)
+    assert bench.result() == ("a", error)
 
 
 def test_lane_with_unreadable_results_stops_before_jobs_repeat_its_batches(bench: Bench) -> None:

@@ -23,9 +23,9 @@ from kraal.engine.lanes.worker_producers import WorkerProducers
 WAIT_S = 30.0
 PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
 ROWS = pa.table({"value": [b"a", b"b"]})
-PURGED = KafkaError(KafkaError._PURGE_QUEUE)  # noqa: SLF001 - documented
-TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
-FATAL = KafkaError(KafkaError._FATAL)  # noqa: SLF001 - as above
+PURGE_ERROR = KafkaError(KafkaError._PURGE_QUEUE)  # noqa: SLF001 - documented
+TIMEOUT_ERROR = KafkaError(KafkaError._MSG_TIMED_OUT)
+FATAL_ERROR = KafkaError(KafkaError._FATAL)  # noqa: SLF001 - as above
 
 Report = Callable[[KafkaError | None, object], None]
 
@@ -38,13 +38,13 @@ class FakeProducer:
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "unknown"))  # noqa: SLF001 - as above
         self.settings = settings
         self.records: list[tuple[str, bytes | None, dict[str, Any]]] = []
-        self.refuses_after = 1_000_000
+        self.max_records = 1_000_000
         self._waiting: list[Report] = []
         self._results: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 
     def produce(self, topic: str, value: bytes | None, *, on_delivery: Report, **options: Any) -> None:
         """Queue a record."""
-        if len(self.records) >= self.refuses_after:
+        if len(self.records) >= self.max_records:
             raise BufferError
         self.records.append((topic, value, options))
         self._waiting.append(on_delivery)
@@ -58,7 +58,7 @@ class FakeProducer:
     def purge(self, *, blocking: bool) -> None:
         """Drop queued records."""
         assert not blocking
-        self.deliver(PURGED)
+        self.deliver(PURGE_ERROR)
         self._results.put(None)  # wakes `poll`
 
     def poll(self, timeout_s: float) -> int:
@@ -100,7 +100,7 @@ class Bench:
         )
 
     def put(self, name: str = "c", table: pa.Table = ROWS, **settings: str) -> PendingBatch:
-        """Send a batch; its run is the connector's name."""
+        """Send a batch of a run that is identified by the connector's name."""
         batch = self.batch(name, table, **settings)
         self.producers.put(batch, name)
         return batch
@@ -148,7 +148,7 @@ def test_runs_with_equal_settings_share_a_producer_until_the_last_one_ends(bench
     for name in ("c", "d"):
         bench.put(name, acks="all")
     bench.put("e", acks="1")
-    assert [each.settings for each in bench.clients] == [{"acks": "all"}, {"acks": "1"}]
+    assert [producer.settings for producer in bench.clients] == [{"acks": "all"}, {"acks": "1"}]
     for producer in bench.clients:
         producer.deliver()
     assert {bench.result()[0] for _ in range(3)} == {"c", "d", "e"}
@@ -166,25 +166,25 @@ def test_runs_with_equal_settings_share_a_producer_until_the_last_one_ends(bench
 
 def test_batch_with_a_failed_record_is_repeated_by_a_job(bench: Bench) -> None:
     bench.put()
-    bench.clients[0].deliver(TIMED_OUT)
+    bench.clients[0].deliver(TIMEOUT_ERROR)
     assert bench.jobs.get(timeout=WAIT_S) == "c"
     assert bench.done.empty()
 
 
 def test_fatal_error_replaces_the_producer(bench: Bench) -> None:
     bench.put()
-    bench.clients[0].deliver(FATAL)
+    bench.clients[0].deliver(FATAL_ERROR)
     assert bench.jobs.get(timeout=WAIT_S) == "c"
     bench.put("d")
-    first, second = bench.clients
-    assert len(first.records) == len(second.records) == 2
-    second.deliver()
+    first_client, second_client = bench.clients
+    assert len(first_client.records) == len(second_client.records) == 2
+    second_client.deliver()
     assert bench.result()[0] == "d"
 
 
 def test_partly_queued_batch_is_repeated_after_its_queued_records_complete(bench: Bench) -> None:
     bench.put("first")
-    bench.clients[0].refuses_after = 3
+    bench.clients[0].max_records = 3
     bench.put("second")
     assert bench.jobs.empty()
     bench.clients[0].deliver()
@@ -231,7 +231,7 @@ def test_full_queue_rejects_batches(bench: Bench, monkeypatch: pytest.MonkeyPatc
     assert not bench.producers.accepts(1001, 10)
 
 
-def test_executors_of_a_spark_cluster_write_all_batches() -> None:
+def test_worker_producers_accept_no_batches_on_a_spark_cluster() -> None:
     assert not WorkerProducers(lambda _: None, is_local=False).accepts(1, 1)
 
 

@@ -83,7 +83,7 @@ def test_report_that_matches_no_record_or_several_is_rejected(
     assert str(raised.value) == message
 
 
-def test_tolerated_reports_become_dead_letters_in_order_and_count_once() -> None:
+def test_tolerated_reports_become_sorted_dead_letters_without_duplicates() -> None:
     reports, dead_letters = Reports(RANGES, ALL), DeadLetters()
     batch = SinkBatch(frame=None, ranges=RANGES, reporter=reports.report)  # type: ignore[arg-type]
     for topic_partition, offset in ((T1, 3), (T0, 12), (T0, 11), (T0, 12)):

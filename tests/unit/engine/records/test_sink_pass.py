@@ -26,13 +26,13 @@ class LenientText(Text):
 
 
 PASS = SinkPass(steps=steps(), value_form="text")
-TOLERANT = replace(PASS, steps=steps(ALL), writes_dead_letters=True)
+TOLERANT_PASS = replace(PASS, steps=steps(ALL), writes_dead_letters=True)
 
 
 def test_bad_record_becomes_a_dead_letter_with_its_original_bytes() -> None:
     headers = [{"key": "h", "value": b"7"}]
     bad_row = kafka_row(b"bad \xc3\xa4", 1, key=b"\x00k", headers=headers)
-    rows, faults, summary = sink([kafka_row(b"a", 0), bad_row, kafka_row(None, 2)], TOLERANT)
+    rows, faults, summary = sink([kafka_row(b"a", 0), bad_row, kafka_row(None, 2)], TOLERANT_PASS)
     assert [(r["offset"], r["value"]) for r in rows if r["note"] is None] == [(0, b"A"), (2, b"NONE")]
     (letter,) = [row for row in rows if row["note"] is not None]
     assert (letter["key"], letter["value"], letter["headers"]) == (b"\x00k", "bad ä".encode(), headers)
@@ -49,7 +49,7 @@ def test_bad_record_becomes_a_dead_letter_with_its_original_bytes() -> None:
 
 
 def test_dead_letter_headers_equal_those_of_connect() -> None:
-    _, faults, _ = sink([kafka_row(b"bad", 41)], TOLERANT)
+    _, faults, _ = sink([kafka_row(b"bad", 41)], TOLERANT_PASS)
     original = [("own", b"1"), ("__connect.errors.topic", b"connect-configs")]
     assert dead_letter_headers(original, faults[0], "con", 2, with_context=False) == original[:1], (
         "the forged header is dropped"
@@ -70,15 +70,15 @@ def test_dead_letter_headers_equal_those_of_connect() -> None:
     assert context_headers[-1][0] == "__connect.errors.exception.stacktrace"
 
 
-def test_topics_count_by_original_name_once_a_record_is_decoded() -> None:
+def test_original_topic_of_each_decoded_record_is_counted() -> None:
     rows = [kafka_row(b"route u", 0), kafka_row(b"drop", 0, topic="v"), kafka_row(b"bad", 0, topic="w")]
-    output, _, summary = sink(rows, TOLERANT)
+    output, _, summary = sink(rows, TOLERANT_PASS)
     assert [row["topic"] for row in output if row["note"] is None] == ["u"]
     assert summary.topics == {"t", "v"}
 
 
-def test_fault_names_the_failed_transform_and_its_topic_is_counted() -> None:
-    sink_pass = replace(TOLERANT, steps=replace(steps(ALL), value=LenientText()))
+def test_fault_names_the_failed_transform_and_the_topic_is_counted() -> None:
+    sink_pass = replace(TOLERANT_PASS, steps=replace(steps(ALL), value=LenientText()))
     _, faults, summary = sink([kafka_row(b"bad luck", 0)], sink_pass)
     assert (faults[0].stage, faults[0].class_name) == ("TRANSFORMATION", MOODY)
     assert summary.topics == {"t"}

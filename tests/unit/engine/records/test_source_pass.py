@@ -19,7 +19,7 @@ from kraal.plugins.model.schema import STRING
 from tests.fakes.spark.passes import ALL, no_wait, source, steps
 from tests.fakes.values.transforms import MOODY
 
-DEAD = DeadTopic(name="dead", with_context=True, connector="c", task=3)
+DEAD_TOPIC = DeadTopic(name="dead", with_context=True, connector="c", task=3)
 
 
 def make_source_pass(tolerance: Tolerance | None = None, dead_topic: DeadTopic | None = None) -> SourcePass:
@@ -64,14 +64,16 @@ def test_bad_record_is_skipped_if_errors_are_tolerated() -> None:
 def test_dead_letter_contains_the_original_record_and_the_error() -> None:
     forged_header = {"key": "__connect.errors.topic", "value": b"connect-configs"}
     headers = pa.array([[{"key": "own", "value": b"\x00"}, forged_header]], HEADERS)
-    rows, summary = source(["bad one"], make_source_pass(ALL, DEAD), headers=headers, key=pa.array(["k"]))
+    rows, summary = source(
+        ["bad one"], make_source_pass(ALL, DEAD_TOPIC), headers=headers, key=pa.array(["k"])
+    )
     assert (summary.written, summary.topics, summary.counts.dead_letters) == (0, frozenset(), 1)
     letter = rows[0]
     assert (letter["topic"], letter["key"], letter["value"]) == ("dead", b"k", b"bad one")
-    letters = [
+    letter_headers = [
         (header["key"].removeprefix("__connect.errors."), header["value"]) for header in letter["headers"]
     ]
-    assert letters[:-1] == [
+    assert letter_headers[:-1] == [
         ("own", b"\x00"),
         ("topic", b"t"),
         ("connector.name", b"c"),
@@ -81,8 +83,8 @@ def test_dead_letter_contains_the_original_record_and_the_error() -> None:
         ("exception.class.name", b"org.apache.kafka.connect.errors.DataException"),
         ("exception.message", b"bad one"),
     ]
-    assert letters[-1][0] == "exception.stacktrace"
-    assert letters[-1][1].startswith(
+    assert letter_headers[-1][0] == "exception.stacktrace"
+    assert letter_headers[-1][1].startswith(
         b"org.apache.kafka.connect.errors.DataException: bad one\n\tat apply(transforms.py:"
     )
 
@@ -117,7 +119,7 @@ def test_header_name_with_nul_fails_its_record_if_librdkafka_writes() -> None:
 
 def test_nul_in_a_dead_letter_header_name_is_replaced() -> None:
     rows, summary = source(
-        ["a", "b", "c"], replace(make_source_pass(ALL, DEAD), refuses_nul=True), headers=NUL_NAMES
+        ["a", "b", "c"], replace(make_source_pass(ALL, DEAD_TOPIC), refuses_nul=True), headers=NUL_NAMES
     )
     assert [(row["topic"], row["value"]) for row in rows] == [("t", b"A"), ("dead", b"b"), ("t", b"C")]
     assert rows[1]["headers"][0] == {"key": "a\ufffdb", "value": b"1"}
@@ -176,7 +178,7 @@ ENSURED_TOPICS: list[set[str]] = []
 
 @dataclass
 class Topics:
-    """A gate for which all topics but one exist."""
+    """A gate for which every topic except `missing` exists."""
 
     error: Exception
 
@@ -194,7 +196,8 @@ class Topics:
 def test_topics_are_ensured_after_transforms_and_not_for_dead_letters() -> None:
     ENSURED_TOPICS.clear()
     rows, summary = source(
-        ["a", "bad one", "route u"], replace(make_source_pass(ALL, DEAD), gate=Topics(TopicFailed("no")))
+        ["a", "bad one", "route u"],
+        replace(make_source_pass(ALL, DEAD_TOPIC), gate=Topics(TopicFailed("no"))),
     )
     assert [{"t", "u"}] == ENSURED_TOPICS
     assert [row["topic"] for row in rows] == ["t", "dead", "u"]

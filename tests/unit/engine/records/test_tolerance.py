@@ -8,7 +8,7 @@ from kraal.core.errors import ConfigInvalid
 from kraal.engine.records.tolerance import Retries, Tolerance, delay_ms, read_tolerance
 
 
-def test_default_tolerance_fails_the_task_at_the_first_error() -> None:
+def test_config_without_error_settings_has_the_default_tolerance() -> None:
     assert read_tolerance({"name": "x"}) == Tolerance()
     assert Tolerance().is_default
 

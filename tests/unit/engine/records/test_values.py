@@ -19,9 +19,9 @@ LONG = Schema(type=Type.INT64)
 def test_structs_lists_and_maps_are_converted_with_their_schema() -> None:
     schema = Schema(type=Type.STRUCT, fields=(Field(name="a", schema=LONG), Field(name="b", schema=STRING)))
     column = pa.array([{"a": 1, "b": None}, None], pa.struct([("a", pa.int64()), ("b", pa.string())]))
-    first, second = read_values(column, schema)
-    assert isinstance(first, Struct)
-    assert (first.schema, first.values, second) == (schema, {"a": 1, "b": None}, None)
+    first_value, second_value = read_values(column, schema)
+    assert isinstance(first_value, Struct)
+    assert (first_value.schema, first_value.values, second_value) == (schema, {"a": 1, "b": None}, None)
     struct_lists = pa.array([[{"a": 2}], []], pa.list_(pa.struct([("a", pa.int64())])))
     structs = read_values(struct_lists, Schema(type=Type.ARRAY, value=schema))
     assert [[struct.values for struct in row] for row in structs] == [[{"a": 2}], []]

@@ -1,4 +1,4 @@
-"""Tests for the settings of a cluster's session, and for the checks of its executors."""
+"""Tests for the settings of a Spark session on a cluster, and for the checks of its executors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORKER = {"spark.master": MASTER, "spark.authenticate.secret": "s"}
 
 
 @pytest.fixture(autouse=True)
-def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+def _clear_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SPARK_LOCAL_IP", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "KAFKA_OPTS"):
         monkeypatch.delenv(name, raising=False)
 
@@ -43,8 +43,11 @@ def test_executor_without_driver_exits_within_30_seconds(tmp_path: Path) -> None
     settings = spark_settings(WORKER, (), tmp_path)
     failures = int(settings["spark.executor.heartbeat.maxFailures"])
     assert failures * int(settings["spark.executor.heartbeatInterval"].removesuffix("s")) <= 30
-    local = spark_settings({}, (), tmp_path)
-    assert (local["spark.executor.heartbeatInterval"], local["spark.network.timeout"]) == ("60s", "300s")
+    local_settings = spark_settings({}, (), tmp_path)
+    assert (local_settings["spark.executor.heartbeatInterval"], local_settings["spark.network.timeout"]) == (
+        "60s",
+        "300s",
+    )
 
 
 def test_driver_host_is_the_local_address_of_the_route_to_the_master(
@@ -60,8 +63,10 @@ def test_driver_host_is_the_local_address_of_the_route_to_the_master(
 
 
 def test_local_cluster_has_a_generated_secret() -> None:
-    first, second = (cluster_settings({"spark.master": "local-cluster[1,1,512]"}) for _ in range(2))
-    assert first["spark.authenticate.secret"] != second["spark.authenticate.secret"]
+    first_settings, second_settings = (
+        cluster_settings({"spark.master": "local-cluster[1,1,512]"}) for _ in range(2)
+    )
+    assert first_settings["spark.authenticate.secret"] != second_settings["spark.authenticate.secret"]
     assert "spark.authenticate.secret" not in cluster_settings(WORKER)
 
 
@@ -84,7 +89,7 @@ def test_python_of_executors_is_configurable(tmp_path: Path, monkeypatch: pytest
     assert executor_python({"spark.pyspark.python": "/q"}, {"PYSPARK_PYTHON": "/p"}) == "/q"
     prepare_environment(tmp_path, {**WORKER, "spark.pyspark.python": "/q"})
     assert os.environ["PYSPARK_PYTHON"] == "/q"
-    assert "SPARK_LOCAL_IP" not in os.environ, "a driver on loopback cannot be reached from elsewhere"
+    assert "SPARK_LOCAL_IP" not in os.environ, "a driver on loopback cannot be reached from other hosts"
     monkeypatch.delenv("PYSPARK_PYTHON")
     prepare_environment(tmp_path)
     assert (os.environ["PYSPARK_PYTHON"], os.environ["SPARK_LOCAL_IP"]) == (sys.executable, "127.0.0.1")
@@ -176,10 +181,10 @@ def test_start_failure_reports_unusable_executors() -> None:
 
 
 class Context:
-    """The methods of a SparkContext that a watch uses."""
+    """A fake of a SparkSession and its SparkContext, with a clock that tests set."""
 
     def __init__(self) -> None:
-        self.now_s, self.executors, self.stopped = 0.0, 1, False
+        self.now_s, self.executors, self.is_stopped = 0.0, 1, False
         self.sparkContext: Any = self
         self._jsc: Any = self
 
@@ -193,7 +198,7 @@ class Context:
         return self.executors + 1
 
     def isStopped(self) -> bool:  # noqa: N802 - as above
-        return self.stopped
+        return self.is_stopped
 
 
 def test_session_without_executors_is_lost_after_a_minute() -> None:
@@ -213,7 +218,7 @@ def test_session_without_executors_is_lost_after_a_minute() -> None:
 def test_session_stopped_by_the_cluster_is_lost() -> None:
     session = Context()
     watch = executors.ExecutorWatch(session, lambda: session.now_s)  # type: ignore[arg-type]
-    session.stopped = True
+    session.is_stopped = True
     assert watch.loss_reason() == "the cluster stopped the application"
 
 
@@ -226,7 +231,7 @@ def test_wait_for_executors_is_reported_and_ends_with_the_application() -> None:
 
         def report(why: str) -> None:
             reasons.append(why)
-            session.stopped = True
+            session.is_stopped = True
 
         with pytest.raises(executors.ExecutorsUnusable, match="rejected the application, or stopped it"):
             executors.await_executor(session, MASTER, report, lambda: False)  # type: ignore[arg-type]
@@ -242,9 +247,9 @@ def executor_problems(markers: list[str]) -> list[str]:
 
 
 def test_executors_check_for_files_of_the_worker(tmp_path: Path) -> None:
-    there = tmp_path / "there"
-    there.touch()
-    assert executor_problems([str(there)]) == []
+    marker = tmp_path / "marker"
+    marker.touch()
+    assert executor_problems([str(marker)]) == []
     assert executor_problems(["/nowhere/x"]) == ["they cannot access the worker's /nowhere"]
 
 

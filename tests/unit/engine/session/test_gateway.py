@@ -20,13 +20,13 @@ import json, os, pathlib, sys
 folder = pathlib.Path(sys.argv[2]).parent
 received = {{"argv": sys.argv[1:], "environ": dict(os.environ)}}
 folder_mode = folder.stat().st_mode
-received["files"] = {{each.name: [each.read_text(), each.stat().st_mode, folder_mode] for each in folder.iterdir()}}
+received["files"] = {{path.name: [path.read_text(), path.stat().st_mode, folder_mode] for path in folder.iterdir()}}
 print(json.dumps(received))
 """
 
 
 def start_launcher(folder: Path, settings: Mapping[str, str], patch: pytest.MonkeyPatch) -> dict[str, object]:
-    """Start a spark-submit that prints its input, and return this output."""
+    """Start a fake spark-submit; return its arguments, environment and files, which it prints as JSON."""
     submit = folder / "home" / "bin" / "spark-submit"
     submit.parent.mkdir(parents=True)
     submit.write_text(SUBMIT)
@@ -34,12 +34,12 @@ def start_launcher(folder: Path, settings: Mapping[str, str], patch: pytest.Monk
     patch.setenv("SPARK_HOME", str(folder / "home"))
     patch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
     with (folder / "out").open("wb") as out:
-        starting = StartingJvm.launch(settings, out, folder)
+        starting_jvm = StartingJvm.launch(settings, out, folder)
     try:
-        starting.process.communicate(timeout=30)
+        starting_jvm.process.communicate(timeout=30)
     finally:
-        starting.remove_files()
-    assert not starting.directory.exists()
+        starting_jvm.remove_files()
+    assert not starting_jvm.directory.exists()
     output: dict[str, object] = json.loads((folder / "out").read_text())
     return output
 
@@ -96,7 +96,7 @@ def test_rejected_java_options_are_reported_without_their_values(
     with pytest.raises(GatewayFailed, match=message) as raised:
         start_launcher(tmp_path, {"spark.driver.extraJavaOptions": options}, monkeypatch)
     assert "secret" not in str(raised.value)
-    assert [each.name for each in tmp_path.iterdir() if each.name.startswith("start-")] == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("start-")] == []
     assert (tmp_path / "out").read_bytes() == b""
 
 

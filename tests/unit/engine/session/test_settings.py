@@ -64,7 +64,7 @@ def test_jvm_is_restricted_to_allowed_token_endpoints(
         ("local-cluster[2,1,1024]", ("local-cluster[2,1,1024]", 8)),
     ],
 )
-def test_lane_has_an_additional_core_slot(master: str, expected: tuple[str, int]) -> None:
+def test_lane_has_an_additional_task_slot(master: str, expected: tuple[str, int]) -> None:
     assert with_lane_slot(master, 8) == expected
 
 

@@ -1,4 +1,4 @@
-"""Tests for the core slots that queries in real-time mode may reserve."""
+"""Tests for the task slots that queries in real-time mode may reserve."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ A, B = TaskId(ConnectorName("a"), 0), TaskId(ConnectorName("b"), 1)
     ("requested", "reserved", "total", "missing"),
     [(1, 0, 2, 0), (2, 0, 2, 1), (2, 1, 4, 0), (2, 2, 4, 1), (8, 0, 1, 8)],
 )
-def test_one_slot_is_reserved_for_other_tasks(
-    requested: int, reserved: int, total: int, missing: int
-) -> None:
+def test_one_slot_stays_free_for_other_tasks(requested: int, reserved: int, total: int, missing: int) -> None:
     assert count_missing_slots(requested, reserved, total) == missing
 
 

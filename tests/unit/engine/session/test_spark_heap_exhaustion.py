@@ -37,7 +37,7 @@ def test_each_running_task_becomes_a_suspect() -> None:
     assert verdict.guilty == frozenset()
 
 
-def test_finished_batch_resets_the_deaths_of_a_task() -> None:
+def test_finished_batch_resets_the_jvm_deaths_of_a_task() -> None:
     suspects = blame_tasks({}, [A, B], 1.0, RULES).suspects
     suspects = blame_tasks(clear_deaths(suspects, B), [A, B], 2.0, RULES).suspects
     verdict = blame_tasks(clear_deaths(suspects, B), [A, B], 3.0, RULES)
@@ -45,7 +45,7 @@ def test_finished_batch_resets_the_deaths_of_a_task() -> None:
     assert verdict.suspects == {B: Suspect(1, 3.0)}
 
 
-def test_expired_deaths_do_not_count() -> None:
+def test_expired_jvm_deaths_do_not_count() -> None:
     suspects = blame_tasks({}, [A], 0.0, RULES).suspects
     suspects = blame_tasks(suspects, [A], 1.0, RULES).suspects
     assert blame_tasks(suspects, [A], 700.0, RULES).suspects == {A: Suspect(1, 700.0)}
@@ -99,7 +99,7 @@ class ManualExecutor:
     """An executor whose jobs end on demand."""
 
     has_work: bool = True
-    running: list[Callable[[JobResult], None]] = field(default_factory=list)
+    running_jobs: list[Callable[[JobResult], None]] = field(default_factory=list)
     polls: list[bool] = field(default_factory=list)
     poll_interval_s: float = 0.01
     pause_s: float = 0.0
@@ -113,7 +113,7 @@ class ManualExecutor:
 
     def poll(self, *, requested: bool) -> JobLauncher | None:
         self.polls.append(requested)
-        return self.running.append if self.has_work and requested else None
+        return self.running_jobs.append if self.has_work and requested else None
 
     def wait(self) -> None:
         pass
@@ -162,7 +162,7 @@ class Bench:
         self.outcomes.append((task, outcome))
 
     def end(self, task: TaskId, outcome: JobResult = DONE) -> None:
-        self.executors[task].running.pop()(outcome)
+        self.executors[task].running_jobs.pop()(outcome)
 
     def exhaust(self, tasks: Iterable[TaskId]) -> frozenset[TaskId]:
         """Exhaust the heap while these tasks are running, and return the guilty tasks.
@@ -230,10 +230,10 @@ def test_retried_batch_waits_for_its_turn(bench: Bench) -> None:
     assert bench.begin(B)
     bench.launch(A, launch)
     assert isinstance(bench.outcomes[-1][1], RetriableError)
-    assert bench.executors[A].running == []
+    assert bench.executors[A].running_jobs == []
     bench.end(B)
     bench.launch(A, launch)
-    assert len(bench.executors[A].running) == 1
+    assert len(bench.executors[A].running_jobs) == 1
 
 
 def test_jvm_death_without_heap_exhaustion_creates_no_suspects(bench: Bench) -> None:
@@ -280,7 +280,7 @@ def test_late_result_of_an_abandoned_run_does_not_affect_the_next_run(bench: Ben
     abandoned_executor = bench.executors[A]
     bench.executors[A] = ManualExecutor()  # the task is restarted while its first job hangs
     assert bench.begin(A)
-    abandoned_executor.running.pop()(DONE)
+    abandoned_executor.running_jobs.pop()(DONE)
     assert not bench.begin(B), "the second run takes its turn"
     bench.quarantine.release_turn(abandoned_executor)
     assert not bench.begin(B)

@@ -21,7 +21,9 @@ from kraal.plugins.api import PartitionsLost, SinkBatch, TopicPartition
 
 PARTITION = TopicPartition("t", 0)
 RANGES = {PARTITION: (3, 8)}
-TRANSFORMED = SinkFacts(by_records="which are processed one by one because of transforms", column_form=True)
+TRANSFORMING_TASK = SinkFacts(
+    by_records="which are processed one by one because of transforms", column_form=True
+)
 
 
 @dataclass
@@ -31,12 +33,12 @@ class Bench:
     results: list[Summary | Exception | None]
     facts: SinkFacts = field(default_factory=SinkFacts)
     write: Callable[[SinkBatch], None] = lambda _: None
-    """The plugin."""
+    """The `write` method of the plugin."""
     is_lost: bool = False
     used_paths: list[WritePath] = field(default_factory=list)
 
     def attempt(self) -> BatchDone | None:
-        """Write a backlog."""
+        """Attempt to write a backlog, and return the result."""
         unused: Any = None
         parts = SinkParts(
             spec=TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}),
@@ -74,7 +76,7 @@ def test_result_of_a_batch_without_outcomes_counts_all_its_records() -> None:
     assert done is not None
     assert (done.records, done.read, done.errors) == (5, 5, NO_ERRORS)
     assert (done.offsets, set(done.topics)) == (to_offsets(RANGES), {TopicName("t")})
-    assert done.way == "read by Spark, converted by columns: many records wait"
+    assert done.way == "read by Spark, converted by columns: many new records"
 
 
 def test_result_of_a_batch_contains_the_outcomes_of_its_records() -> None:
@@ -84,13 +86,13 @@ def test_result_of_a_batch_contains_the_outcomes_of_its_records() -> None:
 
 
 def test_batch_without_column_form_is_repeated_record_by_record() -> None:
-    bench = Bench([RecordPathRequired(), Summary(written=5)], TRANSFORMED)
+    bench = Bench([RecordPathRequired(), Summary(written=5)], TRANSFORMING_TASK)
     done = bench.attempt()
     assert done is not None
     assert bench.used_paths == [WritePath.BACKLOG_BY_COLUMNS, WritePath.BACKLOG_BY_RECORDS]
     assert done.way.startswith(WritePath.BACKLOG_BY_RECORDS.value)
     with pytest.raises(RecordPathRequired):
-        Bench([RecordPathRequired(), RecordPathRequired()], TRANSFORMED).attempt()
+        Bench([RecordPathRequired(), RecordPathRequired()], TRANSFORMING_TASK).attempt()
 
 
 @pytest.mark.parametrize("error", [None, PartitionsLost("moved")])

@@ -48,7 +48,7 @@ class FakeMember:
     changed: bool = False
     polled_s: float = field(default_factory=time.monotonic)
     polls: int = 0
-    paused: bool = False
+    is_paused: bool = False
     rebalance: str = ""
     """The rebalance that the next poll serves: `revoked` or `lost`."""
     released: threading.Event = field(default_factory=threading.Event)
@@ -56,10 +56,10 @@ class FakeMember:
     failure: Exception | None = None
 
     def pause(self) -> None:
-        self.paused = True
+        self.is_paused = True
 
     def poll(self, limit: int) -> Sequence[Record]:
-        assert self.paused
+        assert self.is_paused
         self.polls += 1
         if self.failure is not None:
             raise self.failure
@@ -200,7 +200,7 @@ def test_short_batch_is_committed_on_the_calling_thread(poller: TimerThread) -> 
 
 
 def test_polling_thread_commits_during_a_delayed_rebalance(bench: Bench) -> None:
-    """The client blocks commits of other threads while it is in a callback."""
+    """While the client is in a callback, the client blocks commits of other threads."""
     bench.launch_slow("revoked")
     wait_until(lambda: not bench.member.rebalance)
     bench.job.done(DONE)
@@ -211,7 +211,7 @@ def test_polling_thread_commits_during_a_delayed_rebalance(bench: Bench) -> None
 
 
 @pytest.mark.parametrize("rebalance", ["", "revoked"])
-def test_failed_commit_is_retried_during_a_delayed_rebalance(bench: Bench, rebalance: str) -> None:
+def test_failed_commit_is_retried_before_partitions_are_released(bench: Bench, rebalance: str) -> None:
     bench.launch_slow(rebalance)
     wait_until(lambda: not bench.member.rebalance)
     bench.job.done(DONE)
@@ -279,7 +279,7 @@ def test_lost_partitions_are_released_without_a_delay(bench: Bench, outcome: Job
         bench.ownership.check_owned()
 
 
-def test_batch_waiting_for_a_retry_is_lost_at_once(bench: Bench) -> None:
+def test_batch_waiting_for_a_retry_is_lost_in_a_rebalance(bench: Bench) -> None:
     error = RetriableError("the target is unavailable")
     bench.launch_slow()
     bench.job.done(error)
@@ -312,7 +312,7 @@ def test_job_is_retried_without_a_rebalance(bench: Bench) -> None:
     wait_until(lambda: bench.ownership.is_idle)
 
 
-def test_next_batch_is_not_lost(bench: Bench) -> None:
+def test_batch_after_a_lost_batch_is_not_lost(bench: Bench) -> None:
     bench.launch_slow("lost")
     assert bench.member.released.wait(TIMEOUT_S)
     bench.job.done(None)
@@ -399,7 +399,7 @@ def test_write_longer_than_the_poll_interval_is_logged_once(
         ({"max.poll.interval.ms": 6000, "heartbeat.interval.ms": 6000}, 6.0, 1.5),
     ],
 )
-def test_rebalance_delay_is_slightly_shorter_than_the_group_timeout(
+def test_maximum_rebalance_delay_is_derived_from_poll_and_heartbeat_intervals(
     config: dict[str, str | int | bool], limit_s: float, hold_s: float
 ) -> None:
     timing = Timing.of(config)

@@ -51,7 +51,7 @@ def batch_sizes(
         ),
     ],
 )
-def test_writes_stay_within_the_target(sink: Sink, expected: list[int]) -> None:
+def test_batch_sizes_adapt_to_the_duration_of_writes(sink: Sink, expected: list[int]) -> None:
     sizes = batch_sizes(sink, len(expected))
     assert [
         abs(size - expected_size) <= expected_size // 1000
@@ -73,7 +73,7 @@ def test_small_batches_of_a_sink_with_a_fixed_time_set_no_limit(durations_s: Seq
     assert sizing.limit is None
 
 
-def test_limit_at_most_doubles_if_the_sink_becomes_faster() -> None:
+def test_limit_doubles_until_it_is_removed_if_the_sink_becomes_faster() -> None:
     sizing, sizes = BatchSizing(limit=1000, last=Sample(1000, 10.0)), list[int]()
     while sizing.limit is not None:
         sizes.append(sizing.limit)
@@ -91,7 +91,7 @@ def test_small_batch_does_not_increase_the_limit() -> None:
     assert sizing.limit == 1000
 
 
-def test_dominating_fixed_time_stops_the_reduction_of_batches() -> None:
+def test_dominating_fixed_time_stops_the_reduction_of_batch_sizes() -> None:
     sizes = batch_sizes(lambda _: 12.0, 30, max_records=1000, available=100)
     assert sizes[0] == 100
     assert min(sizes) > 50
@@ -107,6 +107,6 @@ def test_first_limit_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         sizes.record_write(sizes.max_records, 5.0)
     (message,) = caplog.messages
     assert message == (
-        "Sink task slow-0: writing 1000 records took 20.0 s. The next batch has at most 500 records, so that a write "
+        "Sink task slow-0: Writing 1000 records took 20.0 s. The next batch has at most 500 records, so that a write "
         "stays well below max.poll.interval.ms (40000)"
     )

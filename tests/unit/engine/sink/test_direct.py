@@ -13,7 +13,7 @@ from kraal.connectors.file.sink import FileStreamSinkTask, list_texts
 from kraal.converters.json.converter import JsonConverter
 from kraal.converters.primitive.bytearray import ByteArrayConverter
 from kraal.converters.primitive.string import StringConverter
-from kraal.engine.sink.direct import COLUMNS, Direct, takes_tables
+from kraal.engine.sink.direct import COLUMNS, DirectWriter, takes_tables
 from kraal.engine.sink.frame import tail_table
 from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.ways import ReadBatch
@@ -31,28 +31,28 @@ class UpperCaseConverter(StringConverter):
 
 
 def converters(key: Converter, value: Converter) -> Any:
-    for is_key, each in ((True, key), (False, value)):
-        each.configure({}, is_key=is_key)
+    for is_key, converter in ((True, key), (False, value)):
+        converter.configure({}, is_key=is_key)
     return SimpleNamespace(key=key, value=value)
 
 
 @pytest.mark.parametrize("converter", [JsonConverter(), UpperCaseConverter()])
 def test_converters_that_change_values_require_spark(converter: Converter) -> None:
-    assert Direct.of(converters(StringConverter(), converter)) is None
-    assert Direct.of(converters(converter, ByteArrayConverter())) is None
+    assert DirectWriter.of(converters(StringConverter(), converter)) is None
+    assert DirectWriter.of(converters(converter, ByteArrayConverter())) is None
 
 
-def test_other_charset_requires_spark() -> None:
-    latin = StringConverter()
-    latin.configure({"converter.encoding": "ISO-8859-1"}, is_key=False)
-    assert Direct.of(SimpleNamespace(key=StringConverter(), value=latin)) is None  # type: ignore[arg-type]
+def test_charset_other_than_utf8_requires_spark() -> None:
+    converter = StringConverter()
+    converter.configure({"converter.encoding": "ISO-8859-1"}, is_key=False)
+    assert DirectWriter.of(SimpleNamespace(key=StringConverter(), value=converter)) is None  # type: ignore[arg-type]
 
 
 def test_table_has_the_columns_and_types_of_the_frame() -> None:
-    direct = Direct.of(converters(ByteArrayConverter(), StringConverter()))
+    direct = DirectWriter.of(converters(ByteArrayConverter(), StringConverter()))
     assert direct is not None
     values = [b"one", None, b"caf\xc3\xa9", b"\xff"]
-    table = tail_table([Record("t", 0, at, 1000, (), b"k", value) for at, value in enumerate(values)])
+    table = tail_table([Record("t", 0, offset, 1000, (), b"k", value) for offset, value in enumerate(values)])
     call: dict[str, Any] = {}
 
     def put(frame: object, *schemas: Schema, **more: Any) -> None:
@@ -63,19 +63,19 @@ def test_table_has_the_columns_and_types_of_the_frame() -> None:
         pytest.fail("Spark is not needed")
 
     direct.write(ReadBatch(ranges={}, records=4, table=table), no_spark, put)
-    written: pa.Table = call["table"]
+    output: pa.Table = call["table"]
     assert call["schemas"] == (OPTIONAL_BYTES, OPTIONAL_STRING)
     assert call["records"] == 4
-    assert tuple(written.column_names) == COLUMNS
-    assert (written.schema.field("key").type, written.schema.field("value").type) == (
+    assert tuple(output.column_names) == COLUMNS
+    assert (output.schema.field("key").type, output.schema.field("value").type) == (
         pa.binary(),
         pa.string(),
     )
-    (texts,) = list_texts(written)
+    (texts,) = list_texts(output)
     assert texts.to_pylist() == [b"one", b"null", b"caf\xc3\xa9", b"\xff"], "as Java's println prints them"
 
 
-class OwnWrite(FileStreamSinkTask):
+class OverridingSink(FileStreamSinkTask):
     """Overrides `write`."""
 
     @override
@@ -85,7 +85,7 @@ class OwnWrite(FileStreamSinkTask):
 
 def test_subclass_that_overrides_write_must_declare_tables() -> None:
     assert takes_tables(FileStreamSinkTask())
-    assert not takes_tables(OwnWrite())
-    declaring_sink = OwnWrite()
+    assert not takes_tables(OverridingSink())
+    declaring_sink = OverridingSink()
     declaring_sink.takes_tables = True
     assert takes_tables(declaring_sink)

@@ -19,15 +19,15 @@ DIRECT: dict[WritePath, SinkWriter] = {WritePath.DIRECT: cast("Any", None)}
 TRANSFORMS = "which are processed one by one because of transforms"
 
 
-class OwnWrite(FileStreamSinkTask):
-    """Accepts no tables, because it overrides `write` without declaring them."""
+class OverridingSink(FileStreamSinkTask):
+    """Accepts no tables, because it overrides `write` without setting `takes_tables`."""
 
     @override
     def write(self, batch: SinkBatch) -> None:
         del batch
 
 
-class Json(SinkTask):
+class JsonSink(SinkTask):
     """Accepts tables, and JSON for records that are processed one by one."""
 
     takes_tables = True
@@ -50,8 +50,8 @@ class Json(SinkTask):
         (FileStreamSinkTask, {}, None, False, False),
         (FileStreamSinkTask, {}, TRANSFORMS, False, True),
         (FileStreamSinkTask, {}, TRANSFORMS, True, False),
-        (Json, {}, TRANSFORMS, False, False),
-        (OwnWrite, {}, TRANSFORMS, False, False),
+        (JsonSink, {}, TRANSFORMS, False, False),
+        (OverridingSink, {}, TRANSFORMS, False, False),
         (SparkSinkTask, {}, TRANSFORMS, False, False),
         (SparkSinkTask, {}, None, False, False),
     ],

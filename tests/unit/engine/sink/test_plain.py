@@ -14,24 +14,24 @@ from kraal.engine.records.steps import Steps
 from kraal.engine.sink import plain
 from kraal.engine.sink.frame import tail_table
 from kraal.engine.sink.member_record import Record
-from kraal.engine.sink.plain import Plain
+from kraal.engine.sink.plain import PlainWriter
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ways import ReadBatch
 from tests.fakes.spark.passes import steps
 
-SURROGATE = b'{"a":"x\\ud83d"}'
-REWRITTEN = b'{"a":"x?"}'
+SURROGATE_VALUE = b'{"a":"x\\ud83d"}'
+REWRITTEN_VALUE = b'{"a":"x?"}'
 
 
 class Bench:
-    """A writer whose frames are lists of values; its columns reject escaped lone surrogates and invalid JSON."""
+    """A writer whose DataFrames are Arrow tables. Its columns reject escaped lone surrogates and invalid JSON."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, record_steps: Steps) -> None:
         monkeypatch.setattr(plain, "connect_frame", lambda raw, _: (raw, None, None))
         self.attempts = 0
         self.values: list[Any] = []
         unused: Any = None
-        self.writer = Plain(unused, unused, RangeReader({}, skips_lost_offsets=True), record_steps)
+        self.writer = PlainWriter(unused, unused, RangeReader({}, skips_lost_offsets=True), record_steps)
 
     def write(self, *values: bytes) -> None:
         """Write a tail."""
@@ -47,8 +47,8 @@ class Bench:
         assert len(rows) == records
         for row in rows:
             if b"\\ud83d" in row["value"] or b"!" in row["value"]:
-                what = f"The value of t-0@{row['offset']} cannot be converted: not JSON"
-                raise ValueError(f"[USER_RAISED_EXCEPTION] {what} SQLSTATE: P0001")
+                message = f"The value of t-0@{row['offset']} cannot be converted: not JSON"
+                raise ValueError(f"[USER_RAISED_EXCEPTION] {message} SQLSTATE: P0001")
         self.values = [row["value"] for row in rows]
 
 
@@ -62,16 +62,16 @@ def test_batch_is_repeated_if_only_the_columns_reject_a_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = Bench(monkeypatch, json_steps())
-    bench.write(b'{"n": 1.50}', SURROGATE, b"[1]")
-    assert (bench.attempts, bench.values) == (2, [b'{"n":1.50}', REWRITTEN, b"[1]"])
+    bench.write(b'{"n": 1.50}', SURROGATE_VALUE, b"[1]")
+    assert (bench.attempts, bench.values) == (2, [b'{"n":1.50}', REWRITTEN_VALUE, b"[1]"])
     bench.write(b'{"n": 1.50}')
     assert (bench.attempts, bench.values) == (3, [b'{"n": 1.50}']), "unchanged if no value is rejected"
 
 
-def test_record_that_its_converter_rejects_fails_the_batch_by_name(
+def test_fault_of_a_failed_batch_contains_the_offset_of_the_invalid_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for values in ((b"!",), (SURROGATE, b"!"), (b"!", SURROGATE)):
+    for values in ((b"!",), (SURROGATE_VALUE, b"!"), (b"!", SURROGATE_VALUE)):
         with pytest.raises(ToleranceExceeded) as raised:
             Bench(monkeypatch, json_steps()).write(*values)
         assert raised.value.fault.offset == values.index(b"!")
@@ -80,5 +80,5 @@ def test_record_that_its_converter_rejects_fails_the_batch_by_name(
 def test_batch_is_not_repeated_without_a_rewriting_converter(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, steps())
     with pytest.raises(ValueError, match="cannot be converted"):
-        bench.write(SURROGATE)
+        bench.write(SURROGATE_VALUE)
     assert bench.attempts == 1

@@ -58,7 +58,7 @@ class Member:
         self.changed = False
 
     def find_offset_since(self, partition: TopicPartition, age_ms: int) -> int | None:
-        """Return an offset near the end."""
+        """Return the offset ten records before the end."""
         assert age_ms == 60_000
         return self.ends[partition] - 10
 

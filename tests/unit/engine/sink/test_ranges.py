@@ -68,8 +68,10 @@ def test_missing_or_fully_read_partition_has_no_range() -> None:
 @pytest.mark.parametrize(
     ("offset_ranges", "cores", "expected"),
     [
-        pytest.param({P0: (5, 5 + 3 * ranges.PIECE_RECORDS)}, 2, 2, id="long partition is split by cores"),
-        pytest.param({P0: (5, 5 + 3 * ranges.PIECE_RECORDS)}, 16, 3, id="minimum size of pieces"),
+        pytest.param(
+            {P0: (5, 5 + 3 * ranges.MIN_PIECE_RECORDS)}, 2, 2, id="long partition is split by cores"
+        ),
+        pytest.param({P0: (5, 5 + 3 * ranges.MIN_PIECE_RECORDS)}, 16, 3, id="minimum size of pieces"),
         pytest.param({P0: (0, 10)}, 4, 1, id="short partition is not split"),
         pytest.param({P0: (0, 9_000_000), P1: (0, 1)}, 4, 2, id="several partitions are not split"),
     ],

@@ -14,7 +14,7 @@ from kraal.engine.records.fault import Fault, ToleranceExceeded
 from kraal.engine.records.steps import Steps
 from kraal.engine.sink.frame import tail_table
 from kraal.engine.sink.member_record import Record
-from kraal.engine.sink.unreadable import Unreadable
+from kraal.engine.sink.unreadable import UnreadableRecord
 from kraal.plugins.api import TopicPartition
 from tests.fakes.spark.passes import steps
 
@@ -33,12 +33,12 @@ def json_steps(**config: str) -> Steps:
     return replace(steps(), key=converter, value=converter)
 
 
-def parse_error(part: str = "value", offset: int = 41) -> Unreadable:
-    """Parse a Spark error that a plugin has wrapped in an error of its own."""
+def parse_error(part: str = "value", offset: int = 41) -> UnreadableRecord:
+    """Parse a Spark error that a plugin has wrapped in another error."""
     text = f"The {part} of {PARTITION.topic}-{PARTITION.partition}@{offset} cannot be converted: {CONVERSION_ERROR}"
     error = RuntimeError("the sink failed")
     error.__cause__ = ValueError(f"[USER_RAISED_EXCEPTION] {text} SQLSTATE: P0001")
-    unreadable = Unreadable.parse(error)
+    unreadable = UnreadableRecord.parse(error)
     assert unreadable is not None
     return unreadable
 
@@ -91,7 +91,7 @@ def test_convertible_record_has_no_fault() -> None:
 
 
 def test_error_without_a_record_is_not_parsed() -> None:
-    assert Unreadable.parse(ValueError("cannot be converted")) is None
+    assert UnreadableRecord.parse(ValueError("cannot be converted")) is None
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])

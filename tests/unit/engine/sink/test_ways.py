@@ -8,40 +8,52 @@ import pytest
 from kraal.engine.sink.ways import ReadBatch, SinkFacts, WritePath, choose
 
 WHY = "which are processed one by one because of transforms"
-PLAIN = SinkFacts()
-DIRECT = SinkFacts(direct=True)
-TRANSFORMED = SinkFacts(by_records=WHY, column_form=True)
-NO_COLUMNS = SinkFacts(by_records=WHY)
+PLAIN_TASK = SinkFacts()
+DIRECT_TASK = SinkFacts(direct=True)
+TRANSFORMING_TASK = SinkFacts(by_records=WHY, column_form=True)
+TASK_WITHOUT_COLUMN_FORM = SinkFacts(by_records=WHY)
 TAIL = ReadBatch(ranges={}, records=1, table=pa.table({"value": [b"a"]}))
 BACKLOG = ReadBatch(ranges={}, records=1000)
-MALFORMED = ReadBatch(ranges={}, records=2, is_tail=True)
+MALFORMED_TAIL = ReadBatch(ranges={}, records=2, is_tail=True)
 
 
 @pytest.mark.parametrize(
     ("task", "batch", "differs", "write_path", "why"),
     [
-        (PLAIN, TAIL, False, WritePath.TAIL, "few records wait"),
-        (DIRECT, TAIL, False, WritePath.DIRECT, "few records wait"),
-        (DIRECT, BACKLOG, False, WritePath.BACKLOG, "many records wait"),
-        (PLAIN, BACKLOG, False, WritePath.BACKLOG, "many records wait"),
-        (TRANSFORMED, TAIL, False, WritePath.TAIL_BY_RECORDS, f"few records wait, {WHY}"),
+        (PLAIN_TASK, TAIL, False, WritePath.TAIL, "few new records"),
+        (DIRECT_TASK, TAIL, False, WritePath.DIRECT, "few new records"),
+        (DIRECT_TASK, BACKLOG, False, WritePath.BACKLOG, "many new records"),
+        (PLAIN_TASK, BACKLOG, False, WritePath.BACKLOG, "many new records"),
+        (TRANSFORMING_TASK, TAIL, False, WritePath.TAIL_BY_RECORDS, f"few new records, {WHY}"),
         (
-            TRANSFORMED,
+            TRANSFORMING_TASK,
             BACKLOG,
             False,
             WritePath.BACKLOG_BY_COLUMNS,
             "their schema and transforms have a column form",
         ),
         (
-            TRANSFORMED,
+            TRANSFORMING_TASK,
             BACKLOG,
             True,
             WritePath.BACKLOG_BY_RECORDS,
             "some of which differ in form from the first record",
         ),
-        (NO_COLUMNS, BACKLOG, False, WritePath.BACKLOG_BY_RECORDS, f"many records wait, {WHY}"),
-        (DIRECT, MALFORMED, False, WritePath.BACKLOG, "a header's name is not UTF-8"),
-        (NO_COLUMNS, MALFORMED, False, WritePath.BACKLOG_BY_RECORDS, f"a header's name is not UTF-8, {WHY}"),
+        (TASK_WITHOUT_COLUMN_FORM, BACKLOG, False, WritePath.BACKLOG_BY_RECORDS, f"many new records, {WHY}"),
+        (
+            DIRECT_TASK,
+            MALFORMED_TAIL,
+            False,
+            WritePath.BACKLOG,
+            "records with a header name that is not UTF-8",
+        ),
+        (
+            TASK_WITHOUT_COLUMN_FORM,
+            MALFORMED_TAIL,
+            False,
+            WritePath.BACKLOG_BY_RECORDS,
+            f"records with a header name that is not UTF-8, {WHY}",
+        ),
     ],
 )
 def test_write_path_is_chosen_by_task_properties_and_batch(

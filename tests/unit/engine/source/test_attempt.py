@@ -21,19 +21,19 @@ from kraal.plugins.model.columns import ByRecords
 
 DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
 PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
-TRANSFORMED = SourceFacts(by_records="which are processed one by one because of transforms")
+TRANSFORMING_TASK = SourceFacts(by_records="which are processed one by one because of transforms")
 
 
 @dataclass
 class Bench:
-    """Writers with predefined results, the state of the lane, and the outcomes of the batches."""
+    """Writers with predefined results. Records the write paths used and the outcomes of the batches."""
 
     results: list[JobResult]
-    lane: WritePath | None = None
+    jobless_path: WritePath | None = None
     column_form: tuple[WritePlan, str | None] | None = None
     used_paths: list[WritePath] = field(default_factory=list)
     outcomes: list[JobResult] = field(default_factory=list)
-    renewed: int = 0
+    renewals: int = 0
 
     def attempt(self, facts: SourceFacts) -> SourceAttempt:
         """Return an attempt to write a small table."""
@@ -45,16 +45,16 @@ class Bench:
             records=records if facts.by_records else None,
             plan=lambda _: PLAN,
             worker_record_path=lambda _: None,
-            choose_jobless_path=lambda *_: self.lane,
+            choose_jobless_path=lambda *_: self.jobless_path,
         )
-        polled = PolledBatch(
+        polled_batch = PolledBatch(
             batch=SourceBatch(offsets={}, table=pa.table({"value": [b"a"]}), topic="t"), number=1, poll_s=0.0
         )
         writers: Any = {path: SimpleNamespace(write=self._make_write(path)) for path in WritePath}
-        return SourceAttempt(parts=parts, facts=facts, writers=writers, refusals=None, polled=polled)
+        return SourceAttempt(parts=parts, facts=facts, writers=writers, refusals=None, polled=polled_batch)
 
     def _renew(self) -> None:
-        self.renewed += 1
+        self.renewals += 1
 
     def _make_write(self, path: WritePath) -> Callable[[PolledBatch, Callable[[JobResult], None]], None]:
         def write(_: PolledBatch, done: Callable[[JobResult], None]) -> None:
@@ -77,19 +77,19 @@ def test_batch_report_contains_the_write_path_and_the_reason() -> None:
 
 def test_each_attempt_chooses_the_write_path_again() -> None:
     error = RetriableError("the brokers are unavailable")
-    bench = Bench([error, DONE], lane=WritePath.WORKER_PRODUCER)
+    bench = Bench([error, DONE], jobless_path=WritePath.WORKER_PRODUCER)
     attempt = bench.attempt(SourceFacts())
     attempt(bench.outcomes.append)
-    bench.lane = WritePath.LANE
+    bench.jobless_path = WritePath.LANE
     attempt(bench.outcomes.append)
     assert bench.used_paths == [WritePath.WORKER_PRODUCER, WritePath.LANE]
     assert bench.outcomes[0] is error
-    assert bench.renewed == 2
+    assert bench.renewals == 2
 
 
 def test_batch_that_fails_by_columns_is_repeated_record_by_record() -> None:
     bench = Bench([ByRecords("a cast"), DONE], column_form=(PLAN, "t"))
-    bench.attempt(TRANSFORMED)(bench.outcomes.append)
+    bench.attempt(TRANSFORMING_TASK)(bench.outcomes.append)
     assert bench.used_paths == [WritePath.COALESCED, WritePath.IN_WORKER]
     [done] = bench.outcomes
     assert isinstance(done, BatchDone)
@@ -99,12 +99,12 @@ def test_batch_that_fails_by_columns_is_repeated_record_by_record() -> None:
 @pytest.mark.parametrize("error", [ByRecords("a cast"), ValueError("x")])
 def test_error_of_a_batch_without_column_form_is_its_result(error: Exception) -> None:
     bench = Bench([error])
-    bench.attempt(TRANSFORMED)(bench.outcomes.append)
+    bench.attempt(TRANSFORMING_TASK)(bench.outcomes.append)
     assert bench.used_paths == [WritePath.IN_WORKER]
     assert bench.outcomes == [error]
 
 
-def test_error_during_the_choice_is_the_result_of_the_batch() -> None:
+def test_error_while_choosing_the_write_path_is_the_result_of_the_batch() -> None:
     bench = Bench([])
     attempt = bench.attempt(SourceFacts())
     error = TypeError("no plan")

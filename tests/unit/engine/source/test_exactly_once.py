@@ -46,15 +46,15 @@ INTERVAL = {"transaction.boundary": "interval", "transaction.boundary.interval.m
 class Transactions:
     """Records commits; each error in `errors` is raised once, by the next write or commit."""
 
-    committed: list[tuple[list[Any], dict[SourcePartition, Offset]]] = field(default_factory=list)
-    open: list[Any] = field(default_factory=list)
+    commits: list[tuple[list[Any], dict[SourcePartition, Offset]]] = field(default_factory=list)
+    open_values: list[Any] = field(default_factory=list)
     errors: dict[str, list[Exception]] = field(default_factory=dict)
     is_open: bool = False
-    closed: bool = False
+    is_closed: bool = False
 
     def _raise_error(self, name: str) -> None:
         if self.errors.get(name):
-            self.open, self.is_open = [], False
+            self.open_values, self.is_open = [], False
             raise self.errors[name].pop(0)
 
     def write(
@@ -67,19 +67,19 @@ class Transactions:
         assert not offset_callbacks, "no offsets are requested"
         self._raise_error("write")
         self.is_open = True
-        self.open += [value.decode() for value in columns["value"]]
+        self.open_values += [value.decode() for value in columns["value"]]
 
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
         self._raise_error("commit")
-        self.committed.append((self.open, {k: v for k, v in offsets.items() if v is not None}))
-        count, self.open, self.is_open = len(self.open), [], False
+        self.commits.append((self.open_values, {k: v for k, v in offsets.items() if v is not None}))
+        count, self.open_values, self.is_open = len(self.open_values), [], False
         return count
 
     def cancel(self) -> None:
         pass
 
     def close(self) -> None:
-        self.closed = True
+        self.is_closed = True
 
 
 class Numbers(SourceTask):
@@ -104,7 +104,7 @@ class Numbers(SourceTask):
         )
 
 
-class Work(TransactionalSourceExecutor):
+class NumbersExecutor(TransactionalSourceExecutor):
     """An executor whose plugin is `Numbers`."""
 
     def begin(self, transactions: Transactions) -> Numbers:
@@ -118,7 +118,7 @@ class Work(TransactionalSourceExecutor):
             topics=None,
             cancelled=self._cancelled,
         )
-        self._use(parts, None)
+        self._create_writers(parts, None)
         length_s = interval_s(self._spec.connector_config, {})
         self._writer = TransactionWriter(parts, transactions, length_s, lambda: self._reads_continuously)
         self._writers = {WritePath.TRANSACTION: self._writer}
@@ -127,11 +127,11 @@ class Work(TransactionalSourceExecutor):
 
 
 @contextlib.contextmanager
-def fail_if_job_runs(what: str) -> Iterator[Any]:
-    yield pytest.fail(f"Unexpected Spark job: {what}")
+def fail_if_job_runs(description: str) -> Iterator[Any]:
+    yield pytest.fail(f"Unexpected Spark job: {description}")
 
 
-def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transactions]:
+def make_executor(config: Mapping[str, str] | None = None) -> tuple[NumbersExecutor, Numbers, Transactions]:
     transactions = Transactions()
     spec = TaskSpec(
         task=TaskId(ConnectorName("c"), 0),
@@ -147,7 +147,7 @@ def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transa
         pace=Pace(time.monotonic),
         batches=lambda _: Batches(),
     )
-    work = Work(
+    executor = NumbersExecutor(
         spec,
         Numbers,
         "1",
@@ -155,7 +155,7 @@ def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transa
         cast("ExecutorContext", context),
         cast("Any", SimpleNamespace(job=fail_if_job_runs, cancel=None, renew=lambda: None)),
     )
-    return work, work.begin(transactions), transactions
+    return executor, executor.begin(transactions), transactions
 
 
 def run(launch: JobLauncher | None) -> JobResult:
@@ -166,13 +166,13 @@ def run(launch: JobLauncher | None) -> JobResult:
 
 
 def test_each_poll_is_written_in_a_transaction_with_its_offsets() -> None:
-    executor, _, transactions = work()
+    executor, _, transactions = make_executor()
     for number in (1, 2):
         done = run(executor.poll(requested=True))
         assert isinstance(done, BatchDone)
         assert (done.offsets, done.records, done.transaction) == ({}, 2, 2)
         assert not executor.is_flowing
-        assert transactions.committed[-1] == (
+        assert transactions.commits[-1] == (
             [str(2 * number - 1), str(2 * number)],
             {PART: {"position": 2 * number}},
         )
@@ -180,18 +180,18 @@ def test_each_poll_is_written_in_a_transaction_with_its_offsets() -> None:
 
 @pytest.mark.parametrize("method", ["write", "commit"])
 def test_retriable_transaction_error_repeats_the_same_batch(method: str) -> None:
-    executor, _, transactions = work()
+    executor, _, transactions = make_executor()
     transactions.errors[method] = [StoreUnavailable("no broker responds")]
     launch = executor.poll(requested=True)
-    first = run(launch)
-    assert isinstance(first, RetriableError)
-    assert transactions.committed == []
+    first_result = run(launch)
+    assert isinstance(first_result, RetriableError)
+    assert transactions.commits == []
     assert isinstance(run(launch), BatchDone)
-    assert transactions.committed == [(["1", "2"], {PART: {"position": 2}})]
+    assert transactions.commits == [(["1", "2"], {PART: {"position": 2}})]
 
 
 def test_fenced_producer_fails_the_task() -> None:
-    executor, _, transactions = work()
+    executor, _, transactions = make_executor()
     transactions.errors["commit"] = [Fenced("There is a newer producer")]
     assert isinstance(run(executor.poll(requested=True)), Fenced)
 
@@ -199,42 +199,44 @@ def test_fenced_producer_fails_the_task() -> None:
 def test_interval_boundary_combines_several_polls_in_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    executor, task, transactions = work(INTERVAL)
-    first, second = run(executor.poll(requested=True)), run(executor.poll(requested=True))
-    assert isinstance(first, BatchDone)
-    assert isinstance(second, BatchDone)
-    assert (first.transaction, second.transaction, transactions.committed) == (None, None, [])
+    executor, task, transactions = make_executor(INTERVAL)
+    first_result, second_result = run(executor.poll(requested=True)), run(executor.poll(requested=True))
+    assert isinstance(first_result, BatchDone)
+    assert isinstance(second_result, BatchDone)
+    assert (first_result.transaction, second_result.transaction, transactions.commits) == (None, None, [])
     assert executor.is_flowing
     now[0] = 1.0
-    third = run(executor.poll(requested=True))
-    assert isinstance(third, BatchDone)
-    assert (third.records, third.transaction) == (0, 4), "the commit is due, and there was no further poll"
-    assert transactions.committed == [(["1", "2", "3", "4"], {PART: {"position": 4}})]
+    third_result = run(executor.poll(requested=True))
+    assert isinstance(third_result, BatchDone)
+    assert (third_result.records, third_result.transaction) == (0, 4), (
+        "the commit is due, and there was no further poll"
+    )
+    assert transactions.commits == [(["1", "2", "3", "4"], {PART: {"position": 4}})]
     assert task.next == 4
     assert not executor.is_flowing
 
 
 def test_interval_transaction_is_committed_before_a_pause_or_stop() -> None:
-    executor, _, transactions = work(INTERVAL)
+    executor, _, transactions = make_executor(INTERVAL)
     run(executor.poll(requested=True))
     done = run(executor.poll(requested=False))
     assert isinstance(done, BatchDone)
     assert done.transaction == 2
-    assert transactions.committed == [(["1", "2"], {PART: {"position": 2}})]
+    assert transactions.commits == [(["1", "2"], {PART: {"position": 2}})]
 
 
 def test_failure_after_an_earlier_batch_of_the_transaction_is_not_retried() -> None:
-    executor, _, transactions = work(INTERVAL)
+    executor, _, transactions = make_executor(INTERVAL)
     run(executor.poll(requested=True))
     transactions.errors["write"] = [StoreUnavailable("no broker responds")]
     assert isinstance(run(executor.poll(requested=True)), StoreUnavailable)
-    assert transactions.committed == []
+    assert transactions.commits == []
 
 
 def test_closing_the_executor_closes_the_producer() -> None:
-    executor, _, transactions = work()
+    executor, _, transactions = make_executor()
     executor.close()
-    assert transactions.closed
+    assert transactions.is_closed
 
 
 @pytest.mark.parametrize(

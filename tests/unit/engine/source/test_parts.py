@@ -27,7 +27,7 @@ class Sender:
     def __init__(self) -> None:
         self.batches: list[PendingBatch] = []
         self.runs: list[object] = []
-        self.released: list[object] = []
+        self.released_runs: list[object] = []
 
     def put(self, batch: PendingBatch, run: object = None) -> None:
         """Record a batch."""
@@ -36,7 +36,7 @@ class Sender:
 
     def release_producers(self, run: object) -> None:
         """Record a run that has ended."""
-        self.released.append(run)
+        self.released_runs.append(run)
 
 
 class Bench:
@@ -74,7 +74,7 @@ class Bench:
         self.parts.send(batch, write_path)
         return batch
 
-    def sent(self) -> list[list[PendingBatch]]:
+    def sent_batches(self) -> list[list[PendingBatch]]:
         """Return the batches of the lane, of the producers, and of shared jobs."""
         return [self.lanes.batches, self.producers.batches, self.coalescer.batches]
 
@@ -85,27 +85,27 @@ def test_producers_of_batches_without_a_job_are_released_at_the_end(
 ) -> None:
     bench = Bench()
     batch = bench.send(write_path)
-    assert bench.sent() == [[batch] if number == index else [] for number in range(3)]
+    assert bench.sent_batches() == [[batch] if number == index else [] for number in range(3)]
     assert batch.producer_configs is not None
     bench.parts.close_producers()
-    assert bench.lanes.released == bench.producers.released == [bench.group]
+    assert bench.lanes.released_runs == bench.producers.released_runs == [bench.group]
 
 
 @pytest.mark.parametrize("write_path", [WritePath.COALESCED, None])
 def test_batch_of_a_shared_job_uses_no_producer(write_path: WritePath | None) -> None:
     bench = Bench()
     batch = bench.send(write_path)
-    assert bench.sent() == [[], [], [batch]]
+    assert bench.sent_batches() == [[], [], [batch]]
     assert batch.producer_configs is None
     bench.parts.close_producers()
-    assert bench.lanes.released == bench.producers.released == []
+    assert bench.lanes.released_runs == bench.producers.released_runs == []
 
 
 @pytest.mark.parametrize("write_path", [WritePath.LANE, WritePath.WORKER_PRODUCER])
 def test_empty_batch_without_a_job_completes_at_once(write_path: WritePath) -> None:
     bench = Bench()
     bench.send(write_path, row_count=0)
-    assert bench.sent() == [[], [], []]
+    assert bench.sent_batches() == [[], [], []]
     [result] = bench.results
     assert isinstance(result, BatchDone)
     assert (result.records, result.topics) == (0, frozenset())

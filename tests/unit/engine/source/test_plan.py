@@ -107,7 +107,7 @@ def conditional_filter(predicate: str) -> dict[str, str]:
         pytest.param(conditional_filter("tombstone"), batch(), {"value"}, False, id="possible nulls"),
     ],
 )
-def test_batch_takes_the_column_path_if_no_stage_depends_on_the_record(
+def test_column_path_requires_known_schemas_and_stages_with_column_forms(
     config: dict[str, str], source_batch: SourceBatch, columns: set[str], *, is_accepted: bool
 ) -> None:
     assert (make_columns(config).plan(source_batch, frozenset(columns)) is not None) is is_accepted

@@ -20,7 +20,7 @@ LIMITS = {"small": 2000, "t": 1_048_588}
 
 
 class Py4JJavaError(Exception):
-    """The error of a failed job."""
+    """The error that Py4J raises for a failed Spark job."""
 
     def __init__(self, cause: str) -> None:
         text = f"Job aborted due to stage failure: most recent failure: Lost task 0.0 in stage 1.0 (TID 1): {cause}\n"
@@ -64,7 +64,7 @@ def test_error_for_a_too_large_record_contains_topic_and_setting(
     assert "Lost task 0.0 in stage 1.0" in trace
 
 
-def test_other_errors_are_unchanged() -> None:
+def test_error_unrelated_to_size_is_unchanged() -> None:
     error = Py4JJavaError("org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized")
     assert explain_size_error(error, "small", LIMITS, None) is error
 

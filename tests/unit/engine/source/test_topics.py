@@ -24,14 +24,14 @@ CONFIG = {
     "topic.creation.logs.include": "log-.*",
     "topic.creation.logs.cleanup.policy": "compact",
 }
-MISSING = ck.KafkaError.UNKNOWN_TOPIC_OR_PART
+UNKNOWN_TOPIC = ck.KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 @dataclass
 class Brokers:
     """Simulated brokers that record requests and return predefined errors."""
 
-    existing: set[str] = field(default_factory=set)
+    existing_topics: set[str] = field(default_factory=set)
     describe_error: int | None = None
     create_error: int | None = None
     lookups: list[list[str]] = field(default_factory=list)
@@ -43,7 +43,9 @@ class Brokers:
         self.lookups.append(list(names))
         if self.describe_error is not None:
             return {name: ck.KafkaError(self.describe_error, "so") for name in names}
-        return {name: None if name in self.existing else ck.KafkaError(MISSING) for name in names}
+        return {
+            name: None if name in self.existing_topics else ck.KafkaError(UNKNOWN_TOPIC) for name in names
+        }
 
     def create(self, topics: Collection[NewTopic]) -> Mapping[str, ck.KafkaError | None]:
         """Create all topics, or fail for all."""
@@ -60,7 +62,7 @@ def make_topics(brokers: Brokers) -> SourceTopics:
 
 
 def test_missing_topic_is_looked_up_once_and_created_as_its_group_defines() -> None:
-    brokers = Brokers(existing={"existing"})
+    brokers = Brokers(existing_topics={"existing"})
     source_topics = make_topics(brokers)
     for _ in range(2):
         source_topics.ensure(["existing", "log-a", "new", None, "new"])
@@ -69,7 +71,7 @@ def test_missing_topic_is_looked_up_once_and_created_as_its_group_defines() -> N
         ("log-a", 2, {"cleanup.policy": "compact"}),
         ("new", 2, {}),
     ]
-    assert source_topics.unseen(["new", "newer"]) == ["newer"]
+    assert source_topics.list_unseen(["new", "newer"]) == ["newer"]
 
 
 def test_pass_looks_up_only_unseen_topics_once() -> None:
@@ -83,7 +85,7 @@ def test_pass_looks_up_only_unseen_topics_once() -> None:
 
 
 NEW_TOPIC = "(name=t, numPartitions=2, replicationFactor=1, replicasAssignments=null, configs={})"
-NOT_CREATED = (
+NOT_CREATED_ERROR = (
     f"Task failed to create new topic {NEW_TOPIC}. Ensure that the task is authorized to create topics or that the "
     "topic exists and restart the task"
 )
@@ -124,14 +126,14 @@ NOT_CREATED = (
             None,
             ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
             TopicFailed,
-            NOT_CREATED,
+            NOT_CREATED_ERROR,
             id="not authorized to create in the topic",
         ),
         pytest.param(
             None,
             ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
             TopicFailed,
-            NOT_CREATED,
+            NOT_CREATED_ERROR,
             id="not authorized to create in the cluster",
         ),
         pytest.param(
@@ -175,7 +177,7 @@ def test_topic_created_concurrently_is_accepted() -> None:
     brokers = Brokers(create_error=ck.KafkaError.TOPIC_ALREADY_EXISTS)
     source_topics = make_topics(brokers)
     source_topics.ensure(["t"])
-    assert source_topics.unseen(["t"]) == []
+    assert source_topics.list_unseen(["t"]) == []
 
 
 def test_repr_of_an_unpickled_gate_contains_no_secrets() -> None:

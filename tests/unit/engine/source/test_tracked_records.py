@@ -43,9 +43,9 @@ def test_last_of_consecutive_records_of_a_partition_is_tracked(tracker: TrackedR
 def test_offsets_are_reported_once_when_the_transaction_is_committed(
     tracker: TrackedRecords, reports: Reports
 ) -> None:
-    first = tracker.make_callbacks(rows(("t", 0, 4), ("t", 0, 5), ("u", 2, 9)), None)
-    first[1](105)
-    first[2](30)
+    first_callbacks = tracker.make_callbacks(rows(("t", 0, 4), ("t", 0, 5), ("u", 2, 9)), None)
+    first_callbacks[1](105)
+    first_callbacks[2](30)
     tracker.make_callbacks(rows(("t", 0, 8)), None)[0](108)
     assert reports == []
     tracker.report_committed()
@@ -60,11 +60,11 @@ def test_offsets_are_reported_once_when_the_transaction_is_committed(
 def test_records_of_an_aborted_transaction_are_never_reported(
     tracker: TrackedRecords, reports: Reports
 ) -> None:
-    aborted = tracker.make_callbacks(rows(("t", 0, 4), ("u", 0, 5)), None)
-    aborted[0](104)
+    aborted_callbacks = tracker.make_callbacks(rows(("t", 0, 4), ("u", 0, 5)), None)
+    aborted_callbacks[0](104)
     tracker.discard()
-    retried = tracker.make_callbacks(rows(("t", 0, 4)), None)
-    aborted[1](205)  # a late delivery report
-    retried[0](110)
+    retried_callbacks = tracker.make_callbacks(rows(("t", 0, 4)), None)
+    aborted_callbacks[1](205)  # a late delivery report
+    retried_callbacks[0](110)
     tracker.report_committed()
     assert reports == [{TopicPartition("t", 0): [OffsetPair(4, 110)]}]

@@ -8,27 +8,27 @@ import pytest
 from kraal.engine.source.ways import MAX_WORKER_ROWS, PolledBatch, SourceFacts, WritePath, choose
 from kraal.plugins.api import SourceBatch
 
-PLAIN = SourceFacts()
-TRANSFORMED = SourceFacts(by_records="which are processed one by one because of transforms")
-EXACTLY_ONCE = SourceFacts(transactional=True)
+PLAIN_TASK = SourceFacts()
+TRANSFORMING_TASK = SourceFacts(by_records="which are processed one by one because of transforms")
+EXACTLY_ONCE_TASK = SourceFacts(transactional=True)
 
 
 def polled(
-    rows: int | None,
+    row_count: int | None,
     *,
-    columns: bool = False,
+    by_columns: bool = False,
     without_job: WritePath | None = None,
     is_plain: bool = False,
     passes_here: bool = False,
 ) -> PolledBatch:
-    """Return a batch with a table of this size, or for None, one that Spark reads."""
-    table = None if rows is None else pa.table({"value": ["a"] * rows})
+    """Return a batch with a table of `row_count` rows; if `row_count` is None, Spark reads the batch."""
+    table = None if row_count is None else pa.table({"value": ["a"] * row_count})
     batch = SourceBatch(offsets={}, table=table, topic="t")
     return PolledBatch(
         batch=batch,
         number=1,
         poll_s=0.0,
-        by_columns=columns,
+        by_columns=by_columns,
         is_plain=is_plain,
         passes_here=passes_here,
         without_job=without_job,
@@ -38,57 +38,67 @@ def polled(
 @pytest.mark.parametrize(
     ("task", "batch", "write_path", "why"),
     [
-        (PLAIN, polled(3), WritePath.COALESCED, "the plugin returns the records"),
-        (PLAIN, polled(3, is_plain=True), WritePath.COALESCED, "the plugin returns the records"),
+        (PLAIN_TASK, polled(3), WritePath.COALESCED, "the plugin returns the records"),
+        (PLAIN_TASK, polled(3, is_plain=True), WritePath.COALESCED, "the plugin returns the records"),
         (
-            PLAIN,
+            PLAIN_TASK,
             polled(3, is_plain=True, without_job=WritePath.LANE),
             WritePath.LANE,
             "at most 1000 records, which require no conversion",
         ),
         (
-            PLAIN,
+            PLAIN_TASK,
             polled(3, is_plain=True, without_job=WritePath.WORKER_PRODUCER),
             WritePath.WORKER_PRODUCER,
             "at most 1000 records, which require no conversion",
         ),
-        (PLAIN, polled(3, without_job=WritePath.LANE), WritePath.COALESCED, "the plugin returns the records"),
         (
-            PLAIN,
+            PLAIN_TASK,
+            polled(3, without_job=WritePath.LANE),
+            WritePath.COALESCED,
+            "the plugin returns the records",
+        ),
+        (
+            PLAIN_TASK,
             polled(3, passes_here=True, without_job=WritePath.LANE),
             WritePath.IN_WORKER,
             "at most 1000 records, which require only conversion",
         ),
-        (PLAIN, polled(None), WritePath.OWN_JOB, "Spark reads the records"),
+        (PLAIN_TASK, polled(None), WritePath.OWN_JOB, "Spark reads the records"),
         (
-            TRANSFORMED,
+            TRANSFORMING_TASK,
             polled(3),
             WritePath.IN_WORKER,
             "at most 5000 records, which are processed one by one because of transforms",
         ),
-        (TRANSFORMED, polled(MAX_WORKER_ROWS), WritePath.IN_WORKER, "at most 5000 records"),
-        (TRANSFORMED, polled(MAX_WORKER_ROWS + 1), WritePath.OWN_JOB, "more than 5000 records"),
-        (TRANSFORMED, polled(3, columns=True), WritePath.COALESCED, "every transform has a column form"),
+        (TRANSFORMING_TASK, polled(MAX_WORKER_ROWS), WritePath.IN_WORKER, "at most 5000 records"),
+        (TRANSFORMING_TASK, polled(MAX_WORKER_ROWS + 1), WritePath.OWN_JOB, "more than 5000 records"),
         (
-            TRANSFORMED,
+            TRANSFORMING_TASK,
+            polled(3, by_columns=True),
+            WritePath.COALESCED,
+            "every transform has a column form",
+        ),
+        (
+            TRANSFORMING_TASK,
             polled(None),
             WritePath.OWN_JOB,
             "Spark reads the records, which are processed one by one",
         ),
         (
-            TRANSFORMED,
+            TRANSFORMING_TASK,
             polled(3, is_plain=True, without_job=WritePath.LANE),
             WritePath.IN_WORKER,
             "at most 5000 records",
         ),
         (
-            EXACTLY_ONCE,
+            EXACTLY_ONCE_TASK,
             polled(3, is_plain=True, without_job=WritePath.LANE),
             WritePath.TRANSACTION,
             "exactly-once support",
         ),
-        (EXACTLY_ONCE, polled(3), WritePath.TRANSACTION, "exactly-once support"),
-        (EXACTLY_ONCE, polled(None), WritePath.TRANSACTION, "exactly-once support"),
+        (EXACTLY_ONCE_TASK, polled(3), WritePath.TRANSACTION, "exactly-once support"),
+        (EXACTLY_ONCE_TASK, polled(None), WritePath.TRANSACTION, "exactly-once support"),
     ],
 )
 def test_write_path_is_chosen_by_task_properties_and_batch(

@@ -33,32 +33,36 @@ STREAM = SourceStream(
 def test_progress_of_the_interceptor_is_parsed() -> None:
     assert parse_progress("{}") == {}
     assert parse_progress("{west.t 0=2 -1 -1 0, west.u_v 12=0 8400 512 17}") == {
-        A: PartitionProgress(in_flight=2, source_offset=None, target_offset=None, written=0),
-        B: PartitionProgress(in_flight=0, source_offset=8400, target_offset=512, written=17),
+        A: PartitionProgress(in_flight=2, source_offset=None, target_offset=None, acknowledged_count=0),
+        B: PartitionProgress(in_flight=0, source_offset=8400, target_offset=512, acknowledged_count=17),
     }
 
 
 def test_progress_contains_records_acknowledged_since_the_last_check() -> None:
-    first = {A: PartitionProgress(in_flight=3, source_offset=None, target_offset=None, written=0)}
-    assert progress_between(STREAM, first, {}) is None
-    later = {
-        A: PartitionProgress(in_flight=1, source_offset=5, target_offset=3, written=2),
-        B: PartitionProgress(in_flight=0, source_offset=9, target_offset=None, written=4),
+    first_progress = {
+        A: PartitionProgress(in_flight=3, source_offset=None, target_offset=None, acknowledged_count=0)
     }
-    assert progress_between(STREAM, later, first) == QueryProgress(
+    assert progress_between(STREAM, first_progress, {}) is None
+    later_progress = {
+        A: PartitionProgress(in_flight=1, source_offset=5, target_offset=3, acknowledged_count=2),
+        B: PartitionProgress(in_flight=0, source_offset=9, target_offset=None, acknowledged_count=4),
+    }
+    assert progress_between(STREAM, later_progress, first_progress) == QueryProgress(
         offsets=dict([stored(A, 5), stored(B, 9)]),
         records=6,
         topics=frozenset(map(TopicName, ("west.t", "west.u_v"))),
         pairs={A: OffsetPair(5, 3)},
     )
-    last = later | {A: PartitionProgress(in_flight=0, source_offset=7, target_offset=4, written=3)}
-    assert progress_between(STREAM, last, later) == QueryProgress(
+    last_progress = later_progress | {
+        A: PartitionProgress(in_flight=0, source_offset=7, target_offset=4, acknowledged_count=3)
+    }
+    assert progress_between(STREAM, last_progress, later_progress) == QueryProgress(
         offsets=dict([stored(A, 7)]),
         records=1,
         topics=frozenset({TopicName("west.t")}),
         pairs={A: OffsetPair(7, 4)},
     )
-    assert progress_between(STREAM, last, last) is None
+    assert progress_between(STREAM, last_progress, last_progress) is None
 
 
 def test_producer_options_keep_records_in_order() -> None:

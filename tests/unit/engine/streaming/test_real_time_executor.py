@@ -71,20 +71,20 @@ class Query:
         del session, stream
         self.plan = plan
         self.is_running = True
-        self.written = 0
-        self.reported = 0
-        self.cleaned_up = self.has_unacknowledged = False
+        self.written_count = 0
+        self.reported_count = 0
+        self.is_cleaned_up = self.has_unacknowledged = False
         self.progress_checks = 0
         self.failure: Exception = ValueError("broken")
         Query.instances.append(self)
 
     def new_progress(self) -> QueryProgress | None:
         self.progress_checks += 1
-        if self.written == self.reported:
+        if self.written_count == self.reported_count:
             return None
-        count, self.reported = self.written - self.reported, self.written
+        count, self.reported_count = self.written_count - self.reported_count, self.written_count
         return QueryProgress(
-            offsets={PARTITION: {"offset": self.written}},
+            offsets={PARTITION: {"offset": self.written_count}},
             records=count,
             topics=frozenset({TopicName("t")}),
             pairs={},
@@ -102,7 +102,7 @@ class Query:
         self.is_running = False
 
     def clean_up(self) -> None:
-        self.cleaned_up = True
+        self.is_cleaned_up = True
 
 
 class JobGroup:
@@ -215,23 +215,23 @@ def test_pause_ends_the_query_and_resume_continues_after_its_records(
     bench.run.start()
     bench.run.next()
     bench.next_event(Opened)
-    first = query(1)
-    first.written = 5
+    first_query = query(1)
+    first_query.written_count = 5
     done = bench.next_event(BatchDone)
     assert (done.offsets, done.records, done.topics) == ({PARTITION: {"offset": 5}}, 5, {"t"})
     assert done.continuous, "the duration of a continuous write is not recorded"
     bench.run.next()
-    first.is_running = True
+    first_query.is_running = True
     bench.run.hold()
     bench.next_event(Held)
-    assert not first.is_running
-    assert first.cleaned_up
+    assert not first_query.is_running
+    assert first_query.is_cleaned_up
     # the paused run occupies no slots, so another run can reserve three of four
     bench.slots.release(bench.slots.reserve(TaskId(ConnectorName("other"), 0), 3, 4))
     bench.run.next()
     assert query(2).is_running
     assert StreamTask.starts == [{PARTITION: {"offset": 1}}, {PARTITION: {"offset": 5}}]
-    Query.instances[1].written = 7
+    Query.instances[1].written_count = 7
     bench.run.stop()
     assert bench.next_event(BatchDone).offsets == {PARTITION: {"offset": 7}}
     assert bench.next_event(Stopped).clean
@@ -244,13 +244,15 @@ def test_query_with_refused_batches_restarts_with_smaller_batches(
     bench.run.start()
     bench.run.next()
     bench.next_event(Opened)
-    first = query(1)
-    first.failure = RuntimeError("it was stopped")
-    first.has_unacknowledged = True
+    first_query = query(1)
+    first_query.failure = RuntimeError("it was stopped")
+    first_query.has_unacknowledged = True
     bench.refuse("MESSAGE_TOO_LARGE", 1, 100)
-    second = query(2)
-    assert first.cleaned_up
-    first_size, second_size = (int(created.plan.options["kafka.batch.size"]) for created in (first, second))
+    second_query = query(2)
+    assert first_query.is_cleaned_up
+    first_size, second_size = (
+        int(created.plan.options["kafka.batch.size"]) for created in (first_query, second_query)
+    )
     assert second_size < first_size
     assert "trying batches of" in caplog.text
     bench.run.cancel()
@@ -260,18 +262,18 @@ def test_checks_without_acknowledgements_are_a_single_step(bench: Bench) -> None
     bench.run.start()
     bench.run.next()
     bench.next_event(Opened)
-    first = query(1)
-    first.has_unacknowledged = True
-    progress_checks = first.progress_checks
-    wait_until(lambda: first.progress_checks >= progress_checks + 2)
+    first_query = query(1)
+    first_query.has_unacknowledged = True
+    progress_checks = first_query.progress_checks
+    wait_until(lambda: first_query.progress_checks >= progress_checks + 2)
     step = bench.work.step
     assert step is not None
-    wait_until(lambda: first.progress_checks >= progress_checks + 6)
+    wait_until(lambda: first_query.progress_checks >= progress_checks + 6)
     later_step = bench.work.step
     assert later_step is not None
     assert (later_step.name, later_step.since_s) == ("batch", step.since_s)
-    first.has_unacknowledged = False
-    first.written = 5
+    first_query.has_unacknowledged = False
+    first_query.written_count = 5
     bench.next_event(BatchDone)
     wait_until(lambda: bench.work.step is None)
     assert bench.work.step is None
@@ -282,9 +284,9 @@ def test_failed_query_reports_its_written_records_first(bench: Bench) -> None:
     bench.run.start()
     bench.run.next()
     bench.next_event(Opened)
-    failed = query(1)
-    failed.written = 3
-    failed.is_running = False
+    failed_query = query(1)
+    failed_query.written_count = 3
+    failed_query.is_running = False
     assert bench.next_event(BatchDone).records == 3
     bench.run.next()
     assert bench.next_event(Failed).trace.startswith("ValueError: broken")
@@ -299,7 +301,7 @@ def test_query_that_failed_with_a_broker_error_is_restarted(bench: Bench) -> Non
     failed_query.is_running = False
     assert bench.next_event(Waiting).retry
     assert query(2).is_running
-    assert failed_query.cleaned_up
+    assert failed_query.is_cleaned_up
     bench.run.cancel()
     assert not bench.next_event(Stopped).clean
 
@@ -308,12 +310,12 @@ def test_query_ends_without_a_lease(bench: Bench) -> None:
     bench.run.start()
     bench.run.next()
     bench.next_event(Opened)
-    first = query(1)
+    first_query = query(1)
     bench.has_lease = False
     bench.next_event(Waiting)
-    wait_until(lambda: first.cleaned_up)
+    wait_until(lambda: first_query.is_cleaned_up)
     assert bench.closed_client_ids == [f"connector-producer-{TASK}"], "closing drops unacknowledged records"
-    assert not first.is_running
+    assert not first_query.is_running
     assert len(Query.instances) == 1
     bench.has_lease = True
     assert query(2).is_running

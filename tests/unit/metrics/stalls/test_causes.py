@@ -46,7 +46,7 @@ NO_TOPIC = "None of its topics exists: orders"
         pytest.param(
             replace(RUNNING_TASK, step=Step("", 10.0)),
             Stall(StallKind.STEP, 10.0, "It has records that it neither writes nor commits"),
-            id="java task",
+            id="Java task",
         ),
         pytest.param(
             replace(
@@ -95,8 +95,8 @@ NO_TOPIC = "None of its topics exists: orders"
             Stall(
                 StallKind.BACKLOG,
                 10.0,
-                "It reads no record, although its backlog is 2 records; 3 of 3 partitions are paused, by its plugin "
-                "or while a batch is retried",
+                "It reads no record, although its backlog is 2 records; 3 of 3 partitions are paused by its plugin, "
+                "or until the retry of a batch succeeds",
             ),
             id="backlog of a Java sink with paused partitions",
         ),
@@ -113,12 +113,12 @@ NO_TOPIC = "None of its topics exists: orders"
         pytest.param(replace(RUNNING_TASK, unassigned_s=5.0), None, id="spare member of a group"),
         pytest.param(
             replace(RUNNING_TASK, reported=None, reported_s=None),
-            Stall(StallKind.START, 0.0, "Its start does not return"),
+            Stall(StallKind.START, 0.0, "Its start has not completed"),
             id="start",
         ),
         pytest.param(
             replace(RUNNING_TASK, state=State.RESTARTING, reported=None, reported_s=None),
-            Stall(StallKind.START, 0.0, "Its start does not return"),
+            Stall(StallKind.START, 0.0, "Its start has not completed"),
             id="restart",
         ),
         pytest.param(
@@ -182,7 +182,7 @@ RUNNING_CONNECTOR = ConnectorFacts(state=State.RUNNING, started_s=0.0, reported=
         ),
         pytest.param(
             replace(RUNNING_CONNECTOR, reported=None, reported_s=None),
-            Stall(StallKind.START, 0.0, "Its start does not return"),
+            Stall(StallKind.START, 0.0, "Its start has not completed"),
             id="start",
         ),
         pytest.param(

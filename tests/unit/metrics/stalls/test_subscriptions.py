@@ -11,7 +11,7 @@ NAME = ConnectorName("c")
 T0 = TaskId(NAME, 0)
 TOPICS = {"orders", "orders-2", "__consumer_offsets"}
 NOT_IN_GROUP = (
-    "None of its tasks has a partition, although its topics exist; its consumers may not be in their group"
+    "No task has a partition, although the connector's topics exist; the consumers may not be in the group"
 )
 
 

@@ -50,10 +50,10 @@ def test_progress_resets_the_start_of_the_step() -> None:
 
 
 def test_backlog_grows_only_while_no_record_is_read() -> None:
-    first = next_backlog(None, 10, 3, 1.0)
-    assert first == Backlog(10, 3, 10)
-    assert next_backlog(first, 10, 3, 2.0) == first
-    growing_backlog = next_backlog(first, 12, 3, 2.0)
+    first_backlog = next_backlog(None, 10, 3, 1.0)
+    assert first_backlog == Backlog(10, 3, 10)
+    assert next_backlog(first_backlog, 10, 3, 2.0) == first_backlog
+    growing_backlog = next_backlog(first_backlog, 12, 3, 2.0)
     assert (growing_backlog, growing_backlog.growth) == (Backlog(12, 3, 10, 2.0), 2)
     assert next_backlog(growing_backlog, 15, 3, 9.0) == Backlog(15, 3, 10, 2.0)
     assert next_backlog(growing_backlog, 15, 4, 9.0) == Backlog(15, 4, 15), "the task has read records"
@@ -63,14 +63,14 @@ def test_backlog_grows_only_while_no_record_is_read() -> None:
 
 
 def test_unchanged_exact_backlog_is_treated_as_growing() -> None:
-    first = next_exact_backlog(None, 2, 3, 1.0, 0)
-    assert (first, first.growth) == (Backlog(2, 3, 0, 1.0, exact=True), 2)
-    assert next_exact_backlog(first, 2, 3, 5.0, 1) == Backlog(2, 3, 0, 1.0, exact=True, paused=1)
-    assert next_exact_backlog(first, 9, 3, 5.0, 0).grows_since_s == 1.0
-    assert next_exact_backlog(first, 1, 3, 5.0, 0).grows_since_s == 5.0, (
+    first_backlog = next_exact_backlog(None, 2, 3, 1.0, 0)
+    assert (first_backlog, first_backlog.growth) == (Backlog(2, 3, 0, 1.0, exact=True), 2)
+    assert next_exact_backlog(first_backlog, 2, 3, 5.0, 1) == Backlog(2, 3, 0, 1.0, exact=True, paused=1)
+    assert next_exact_backlog(first_backlog, 9, 3, 5.0, 0).grows_since_s == 1.0
+    assert next_exact_backlog(first_backlog, 1, 3, 5.0, 0).grows_since_s == 5.0, (
         "the task has skipped an aborted transaction"
     )
-    assert next_exact_backlog(first, 2, 4, 5.0, 0).grows_since_s == 5.0, "the task has read records"
-    empty_backlog = next_exact_backlog(first, 0, 3, 5.0, 0)
+    assert next_exact_backlog(first_backlog, 2, 4, 5.0, 0).grows_since_s == 5.0, "the task has read records"
+    empty_backlog = next_exact_backlog(first_backlog, 0, 3, 5.0, 0)
     assert empty_backlog.grows_since_s is None
     assert next_exact_backlog(empty_backlog, 2, 3, 9.0, 0).grows_since_s == 9.0

@@ -106,7 +106,7 @@ def test_config_for_a_cluster_is_accepted(registry: Registry, config: dict[str, 
     assert cluster_errors(registry, config, CLUSTER) == {}
 
 
-def test_local_cluster_shares_all_files(registry: Registry) -> None:
+def test_local_cluster_accepts_any_path_but_not_real_time_mode(registry: Registry) -> None:
     worker = {"spark.master": "local-cluster[2,1,512]"}
     assert cluster_errors(registry, SINK | {"path": "/elsewhere/x"}, worker) == {}
     assert list(cluster_errors(registry, MIRROR | {"trigger": "realtime"}, worker)) == ["trigger"]

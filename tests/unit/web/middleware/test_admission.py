@@ -26,26 +26,32 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive
 
 LIMITS = Limits(waiting=2, body_bytes=100)
-BUSY = "The worker is too busy: "
+BUSY_PREFIX = "The worker is too busy: "
 
 
 @pytest.mark.parametrize(
     ("resource", "used", "amount", "expected"),
     [
         pytest.param(LimitedResource.HERDER, 1, 1, None, id="at the limit"),
-        pytest.param(LimitedResource.HERDER, 2, 1, f"{BUSY}2 requests are waiting", id="above the limit"),
         pytest.param(
-            LimitedResource.WORKERS, 3, 1, f"{BUSY}3 requests are waiting for other workers", id="workers"
+            LimitedResource.HERDER, 2, 1, f"{BUSY_PREFIX}2 requests are waiting", id="above the limit"
         ),
         pytest.param(
-            LimitedResource.PLUGINS, 2, 1, f"{BUSY}2 requests are waiting for plugins", id="plugins"
+            LimitedResource.WORKERS,
+            3,
+            1,
+            f"{BUSY_PREFIX}3 requests are waiting for other workers",
+            id="workers",
+        ),
+        pytest.param(
+            LimitedResource.PLUGINS, 2, 1, f"{BUSY_PREFIX}2 requests are waiting for plugins", id="plugins"
         ),
         pytest.param(LimitedResource.BODIES, 60, 40, None, id="bytes at the limit"),
         pytest.param(
             LimitedResource.BODIES,
             61,
             40,
-            f"{BUSY}the bodies of client requests take 61 bytes",
+            f"{BUSY_PREFIX}the bodies of client requests occupy 61 bytes",
             id="too many bytes",
         ),
         pytest.param(LimitedResource.BODIES, 0, 1000, None, id="sole large request"),
@@ -53,7 +59,7 @@ BUSY = "The worker is too busy: "
             LimitedResource.INTERNAL_BODIES,
             90,
             11,
-            f"{BUSY}the bodies of worker requests take 90 bytes",
+            f"{BUSY_PREFIX}the bodies of worker requests occupy 90 bytes",
             id="between workers",
         ),
     ],
@@ -97,10 +103,10 @@ def settings(**limits: int) -> Settings:
     )
 
 
-async def collect_response(app: ASGIApp, method: str, path: str, *received: Message) -> list[Message]:
+async def collect_response(app: ASGIApp, method: str, path: str, *request_messages: Message) -> list[Message]:
     """Send a request to an application; return the ASGI messages of the response."""
     sent_messages: list[Message] = []
-    messages = iter(received)
+    messages = iter(request_messages)
 
     async def send(message: Message) -> None:
         sent_messages.append(message)
@@ -198,15 +204,16 @@ def test_dashboard_forms_count_towards_the_body_limit() -> None:
     asyncio.run(send_forms())
 
 
-def test_health_metrics_and_reads_bypass_admission() -> None:
+def test_health_and_connector_reads_bypass_admission() -> None:
     api = Api(settings(waiting=0))
     response = api.client.put("/connectors/a/pause")
     assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
-    assert response.json() == {"error_code": 503, "message": f"{BUSY}0 requests are waiting"}
+    assert response.json() == {"error_code": 503, "message": f"{BUSY_PREFIX}0 requests are waiting"}
     for path in ("/", "/health", "/connectors", "/connectors?expand=status"):
         assert api.client.get(path).status_code == 200
     assert (
-        api.client.get("/connector-plugins").json()["message"] == f"{BUSY}0 requests are waiting for plugins"
+        api.client.get("/connector-plugins").json()["message"]
+        == f"{BUSY_PREFIX}0 requests are waiting for plugins"
     )
 
 
@@ -268,7 +275,7 @@ def test_concurrent_scrapes_share_one_response(api: Api) -> None:
     asyncio.run(scrape_concurrently())
 
 
-def test_admission_is_exported_to_prometheus() -> None:
+def test_load_metrics_are_exported_to_prometheus() -> None:
     load_metrics = LoadMetrics(
         mailboxes={"herder": 3, "task a-0": 1, "task b-0": 2, "connector a": 4, "validation-7": 0},
         waiting={"herder": 5},
@@ -296,13 +303,13 @@ def test_admission_is_exported_to_prometheus() -> None:
 @pytest.mark.parametrize(("connection", "chunk_count"), [("close", 4), ("keep-alive", 1)])
 def test_rejected_body_is_drained_only_before_close(connection: str, chunk_count: int) -> None:
     """Closing without draining the body would reset the connection before the client reads the response."""
-    shared_admission, received = Admission(Limits(body_bytes=100)), list[int]()
+    shared_admission, receive_calls = Admission(Limits(body_bytes=100)), list[int]()
     shared_admission.count_body_bytes({}, 60, internal=False)
     api = Api(settings(), admission=shared_admission)
 
     async def receive() -> Message:
-        received.append(1)
-        return {"type": "http.request", "body": b"x" * 60, "more_body": len(received) < 4}
+        receive_calls.append(1)
+        return {"type": "http.request", "body": b"x" * 60, "more_body": len(receive_calls) < 4}
 
     sent_messages: list[Message] = []
 
@@ -319,5 +326,5 @@ def test_rejected_body_is_drained_only_before_close(connection: str, chunk_count
     }
     asyncio.run(api.app(scope, receive, send))
     assert sent_messages[0]["status"] == 503
-    assert len(received) == chunk_count
+    assert len(receive_calls) == chunk_count
     assert shared_admission.load_metrics({}).body_bytes == 60

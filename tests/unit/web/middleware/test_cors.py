@@ -15,14 +15,14 @@ from web.middleware.cors import CorsRules
 from web.settings import Settings
 
 URL = "http://worker:8083/"
-CORS = "access-control-"
+CORS_PREFIX = "access-control-"
 
 
 def api(origins: str, methods: str = "") -> Api:
     return Api(Settings(advertised_url=URL, cors=CorsRules.from_config(allowed_origins(origins), methods)))
 
 
-def ask(
+def fetch_cors_headers(
     api: Api,
     method: str,
     path: str = "/connectors",
@@ -33,29 +33,29 @@ def ask(
     if origin is not None:
         request_headers["Origin"] = origin
     headers = api.client.request(method, path, headers=request_headers).headers
-    return {name: value for name, value in headers.items() if name == "vary" or name.startswith(CORS)}
+    return {name: value for name, value in headers.items() if name == "vary" or name.startswith(CORS_PREFIX)}
 
 
 @pytest.mark.parametrize("path", ["/connectors", "/connectors/none", "/nowhere"])
 def test_origins_are_ignored_without_rules(path: str) -> None:
-    assert ask(api(""), "GET", path) == {}
-    assert ask(api(" , "), "OPTIONS", path, Access_Control_Request_Method="PUT") == {}
+    assert fetch_cors_headers(api(""), "GET", path) == {}
+    assert fetch_cors_headers(api(" , "), "OPTIONS", path, Access_Control_Request_Method="PUT") == {}
 
 
 @pytest.mark.parametrize("path", ["/connectors", "/connectors/none", "/nowhere"])
 def test_response_names_allowed_origin_and_varies_by_origin(path: str) -> None:
     expected = {"vary": "Origin", "access-control-allow-origin": "http://a.com"}
-    assert ask(api("*"), "GET", path) == expected
-    assert ask(api("*"), "GET", path) == expected
-    assert ask(api("*"), "GET", path, origin=None) == {"vary": "Origin"}
+    assert fetch_cors_headers(api("*"), "GET", path) == expected
+    assert fetch_cors_headers(api("*"), "GET", path) == expected
+    assert fetch_cors_headers(api("*"), "GET", path, origin=None) == {"vary": "Origin"}
 
 
 @pytest.mark.parametrize("path", ["/ui", "/ui/", "/ui/connectors", "/ui/stream", "/ui/nothing"])
 def test_dashboard_has_no_cors_headers(path: str) -> None:
     for method in ("HEAD", "OPTIONS"):
-        response = ask(api("*"), method, path, Access_Control_Request_Method="POST")
-        assert not [name for name in response if name.startswith(CORS)]
-    assert "access-control-allow-origin" in ask(api("*"), "GET", "/uix")
+        response = fetch_cors_headers(api("*"), method, path, Access_Control_Request_Method="POST")
+        assert not [name for name in response if name.startswith(CORS_PREFIX)]
+    assert "access-control-allow-origin" in fetch_cors_headers(api("*"), "GET", "/uix")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_dashboard_has_no_cors_headers(path: str) -> None:
     ],
 )
 def test_origin_patterns_match_full_origins(rules: str, origin: str, *, is_allowed: bool) -> None:
-    response = ask(api(rules), "GET", origin=origin)
+    response = fetch_cors_headers(api(rules), "GET", origin=origin)
     assert response.get("access-control-allow-origin") == (origin if is_allowed else None)
     assert response["vary"] == "Origin"
 
@@ -83,7 +83,7 @@ def test_preflight_response_lists_allowed_methods_and_headers() -> None:
         "/connectors", headers={"Origin": "http://a.com", "Access-Control-Request-Method": "PUT"}
     )
     assert (response.status_code, response.headers["allow"]) == (200, "HEAD,POST,GET,OPTIONS")
-    cors_headers = {name: value for name, value in response.headers.items() if name.startswith(CORS)}
+    cors_headers = {name: value for name, value in response.headers.items() if name.startswith(CORS_PREFIX)}
     assert cors_headers == {
         "access-control-allow-origin": "http://a.com",
         "access-control-allow-methods": "GET,PUT,POST",
@@ -93,12 +93,12 @@ def test_preflight_response_lists_allowed_methods_and_headers() -> None:
 
 
 def test_allowed_methods_default_to_jettys_defaults() -> None:
-    response = ask(api("*"), "OPTIONS", Access_Control_Request_Method="PUT")
+    response = fetch_cors_headers(api("*"), "OPTIONS", Access_Control_Request_Method="PUT")
     assert response["access-control-allow-methods"] == "GET,POST,HEAD"
 
 
 def test_options_without_a_requested_method_is_not_a_preflight() -> None:
-    assert set(ask(api("*"), "OPTIONS")) == {"vary", "access-control-allow-origin"}
+    assert set(fetch_cors_headers(api("*"), "OPTIONS")) == {"vary", "access-control-allow-origin"}
 
 
 SLOW_PATTERN = "http://(a|aa)+X"
@@ -111,10 +111,10 @@ def test_slow_origin_pattern_rejects_the_origin_and_caches_the_result(
 ) -> None:
     api_with_slow_pattern = api(f"{SLOW_PATTERN},http://b.com")
     for _ in range(2):
-        assert ask(api_with_slow_pattern, "GET", origin=SLOW_ORIGIN) == {"vary": "Origin"}
+        assert fetch_cors_headers(api_with_slow_pattern, "GET", origin=SLOW_ORIGIN) == {"vary": "Origin"}
     assert len([line for line in caplog.messages if "took longer than 500 ms" in line]) == 1
     assert (
-        ask(api_with_slow_pattern, "GET", origin="http://b.com")["access-control-allow-origin"]
+        fetch_cors_headers(api_with_slow_pattern, "GET", origin="http://b.com")["access-control-allow-origin"]
         == "http://b.com"
     )
 
@@ -140,4 +140,4 @@ def test_matching_an_origin_does_not_block_other_requests(monkeypatch: pytest.Mo
 
 
 def test_oversized_origin_is_not_matched() -> None:
-    assert ask(api("*"), "GET", origin="http://" + "a" * 1_000) == {"vary": "Origin"}
+    assert fetch_cors_headers(api("*"), "GET", origin="http://" + "a" * 1_000) == {"vary": "Origin"}

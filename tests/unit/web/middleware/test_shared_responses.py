@@ -27,16 +27,16 @@ class ResponseFactory:
         return self.count
 
 
-def run_story(story: Callable[[SharedResponses, ResponseFactory], Awaitable[None]]) -> None:
+def run_scenario(scenario: Callable[[SharedResponses, ResponseFactory], Awaitable[None]]) -> None:
     async def run() -> None:
         async with asyncio.timeout(10):
-            await story(SharedResponses(), ResponseFactory())
+            await scenario(SharedResponses(), ResponseFactory())
 
     asyncio.run(run())
 
 
 def test_concurrent_and_subsequent_requests_share_a_response() -> None:
-    async def story(shared: SharedResponses, factory: ResponseFactory) -> None:
+    async def scenario(shared: SharedResponses, factory: ResponseFactory) -> None:
         first, second = (asyncio.create_task(shared.get("x", factory.make)) for _ in range(2))
         other_key_request = asyncio.create_task(shared.get("y", factory.make))
         await asyncio.sleep(0)
@@ -45,13 +45,13 @@ def test_concurrent_and_subsequent_requests_share_a_response() -> None:
         assert await shared.get("x", factory.make) == 1
         assert factory.count == 2
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_expired_response_is_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_responses, "REUSE_S", 0.0)
 
-    async def story(shared: SharedResponses, factory: ResponseFactory) -> None:
+    async def scenario(shared: SharedResponses, factory: ResponseFactory) -> None:
         first = asyncio.create_task(shared.get("x", factory.make))
         await asyncio.sleep(0)
         second = asyncio.create_task(shared.get("x", factory.make))
@@ -60,22 +60,22 @@ def test_expired_response_is_recomputed(monkeypatch: pytest.MonkeyPatch) -> None
         assert (await first, await second) == (1, 1), "the request was still pending"
         assert await shared.get("x", factory.make) == 2
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_canceled_request_does_not_cancel_others() -> None:
-    async def story(shared: SharedResponses, factory: ResponseFactory) -> None:
+    async def scenario(shared: SharedResponses, factory: ResponseFactory) -> None:
         first, second = (asyncio.create_task(shared.get("x", factory.make)) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
         factory.release.set()
         assert await second == 1
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_all_callers_receive_the_error() -> None:
-    async def story(shared: SharedResponses, factory: ResponseFactory) -> None:
+    async def scenario(shared: SharedResponses, factory: ResponseFactory) -> None:
         factory.error = KeyError("x")
         factory.release.set()
         results = await asyncio.gather(
@@ -83,13 +83,13 @@ def test_all_callers_receive_the_error() -> None:
         )
         assert results == [factory.error, factory.error]
 
-    run_story(story)
+    run_scenario(scenario)
 
 
 def test_number_of_shared_responses_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_responses, "_MAX_RESPONSES", 2)
 
-    async def story(shared: SharedResponses, factory: ResponseFactory) -> None:
+    async def scenario(shared: SharedResponses, factory: ResponseFactory) -> None:
         factory.release.set()
         for key in (1, 2, 3, 3):
             await shared.get(key, factory.make)
@@ -97,4 +97,4 @@ def test_number_of_shared_responses_is_limited(monkeypatch: pytest.MonkeyPatch) 
         await shared.get(1, factory.make)
         assert factory.count == 4
 
-    run_story(story)
+    run_scenario(scenario)

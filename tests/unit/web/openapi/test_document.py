@@ -25,7 +25,7 @@ SECURED_SETTINGS = Settings(advertised_url="http://worker:8083/", basic_auth=Bas
 
 
 def list_endpoints(app: Starlette) -> set[tuple[str, str]]:
-    """Return the method and path of all endpoints except HEAD, OPTIONS and the pages of the dashboard."""
+    """Return the method and path of each endpoint, except for HEAD requests and the pages of the dashboard."""
     routes: set[tuple[str, str]] = set()
     for route in app.routes:
         if isinstance(route, DashboardMount):
@@ -77,7 +77,7 @@ def references(value: object) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, SECURED_SETTINGS], ids=["open", "secured"])
-def test_document_is_consistent(settings: Settings) -> None:
+def test_references_operation_ids_tags_and_path_parameters_are_valid(settings: Settings) -> None:
     openapi = document(settings)
     schema_refs = {f"#/components/schemas/{name}" for name in openapi["components"]["schemas"]}
     assert set(references(openapi)) == schema_refs, (
@@ -137,7 +137,10 @@ def test_document_describes_basic_authentication_if_configured() -> None:
 
 
 def matches(schema: dict[str, Any], value: object, document: dict[str, Any]) -> bool:
-    """Return whether a value is valid, for the subset of JSON Schema that the document uses."""
+    """Return whether a value matches a schema, and has the fields in the order of the schema.
+
+    Supports only the parts of JSON Schema that the document uses.
+    """
     if "$ref" in schema:
         return matches(document["components"]["schemas"][schema["$ref"].rpartition("/")[2]], value, document)
     if "anyOf" in schema:

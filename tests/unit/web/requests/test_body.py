@@ -1,4 +1,4 @@
-"""Tests for the parsing of request bodies, and for errors in invalid bodies."""
+"""Tests for the parsing of request bodies, and for the errors that invalid bodies cause."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kraal.core.ids import ConnectorName
 from tests.unit.web.api import Api
 from web.settings import Settings
 
-NOT_TEXT = "must be a string, number, boolean or null, but is"
+MUST_BE_SCALAR = "must be a string, number, boolean or null, but is"
 
 
 @pytest.mark.parametrize(
@@ -46,15 +46,15 @@ NOT_TEXT = "must be a string, number, boolean or null, but is"
             "Field config is missing in the request body; it must be an object",
         ),
         ('{"name":"a","config":"x"}', "Field config must be a JSON object, but is a string"),
-        ('{"name":{},"config":{}}', f"Field name {NOT_TEXT} an object"),
-        ('{"name":"a","config":{"b":{}}}', f"Value of config key b {NOT_TEXT} an object"),
-        ('{"name":"a","config":{"b":[1]}}', f"Value of config key b {NOT_TEXT} an array"),
+        ('{"name":{},"config":{}}', f"Field name {MUST_BE_SCALAR} an object"),
+        ('{"name":"a","config":{"b":{}}}', f"Value of config key b {MUST_BE_SCALAR} an object"),
+        ('{"name":"a","config":{"b":[1]}}', f"Value of config key b {MUST_BE_SCALAR} an array"),
         (
             '{"name":"a","config":{"b":"\\ud800"}}',
             'Value of config key b contains an unpaired surrogate: "\\ud800"',
         ),
         ('{"name":"a","config":{"\\udfff":""}}', 'A key contains an unpaired surrogate: "\\udfff"'),
-        ('{"name":"a","config":{},"initial_state":[]}', f"Field initial_state {NOT_TEXT} an array"),
+        ('{"name":"a","config":{},"initial_state":[]}', f"Field initial_state {MUST_BE_SCALAR} an array"),
         (
             '{"name":"a","config":{},"initial_state":"x"}',
             "Invalid value x for initial_state: it must be one of RUNNING, PAUSED, STOPPED (in any letter case).",
@@ -78,7 +78,7 @@ def test_invalid_create_request_is_a_bad_request(api: Api, body: str | bytes, me
     [
         ("", "The request body is empty; it must be a JSON object"),
         ("[]", "The request body must be a JSON object, but is an array"),
-        ('{"a":[]}', f"Value of config key a {NOT_TEXT} an array"),
+        ('{"a":[]}', f"Value of config key a {MUST_BE_SCALAR} an array"),
     ],
 )
 def test_invalid_config_is_a_bad_request(api: Api, method: str, body: str, message: str) -> None:

@@ -12,8 +12,8 @@ from kraal.core.errors import NotLeader, NotOwner
 from kraal.core.ids import ConnectorName, TaskId
 from tests.unit.web.workers import FakePeer, Worker, set_leader, worker
 
-CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
-NO_LEADER = (
+CONFLICT_ERROR = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+NO_LEADER_ERROR = (
     "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
 )
 CREATE_BODY = '{"name":"a b/é","config":{"x":1.50},"initial_state":"PAUSED"}'
@@ -37,7 +37,7 @@ def test_follower_forwards_create_requests_to_the_leader(follower: Worker, leade
     assert leader.api.herder.requests == follower.api.herder.requests
 
 
-def test_forwarded_replacement_returns_200(follower: Worker, leader: Worker) -> None:
+def test_forwarded_put_and_patch_return_the_status_of_the_leader(follower: Worker, leader: Worker) -> None:
     set_leader(follower, leader.url)
     responses = [follower.ask("PUT", "/connectors/a/config", "{}") for _ in range(2)]
     assert [response.status_code for response in responses] == [201, 200]
@@ -188,7 +188,10 @@ def test_third_worker_does_not_forward_the_request(follower: Worker, leader: Wor
         set_leader(leader, third.url)
         set_leader(third, follower.url)
         response = follower.ask("DELETE", "/connectors/a")
-        assert (response.status_code, response.json()) == (409, {"error_code": 409, "message": CONFLICT})
+        assert (response.status_code, response.json()) == (
+            409,
+            {"error_code": 409, "message": CONFLICT_ERROR},
+        )
         assert [len(group_worker.api.herder.requests) for group_worker in (follower, leader, third)] == [
             1,
             1,
@@ -200,7 +203,7 @@ def test_mutual_forwarding_stops_after_two_hops(follower: Worker, leader: Worker
     set_leader(follower, leader.url)
     set_leader(leader, follower.url)
     response = follower.ask("DELETE", "/connectors/a")
-    assert (response.status_code, response.json()["message"]) == (409, CONFLICT)
+    assert (response.status_code, response.json()["message"]) == (409, CONFLICT_ERROR)
     assert [len(group_worker.api.herder.requests) for group_worker in (follower, leader)] == [2, 1]
 
 
@@ -212,7 +215,7 @@ def test_request_at_the_hop_limit_is_a_conflict(
     for leader_url in (url, None):
         set_leader(follower, leader_url)
         response = follower.ask("DELETE", f"/connectors/a?forward={value}")
-        assert (response.status_code, response.json()["message"]) == (409, CONFLICT)
+        assert (response.status_code, response.json()["message"]) == (409, CONFLICT_ERROR)
         assert "Retry-After" not in response.headers
     assert stub.requests == []
 
@@ -222,7 +225,7 @@ def test_unknown_leader_is_a_retriable_error(follower: Worker, query: str) -> No
     for error in (NotLeader(None), NotOwner(None)):
         follower.api.herder.error = error
         response = follower.ask("DELETE", f"/connectors/a{query}")
-        assert (response.status_code, response.json()["message"]) == (409, NO_LEADER)
+        assert (response.status_code, response.json()["message"]) == (409, NO_LEADER_ERROR)
         assert response.headers["Retry-After"] == "1"
 
 
@@ -230,7 +233,7 @@ def test_worker_does_not_forward_to_itself(follower: Worker) -> None:
     for url in (follower.url, follower.url.removesuffix("/")):
         set_leader(follower, url)
         response = follower.ask("DELETE", "/connectors/a")
-        assert (response.status_code, response.json()["message"]) == (409, CONFLICT)
+        assert (response.status_code, response.json()["message"]) == (409, CONFLICT_ERROR)
     assert len(follower.api.herder.requests) == 2
 
 

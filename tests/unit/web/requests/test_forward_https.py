@@ -1,4 +1,4 @@
-"""Tests for the forwarding of requests over HTTPS, and of credentials."""
+"""Tests for the forwarding of requests and credentials over HTTPS."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from web.streams import METRICS
 
 ROOT = make_authority("root")
 WORKER_CERTIFICATE = ROOT.issue_certificate("me", address="127.0.0.1")
-SETTINGS = {
+TLS_SETTINGS = {
     "ssl.client.auth": "required",
     "ssl.keystore.type": "PEM",
     "ssl.keystore.key": WORKER_CERTIFICATE.key_pem(),
@@ -47,21 +47,21 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def secure_peer(scratch: Path) -> Iterator[tuple[str, FakePeer]]:
-    with serve_fake_peer(listener_context(SETTINGS, LISTENERS, scratch)) as peer:
+    with serve_fake_peer(listener_context(TLS_SETTINGS, LISTENERS, scratch)) as peer:
         yield peer
 
 
 @pytest.fixture(scope="module")
 def secure_follower(scratch: Path) -> Iterator[Worker]:
-    """Return a worker of an HTTPS group that requires client certificates."""
+    """Return a worker whose HTTPS listener requires client certificates."""
     with secure_worker(scratch) as follower:
         yield follower
 
 
 def secure_worker(scratch: Path, **settings: object) -> AbstractContextManager[Worker]:
-    peers = cache(lambda: peer_context(SETTINGS, scratch))
-    tls = listener_context(SETTINGS, LISTENERS, scratch)
-    return worker(tls, client_tls=peer_context(SETTINGS, scratch), peer_tls=peers, **settings)
+    peers = cache(lambda: peer_context(TLS_SETTINGS, scratch))
+    tls = listener_context(TLS_SETTINGS, LISTENERS, scratch)
+    return worker(tls, client_tls=peer_context(TLS_SETTINGS, scratch), peer_tls=peers, **settings)
 
 
 def test_workers_authenticate_each_other_with_certificates(secure_follower: Worker, scratch: Path) -> None:
@@ -118,7 +118,7 @@ def test_credentials_are_forwarded_only_with_the_same_scheme(
         set_leader(secure_follower, url)
         response = secure_follower.ask("DELETE", "/connectors/a", Authorization=ANNS_CREDENTIALS)
     else:
-        with worker(peer_tls=lambda: peer_context(SETTINGS, scratch)) as http_worker:
+        with worker(peer_tls=lambda: peer_context(TLS_SETTINGS, scratch)) as http_worker:
             set_leader(http_worker, url)
             response = http_worker.ask("DELETE", "/connectors/a", Authorization=ANNS_CREDENTIALS)
     assert response.status_code == 204
@@ -160,7 +160,12 @@ def test_task_configs_are_sent_to_an_https_leader(secure_peer: tuple[str, FakePe
     stub.reset()
     name, key = ConnectorName("x"), b"0" * 32
     send_task_configs(
-        url, name, [{"a": "b"}], key=key, algorithm="HmacSHA256", tls=lambda: peer_context(SETTINGS, scratch)
+        url,
+        name,
+        [{"a": "b"}],
+        key=key,
+        algorithm="HmacSHA256",
+        tls=lambda: peer_context(TLS_SETTINGS, scratch),
     )
     assert [request.body for request in stub.requests] == [b'[{"a":"b"}]']
     with pytest.raises(PeerFailed, match="IO Error trying to forward REST request"):

@@ -43,7 +43,7 @@ CONNECTOR = ConnectorName("c")
 
 @dataclass
 class Member:
-    """Worker of a group at a local port, with the streams that the test has opened."""
+    """Worker at a local port, with the streams that the test has opened to it."""
 
     api: Api
     port: int
@@ -54,7 +54,7 @@ class Member:
         return WorkerId(f"127.0.0.1:{self.port}")
 
     def read(self, query: str = "", **headers: str) -> EventStream:
-        """Open a stream of the worker's changes."""
+        """Open a stream of the worker's changes; return the stream after its `hello` event."""
         stream = EventStream(self.port, query, **headers)
         self.open_streams.append(stream)
         assert stream.next()["event"] == "hello"
@@ -118,12 +118,12 @@ def changes(stream: EventStream) -> tuple[list[str], list[str] | None]:
 
 def test_readers_are_notified_of_metrics_on_other_workers(group: tuple[Member, Member]) -> None:
     first, second = group
-    all_kinds, some_kinds = first.read(), first.read("?kinds=states,numbers")
+    unfiltered_stream, filtered_stream = first.read(), first.read("?kinds=states,numbers")
     second.wait_for_readers(1)
     second.change_metrics("b", "a")
-    assert changes(all_kinds) == changes(some_kinds) == (["numbers"], ["a", "b"])
+    assert changes(unfiltered_stream) == changes(filtered_stream) == (["numbers"], ["a", "b"])
     second.api.apps.streams.notify(METRICS)
-    assert changes(all_kinds) == changes(some_kinds) == (["numbers"], None)
+    assert changes(unfiltered_stream) == changes(filtered_stream) == (["numbers"], None)
 
 
 def test_workers_receive_metric_changes_of_local_tasks_only(group: tuple[Member, Member]) -> None:
@@ -209,15 +209,15 @@ def test_java_and_frozen_workers_do_not_delay_others(
     monkeypatch.setattr(relay, "_MIN_RETRY_S", 0.05)
     monkeypatch.setattr(routes, "PING_INTERVAL_S", 0.05)
     first, second = group
-    with serve_fake_peer() as (url, java), socket.create_server(("127.0.0.1", 0)) as frozen:
+    with serve_fake_peer() as (url, java), socket.create_server(("127.0.0.1", 0)) as frozen_server:
         java.status, java.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
-        frozen_id = WorkerId(f"127.0.0.1:{frozen.getsockname()[1]}")
+        frozen_id = WorkerId(f"127.0.0.1:{frozen_server.getsockname()[1]}")
         first.publish_group(second.id, WorkerId(urlsplit(url).netloc), frozen_id, WorkerId("no address"))
         stream = first.read()
-        frozen.settimeout(10)
+        frozen_server.settimeout(10)
         with ExitStack() as connections:
             for _ in range(2):  # the frozen worker is retried after the read timeout
-                connections.enter_context(frozen.accept()[0])
+                connections.enter_context(frozen_server.accept()[0])
         second.wait_for_readers(1)
         second.change_metrics("a")
         assert changes(stream) == (["numbers"], ["a"])
@@ -237,7 +237,7 @@ def test_java_worker_is_retried_later(group: tuple[Member, Member], monkeypatch:
         wait_until(lambda: len(java.requests) > 1)
 
 
-def test_burst_of_changes_is_merged_into_one(
+def test_changes_within_the_notify_interval_are_merged(
     group: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = group

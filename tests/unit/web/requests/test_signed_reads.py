@@ -22,22 +22,22 @@ from web.settings import Settings
 
 ANNS_CREDENTIALS = "Basic YW5uOnNlY3JldA=="
 AUTH = BasicAuth({"ann": Password("secret")})
-LOGS = "/connectors/c/logs"
+LOGS_PATH = "/connectors/c/logs"
 READ_PATHS = (
-    LOGS,
+    LOGS_PATH,
     "/connectors/c/status?expand=progress",
     "/connectors/c/status?expand=supervision",
     "/connectors?expand=progress",
     "/connectors/c/series",
     "/connectors/c/explain",
 )
-TARGET = f"{LOGS}?forward=false&limit=5"
+TARGET = f"{LOGS_PATH}?forward=false&limit=5"
 URL = "http://worker:8083/"
 KEY = generate_key(0)
 
 
 def publish_worker(worker: Worker, url: str) -> WorkerId:
-    """Publish a status that names another worker as owner of a task; return the worker's id."""
+    """Publish a connector whose instances run on the worker at `url`; return the id of that worker."""
     worker_id = WorkerId(urlsplit(url).netloc)
     instance_status = replace(status(State.RUNNING), worker_id=worker_id)
     statuses = ConnectorStatuses(connector=instance_status, tasks={0: instance_status})
@@ -57,9 +57,7 @@ def test_requests_to_workers_carry_a_signature_and_no_password(
     assert SIGNATURE_HEADER.lower() in request.headers
 
 
-def test_worker_streams_require_no_password(
-    peer: tuple[str, FakePeer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker_streams_send_no_password(peer: tuple[str, FakePeer], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "REFRESH_INTERVAL_S", 0.01)
     with worker(basic_auth=AUTH) as first:
         publish_worker(first, peer[0])
@@ -76,7 +74,7 @@ def test_addresses_outside_the_group_receive_no_request(peer: tuple[str, FakePee
         response = first.ask("GET", path, Authorization=ANNS_CREDENTIALS)
         assert response.status_code == 200
         assert peer[1].requests == []
-        if path == LOGS:
+        if path == LOGS_PATH:
             assert response.json()["silent"] == [worker_id]
 
 
@@ -84,11 +82,11 @@ def test_workers_with_passwords_accept_signed_requests() -> None:
     with worker(basic_auth=AUTH) as first, worker(basic_auth=AUTH) as second:
         for group_worker in (first, second):
             publish_worker(group_worker, second.url)
-        assert first.ask("GET", LOGS, Authorization=ANNS_CREDENTIALS).json()["silent"], (
+        assert first.ask("GET", LOGS_PATH, Authorization=ANNS_CREDENTIALS).json()["silent"], (
             "no session key has been published yet"
         )
         publish_session_key(first.api, second.api)
-        assert first.ask("GET", LOGS, Authorization=ANNS_CREDENTIALS).json()["silent"] == []
+        assert first.ask("GET", LOGS_PATH, Authorization=ANNS_CREDENTIALS).json()["silent"] == []
 
 
 # -- verification of signatures ----------------------------------------------------------------------------
@@ -113,7 +111,7 @@ def test_signed_get_needs_no_password() -> None:
     "headers",
     [
         sign_get(KEY.key, "http://elsewhere:8083/", TARGET.encode()),
-        sign_get(KEY.key, URL, LOGS.encode()),
+        sign_get(KEY.key, URL, LOGS_PATH.encode()),
         sign_get(generate_key(0).key, URL, TARGET.encode()),
         sign_get(KEY.key, URL, TARGET.encode(), "HmacSHA1"),
         signature_headers(KEY.key, b""),
@@ -128,7 +126,7 @@ def test_signed_get_needs_no_password() -> None:
         "not base64",
     ],
 )
-def test_signature_of_another_request_is_unauthorized(headers: Mapping[str, str]) -> None:
+def test_get_with_an_invalid_signature_is_unauthorized(headers: Mapping[str, str]) -> None:
     assert ask("GET", TARGET, headers) == 401
 
 

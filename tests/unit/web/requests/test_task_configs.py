@@ -26,8 +26,8 @@ from web.requests.task_configs import MAX_CONFIGS, MAX_SETTINGS, parse_task_conf
 from web.settings import Settings
 
 KEY = b"0" * 32
-TASKS = "POST /connectors/x/tasks"
-FENCE = "PUT /connectors/x/fence"
+TASKS_REQUEST_LINE = "POST /connectors/x/tasks"
+FENCE_REQUEST_LINE = "PUT /connectors/x/fence"
 ANNOUNCED_BYTES = 64 * 1024 * 1024
 MISSING_SIGNATURE = "Internal request missing required signature"
 INVALID_SIGNATURE = "Internal request contained invalid signature."
@@ -47,7 +47,7 @@ def signing_worker(follower: Worker) -> Worker:
 
 
 def send_headers_only(worker: Worker, line: str, headers: Mapping[str, str]) -> tuple[int, str]:
-    """Announce a body without sending it; return the response."""
+    """Announce a body without sending it; return the status and body of the response."""
     address = urlsplit(worker.url)
     request_headers = {"Host": address.netloc, "Content-Length": str(ANNOUNCED_BYTES), **headers}
     head = "\r\n".join(
@@ -60,7 +60,7 @@ def send_headers_only(worker: Worker, line: str, headers: Mapping[str, str]) -> 
         return response.status, response.read().decode()
 
 
-@pytest.mark.parametrize("line", [TASKS, FENCE])
+@pytest.mark.parametrize("line", [TASKS_REQUEST_LINE, FENCE_REQUEST_LINE])
 @pytest.mark.parametrize(
     ("headers", "message"),
     [
@@ -87,7 +87,7 @@ def test_unverifiable_signature_is_rejected_before_reading_the_body(
     assert signing_worker.api.herder.requests == []
 
 
-@pytest.mark.parametrize("line", [TASKS, FENCE])
+@pytest.mark.parametrize("line", [TASKS_REQUEST_LINE, FENCE_REQUEST_LINE])
 def test_rejected_client_receives_the_response_despite_a_large_body(
     signing_worker: Worker, line: str
 ) -> None:
@@ -106,7 +106,7 @@ def test_rejected_client_receives_the_response_despite_a_large_body(
 def test_missing_session_key_rejects_before_reading_the_body(signing_worker: Worker) -> None:
     enable_signatures(signing_worker.api, None)
     headers = {SIGNATURE_HEADER: "AAAA", ALGORITHM_HEADER: "HmacSHA256"}
-    assert send_headers_only(signing_worker, TASKS, headers)[0] == 503
+    assert send_headers_only(signing_worker, TASKS_REQUEST_LINE, headers)[0] == 503
 
 
 def test_unsigned_request_is_rejected_before_parsing() -> None:
@@ -166,7 +166,7 @@ def test_parsing_a_body_does_not_block_other_requests(
     ]
 
 
-# -- reading task configs ----------------------------------------------------------------------------------
+# -- parsing task configs ----------------------------------------------------------------------------------
 
 
 def test_values_are_kept_as_written() -> None:

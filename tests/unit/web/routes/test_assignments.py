@@ -64,6 +64,6 @@ def test_java_leader_has_no_assignments(follower: Worker, peer: tuple[str, FakeP
 
 
 @pytest.mark.parametrize("hop", ["", "?forward=true"])
-def test_request_can_be_retried_while_the_leader_is_unknown(follower: Worker, hop: str) -> None:
+def test_unknown_leader_is_a_conflict(follower: Worker, hop: str) -> None:
     follower.api.herder.publish(is_leader=False, leader_url=None)
     assert follower.ask("GET", PATH + hop).status_code == 409

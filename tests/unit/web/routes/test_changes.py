@@ -97,18 +97,18 @@ def test_kinds_are_grouped_by_names_and_the_last_event_has_the_id(
 
 
 def test_only_requested_kinds_are_sent(api: Api, server: HttpServer) -> None:
-    known_kinds, unknown_kinds = (
+    filtered_stream, empty_stream = (
         Stream(server, "?kinds=logs,states&kinds=future"),
         Stream(server, "?kinds=future"),
     )
-    known_kinds.next(), unknown_kinds.next()
+    filtered_stream.next(), empty_stream.next()
     api.herder.put("a", {})
-    assert known_kinds.next()["kinds"] == ["states"]
+    assert filtered_stream.next()["kinds"] == ["states"]
     api.apps.streams.notify("numbers")
     api.apps.streams.notify("logs", "a")
-    assert known_kinds.next()["kinds"] == ["logs"]
+    assert filtered_stream.next()["kinds"] == ["logs"]
     api.apps.streams.close()
-    assert [event["event"] for event in unknown_kinds.remaining_events()] == ["bye"]
+    assert [event["event"] for event in empty_stream.remaining_events()] == ["bye"]
 
 
 def test_wait_ms_ends_a_stream(api: Api, server: HttpServer) -> None:

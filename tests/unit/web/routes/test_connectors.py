@@ -242,7 +242,7 @@ def test_connectors_with_any_name_can_be_created_read_and_deleted(api: Api, name
     ("name", "segment"),
     [("g:?#[]@!$&'()*+,;=~ é", "g:%3F%23%5B%5D@!$&'()*+,;=~%20%C3%A9"), ("a/b%", "a%2Fb%25")],
 )
-def test_location_encodes_as_java_does(api: Api, name: str, segment: str) -> None:
+def test_location_is_encoded_as_in_java(api: Api, name: str, segment: str) -> None:
     response = api.client.post("/connectors", json={"name": name, "config": CONFIG})
     assert response.headers["Location"] == f"http://worker:8083/connectors/{segment}"
 

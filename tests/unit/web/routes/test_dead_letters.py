@@ -39,7 +39,7 @@ def api_with_dead_letters(api: Api) -> Api:
     return api
 
 
-INVALID_START = 'Field from must contain partitions and their offsets, such as {"0": 17}'
+INVALID_START_ERROR = 'Field from must contain partitions and their offsets, such as {"0": 17}'
 
 
 def ask(api: Api, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -288,10 +288,10 @@ def test_listing_rejects_an_invalid_limit(api_with_dead_letters: Api, limit: str
         ('{"dry_run": null}', "Field dry_run must be a boolean, but is null"),
         ('{"dry_run": "yes"}', "Field dry_run must be a boolean, but is a string"),
         ('{"from": []}', "Field from must be a JSON object, but is an array"),
-        ('{"from": {"0": "1"}}', INVALID_START),
-        ('{"from": {"x": 1}}', INVALID_START),
-        ('{"from": {"0": -1}}', INVALID_START),
-        ('{"from": {"0": 1.5}}', INVALID_START),
+        ('{"from": {"0": "1"}}', INVALID_START_ERROR),
+        ('{"from": {"x": 1}}', INVALID_START_ERROR),
+        ('{"from": {"0": -1}}', INVALID_START_ERROR),
+        ('{"from": {"0": 1.5}}', INVALID_START_ERROR),
         ('{"to": "x"}', 'Unknown field "to" in the request body; its fields are limit, dry_run, from'),
     ],
 )
@@ -312,11 +312,11 @@ class BlockingKafka(MemoryKafka):
 
     def __init__(self) -> None:
         super().__init__()
-        self.writing, self.release = threading.Event(), threading.Event()
+        self.is_writing, self.release = threading.Event(), threading.Event()
 
     @override
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
-        self.writing.set()
+        self.is_writing.set()
         assert self.release.wait(20)
         super().write(letters)
 
@@ -326,11 +326,11 @@ def test_concurrent_replay_is_rejected(api_with_dead_letters: Api) -> None:
     blocking_kafka.letters = api_with_dead_letters.kafka.letters
     app = with_kafka(api_with_dead_letters, blocking_kafka).client.app
 
-    async def story() -> None:
+    async def scenario() -> None:
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://worker:8083") as client:
             first = asyncio.create_task(client.post(f"{PATH}/replay", json={}))
-            await asyncio.to_thread(blocking_kafka.writing.wait, 20)
+            await asyncio.to_thread(blocking_kafka.is_writing.wait, 20)
             second = await client.post(f"{PATH}/replay", json={})
             assert (second.status_code, second.headers["Retry-After"]) == (409, "1")
             assert (await client.post(f"{PATH}/replay", json={"dry_run": True})).status_code == 200
@@ -338,5 +338,5 @@ def test_concurrent_replay_is_rejected(api_with_dead_letters: Api) -> None:
             assert (await first).json()["written"] == {"orders": 3}
             assert (await client.post(f"{PATH}/replay", json={})).json()["written"] == {}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert len(blocking_kafka.written) == 3

@@ -66,7 +66,7 @@ def test_standalone_worker_explains_a_failed_task(api: Api) -> None:
         leader_url="http://worker:8083/",
         watched={
             T0: FailureHistory(
-                life=Incarnation(1), config_version=1, trace=TRACE, given_up=NoRestartReason.TOO_OFTEN
+                incarnation=Incarnation(1), config_version=1, trace=TRACE, given_up=NoRestartReason.TOO_OFTEN
             )
         },
     )
@@ -165,7 +165,7 @@ def test_follower_returns_placements_and_events_of_the_leader(follower: Worker, 
         '{"connector": {"placement": null, "reasons": [1], "events": []}, "tasks": []}',
     ],
 )
-def test_worker_with_a_malformed_response_is_silent(
+def test_worker_with_a_malformed_response_is_listed_as_silent(
     follower: Worker, peer: tuple[str, FakePeer], body: str
 ) -> None:
     url, stub = peer

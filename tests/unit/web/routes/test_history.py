@@ -179,7 +179,7 @@ class TestConfigs:
         assert [version["changed"] for version in body["earlier"]] == [[]]
         assert api.request("GET", "/connectors/none/configs")[0] == 404
 
-    def test_number_of_previous_configs_is_limited(self, api: Api) -> None:
+    def test_configs_response_is_limited(self, api: Api) -> None:
         api.herder.put("c", {"a": "1"})
         for number in range(50):
             api.journal.record_config(NAME, {"a": "x" * 100_000}, {"a": str(number)}, ConfigWrite(number))
@@ -237,7 +237,7 @@ EFFECTS: list[tuple[str, str, object, Effect]] = [
 
 
 class AuthorRecorder:
-    """Recorder of the author that the journal holds for an effect whenever the herder receives a request."""
+    """Recorder that takes the author of an effect from the journal whenever the herder receives a message."""
 
     def __init__(self, api: Api, effect: Effect) -> None:
         self.authors: list[str | None] = []
@@ -290,5 +290,5 @@ def test_forwarded_request_has_an_author_on_both_workers(follower: Worker, leade
     assert follower.ask("PUT", "/connectors/c/stop").status_code == 204
     assert recorder.authors[-1] == "PUT from 127.0.0.1 (forwarded)"
     assert follower.api.journal.authors.take(effect) == "PUT from 127.0.0.1", (
-        "this worker reads the record later"
+        "the follower reads the record later"
     )

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 KEY = b"0" * 32
 BODY = b'[{"a":"b"}]'
-TASKS = ("POST", "/connectors/x/tasks")
-FENCE = ("PUT", "/connectors/x/fence")
-PUT_TASKS = messages.PutTaskConfigs(name=ConnectorName("x"), configs=[{"a": "b"}])
-FENCE_X = messages.FenceZombies(name=ConnectorName("x"))
+TASKS_ENDPOINT = ("POST", "/connectors/x/tasks")
+FENCE_ENDPOINT = ("PUT", "/connectors/x/fence")
+PUT_TASKS_MESSAGE = messages.PutTaskConfigs(name=ConnectorName("x"), configs=[{"a": "b"}])
+FENCE_MESSAGE = messages.FenceZombies(name=ConnectorName("x"))
 MISSING_SIGNATURE = "Internal request missing required signature"
 INVALID_SIGNATURE = "Internal request contained invalid signature."
 
@@ -60,8 +60,8 @@ def parse_error(response: httpx2.Response) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("endpoint", "body", "signature", "message"),
     [
-        (TASKS, BODY, "TwetV7oPehg79lJcxA7hDWF3F4kOBayfSVK1IEfjJt8=", PUT_TASKS),
-        (FENCE, b"", "vhwRQys0GZozEzsl9+bjquUnCkjSE7r1YPgl9S0CY1E=", FENCE_X),
+        (TASKS_ENDPOINT, BODY, "TwetV7oPehg79lJcxA7hDWF3F4kOBayfSVK1IEfjJt8=", PUT_TASKS_MESSAGE),
+        (FENCE_ENDPOINT, b"", "vhwRQys0GZozEzsl9+bjquUnCkjSE7r1YPgl9S0CY1E=", FENCE_MESSAGE),
     ],
 )
 def test_signed_request_is_accepted(
@@ -72,7 +72,7 @@ def test_signed_request_is_accepted(
     assert api.herder.requests == [message]
 
 
-@pytest.mark.parametrize("endpoint", [TASKS, FENCE])
+@pytest.mark.parametrize("endpoint", [TASKS_ENDPOINT, FENCE_ENDPOINT])
 @pytest.mark.parametrize(
     ("headers", "code", "message"),
     [
@@ -109,20 +109,20 @@ def test_signature_is_verified_before_any_lookup(
     api: Api, endpoint: tuple[str, str], headers: dict[str, str], code: int, message: str
 ) -> None:
     api.herder.error = NotFound("Connector x not found")
-    body = BODY if endpoint is TASKS else b""
+    body = BODY if endpoint is TASKS_ENDPOINT else b""
     assert parse_error(send(api, endpoint, body, headers)) == (code, message)
     assert api.herder.requests == []
 
 
 def test_non_base64_signature_is_rejected(api: Api) -> None:
-    response = send(api, TASKS, BODY, {SIGNATURE_HEADER: "*", ALGORITHM_HEADER: "HmacSHA256"})
+    response = send(api, TASKS_ENDPOINT, BODY, {SIGNATURE_HEADER: "*", ALGORITHM_HEADER: "HmacSHA256"})
     assert response.status_code == 400
 
 
 def test_worker_without_session_key_returns_503(api: Api) -> None:
     publish_session_key(api, None)
-    assert parse_error(send(api, TASKS, BODY)) == (400, MISSING_SIGNATURE)
-    assert parse_error(send(api, TASKS, BODY, signature_headers(KEY, BODY))) == (
+    assert parse_error(send(api, TASKS_ENDPOINT, BODY)) == (400, MISSING_SIGNATURE)
+    assert parse_error(send(api, TASKS_ENDPOINT, BODY, signature_headers(KEY, BODY))) == (
         503,
         "This worker is still starting up and has not been able to read a session key from the config topic yet",
     )
@@ -133,8 +133,8 @@ def test_additional_signature_algorithms_can_be_allowed() -> None:
     api = Api(Settings(advertised_url="http://x/", distributed=True, verification_algorithms=algorithms))
     publish_session_key(api, KEY)
     api.herder.publish(protocol=GroupProtocol.SESSIONED)
-    assert send(api, TASKS, BODY, signature_headers(KEY, BODY, "HmacSHA1")).status_code == 204
-    response = send(api, TASKS, BODY, signature_headers(KEY, BODY, "HmacSHA512"))
+    assert send(api, TASKS_ENDPOINT, BODY, signature_headers(KEY, BODY, "HmacSHA1")).status_code == 204
+    response = send(api, TASKS_ENDPOINT, BODY, signature_headers(KEY, BODY, "HmacSHA512"))
     assert "is currently configured to use: [HmacSHA256, HmacSHA1]." in parse_error(response)[1]
 
 
@@ -142,15 +142,15 @@ def test_additional_signature_algorithms_can_be_allowed() -> None:
 def test_older_protocols_require_no_signature(api: Api, protocol: GroupProtocol) -> None:
     api.herder.publish(protocol=protocol)
     publish_session_key(api, None)
-    assert send(api, TASKS, BODY).status_code == 204
-    assert send(api, FENCE).status_code == 204
-    assert api.herder.requests == [PUT_TASKS, FENCE_X]
+    assert send(api, TASKS_ENDPOINT, BODY).status_code == 204
+    assert send(api, FENCE_ENDPOINT).status_code == 204
+    assert api.herder.requests == [PUT_TASKS_MESSAGE, FENCE_MESSAGE]
 
 
 def test_requests_must_be_signed_before_the_first_join(api: Api) -> None:
     api.herder.publish(protocol=None)
-    assert parse_error(send(api, TASKS, BODY)) == (400, MISSING_SIGNATURE)
-    assert send(api, TASKS, BODY, signature_headers(KEY, BODY)).status_code == 204
+    assert parse_error(send(api, TASKS_ENDPOINT, BODY)) == (400, MISSING_SIGNATURE)
+    assert send(api, TASKS_ENDPOINT, BODY, signature_headers(KEY, BODY)).status_code == 204
 
 
 @pytest.mark.parametrize(
@@ -158,11 +158,11 @@ def test_requests_must_be_signed_before_the_first_join(api: Api) -> None:
 )
 def test_any_content_type_is_accepted(api: Api, content_type: str | None) -> None:
     headers = signature_headers(KEY, BODY) | ({} if content_type is None else {"Content-Type": content_type})
-    assert send(api, TASKS, BODY, headers).status_code == 204
+    assert send(api, TASKS_ENDPOINT, BODY, headers).status_code == 204
     fence_headers = signature_headers(KEY, b"") | (
         {} if content_type is None else {"Content-Type": content_type}
     )
-    assert send(api, FENCE, b"", fence_headers).status_code == 204
+    assert send(api, FENCE_ENDPOINT, b"", fence_headers).status_code == 204
 
 
 @pytest.mark.parametrize(
@@ -180,27 +180,27 @@ def test_any_content_type_is_accepted(api: Api, content_type: str | None) -> Non
     ],
 )
 def test_invalid_signed_body_is_a_bad_request(api: Api, body: bytes, message: str) -> None:
-    assert parse_error(send(api, TASKS, body, signature_headers(KEY, body))) == (400, message)
+    assert parse_error(send(api, TASKS_ENDPOINT, body, signature_headers(KEY, body))) == (400, message)
     assert api.herder.requests == []
 
 
 def test_task_config_values_become_strings(api: Api) -> None:
     body = b' [ {"i":1.50, "b":true, "n":null} , {} ] '
-    assert send(api, TASKS, body, signature_headers(KEY, body)).status_code == 204
+    assert send(api, TASKS_ENDPOINT, body, signature_headers(KEY, body)).status_code == 204
     configs = [{"i": "1.50", "b": "true", "n": None}, {}]
     assert api.herder.requests == [messages.PutTaskConfigs(name=ConnectorName("x"), configs=configs)]
 
 
 def test_many_large_task_configs_are_accepted(api: Api) -> None:
     body = json.dumps([{"key": "v" * 10_000} for _ in range(500)]).encode()
-    assert send(api, TASKS, body, signature_headers(KEY, body)).status_code == 204
+    assert send(api, TASKS_ENDPOINT, body, signature_headers(KEY, body)).status_code == 204
 
 
 def test_body_above_the_limit_is_rejected() -> None:
     api = Api(Settings(advertised_url="http://x/", distributed=True, max_internal_body_bytes=10))
     publish_session_key(api, KEY)
     body = b"x" * 11
-    assert send(api, TASKS, body, signature_headers(KEY, body)).status_code == 413
+    assert send(api, TASKS_ENDPOINT, body, signature_headers(KEY, body)).status_code == 413
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_body_above_the_limit_is_rejected() -> None:
 )
 def test_herder_errors_are_returned(api: Api, error: NotFound | BadRequest) -> None:
     api.herder.error = error
-    response = send(api, TASKS, BODY, signature_headers(KEY, BODY))
+    response = send(api, TASKS_ENDPOINT, BODY, signature_headers(KEY, BODY))
     assert parse_error(response) == (error.status, str(error))
 
 
@@ -220,10 +220,10 @@ def test_herder_errors_are_returned(api: Api, error: NotFound | BadRequest) -> N
     ("endpoint", "message"),
     [
         (
-            TASKS,
+            TASKS_ENDPOINT,
             "Kafka Connect in standalone mode does not support externally setting task configurations.",
         ),
-        (FENCE, "Kafka Connect in standalone mode does not support exactly-once source connectors."),
+        (FENCE_ENDPOINT, "Kafka Connect in standalone mode does not support exactly-once source connectors."),
     ],
 )
 def test_standalone_worker_rejects_internal_requests(endpoint: tuple[str, str], message: str) -> None:
@@ -232,7 +232,7 @@ def test_standalone_worker_rejects_internal_requests(endpoint: tuple[str, str], 
     assert api.herder.requests == []
 
 
-def test_names_are_decoded(api: Api) -> None:
+def test_connector_names_are_decoded(api: Api) -> None:
     endpoint = ("POST", "/connectors/a%2Fb%20c/tasks")
     assert send(api, endpoint, BODY, signature_headers(KEY, BODY)).status_code == 204
     assert api.herder.requests == [messages.PutTaskConfigs(name=ConnectorName("a/b c"), configs=[{"a": "b"}])]
@@ -248,7 +248,9 @@ def test_names_are_decoded(api: Api) -> None:
         ("HEAD", "/connectors/x/fence", 405, ""),
     ],
 )
-def test_other_methods_return_405(api: Api, method: str, path: str, code: int, text: str) -> None:
+def test_options_return_200_and_unsupported_methods_405(
+    api: Api, method: str, path: str, code: int, text: str
+) -> None:
     response = api.client.request(method, path)
     assert (response.status_code, response.text) == (code, text)
     assert api.herder.requests == []
@@ -269,7 +271,7 @@ def test_forwarded_request_is_not_signed_again(follower: Worker, peer: tuple[str
     publish_session_key(follower.api, KEY)
     follower.api.herder.publish(protocol=GroupProtocol.SESSIONED)
     follower.api.herder.error = NotLeader(url)
-    for (method, path), body in ((TASKS, BODY), (FENCE, b"")):
+    for (method, path), body in ((TASKS_ENDPOINT, BODY), (FENCE_ENDPOINT, b"")):
         headers = signature_headers(KEY, body)
         assert follower.client.request(method, path, content=body, headers=headers).status_code == 204
     tasks_request, fence_request = stub.requests
@@ -284,9 +286,9 @@ def test_leader_rejects_a_forwarded_request_without_a_signature(follower: Worker
         publish_session_key(group_worker.api, KEY)
         group_worker.api.herder.publish(protocol=GroupProtocol.SESSIONED)
     follower.api.herder.error = NotLeader(leader.url)
-    response = follower.client.post(TASKS[1], content=BODY, headers=signature_headers(KEY, BODY))
+    response = follower.client.post(TASKS_ENDPOINT[1], content=BODY, headers=signature_headers(KEY, BODY))
     assert parse_error(response) == (400, MISSING_SIGNATURE)
     for group_worker in (follower, leader):
         group_worker.api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
-    assert follower.client.post(TASKS[1], content=BODY).status_code == 204
-    assert leader.api.herder.requests == [PUT_TASKS]
+    assert follower.client.post(TASKS_ENDPOINT[1], content=BODY).status_code == 204
+    assert leader.api.herder.requests == [PUT_TASKS_MESSAGE]

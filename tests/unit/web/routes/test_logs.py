@@ -1,4 +1,4 @@
-"""Tests for `GET /connectors/{c}/logs`: merging the lines of several workers, filters, limits and paging."""
+"""Tests for `GET /connectors/{c}/logs`: filters, limits, paging, and the merging of lines from several workers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCHEMA = DOCUMENT["paths"]["/connectors/{connector}/logs"]["get"]["responses"]["
 def log_line(
     api: Api, text: str, *, task: int | None = 0, level: int = logging.INFO, at_s: float = 1.0
 ) -> None:
-    """Log a line on a thread that belongs to the connector or one of its tasks."""
+    """Log a line in the context of the connector, or of one of its tasks."""
     record = logging.makeLogRecord({"name": "kraal.x", "levelno": level, "msg": text, "created": at_s})
 
     def run() -> None:

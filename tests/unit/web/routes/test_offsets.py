@@ -13,7 +13,7 @@ from kraal.core.ids import ConnectorName
 from tests.unit.web.api import Api
 from tests.unit.web.workers import Worker, set_leader
 
-NO_OFFSETS = "Partitions / offsets need to be provided for an alter offsets request"
+NO_OFFSETS_ERROR = "Partitions / offsets need to be provided for an alter offsets request"
 X = ConnectorName("x y")
 PATH = "/connectors/x%20y/offsets"
 
@@ -22,7 +22,7 @@ def error(code: int, message: str) -> tuple[int, str]:
     return code, json.dumps({"error_code": code, "message": message}, separators=(",", ":"))
 
 
-def test_get_returns_offsets_in_connects_order(api: Api) -> None:
+def test_get_returns_the_offsets_of_the_herder(api: Api) -> None:
     api.herder.offsets = [
         ({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5}),
         ({"file": "é"}, {"position": 1.5, "whole": None}),
@@ -63,8 +63,8 @@ def test_get_of_an_unknown_connector_returns_404(api: Api) -> None:
 
 
 @pytest.mark.parametrize("body", ["{}", '{"offsets":null}', '{"offsets":[]}'])
-def test_patch_without_offsets_returns_400_without_forwarding(api: Api, body: str) -> None:
-    assert api.request("PATCH", PATH, body) == error(400, NO_OFFSETS)
+def test_patch_without_offsets_returns_400_without_a_message_to_the_herder(api: Api, body: str) -> None:
+    assert api.request("PATCH", PATH, body) == error(400, NO_OFFSETS_ERROR)
     assert api.herder.requests == []
 
 
@@ -122,7 +122,7 @@ def test_patch_and_delete_return_a_message(api: Api) -> None:
         ),
     ],
 )
-def test_unparsable_body_returns_400_with_the_position(api: Api, body: str, text: str) -> None:
+def test_invalid_body_returns_400_with_the_cause(api: Api, body: str, text: str) -> None:
     assert api.request("PATCH", PATH, body, Content_Type="application/json") == error(400, text)
     assert api.herder.requests == []
 

@@ -105,7 +105,7 @@ def test_validate_returns_200_despite_errors(api: Api) -> None:
             '{"name":"a","value":null,"recommended_values":[],"errors":["é bad"],"visible":true}}]}'
         ),
     )
-    assert api.validated == [("My/Plugin", {"a": "1", "b": None})]
+    assert api.validated_configs == [("My/Plugin", {"a": "1", "b": None})]
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def test_validation_exceptions_become_error_responses(api: Api, error: Exception
     assert (status, json.loads(text)) == (code, {"error_code": code, "message": str(error)})
 
 
-def test_blocking_plugin_does_not_block_other_validations() -> None:
+def test_blocking_plugin_does_not_block_other_requests() -> None:
     api = Api(Settings(advertised_url="http://worker:8083/", request_timeout_s=0.2))
-    entered, release = threading.Event(), threading.Event()
+    is_blocking, release = threading.Event(), threading.Event()
 
     def block() -> None:
-        entered.set()
+        is_blocking.set()
         release.wait(30)
 
     api.before_validation = block
@@ -135,7 +135,7 @@ def test_blocking_plugin_does_not_block_other_validations() -> None:
     with api.client:  # all requests share one event loop
         thread = threading.Thread(target=validate)
         thread.start()
-        assert entered.wait(10)
+        assert is_blocking.wait(10)
         assert api.client.get("/connectors").status_code == 200
         thread.join(10)
         release.set()

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 C, D = ConnectorName("c"), ConnectorName("d")
 T0, T1 = TaskId(C, 0), TaskId(C, 1)
-SCHEMAS: Final = document(Settings(advertised_url="http://worker:8083/"))
-STATUS, LIST, SERIES = "/connectors/c/status", "/connectors", "/connectors/c/series"
+DOCUMENT: Final = document(Settings(advertised_url="http://worker:8083/"))
+STATUS_PATH, LIST_PATH, SERIES_PATH = "/connectors/c/status", "/connectors", "/connectors/c/series"
 NO_SAMPLES: Final[list[float | None]] = [None] * RECENT
-callers: Iterator[int] = itertools.count()
+caller_numbers: Iterator[int] = itertools.count()
 
 
 def start_task(api: Api, task: TaskId, *, is_source: bool = True) -> TaskMeter:
@@ -45,16 +45,16 @@ def start_task(api: Api, task: TaskId, *, is_source: bool = True) -> TaskMeter:
 
 def get_validated(api: Api, path: str, schema: str) -> Any:
     """Return a response that is not shared, after validating it against its schema."""
-    code, text = api.request("GET", path, Authorization=str(next(callers)))
+    code, text = api.request("GET", path, Authorization=str(next(caller_numbers)))
     assert code == 200, text
     body = json.loads(text)
     parts = list(body.values()) if schema == "ExpandedConnector" else [body]
-    assert all(matches(SCHEMAS["components"]["schemas"][schema], part, SCHEMAS) for part in parts)
+    assert all(matches(DOCUMENT["components"]["schemas"][schema], part, DOCUMENT) for part in parts)
     return body
 
 
 def get_progress(api: Api, query: str = "?expand=progress") -> Any:
-    return get_validated(api, STATUS + query, "ConnectorStateInfo")["progress"]
+    return get_validated(api, STATUS_PATH + query, "ConnectorStateInfo")["progress"]
 
 
 def test_source_reports_its_progress(api: Api) -> None:
@@ -123,8 +123,8 @@ def test_list_includes_progress_with_and_without_other_parts(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     api.herder.put("d", {})
     start_task(api, T0).record_batch(records=5, duration_s=0, poll_s=0)
-    connect_parts = json.loads(api.request("GET", f"{LIST}?expand=info&expand=status")[1])
-    progress_only = get_validated(api, f"{LIST}?expand=progress", "ExpandedConnector")
+    connect_parts = json.loads(api.request("GET", f"{LIST_PATH}?expand=info&expand=status")[1])
+    progress_only = get_validated(api, f"{LIST_PATH}?expand=progress", "ExpandedConnector")
     assert {name: list(parts) for name, parts in progress_only.items()} == {
         "c": ["progress"],
         "d": ["progress"],
@@ -134,7 +134,7 @@ def test_list_includes_progress_with_and_without_other_parts(api: Api) -> None:
     assert progress_only["d"]["progress"] == empty_progress
     for parts in (["progress", "info", "status"], ["info", "progress", "status"]):
         query = "&".join(f"expand={part}" for part in parts)
-        code, text = api.request("GET", f"{LIST}?{query}")
+        code, text = api.request("GET", f"{LIST_PATH}?{query}")
         body = json.loads(text)
         assert (code, [list(connector_parts) for connector_parts in body.values()]) == (200, [parts, parts])
         assert {
@@ -147,21 +147,21 @@ def test_list_includes_progress_with_and_without_other_parts(api: Api) -> None:
 def test_responses_without_expand_match_connect(api: Api, query: str) -> None:
     api.herder.put("c", {}, tasks=1)
     start_task(api, T0)
-    assert "records_total" not in api.request("GET", LIST + query)[1]
-    assert api.request("GET", STATUS + query) == api.request("GET", STATUS)
-    assert "progress" not in api.request("GET", STATUS)[1]
+    assert "records_total" not in api.request("GET", LIST_PATH + query)[1]
+    assert api.request("GET", STATUS_PATH + query) == api.request("GET", STATUS_PATH)
+    assert "progress" not in api.request("GET", STATUS_PATH)[1]
 
 
 def test_status_includes_progress_and_supervision(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     start_task(api, T0)
-    body = get_validated(api, f"{STATUS}?expand=progress&expand=supervision", "ConnectorStateInfo")
-    connect_status = json.loads(api.request("GET", STATUS)[1])
+    body = get_validated(api, f"{STATUS_PATH}?expand=progress&expand=supervision", "ConnectorStateInfo")
+    connect_status = json.loads(api.request("GET", STATUS_PATH)[1])
     assert list(body) == [*connect_status, "supervision", "progress"]
     assert {name: body[name] for name in connect_status} == connect_status
 
 
-def test_responses_are_not_cached(api: Api) -> None:
+def test_progress_is_not_cached_for_other_users(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     meter = start_task(api, T0)
     assert get_progress(api)["tasks"][0]["records_total"] == 0
@@ -169,7 +169,7 @@ def test_responses_are_not_cached(api: Api) -> None:
     assert get_progress(api)["tasks"][0]["records_total"] == 5
 
 
-@pytest.mark.parametrize("path", [f"{STATUS}?expand=progress", SERIES])
+@pytest.mark.parametrize("path", [f"{STATUS_PATH}?expand=progress", SERIES_PATH])
 def test_unknown_connector_returns_404(api: Api, path: str) -> None:
     code, text = api.request("GET", path)
     assert (code, json.loads(text)["error_code"]) == (404, 404)
@@ -198,15 +198,15 @@ def test_connector_reports_its_series(api: Api) -> None:
         "worker_ids": ["worker:8083"],
         "silent": [],
     }  # fmt: skip
-    assert get_validated(api, SERIES, "ConnectorSeries") == expected
-    later_series = get_validated(api, f"{SERIES}?since_ms=1700000005000", "ConnectorSeries")
+    assert get_validated(api, SERIES_PATH, "ConnectorSeries") == expected
+    later_series = get_validated(api, f"{SERIES_PATH}?since_ms=1700000005000", "ConnectorSeries")
     assert (later_series["start_ms"], later_series["tasks"][0]["backlog_records"]) == (1_700_000_005_000, [2])
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1" * 16, "%C2%B2"])
-def test_non_integer_time_is_rejected(api: Api, text: str) -> None:
+def test_invalid_start_time_is_rejected(api: Api, text: str) -> None:
     api.herder.put("c", {})
-    code, body = api.request("GET", f"{SERIES}?since_ms={text}")
+    code, body = api.request("GET", f"{SERIES_PATH}?since_ms={text}")
     assert code == 400
     assert json.loads(body)["message"].startswith("Invalid value ")
     assert json.loads(body)["message"].endswith(" for query parameter since_ms; expected a whole number")
@@ -218,7 +218,7 @@ def test_non_integer_time_is_rejected(api: Api, text: str) -> None:
 def publish_tasks(
     workers: Mapping[int, Worker], other_tasks: Mapping[int, str] | None = None
 ) -> list[TaskMeter]:
-    """Publish a connector on `workers`, each of which runs the task with its number; return the meters of these tasks.
+    """Publish a connector whose task N runs on the worker `workers[N]`; return the meters of these tasks.
 
     `other_tasks` maps the numbers of further tasks to worker ids.
     """
@@ -245,7 +245,7 @@ def publish_tasks(
 
 
 def ask(worker: Worker, path: str, caller: str | None = None) -> Any:
-    response = worker.ask("GET", path, Authorization=caller or str(next(callers)))
+    response = worker.ask("GET", path, Authorization=caller or str(next(caller_numbers)))
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -270,8 +270,8 @@ def test_all_workers_of_a_connector_are_queried(
         meter.record_batch(records=10, duration_s=0, poll_s=0)
     sample(follower, leader)
     for response in (
-        ask(follower, f"{STATUS}?expand=progress")["progress"],
-        ask(follower, f"{LIST}?expand=progress")["c"]["progress"],
+        ask(follower, f"{STATUS_PATH}?expand=progress")["progress"],
+        ask(follower, f"{LIST_PATH}?expand=progress")["c"]["progress"],
     ):
         assert [(task["id"], task["worker_id"]) for task in response["tasks"]] == [
             (0, follower_id),
@@ -288,11 +288,11 @@ def test_all_workers_of_a_connector_are_queried(
 def test_forwarded_request_returns_local_tasks_only(follower: Worker, leader: Worker) -> None:
     publish_tasks({0: follower, 1: leader})
     leader.api.herder.put("d", {})
-    local_progress = ask(leader, f"{LIST}?forward=false&expand=progress")
+    local_progress = ask(leader, f"{LIST_PATH}?forward=false&expand=progress")
     assert local_progress["d"] == {}, "no instance runs on this worker"
     assert [task["id"] for task in local_progress["c"]["progress"]["tasks"]] == [1]
     assert local_progress["c"]["progress"]["silent"] == []
-    assert ask(leader, f"{LIST}?expand=progress")["d"]["progress"]["tasks"] == []
+    assert ask(leader, f"{LIST_PATH}?expand=progress")["d"]["progress"]["tasks"] == []
 
 
 def test_series_are_merged_over_all_workers_of_a_task(
@@ -311,7 +311,7 @@ def test_series_are_merged_over_all_workers_of_a_task(
     new_meter.record_batch(records=15, duration_s=0, poll_s=0)
     sample(follower, leader)
     now_ms = follower.api.clock.wall_ms()
-    response = ask(follower, f"{SERIES}?since_ms={now_ms - 10_000}")
+    response = ask(follower, f"{SERIES_PATH}?since_ms={now_ms - 10_000}")
     assert [(task["id"], task["records_per_second"]) for task in response["tasks"]] == [
         (0, [1, 3]),
         (1, [2, 0]),
@@ -322,7 +322,7 @@ def test_series_are_merged_over_all_workers_of_a_task(
     )
     assert response["silent"] == [urlsplit(url).netloc]
     assert [request.target for request in stub.requests] == [
-        f"{SERIES}?forward=false&since_ms={now_ms - 10_000}"
+        f"{SERIES_PATH}?forward=false&since_ms={now_ms - 10_000}"
     ]
 
 
@@ -332,8 +332,8 @@ def test_requests_of_one_user_within_a_second_share_a_response(
     url, stub = peer
     stub.status, stub.body = 200, b'{"c":{}}'
     publish_tasks({0: follower}, {1: urlsplit(url).netloc})
-    user = str(next(callers))
-    for path in (f"{LIST}?expand=progress", f"{STATUS}?expand=progress", SERIES):
+    user = str(next(caller_numbers))
+    for path in (f"{LIST_PATH}?expand=progress", f"{STATUS_PATH}?expand=progress", SERIES_PATH):
         stub.requests.clear()
         assert ask(follower, path, user) == ask(follower, path, user)
         assert len(stub.requests) == 1
@@ -343,13 +343,13 @@ def test_requests_of_one_user_within_a_second_share_a_response(
 
 def test_client_sees_its_own_change_immediately(api: Api) -> None:
     api.herder.put("c", {})
-    query = f"{LIST}?expand=progress&expand=status"
+    query = f"{LIST_PATH}?expand=progress&expand=status"
     assert json.loads(api.request("GET", query)[1])["c"]["status"]["connector"]["state"] == "RUNNING"
     assert api.request("PUT", "/connectors/c/pause")[0] == 202
     assert json.loads(api.request("GET", query)[1])["c"]["status"]["connector"]["state"] == "PAUSED"
 
 
-_SERIES = b'{"step_ms":5000,"start_ms":1700000000000,"tasks":[%s]}'
+SERIES_BODY = b'{"step_ms":5000,"start_ms":1700000000000,"tasks":[%s]}'
 
 
 @pytest.mark.parametrize(
@@ -368,29 +368,29 @@ _SERIES = b'{"step_ms":5000,"start_ms":1700000000000,"tasks":[%s]}'
         (204, b""),
     ],
 )
-def test_worker_with_a_malformed_response_is_silent(
+def test_worker_with_a_malformed_response_is_listed_as_silent(
     follower: Worker, peer: tuple[str, FakePeer], code: int, body: bytes
 ) -> None:
     url, stub = peer
     stub.status, stub.body = code, body
     publish_tasks({0: follower}, {1: urlsplit(url).netloc})
     silent = [urlsplit(url).netloc]
-    assert ask(follower, f"{STATUS}?expand=progress")["progress"]["silent"] == silent
-    assert ask(follower, f"{LIST}?expand=progress")["c"]["progress"]["silent"] == silent
-    assert ask(follower, SERIES)["silent"] == silent
+    assert ask(follower, f"{STATUS_PATH}?expand=progress")["progress"]["silent"] == silent
+    assert ask(follower, f"{LIST_PATH}?expand=progress")["c"]["progress"]["silent"] == silent
+    assert ask(follower, SERIES_PATH)["silent"] == silent
 
 
 @pytest.mark.parametrize(
     "task", [b"7", b'{"id":1}', b'{"id":1,"records_per_second":[%s]}' % b",".join([b"1"] * 121)]
 )
-def test_malformed_parts_of_a_series_are_skipped(
+def test_malformed_tasks_of_a_series_are_skipped(
     follower: Worker, peer: tuple[str, FakePeer], task: bytes
 ) -> None:
     url, stub = peer
-    stub.status, stub.body = 200, _SERIES % task
+    stub.status, stub.body = 200, SERIES_BODY % task
     publish_tasks({0: follower}, {1: urlsplit(url).netloc})
     sample(follower)
-    response = ask(follower, SERIES)
+    response = ask(follower, SERIES_PATH)
     assert ([task["id"] for task in response["tasks"]], response["silent"]) == ([0], [])
 
 
@@ -398,10 +398,10 @@ def test_samples_with_skewed_clocks_are_skipped(follower: Worker, peer: tuple[st
     url, stub = peer
     columns = b",".join(b'"%s":[1]' % name for name in (b"records_per_second", b"poll_ms", b"write_ms"))
     task = b'{"id":1,%s,"commit_ms":[1],"backlog_records":[1]}' % columns
-    stub.status, stub.body = 200, (_SERIES % task).replace(b"1700000000000", b"999999999995000")
+    stub.status, stub.body = 200, (SERIES_BODY % task).replace(b"1700000000000", b"999999999995000")
     publish_tasks({0: follower}, {1: urlsplit(url).netloc})
     sample(follower)
-    response = ask(follower, SERIES)
+    response = ask(follower, SERIES_PATH)
     assert len(response["tasks"][0]["poll_ms"]) == len(response["tasks"][1]["poll_ms"]) <= 120
     assert set(response["tasks"][1]["records_per_second"]) == {None}
 
@@ -410,6 +410,8 @@ def test_oversized_response_is_not_read(
     follower: Worker, leader: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish_tasks({0: follower, 1: leader})
-    assert ask(follower, f"{STATUS}?expand=progress")["progress"]["silent"] == []
+    assert ask(follower, f"{STATUS_PATH}?expand=progress")["progress"]["silent"] == []
     monkeypatch.setattr(ask_workers, "MAX_RESPONSE_BYTES", 100)
-    assert ask(follower, f"{STATUS}?expand=progress")["progress"]["silent"] == [urlsplit(leader.url).netloc]
+    assert ask(follower, f"{STATUS_PATH}?expand=progress")["progress"]["silent"] == [
+        urlsplit(leader.url).netloc
+    ]

@@ -20,7 +20,7 @@ from web.settings import Settings
 if TYPE_CHECKING:
     from starlette.types import Message
 
-SHORT_TIMEOUTS = Settings(
+SHORT_TIMEOUT_SETTINGS = Settings(
     advertised_url="http://worker:8083/",
     version="9.9",
     commit="abc",
@@ -37,7 +37,7 @@ IDLE_TEXT = (
 
 
 def test_root_identifies_the_worker() -> None:
-    api = Api(SHORT_TIMEOUTS)
+    api = Api(SHORT_TIMEOUT_SETTINGS)
     response = api.client.get("/")
     assert response.text == '{"version":"4.4.0","commit":"abc","kafka_cluster_id":null}'
     assert response.headers["Server"] == "kraal/9.9"
@@ -75,17 +75,17 @@ def test_health_pings_the_herder(api: Api) -> None:
         ),
     ],
 )
-def test_unresponsive_herder_is_unhealthy(
+def test_unresponsive_herder_is_starting_or_unhealthy(
     stage: Stage | None, code: int, status: str, message: str, *, is_ready: bool
 ) -> None:
-    api = Api(SHORT_TIMEOUTS)
+    api = Api(SHORT_TIMEOUT_SETTINGS)
     api.herder.is_silent = True
     api.herder.publish(ready=is_ready, stage=stage)
     assert api.request("GET", "/health") == (code, f'{{"status":"{status}","message":"{message}"}}')
 
 
 def test_health_during_startup_names_the_failed_component() -> None:
-    api = Api(SHORT_TIMEOUTS)
+    api = Api(SHORT_TIMEOUT_SETTINGS)
     api.herder.is_silent = True
     api.herder.publish(ready=False)
     reason = "Java plugins are not available: exit code 1, after: Unrecognized VM option"
@@ -126,8 +126,8 @@ def test_health_fails_while_stuck_calls_exhaust_a_thread_pool(api: Api) -> None:
     api.pools = [PoolState("kraal-control", 8), PoolState("kraal-job", 12, tuple(calls))]
     names = ", ".join(sorted(call.owner for call in calls)[:10])
     message = (
-        "All 12 threads of the pool kraal-job are held by calls that do not return, the first since "
-        f"2026-01-31T12:00:00+00:00, by: {names} and 2 more. Restart the worker."
+        "All 12 threads of the pool kraal-job are blocked by calls that do not return. The first call started at "
+        f"2026-01-31T12:00:00+00:00. Callers: {names} and 2 more. Restart the worker."
     )
     assert api.request("GET", "/health") == (500, f'{{"status":"unhealthy","message":"{message}"}}')
 
@@ -149,7 +149,7 @@ def test_herder_error_fails_the_health_check(api: Api) -> None:
     ],
 )
 def test_timeout_reports_the_current_stage(stage: Stage | None, message: str) -> None:
-    api = Api(SHORT_TIMEOUTS)
+    api = Api(SHORT_TIMEOUT_SETTINGS)
     api.herder.is_silent = True
     api.herder.publish(stage=stage)
     code, text = api.request("DELETE", "/connectors/a")
@@ -157,7 +157,7 @@ def test_timeout_reports_the_current_stage(stage: Stage | None, message: str) ->
 
 
 def test_gets_succeed_while_the_herder_hangs() -> None:
-    api = Api(SHORT_TIMEOUTS)
+    api = Api(SHORT_TIMEOUT_SETTINGS)
     api.herder.is_silent = True
     api.herder.put("a", {})
     assert api.client.get("/connectors/a/status").status_code == 200
@@ -234,11 +234,11 @@ async def test_requests_without_raw_path_are_supported(api: Api) -> None:
     assert sent_messages[0]["status"] == 200
 
 
-def test_starting_worker_does_not_list_connectors(api: Api) -> None:
+def test_connector_list_waits_until_the_worker_is_live(api: Api) -> None:
     api.herder.put("c", {})
     latest = api.published.latest
     api.published.publish(Snapshot(worker_id=latest.worker_id))
-    api.herder.on_await = lambda: api.published.publish(latest)
+    api.herder.on_wait_until_live = lambda: api.published.publish(latest)
     assert api.request("GET", "/")[0] == 200
     assert api.herder.requests == []
     assert api.request("GET", "/connectors") == (200, '["c"]')

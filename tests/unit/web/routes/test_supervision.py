@@ -29,7 +29,7 @@ HEALTHY = '{"status":"healthy","message":"Worker has completed startup and is re
 
 
 def start_task(api: Api, **config: str) -> Work:
-    """Publish a connector with a task on this worker; return the `Work` in which the engine reports its steps."""
+    """Publish a connector with a task on this worker; return the task's `Work`, with which the engine reports steps."""
     api.herder.put("c", {"errors.auto.restart": "task", **config}, tasks=1)
     for instance in (NAME, T0):
         api.metrics.record_start(instance)
@@ -37,12 +37,12 @@ def start_task(api: Api, **config: str) -> Work:
     return api.metrics.track(T0)
 
 
-def get_status(api: Api) -> dict[str, Any]:
+def get_supervision(api: Api) -> dict[str, Any]:
     code, text = api.request("GET", SUPERVISION_PATH)
     assert code == 200
     body = json.loads(text)
-    schemas = document(Settings(advertised_url="http://worker:8083/"))
-    assert matches(schemas["components"]["schemas"]["ConnectorStateInfo"], body, schemas)
+    openapi = document(Settings(advertised_url="http://worker:8083/"))
+    assert matches(openapi["components"]["schemas"]["ConnectorStateInfo"], body, openapi)
     supervision: dict[str, Any] = body["supervision"]
     return supervision
 
@@ -52,7 +52,7 @@ def test_response_without_expand_matches_connect(api: Api, query: str) -> None:
     start_task(api)
     connect_response = api.request("GET", "/connectors/c/status")
     assert "supervision" not in connect_response[1]
-    get_status(api)
+    get_supervision(api)
     assert api.request("GET", f"/connectors/c/status{query}") == connect_response
 
 
@@ -66,18 +66,23 @@ def test_status_is_unchanged_and_precedes_supervision(api: Api) -> None:
 
 def test_connector_policy_overrides_the_worker_policy(api: Api) -> None:
     start_task(api, **{"errors.auto.restart.window.ms": "500", "errors.auto.restart.backoff.ms": "nonsense"})
-    assert get_status(api)["policy"] == {"restart": "task", "max": 5, "window_ms": 500, "backoff_ms": 1000}
+    assert get_supervision(api)["policy"] == {
+        "restart": "task",
+        "max": 5,
+        "window_ms": 500,
+        "backoff_ms": 1000,
+    }
 
 
 def test_failed_instances_report_past_and_next_restarts(api: Api) -> None:
     start_task(api)
     api.clock.advance_to(100.0)
     failure_history = FailureHistory(
-        life=Incarnation(1), config_version=1, trace="OSError: x", restarts=(-4000.0, 50.0), total=7,
+        incarnation=Incarnation(1), config_version=1, trace="OSError: x", restarts=(-4000.0, 50.0), total=7,
         restarted_ms=1_700_000_050_000, due_s=101.0, due_ms=1_700_000_101_000,
     )  # fmt: skip
     api.herder.publish(watched={T0: failure_history, T1: failure_history})
-    body = get_status(api)
+    body = get_supervision(api)
     assert body["silent"] == []
     assert body["connector"]["supervised"] is False, "only tasks are supervised"
     [task] = body["tasks"]
@@ -94,10 +99,12 @@ def test_abandoned_restarts_report_the_reason(api: Api) -> None:
     start_task(api)
     api.herder.publish(
         watched={
-            T0: FailureHistory(life=Incarnation(1), config_version=1, given_up=NoRestartReason.TOO_OFTEN)
+            T0: FailureHistory(
+                incarnation=Incarnation(1), config_version=1, given_up=NoRestartReason.TOO_OFTEN
+            )
         }
     )
-    [task] = get_status(api)["tasks"]
+    [task] = get_supervision(api)["tasks"]
     assert task["given_up"] == "too-often"
     assert task["why"].startswith(
         "It was restarted 5 times within 3600 s, and errors.auto.restart.max allows no more"
@@ -108,11 +115,11 @@ def test_slow_step_is_stalled_and_worker_stays_healthy(api: Api) -> None:
     work = start_task(api)
     work(busy=True, step="batch")
     api.clock.advance_to(60.0)
-    assert not get_status(api)["tasks"][0]["stalled"], "the stall timeout is a minute"
+    assert not get_supervision(api)["tasks"][0]["stalled"], "the stall timeout is a minute"
     assert api.request("GET", "/health") == (200, HEALTHY)
     api.clock.advance_to(61.0)
     work(busy=True, failure="the broker is away")  # a retry is not progress
-    [task] = get_status(api)["tasks"]
+    [task] = get_supervision(api)["tasks"]
     cause = "The batch does not complete: the broker is away"
     assert (task["stalled"], task["stall_cause"], task["step_ms"]) == (True, cause, 61_000), (
         "responses are not cached"
@@ -138,7 +145,7 @@ def test_slow_step_is_stalled_and_worker_stays_healthy(api: Api) -> None:
     state = json.loads(api.request("GET", "/connectors/c/status")[1])["tasks"][0]["state"]
     assert state == "RUNNING", "the stall does not replace Connect's state"
     work(busy=False)
-    assert not get_status(api)["tasks"][0]["stalled"]
+    assert not get_supervision(api)["tasks"][0]["stalled"]
     assert api.request("GET", "/health") == (200, HEALTHY)
 
 
@@ -193,7 +200,7 @@ def test_instances_of_other_workers_are_reported_by_their_owner(
         (204, b""),
     ],
 )
-def test_worker_with_a_malformed_response_is_silent(
+def test_worker_with_a_malformed_response_is_listed_as_silent(
     follower: Worker, peer: tuple[str, FakePeer], code: int, body: bytes
 ) -> None:
     url, stub = peer

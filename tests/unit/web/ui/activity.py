@@ -130,9 +130,9 @@ def get(path: str, source: CannedSource | None = None, **options: Any) -> str:
     return response.text
 
 
-def page_text(text: str) -> str:
+def page_text(html: str) -> str:
     """Return the text of a page on one line."""
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
 
 
 PAGES = ("tasks/0", "history", "charts", "logs", "topics", "letters")

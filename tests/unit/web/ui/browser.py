@@ -30,7 +30,7 @@ class Form:
     fields: list[tuple[str, str]]
 
     def with_values(self, **values: str) -> list[tuple[str, str]]:
-        """Return the fields, with `values` by field name or config key in place of the original values."""
+        """Return the fields with new values; `values` maps field names or config keys to these values."""
         return [(name, values.get(name.removeprefix("v."), value)) for name, value in self.fields]
 
 
@@ -61,10 +61,10 @@ class _FormParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.forms: list[Form] = []
-        self._area: str | None = None
+        self._area_name: str | None = None
         self._text = ""
         self._select: list[str] = []
-        self._option = False
+        self._is_option_selected = False
 
     @override
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -77,13 +77,13 @@ class _FormParser(HTMLParser):
                     (attributes["name"], attributes.get("value", "on" if "checked" in attributes else ""))
                 )
         elif tag == "textarea":
-            self._area, self._text = attributes.get("name"), ""
+            self._area_name, self._text = attributes.get("name"), ""
         elif tag == "select":
             self._select = [attributes.get("name", ""), ""]
         elif tag == "option" and self._select:
-            self._option, self._text = "selected" in attributes, ""
-            if self._option and "value" in attributes:
-                self._select[1], self._option = attributes["value"], False
+            self._is_option_selected, self._text = "selected" in attributes, ""
+            if self._is_option_selected and "value" in attributes:
+                self._select[1], self._is_option_selected = attributes["value"], False
 
     @override
     def handle_data(self, data: str) -> None:
@@ -91,11 +91,11 @@ class _FormParser(HTMLParser):
 
     @override
     def handle_endtag(self, tag: str) -> None:
-        if tag == "textarea" and self._area is not None:
-            self.forms[-1].fields.append((self._area, self._text.removeprefix("\n")))
-            self._area = None
-        elif tag == "option" and self._option:
-            self._select[1], self._option = self._text, False
+        if tag == "textarea" and self._area_name is not None:
+            self.forms[-1].fields.append((self._area_name, self._text.removeprefix("\n")))
+            self._area_name = None
+        elif tag == "option" and self._is_option_selected:
+            self._select[1], self._is_option_selected = self._text, False
         elif tag == "select" and self._select:
             self.forms[-1].fields.append((self._select[0], self._select[1]))
             self._select = []
@@ -105,10 +105,10 @@ class Browser:
     """Browser that shows the dashboard of a fake worker; only `post` and `submit` follow redirects."""
 
     def __init__(self, worker: FakeConnect, **options: Any) -> None:
-        remote = RemoteSource(
+        source = RemoteSource(
             RemoteTarget(url="http://worker:8083", retry_s=0.0), transport=httpx2.ASGITransport(app=worker)
         )
-        app = DashboardApp(remote, DashboardOptions(worker="worker:8083", **options))
+        app = DashboardApp(source, DashboardOptions(worker="worker:8083", **options))
         self.worker = worker
         self.client = WebClient(standalone(app), follow_redirects=False)
 

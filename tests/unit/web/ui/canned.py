@@ -25,7 +25,7 @@ JAVA_FEATURES = Features(version="4.3.0", loggers=True)
 
 @dataclass
 class CannedSource(Source):
-    """Source with canned responses by method and path; exceptions are raised, and other requests get 404."""
+    """Source with canned responses by method and path; raises exceptions, and rejects other requests with 404."""
 
     responses: dict[str, Any]
     reported_features: Features = ALL_FEATURES
@@ -63,6 +63,6 @@ class CannedSource(Source):
 
 
 def browser(source: Source, **options: Any) -> WebClient:
-    """Return a browser for the dashboard of a source."""
+    """Return a client of a dashboard with this source; the client does not follow redirects."""
     app = DashboardApp(source, DashboardOptions(worker="worker:8083", **options))
     return WebClient(standalone(app), follow_redirects=False)

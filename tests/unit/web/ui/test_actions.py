@@ -11,7 +11,7 @@ from tests.fakes.servers.connect_rest import Connector, FakeConnect, Problem
 from tests.unit.web.ui.browser import Browser, RenderedPage
 from web.ui.sources import sending
 
-REBALANCE = (
+REBALANCE_ERROR = (
     "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
 )
 
@@ -119,7 +119,7 @@ def test_bulk_action_reports_each_result(browser: Browser) -> None:
     assert post_response.location.endswith("&state=running")
     result_page = browser.get(post_response.location)
     assert "Stop: 1 done, 1 failed" in result_page.plain
-    assert "refused with 500: Error writing target state to Kafka" in result_page.plain
+    assert "rejected with 500: Error writing target state to Kafka" in result_page.plain
     assert "will stop (status 204)" in result_page.plain
     assert {connector.state for connector in browser.worker.connectors.values()} == {"RUNNING", "STOPPED"}
 
@@ -256,7 +256,7 @@ def test_bulk_action_beyond_the_limit_is_rejected(browser: Browser) -> None:
 
 
 def test_action_is_retried_during_a_rebalance(browser: Browser) -> None:
-    browser.worker.problems = [Problem(409, REBALANCE, "0"), Problem(409, REBALANCE, "0")]
+    browser.worker.problems = [Problem(409, REBALANCE_ERROR, "0"), Problem(409, REBALANCE_ERROR, "0")]
     result_page = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
     assert len(browser.worker.requests) == 3
     assert "will stop" in result_page.plain
@@ -264,10 +264,10 @@ def test_action_is_retried_during_a_rebalance(browser: Browser) -> None:
 
 def test_long_rebalance_is_reported(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending.Sender.__init__, "__kwdefaults__", {"timeout_s": 0.2})
-    browser.worker.problems = [Problem(409, REBALANCE, "0")] * 9
+    browser.worker.problems = [Problem(409, REBALANCE_ERROR, "0")] * 9
     result_page = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
     assert len(browser.worker.requests) < 9
-    assert "refused with 409: Cannot complete request momentarily" in result_page.plain
+    assert "rejected with 409: Cannot complete request momentarily" in result_page.plain
     assert (
         "The cluster was still rebalancing after 0.2 s; nothing was changed. Try again." in result_page.plain
     )
@@ -304,7 +304,7 @@ def test_malformed_forms_are_rejected_without_a_request(
 def test_unknown_connector_is_reported(browser: Browser) -> None:
     assert browser.get("/ui/confirm?action=stop&name=nobody").status == 404
     assert (
-        "refused with 404: Connector nobody not found"
+        "rejected with 404: Connector nobody not found"
         in browser.post("/ui/actions", ("action", "stop"), ("name", "nobody"), ("back", "state=")).plain
     )
 

@@ -174,7 +174,7 @@ def test_lines_are_filtered_by_level_and_task() -> None:
     assert "No line matches." in get(f"{URL}/logs?q=nothing", source)
 
 
-def test_level_is_set_for_a_worker_or_the_cluster() -> None:
+def test_level_is_set_for_the_cluster() -> None:
     source = CannedSource(canned_responses())
     client = browser(source)
     assert f'action="{URL}/logs/level"' in client.get(f"{URL}/logs").text
@@ -291,7 +291,7 @@ def test_replay_with_unknown_outcome_is_reported() -> None:
 
 
 @pytest.mark.parametrize("start", ["0", "0:x", "x:0", ":"])
-def test_replay_without_start_offsets_is_rejected(start: str) -> None:
+def test_replay_with_malformed_start_offsets_is_rejected(start: str) -> None:
     source = CannedSource(canned_responses())
     response = browser(source).post(
         f"{URL}/letters/replay", content=f"limit=15&from={start}", headers=FORM_HEADERS
@@ -304,7 +304,7 @@ def test_replay_without_start_offsets_is_rejected(start: str) -> None:
     ("limit", "code", "error"),
     [("x", 400, "whole number"), ("0", 400, "1 to 10,000"), ("", 409, "no dead letters to replay")],
 )
-def test_invalid_replay_sends_no_request(limit: str, code: int, error: str) -> None:
+def test_invalid_or_empty_replay_is_rejected(limit: str, code: int, error: str) -> None:
     source = CannedSource(canned_responses())
     source.responses[f"POST {PATH}/dead-letters/replay"] = {"dry_run": True, "written": {}}
     response = browser(source).get(f"{URL}/letters/replay?limit={limit}")

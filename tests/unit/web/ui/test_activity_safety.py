@@ -9,26 +9,26 @@ import pytest
 from tests.unit.web.ui.activity import FORM_HEADERS, NAME, PAGES, URL, canned_responses, get
 from tests.unit.web.ui.canned import CannedSource, browser
 
-HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b[31m\u202e&amp;"
-MARKUP = re.compile(r"<(?:script|img)[^>]*(?:alert|onerror)|\x1b|\u202e")
+HOSTILE_TEXT = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b[31m\u202e&amp;"
+ACTIVE_MARKUP = re.compile(r"<(?:script|img)[^>]*(?:alert|onerror)|\x1b|\u202e")
 
 
 @pytest.mark.parametrize("page", [*PAGES, "", "letters/replay", "topics/reset"])
 def test_hostile_names_and_contents_are_escaped(page: str) -> None:
     name = "a/../<b>\u202e\"'"
-    source = CannedSource(canned_responses(name, HOSTILE))
-    source.responses[f"POST /connectors/{name}/dead-letters/replay"] = {"written": {HOSTILE: 3}}
+    source = CannedSource(canned_responses(name, HOSTILE_TEXT))
+    source.responses[f"POST /connectors/{name}/dead-letters/replay"] = {"written": {HOSTILE_TEXT: 3}}
     segment = "a%2F..%2F%3Cb%3E%E2%80%AE%22%27"
     text = get(f"/ui/connectors/{segment}{f'/{page}' if page else ''}", source)
     text = re.sub(r' (?:data-connector|value)="[^"<>]*"', "", text)  # input values are not modified
-    assert MARKUP.search(text) is None
+    assert ACTIVE_MARKUP.search(text) is None
     assert "<b>\\u202e" not in text
     assert f"/ui/connectors/{segment}" in text
 
 
 def test_hostile_events_are_escaped() -> None:
-    text = get("/ui/events", CannedSource(canned_responses("<b>\u202e", HOSTILE)))
-    assert MARKUP.search(text) is None
+    text = get("/ui/events", CannedSource(canned_responses("<b>\u202e", HOSTILE_TEXT)))
+    assert ACTIVE_MARKUP.search(text) is None
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "\\x1b[31m" in text
 

@@ -88,7 +88,7 @@ def targets(draw: Any) -> tuple[str, bytes]:
 
 
 async def request(method: str, raw_path: bytes, query: bytes, body: bytes) -> tuple[int, bytes]:
-    """Send a request like a page of the dashboard; return status and body."""
+    """Send a request as a page of the dashboard does; return the status and body of the response."""
     sent_messages: list[Message] = []
     headers = [
         (b"host", b"w"),

@@ -20,7 +20,7 @@ from web.ui.sources.api import ApiResponse, Caller, Change, Query, RequestReject
 from web.ui.sources.messages import encode_body
 from web.ui.sources.remote import RemoteSource, RemoteTarget
 
-HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>` onload=x {{ 7*7 }}\x1b[31m\u202e"
+HOSTILE_TEXT = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>` onload=x {{ 7*7 }}\x1b[31m\u202e"
 PLUGIN = "org.example.FileSource"
 PATH_PARAMETERS = {"connector": NAME, "task": "0", "plugin": PLUGIN}
 PAGE_PATHS = ["/ui" + page.path.format(**PATH_PARAMETERS) for page in PAGES if page.method == "GET"]
@@ -45,7 +45,7 @@ PATHS_WITHOUT_OTHER_TEXTS = {
 
 
 class HostileSource(Source):
-    """Source that appends hostile text to all texts in a worker's responses, except for `unchanged_keys`."""
+    """Source that appends hostile text to all texts in a worker's responses, except to values of `unchanged_keys`."""
 
     def __init__(self, unchanged_keys: frozenset[str]) -> None:
         config: dict[str, str | None] = {
@@ -66,9 +66,9 @@ class HostileSource(Source):
         canned = canned_responses()
         info = {"name": NAME, "config": config, "tasks": [], "type": "sink"}
         connectors = {NAME: {"status": canned[f"/connectors/{NAME}/status"], "info": info}}
-        down = {"down": [{"part": "spark", "why": "ended", "down_ms": 1}]}
+        health = {"down": [{"part": "spark", "why": "ended", "down_ms": 1}]}
         self._canned = CannedSource(
-            {**canned, "/connectors": connectors, "/admin/assignments": ASSIGNMENTS, "/health": down}
+            {**canned, "/connectors": connectors, "/admin/assignments": ASSIGNMENTS, "/health": health}
         )
         self._unchanged_keys = unchanged_keys
 
@@ -89,7 +89,7 @@ class HostileSource(Source):
             case list():
                 return [self._append_hostile_text(item, key) for item in value]
             case str() if key not in self._unchanged_keys:
-                return value.replace("\n", f"{HOSTILE}\n") + HOSTILE
+                return value.replace("\n", f"{HOSTILE_TEXT}\n") + HOSTILE_TEXT
             case _:
                 return value
 
@@ -106,7 +106,7 @@ class HostileSource(Source):
         await self._worker.close()
 
 
-class Elements(HTMLParser):
+class ContentParser(HTMLParser):
     """Parser that collects the text and the active content of a page."""
 
     def __init__(self) -> None:
@@ -142,10 +142,10 @@ class Elements(HTMLParser):
 @pytest.mark.parametrize("path", PAGE_PATHS)
 def test_hostile_worker_texts_are_inert_in_a_page(path: str, unchanged_keys: frozenset[str]) -> None:
     response = browser(HostileSource(unchanged_keys)).get(f"{path}?action=pause&name={NAME}&limit=1")
-    elements = Elements()
-    elements.feed(response.text)
-    assert elements.active_content == []
-    assert not {"\x1b", "\u202e"} & {*elements.text}
+    parser = ContentParser()
+    parser.feed(response.text)
+    assert parser.active_content == []
+    assert not {"\x1b", "\u202e"} & {*parser.text}
     assert "The dashboard failed" not in response.text
     if unchanged_keys == REFERENCE_KEYS and path not in PATHS_WITHOUT_OTHER_TEXTS:
-        assert "onerror=alert(1)" in elements.text
+        assert "onerror=alert(1)" in parser.text

@@ -1,3 +1,5 @@
+"""Tests for the state of a dashboard: notices, and the keys of seals."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -16,7 +18,7 @@ def test_notice_can_be_read_repeatedly_by_its_token() -> None:
     notices = Notices()
     token = notices.store(notice(3))
     assert notices.get(token) == notices.get(token) == notice(3)
-    assert notice(3).failed == 1
+    assert notice(3).failure_count == 1
 
 
 def test_unknown_token_has_the_expired_notice_and_missing_token_none() -> None:
@@ -36,7 +38,7 @@ def test_number_and_size_of_notices_are_limited() -> None:
     assert notices.get(first_token) is EXPIRED_NOTICE
     stored_notice = notices.get(tokens[0])
     assert stored_notice is not None
-    assert (len(stored_notice.results), stored_notice.left_out) == (100, 400)
+    assert (len(stored_notice.results), stored_notice.omitted_count) == (100, 400)
     assert max(len(result.text) for result in stored_notice.results) == 2_000
     notice_with_long_name = notices.get(
         notices.store(Notice(title="Delete", results=(replace(stored_notice.results[0], name="x" * 10_000),)))

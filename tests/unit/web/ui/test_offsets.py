@@ -13,7 +13,7 @@ from tests.unit.web.ui.browser import Browser, Form, RenderedPage
 PATH = "/ui/connectors/lines/offsets"
 
 
-def sink(topic: str, partition: int, offset: int | None) -> dict[str, Any]:
+def sink_offset(topic: str, partition: int, offset: int | None) -> dict[str, Any]:
     offset_value = None if offset is None else {"kafka_offset": offset}
     return {"partition": {"kafka_topic": topic, "kafka_partition": partition}, "offset": offset_value}
 
@@ -22,7 +22,7 @@ def sink(topic: str, partition: int, offset: int | None) -> dict[str, Any]:
 def worker() -> FakeConnect:
     config: dict[str, str | None] = {"connector.class": "org.example.FileSink"}
     connector = Connector(config=config, type="sink", state="STOPPED", tasks=[])
-    connector.offsets = [sink("t", 0, 100), sink("t", 1, 7), sink("t", 2, 9)]
+    connector.offsets = [sink_offset("t", 0, 100), sink_offset("t", 1, 7), sink_offset("t", 2, 9)]
     return FakeConnect({"lines": connector})
 
 
@@ -101,7 +101,7 @@ def test_change_is_previewed_then_sent(browser: Browser) -> None:
     assert request == (
         "PATCH",
         "/connectors/lines/offsets",
-        {"offsets": [sink("t", 0, 90), sink("t", 1, 17), sink("t", 2, None)]},
+        {"offsets": [sink_offset("t", 0, 90), sink_offset("t", 1, 17), sink_offset("t", 2, None)]},
     )
     assert "The offsets for this connector have been altered successfully" in result_page.plain
     assert "t 0 90 " in result_page.plain
@@ -109,12 +109,12 @@ def test_change_is_previewed_then_sent(browser: Browser) -> None:
 
 def test_partitions_can_be_added(browser: Browser) -> None:
     new_row = [
-        ("new.partition", json.dumps(sink("n", 0, 1)["partition"])),
+        ("new.partition", json.dumps(sink_offset("n", 0, 1)["partition"])),
         ("new.offset", '{"kafka_offset": 3}'),
     ]
     preview = browser.post(PATH, *new_row, ("do", "preview"))
     browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
-    assert sink("n", 0, 3) in browser.worker.connectors["lines"].offsets
+    assert sink_offset("n", 0, 3) in browser.worker.connectors["lines"].offsets
 
 
 def test_source_offsets_are_json(browser: Browser) -> None:
@@ -148,14 +148,14 @@ def test_unchanged_form_sends_no_request(browser: Browser) -> None:
 
 def test_concurrent_changes_are_shown_before_writing(browser: Browser) -> None:
     preview = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1="90"), ("do", "preview"))
-    browser.worker.connectors["lines"].offsets[0] = sink("t", 0, 50)
+    browser.worker.connectors["lines"].offsets[0] = sink_offset("t", 0, 50)
     page = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
     assert page.status == 409
     assert "Offsets have changed" in page.plain
     assert "skips at most 40 records" in page.plain
     assert browser.worker.requests == []
     browser.post(PATH, *page.form(action=PATH).fields, ("do", "apply"))
-    assert sink("t", 0, 90) in browser.worker.connectors["lines"].offsets
+    assert sink_offset("t", 0, 90) in browser.worker.connectors["lines"].offsets
 
 
 def test_offsets_of_a_resumed_connector_are_not_changed(browser: Browser) -> None:
@@ -181,11 +181,11 @@ def test_rejected_change_is_reported(browser: Browser) -> None:
     preview = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1="90"), ("do", "preview"))
     browser.worker.problems = [Problem(500, "Failed to alter consumer group offsets for connector lines")]
     result_page = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
-    assert "refused with 500: Failed to alter consumer group offsets" in result_page.plain
+    assert "rejected with 500: Failed to alter consumer group offsets" in result_page.plain
 
 
 def test_search_shows_the_matching_partitions(browser: Browser) -> None:
-    browser.worker.connectors["lines"].offsets += [sink("other", 0, 1)]
+    browser.worker.connectors["lines"].offsets += [sink_offset("other", 0, 1)]
     page = browser.get(f"{PATH}?q=other")
     assert "1 of 4 partitions" in page.plain
     assert "t 0 100" not in page.plain

@@ -34,7 +34,7 @@ class FeaturelessSource(InProcessSource):
 
 @pytest.fixture
 def api_with_orders(api: Api) -> Api:
-    """Return a worker with a connector whose second task has failed."""
+    """Return the API of a worker with a connector whose second task has failed."""
     statuses = ConnectorStatuses(
         connector=status(State.RUNNING),
         tasks={0: status(State.RUNNING), 1: status(State.FAILED, "IOError: disk is full\n\tat a.B.c")},
@@ -73,7 +73,7 @@ def test_long_traces_are_truncated_and_complete_on_demand(api: Api) -> None:
     code, text = get(api, "/ui/connectors/orders")
     assert (code, len(text) < 250_000) == (200, True)
     assert text.count(r"the \u202e end") == 21
-    assert 'href="/ui/connectors/orders/trace?task=7">Whole trace</a>' in text
+    assert 'href="/ui/connectors/orders/trace?task=7">Full trace</a>' in text
     response = api.client.get("/ui/connectors/orders/trace?task=7")
     assert (response.status_code, response.headers["content-type"]) == (200, "text/plain; charset=utf-8")
     assert response.headers["x-content-type-options"] == "nosniff"
@@ -87,7 +87,7 @@ def test_long_traces_are_truncated_and_complete_on_demand(api: Api) -> None:
 
 
 def test_short_traces_are_complete(api_with_orders: Api) -> None:
-    assert "Whole trace" not in get(api_with_orders, "/ui/connectors/orders")[1]
+    assert "Full trace" not in get(api_with_orders, "/ui/connectors/orders")[1]
     assert get(api_with_orders, "/ui/connectors/orders/trace?task=0")[0] == 404, (
         "a task that has not failed has no trace"
     )

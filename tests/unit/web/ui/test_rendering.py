@@ -21,7 +21,7 @@ from web.ui.rendering import Rendering, escape_invisible, etag, unescape_segment
 
 TEMPLATE_FOLDER = Path(__file__).parents[4] / "web" / "ui" / "templates"
 TEMPLATES = sorted(TEMPLATE_FOLDER.rglob("*.html"))
-HOSTILE = [
+HOSTILE_NAMES = [
     "<script>alert(1)</script>",
     '"onmouseover="alert(1)',
     "'><img src=x onerror=alert(1)>",
@@ -73,7 +73,7 @@ def page(api: Api, path: str) -> ParsedPage:
 
 
 def add_hostile_connector(api: Api, name: str) -> None:
-    """Add a connector with hostile values wherever users choose texts."""
+    """Add a connector with `name` in every text that users can choose."""
     api.herder.put(
         name,
         {"connector.class": name, "topics": name},
@@ -86,7 +86,7 @@ def add_hostile_connector(api: Api, name: str) -> None:
 
 
 def hostile_pages(api: Api, name: str) -> list[ParsedPage]:
-    """Return all pages of a hostile connector, and the list with hostile filters."""
+    """Add a connector; return the list, the cluster page, the connector's page, and the list filtered by its name."""
     add_hostile_connector(api, name)
     filtered_list = url("connectors", q=name, sort=name, worker=name, type=name, state=name)
     return [
@@ -99,7 +99,7 @@ def harmless_pages() -> list[ParsedPage]:
     return hostile_pages(Api(Settings(advertised_url="http://worker:8083/")), "shop.orders")
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_hostile_name_is_escaped(api: Api, harmless_pages: list[ParsedPage], name: str) -> None:
     for hostile_page, harmless_page in zip(hostile_pages(api, name), harmless_pages, strict=True):
         assert hostile_page.elements <= harmless_page.elements
@@ -114,7 +114,7 @@ def test_hostile_name_is_escaped(api: Api, harmless_pages: list[ParsedPage], nam
     ]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_link_refers_to_the_named_connector(api: Api, name: str) -> None:
     add_hostile_connector(api, name)
     links = [link for link in page(api, "/ui/connectors").links if link.startswith("/ui/connectors/")]
@@ -122,7 +122,7 @@ def test_link_refers_to_the_named_connector(api: Api, name: str) -> None:
     assert str(escape_invisible(name)) in "".join(page(api, links[0]).text)
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, "~", "~~x", "", "...", "%2e%2e"])
+@pytest.mark.parametrize("name", [*HOSTILE_NAMES, "~", "~~x", "", "...", "%2e%2e"])
 def test_names_cannot_traverse_url_paths(name: str) -> None:
     segments = urlsplit(url("connectors", name, "config")).path.split("/")
     assert segments[:3] == ["", "ui", "connectors"]
@@ -131,7 +131,7 @@ def test_names_cannot_traverse_url_paths(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [".", "..", "~", "~.", "~~", "plain", "a~"])
-def test_path_segments_are_unique_per_name(name: str) -> None:
+def test_escaped_path_segment_can_be_unescaped(name: str) -> None:
     segment = unquote(url("connectors", name).rpartition("/")[2])
     assert unescape_segment(segment) == name
 
@@ -154,7 +154,7 @@ def test_templates_have_no_inline_code_or_unescaped_text(path: Path) -> None:
     assert not re.search(r"=\{\{", text), "attribute values must be quoted"
 
 
-def test_missing_value_is_an_error() -> None:
+def test_undefined_template_variable_is_an_error() -> None:
     rendering = Rendering(str, {})
     with pytest.raises(UndefinedError):
         rendering.render("parts/error.html", {})

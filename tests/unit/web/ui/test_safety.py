@@ -18,7 +18,7 @@ from web.ui.pages import PAGES
 from web.ui.safety import HEADERS, rejection
 
 HOST = "worker:8083"
-FORM = {"host": HOST, "content-type": "application/x-www-form-urlencoded", "content-length": "10"}
+POST_HEADERS = {"host": HOST, "content-type": "application/x-www-form-urlencoded", "content-length": "10"}
 OPTIONS = DashboardOptions(worker=HOST)
 PATH_PARAMETERS = {"connector": NAME, "task": "0", "plugin": "org.acme.Sink"}
 ACTION_PATHS = ["/ui" + page.path.format(**PATH_PARAMETERS) for page in PAGES if page.method == "POST"]
@@ -64,16 +64,16 @@ def test_reads_require_no_origin(method: str) -> None:
     ],
 )
 def test_posts_require_the_same_origin(headers: dict[str, str], expected: int) -> None:
-    assert status("POST", FORM | headers) == expected
+    assert status("POST", POST_HEADERS | headers) == expected
 
 
-def test_post_without_host_and_origin_is_rejected() -> None:
-    assert status("POST", FORM | {"host": "", "origin": "http://"}) == 403
+def test_post_with_empty_host_and_origin_is_rejected() -> None:
+    assert status("POST", POST_HEADERS | {"host": "", "origin": "http://"}) == 403
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "POSTS"])
-def test_methods_other_than_post_are_not_allowed(method: str) -> None:
-    assert status(method, FORM | {"origin": f"http://{HOST}"}) == 405
+def test_methods_other_than_get_head_and_post_are_not_allowed(method: str) -> None:
+    assert status(method, POST_HEADERS | {"origin": f"http://{HOST}"}) == 405
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def test_methods_other_than_post_are_not_allowed(method: str) -> None:
     ],
 )
 def test_content_type_and_size_of_forms_are_checked(headers: dict[str, str], expected: int) -> None:
-    assert status("POST", FORM | {"origin": f"http://{HOST}"} | headers) == expected
+    assert status("POST", POST_HEADERS | {"origin": f"http://{HOST}"} | headers) == expected
 
 
 def test_read_only_dashboard_rejects_same_origin_posts() -> None:
     options = DashboardOptions(worker=HOST, read_only=True)
-    assert status("POST", FORM | {"origin": f"http://{HOST}"}, options) == 403
+    assert status("POST", POST_HEADERS | {"origin": f"http://{HOST}"}, options) == 403
     assert status("GET", {"host": HOST}, options) == 200
 
 
@@ -118,7 +118,7 @@ def test_read_only_dashboard_rejects_same_origin_posts() -> None:
 )
 def test_cross_site_actions_are_rejected(path: str, headers: dict[str, str]) -> None:
     source = CannedSource(canned_responses())
-    request_headers = {"Content-Type": FORM["content-type"], **headers}
+    request_headers = {"Content-Type": POST_HEADERS["content-type"], **headers}
     assert browser(source).post(path, content=ALL_FIELDS, headers=request_headers).status_code == 403
     assert source.requests == []
 
@@ -132,7 +132,7 @@ def test_read_only_dashboard_performs_no_action(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", PAGE_PATHS)
-def test_read_only_dashboard_has_no_action_pages(path: str) -> None:
+def test_pages_of_a_read_only_dashboard_have_no_actions(path: str) -> None:
     text = (
         browser(CannedSource(canned_responses()), read_only=True)
         .get(f"{path}?action=pause&name={NAME}&limit=1")
@@ -144,7 +144,7 @@ def test_read_only_dashboard_has_no_action_pages(path: str) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("path", PAGE_PATHS)
-def test_reading_pages_sends_only_gets(path: str, method: str) -> None:
+def test_reading_pages_causes_no_changes(path: str, method: str) -> None:
     source = CannedSource(canned_responses())
     override_headers = {"X-HTTP-Method-Override": "POST", "X-Method-Override": "POST"}
     browser(source).request(method, f"{path}?{ALL_FIELDS}&_method=POST", headers=override_headers)
@@ -185,7 +185,7 @@ def test_action_path_cannot_be_read(method: str) -> None:
         ("localhost, evil", 421),
     ],
 )
-def test_rebound_host_name_is_rejected(host: str, expected: int) -> None:
+def test_only_allowed_hosts_are_accepted(host: str, expected: int) -> None:
     options = DashboardOptions(worker=HOST, allowed_hosts=frozenset({"localhost", "127.0.0.1", "::1"}))
     assert status("GET", {"host": host}, options) == expected
 
@@ -221,7 +221,7 @@ def test_repeated_headers_are_rejected() -> None:
     headers = [
         ("Origin", "http://testserver"),
         ("Origin", "http://evil"),
-        ("Content-Type", FORM["content-type"]),
+        ("Content-Type", POST_HEADERS["content-type"]),
     ]
     assert client.post("/ui/connectors", headers=headers).status_code == HTTPStatus.FORBIDDEN
 

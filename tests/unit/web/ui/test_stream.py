@@ -54,7 +54,7 @@ def test_name_cannot_terminate_its_event() -> None:
 
 
 async def events(source: Source, *, ping_s: float = 15.0) -> AsyncGenerator[bytes]:
-    """Return the body of a response to `GET /stream`."""
+    """Yield the chunks of the response to `GET /stream`."""
     dashboard = Dashboard(source, DashboardOptions(worker="w:1"), Rendering(str, {}))
     request = Request({"type": "http", "method": "GET", "headers": [], "client": ("127.0.0.1", 1)})
     response = await Streams(dashboard, ping_s=ping_s).respond(request)

@@ -72,8 +72,11 @@ def test_keys_of_a_plugin_are_requested_once(browser: Browser, worker: FakeConne
     requests: list[list[str]] = []
     worker.on_request = lambda _method, segments: requests.append(segments)
     browser.get("/ui/yaml")
-    plugins = [segments for segments in requests if segments[0] == "connector-plugins"]
-    assert sorted(segments[1] for segments in plugins) == ["org.example.FileSource", "org.unknown.Sink"]
+    plugin_requests = [segments for segments in requests if segments[0] == "connector-plugins"]
+    assert sorted(segments[1] for segments in plugin_requests) == [
+        "org.example.FileSource",
+        "org.unknown.Sink",
+    ]
 
 
 def test_connector_page_includes_its_yaml(browser: Browser) -> None:

@@ -53,19 +53,19 @@ class DeadLetter:
     task: int | None
     stage: str
     class_name: str
-    """The converter, transform or connector that failed."""
+    """Class of the converter, transform or connector that failed."""
     exception: str
     message: str
     cause: str
     """Root cause; empty if it only repeats the message."""
     trace: str
-    explained: bool
+    has_error_headers: bool
     """Whether the record has headers that describe the failure."""
     key: Bytes
     value: Bytes
     headers: Sequence[tuple[str, Bytes]]
     """Headers of the failed record."""
-    more_headers: bool
+    has_omitted_headers: bool
     """Whether headers were omitted because they are too large."""
 
 
@@ -81,12 +81,12 @@ class DeadLetters:
     """Number of offsets searched for this connector's letters; None if the whole topic was searched."""
     latest: Sequence[DeadLetter]
     causes: Sequence[tuple[str, int]]
-    """Exceptions in these letters and their counts, most frequent first."""
+    """The five most frequent exceptions in these letters, with their counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """Result of a dry run."""
+    """Result of a dry run or a replay."""
 
     total: int
     topic_counts: Sequence[tuple[str, int]]
@@ -173,7 +173,7 @@ def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
             *remaining_effects,
         ),
         button="Replay",
-        dangerous=False,
+        is_dangerous=False,
     )
 
 
@@ -215,13 +215,13 @@ def _parse_letter(content: Mapping[str, Any]) -> DeadLetter:
         message=message,
         cause="" if message and message in cause else cause,
         trace=trace,
-        explained=bool(error),
+        has_error_headers=bool(error),
         key=_parse_bytes(content, "key", get_integer(truncated_sizes, "key")),
         value=_parse_bytes(content, "value", get_integer(truncated_sizes, "value")),
         headers=[
             (text(header, "key"), _parse_bytes(header, "value")) for header in maps(content.get("headers"))
         ],
-        more_headers="headers" in truncated_sizes,
+        has_omitted_headers="headers" in truncated_sizes,
     )
 
 

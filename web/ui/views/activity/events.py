@@ -38,7 +38,7 @@ class Event:
     task: int | None
     text: str
     by: str
-    urgent: bool
+    is_urgent: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,5 +86,5 @@ def _parse_event(content: Mapping[str, Any]) -> Event:
         task=get_integer(content, "task"),
         text=message,
         by=text(content, "by"),
-        urgent=kind == "given_up" or (kind == "state" and " FAILED on " in message.partition(": ")[0]),
+        is_urgent=kind == "given_up" or (kind == "state" and " FAILED on " in message.partition(": ")[0]),
     )

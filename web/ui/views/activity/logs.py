@@ -12,7 +12,7 @@ from web.ui.views.copy_as import Request
 from web.ui.views.json_values import get_integer, mapping, maps, text, texts
 
 LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-"""Levels that the page can filter by and set, most detailed first."""
+"""Levels that the page can filter by, most detailed first."""
 SETTABLE_LEVELS: Final = (*LEVELS[:-1], "OFF")
 SCOPES: Final = ("worker", "cluster")
 MAX_LINES: Final = 500
@@ -51,7 +51,7 @@ class Log:
     silent: Sequence[str]
     """Workers that did not respond."""
     has_more: bool
-    """Whether there are older lines."""
+    """Whether there may be older lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def plugin_loggers(response: object, plugin: str, lines: Iterable[Line]) -> Sequ
     levels = {name: text(mapping(level), "level") for name, level in mapping(response).items()}
     package = plugin.rpartition(".")[0]
     names = dict.fromkeys([package] if package else [])
-    names.update(dict.fromkeys(name for name in sorted(levels) if package and _is_below(name, package)))
+    names.update(dict.fromkeys(name for name in sorted(levels) if package and _is_in_package(name, package)))
     names.update(dict.fromkeys(line.logger for line in lines if line.logger))
     return [Logger(name, _effective_level(name, levels)) for name in names][:_MAX_LOGGERS]
 
@@ -141,7 +141,7 @@ def _parse_line(content: Mapping[str, Any]) -> Line:
     )
 
 
-def _is_below(name: str, package: str) -> bool:
+def _is_in_package(name: str, package: str) -> bool:
     return name == package or name.startswith(f"{package}.")
 
 

@@ -35,7 +35,7 @@ class Entry:
     state: str
     """A value of `DisplayState`, or REMOVED."""
     lasted_ms: float | None
-    """Duration of the state (until now for the current state); None for a removed instance."""
+    """Duration of the state (until now for the current state); None if the instance is currently removed."""
     current: bool
     worker: str
     generation: int | None

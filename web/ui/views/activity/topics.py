@@ -64,7 +64,7 @@ def reset_confirmation(name: str, topics: Topics) -> Confirmation:
             "A topic reappears with its next record.",
         ),
         button="Forget",
-        dangerous=False,
+        is_dangerous=False,
     )
 
 

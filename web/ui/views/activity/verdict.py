@@ -9,7 +9,7 @@ from typing import Final
 from web.ui.views.activity.timeline import REMOVED, Entry, Timeline
 from web.ui.views.cluster import UnassignedInstance
 from web.ui.views.connector import Restarts, TaskRow
-from web.ui.views.states import MAY_STALL, DisplayState
+from web.ui.views.states import STALLABLE_STATES, DisplayState
 
 _TITLES: Final = {
     DisplayState.FAILED: "Failed",
@@ -83,7 +83,7 @@ def summarize_instance(
 
 def _matches(entry: Entry, state: DisplayState) -> bool:
     """Return whether the latest state in the history matches the status."""
-    return entry.state == state or (state is DisplayState.STALLED and entry.state in MAY_STALL)
+    return entry.state == state or (state is DisplayState.STALLED and entry.state in STALLABLE_STATES)
 
 
 def _describe_cause(row: TaskRow, latest: Entry | None, unassigned: UnassignedInstance | None) -> str:

@@ -43,14 +43,14 @@ def stored_config(browser: Browser) -> dict[str, str | None]:
     return browser.worker.connectors["orders"].config
 
 
-def test_every_plugin_can_be_created_with_the_form(browser: Browser) -> None:
+def test_connector_plugins_have_a_create_form(browser: Browser) -> None:
     page = browser.get("/ui/create")
     assert f'href="{CREATE_PATH}"' in page.text
     assert "Cast$Value" not in page.text
     assert "FileSource" not in browser.get("/ui/create?q=sink").plain
-    form = browser.get(CREATE_PATH)
-    assert 'value="org.example.FileSource" readonly' in form.text
-    assert form.form(action="/ui/create").method == "post"
+    create_page = browser.get(CREATE_PATH)
+    assert 'value="org.example.FileSource" readonly' in create_page.text
+    assert create_page.form(action="/ui/create").method == "post"
 
 
 def test_new_form_shows_documentation_and_no_errors(browser: Browser) -> None:
@@ -107,7 +107,7 @@ def test_save_waits_until_the_worker_has_the_config(browser: Browser) -> None:
     assert browser.get(save_response.location).status == 200
 
 
-def test_lagging_worker_redirects_to_the_list(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lagging_worker_does_not_fail_the_creation(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending.wait_until_applied, "__kwdefaults__", {"timeout_s": 0.0})
     form = browser.get(CREATE_PATH).form(action="/ui/create")
     delay_reads(browser, 99)
@@ -122,7 +122,7 @@ def test_default_initial_state_is_omitted_from_the_request(browser: Browser) -> 
     assert "initial_state" not in browser.worker.requests[0][2]
 
 
-def test_duplicate_name_is_an_error_of_the_name_field(browser: Browser) -> None:
+def test_duplicate_name_is_an_error_at_the_name_field(browser: Browser) -> None:
     form = browser.get(CREATE_PATH).form(action="/ui/create")
     page = browser.post(form.action, *form.with_values(name="orders", topic="t"), ("do", "save"))
     assert page.status == 409
@@ -237,7 +237,7 @@ def test_keys_can_be_added_and_removed(browser: Browser) -> None:
     }
 
 
-def test_placeholder_without_a_stored_secret_is_an_error_of_its_field(browser: Browser) -> None:
+def test_placeholder_without_a_stored_secret_is_an_error_at_its_field(browser: Browser) -> None:
     page = browser.submit(config_form(browser.get(EDIT_PATH)), ("do", "save"), topic="[hidden]x")
     assert page.status == 422
     assert "topic: This value still contains [hidden]" in page.plain
@@ -390,7 +390,7 @@ def test_large_plugin_opens_only_relevant_groups(browser: Browser) -> None:
     assert "Checking; this may take up to 90 s" in page.text
 
 
-def test_line_ends_can_be_edited_in_json(browser: Browser) -> None:
+def test_line_breaks_can_be_edited_in_json(browser: Browser) -> None:
     browser.worker.connectors["orders"].config["extra"] = "a\r\nb"
     seal = dict(config_form(browser.get(EDIT_PATH)).fields)["seal"]
     typed_json = json.dumps({**stored_config(browser), "extra": "a\nb"})

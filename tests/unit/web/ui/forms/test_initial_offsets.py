@@ -163,7 +163,7 @@ def test_invalid_pasted_request_is_reported_and_preserved(
     assert ("json", body(**extra_fields)) in page.form(action="/ui/create").fields
 
 
-def test_java_workers_receive_no_offset_requests() -> None:
+def test_java_workers_receive_no_initial_offsets() -> None:
     browser = Browser(FakeConnect())
     page = browser.get(CREATE_PATH)
     assert page.status == 200

@@ -1,4 +1,4 @@
-"""Tests for forms of a worker's own dashboard, with the results of Kraal's validation."""
+"""Tests for the forms of a worker's own dashboard, which show the results of Kraal's validation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def browser(api: Api) -> Browser:
     return WorkerBrowser(api)
 
 
-def build_form(page: RenderedPage) -> Form:
+def find_config_form(page: RenderedPage) -> Form:
     return next(
         form
         for form in map(page.form, range(9))
@@ -73,17 +73,20 @@ def test_editing_a_stored_config_keeps_its_secret(api: Api, browser: Browser) ->
     assert page.status == 200
     assert "geheim" not in page.text
     assert [title in page.plain for title in ("Common", "Error Handling", "Topic Creation")] == [True] * 3
-    preview = browser.submit(build_form(page), ("do", "save"), topic="u")
+    preview = browser.submit(find_config_form(page), ("do", "save"), topic="u")
     assert "topic changed t u" in preview.plain
     assert "geheim" not in preview.text
-    result_page = browser.submit(build_form(preview), ("do", "save"))
+    result_page = browser.submit(find_config_form(preview), ("do", "save"))
     assert "orders: saved (status 200)" in result_page.plain
     assert stored_config(api) == {**CONFIG, "name": "orders", "topic": "u"}
 
 
 def test_kraal_errors_are_shown_at_their_fields(browser: Browser) -> None:
     page = browser.submit(
-        build_form(browser.get(EDIT_PATH)), ("do", "save"), topic="", **{"tasks.max": "x", "transforms": "a"}
+        find_config_form(browser.get(EDIT_PATH)),
+        ("do", "save"),
+        topic="",
+        **{"tasks.max": "x", "transforms": "a"},
     )
     assert page.status == 422
     for key in ("topic", "tasks.max", "transforms.a.type"):
@@ -94,14 +97,14 @@ def test_form_creates_a_connector(api: Api, browser: Browser) -> None:
     page = browser.get(f"/ui/create/{SOURCE_CLASS}")
     assert 'id="errors"' not in page.text
     result_page = browser.submit(
-        build_form(page), ("do", "save"), name="new", topic="t", initial_state="PAUSED"
+        find_config_form(page), ("do", "save"), name="new", topic="t", initial_state="PAUSED"
     )
     assert "new: created with initial state PAUSED" in result_page.plain
     assert api.published.latest.config.connectors["new"].config["topic"] == "t"  # type: ignore[index]
 
 
 def test_form_creates_a_connector_with_initial_offsets(api: Api, browser: Browser) -> None:
-    fields = build_form(browser.get(f"/ui/create/{SOURCE_CLASS}")).with_values(name="new", topic="t")
+    fields = find_config_form(browser.get(f"/ui/create/{SOURCE_CLASS}")).with_values(name="new", topic="t")
     config_fields = [(name, value) for name, value in fields if not name.startswith("at.")]
     offset_fields = [
         ("at.partition", '{"filename": "/data/x"}'),
@@ -116,10 +119,10 @@ def test_form_creates_a_connector_with_initial_offsets(api: Api, browser: Browse
 
 def test_recommended_values_are_suggested_at_their_field(browser: Browser) -> None:
     page = browser.get(f"/ui/create/{SOURCE_CLASS}").text
-    number = page.partition(' name="v.value.converter"')[0].rpartition('id="')[2].rstrip('"')
-    options = page.partition(f'<datalist id="{number}-list">')[2].partition("</datalist>")[0]
+    element_id = page.partition(' name="v.value.converter"')[0].rpartition('id="')[2].rstrip('"')
+    options = page.partition(f'<datalist id="{element_id}-list">')[2].partition("</datalist>")[0]
     assert '<option value="org.apache.kafka.connect.json.JsonConverter"></option>' in options
-    assert f'list="{number}-list"' in page
+    assert f'list="{element_id}-list"' in page
 
 
 def test_plugin_documentation_comes_from_the_worker(browser: Browser) -> None:

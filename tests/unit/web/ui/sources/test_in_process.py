@@ -100,7 +100,7 @@ async def test_source_is_unavailable_before_bind() -> None:
 
 
 async def send_two_changes(scope: Scope, receive: Receive, send: Send) -> None:
-    """Send two changes, and set `disconnected` when the reader disconnects."""
+    """Send two events, and set the event `disconnected` of the scope when the reader disconnects."""
     await receive()
     await send({"type": "http.response.start", "status": 200, "headers": []})
     for chunk in (

@@ -21,8 +21,8 @@ CONFIG = {
     "transforms.a.type": "Cast",
     "transforms.a.salt": "x",
 }
-KEYS = [{"name": "pin", "type": "PASSWORD"}]
-SALT = [{"name": "salt", "type": "PASSWORD"}]
+SINK_KEYS = [{"name": "pin", "type": "PASSWORD"}]
+CAST_KEYS = [{"name": "salt", "type": "PASSWORD"}]
 
 
 async def fetch_secrets(sink: Any, cast: Any) -> frozenset[str]:
@@ -31,13 +31,13 @@ async def fetch_secrets(sink: Any, cast: Any) -> frozenset[str]:
 
 
 async def test_plugins_declare_their_secrets() -> None:
-    assert await fetch_secrets(KEYS, SALT) == {"pin", "transforms.a.salt"}
-    assert await fetch_secrets(KEYS, []) == {"pin"}
+    assert await fetch_secrets(SINK_KEYS, CAST_KEYS) == {"pin", "transforms.a.salt"}
+    assert await fetch_secrets(SINK_KEYS, []) == {"pin"}
 
 
 async def test_only_values_of_an_unknown_plugin_are_secrets() -> None:
     unknown_plugin = RequestRejected(404, "Unknown plugin Cast.")
-    assert await fetch_secrets(KEYS, unknown_plugin) == {"pin", "transforms.a.salt"}
+    assert await fetch_secrets(SINK_KEYS, unknown_plugin) == {"pin", "transforms.a.salt"}
     assert await fetch_secrets(unknown_plugin, []) == {"pin"}
     assert await fetch_secrets(unknown_plugin, unknown_plugin) == {"pin", "transforms.a.salt"}
 
@@ -50,5 +50,5 @@ async def test_worker_without_plugin_keys_declares_no_secrets() -> None:
 @pytest.mark.parametrize("status", [409, 500, 503])
 async def test_all_values_are_secrets_while_keys_are_unavailable(status: int) -> None:
     rejection = RequestRejected(status, "The worker is too busy")
-    assert await fetch_secrets(KEYS, rejection) == {"pin", "transforms.a.salt"}
-    assert await fetch_secrets(rejection, SALT) == {"pin", "transforms.a.salt"}
+    assert await fetch_secrets(SINK_KEYS, rejection) == {"pin", "transforms.a.salt"}
+    assert await fetch_secrets(rejection, CAST_KEYS) == {"pin", "transforms.a.salt"}

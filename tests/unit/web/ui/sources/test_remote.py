@@ -47,8 +47,8 @@ async def test_redirect_is_not_followed() -> None:
     assert error.value.status == 307
 
 
-@pytest.mark.parametrize(("method", "requests"), [("GET", 2), ("POST", 1)])
-async def test_only_gets_are_retried_during_a_rebalance(method: str, requests: int) -> None:
+@pytest.mark.parametrize(("method", "request_count"), [("GET", 2), ("POST", 1)])
+async def test_only_gets_are_retried_during_a_rebalance(method: str, request_count: int) -> None:
     count = 0
 
     def handler(_request: httpx2.Request) -> httpx2.Response:
@@ -65,7 +65,7 @@ async def test_only_gets_are_retried_during_a_rebalance(method: str, requests: i
         with pytest.raises(RequestRejected) as error:
             await source.ask(method, caller=CALLER)
         assert error.value.retry_after == "0"
-    assert count == requests
+    assert count == request_count
 
 
 async def test_unreachable_worker_is_unavailable() -> None:
@@ -89,7 +89,7 @@ async def test_unreachable_worker_is_unavailable() -> None:
         (httpx2.Response(500, text="x" * 10_000), "x" * 500),
     ],
 )
-async def test_error_response_has_a_text(response: httpx2.Response, text: str) -> None:
+async def test_error_text_is_the_message_the_body_or_the_status(response: httpx2.Response, text: str) -> None:
     with pytest.raises(RequestRejected) as error:
         await remote(lambda _: response).ask("GET", caller=CALLER)
     assert error.value.text == text
@@ -129,7 +129,7 @@ async def test_features_are_detected_again_after_an_outage() -> None:
 
 
 class TrailingStream(httpx2.AsyncByteStream):
-    """Stream that continues after the worker announced its shutdown."""
+    """Stream that continues after the worker has announced its shutdown."""
 
     @override
     async def __aiter__(self) -> AsyncGenerator[bytes]:

@@ -21,7 +21,7 @@ STREAM_FEATURES = Features(kraal=True, changes=True)
 
 async def wait_until_true(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - sources of tests have no events
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
 
 

@@ -59,7 +59,7 @@ def test_workers_of_a_java_cluster_are_derived_from_statuses() -> None:
     cluster = build_cluster(None, STATUSES)
     assert not cluster.has_assignments
     assert workers(cluster) == {A: {"orders-1": [None]}, B: {"orders-1": [0, 2]}}
-    assert (cluster.workers[1].tasks, cluster.workers[1].instances) == (2, 0)
+    assert (cluster.workers[1].task_count, cluster.workers[1].connector_count) == (2, 0)
     assert cluster.workers[1].counts == [(DisplayState.FAILED, 1), (DisplayState.RUNNING, 1)]
 
 

@@ -63,13 +63,13 @@ def test_every_action_is_one_request() -> None:
 )
 def test_available_actions_depend_on_state(response: Any, actions: str) -> None:
     subject = parse_subject(response, "c")
-    assert " ".join(available_actions(subject.state, failed=bool(subject.failed))) == actions
+    assert " ".join(available_actions(subject.state, failed=bool(subject.failed_instances))) == actions
 
 
 def test_stop_lists_its_effects() -> None:
     running_subject = parse_subject(status("RUNNING", *["RUNNING"] * 4))
     assert prompt_text(Action.STOP, running_subject) == (
-        "Stop c? Its 4 tasks end; its config and offsets stay. While stopped, offsets can be changed."
+        "Stop c? Its 4 tasks end; its config and offsets stay. Offsets can be changed while a connector is stopped."
     )
     assert "Its 1 task ends" in prompt_text(Action.STOP, parse_subject(status("RUNNING", "RUNNING")))
     assert "Their 5 tasks end; their configs and offsets stay" in prompt_text(
@@ -95,14 +95,14 @@ def test_deletion_lists_effects_on_offsets_by_type() -> None:
 
 def test_bulk_deletion_requires_typing_the_connector_count() -> None:
     subjects = [Subject(name=f"c{number}") for number in range(11)]
-    assert confirmation(Action.DELETE, subjects).must_type == "11"
+    assert confirmation(Action.DELETE, subjects).required_text == "11"
     assert "c9 and 1 more" in confirmation(Action.DELETE, subjects).question
-    assert confirmation(Action.DELETE, subjects[:10]).must_type == ""
-    assert confirmation(Action.STOP, subjects).must_type == ""
+    assert confirmation(Action.DELETE, subjects[:10]).required_text == ""
+    assert confirmation(Action.STOP, subjects).required_text == ""
 
 
 def test_only_stops_and_deletions_are_dangerous() -> None:
-    assert [action for action in Action if confirmation(action, [Subject(name="c")]).dangerous] == [
+    assert [action for action in Action if confirmation(action, [Subject(name="c")]).is_dangerous] == [
         Action.STOP,
         Action.DELETE,
     ]

@@ -62,8 +62,8 @@ def test_differences_list_each_key_once_without_secrets() -> None:
 
 
 def test_added_secret_is_a_visible_change() -> None:
-    (by_key,) = differences({}, {"db.password": "new"})
-    assert (by_key.change, by_key.secret, by_key.after.text) == (Change.ADDED, False, HIDDEN)
+    (difference,) = differences({}, {"db.password": "new"})
+    assert (difference.change, difference.secret, difference.after.text) == (Change.ADDED, False, HIDDEN)
 
 
 def test_versions_are_compared_with_their_successors() -> None:

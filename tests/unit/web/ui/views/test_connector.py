@@ -56,7 +56,7 @@ def test_java_worker_reports_states_and_traces() -> None:
     assert page.state is DisplayState.FAILED
     assert [row.instance.task for row in page.tasks] == [1, 0]
     assert page.tasks[0].instance.cause == "E: why"
-    assert (page.supervised, page.measures, page.policy, page.silent) == (False, [], "", [])
+    assert (page.has_restart_data, page.measures, page.policy, page.silent) == (False, [], "", [])
     assert (page.plugin_name, page.plugin_package, page.topics) == ("C", "a.b", ["a", "b"])
 
 
@@ -80,7 +80,7 @@ def test_kraal_worker_reports_restarts_stalls_and_metrics() -> None:
     assert stalled_row.progress is not None
     assert page.progress.backlog == 4
     assert page.silent == ["10.0.0.3:8083", "10.0.0.4:8083"]
-    assert (page.supervised, [measure.key for measure in page.measures]) == (
+    assert (page.has_restart_data, [measure.key for measure in page.measures]) == (
         True,
         ["records_per_s", "backlog"],
     )

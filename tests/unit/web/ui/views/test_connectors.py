@@ -21,7 +21,7 @@ from web.ui.views.states import DisplayState
 
 
 def connector(*states: str, type: str = "sink", state: str = "RUNNING", trace: str = "") -> dict[str, Any]:  # noqa: A002
-    """Return a status as returned by both Kraal and Java workers."""
+    """Return a status as both Kraal and Java workers return it."""
     return {
         "name": "any",
         "connector": {"state": state, "worker_id": "10.0.0.1:8083"},
@@ -63,7 +63,7 @@ INFOS = {"runs": {"config": {"connector.class": "io.Debezium$Mongo"}}, "paused":
 
 
 def with_part(part: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Return a response to `GET /connectors?expand=…`."""
+    """Return a response to `GET /connectors?expand={part}`."""
     return {name: {part: value} for name, value in values.items()}
 
 
@@ -124,7 +124,7 @@ def test_filters_and_sorts_apply(choice: dict[str, str], expected: list[str]) ->
 def test_counts_ignore_the_state_filter() -> None:
     page_listing = make_listing(state="failed", q="failed")
     assert page_listing.counts == {DisplayState.FAILED: 2}
-    assert (page_listing.total, page_listing.matches) == (9, 2)
+    assert (page_listing.total, page_listing.match_count) == (9, 2)
     assert list(make_listing(state="paused").counts)[:2] == [DisplayState.FAILED, DisplayState.STALLED]
 
 
@@ -139,7 +139,7 @@ def test_page_has_fifty_rows() -> None:
         with_part("status", {f"c{number:03d}": connector("RUNNING") for number in range(120)}), {}
     )
     page_listing = listing(rows, Choice(page=3), has_metrics=False)
-    assert (page_listing.page, page_listing.pages, len(page_listing.rows), page_listing.matches) == (
+    assert (page_listing.page, page_listing.pages, len(page_listing.rows), page_listing.match_count) == (
         3,
         3,
         20,
@@ -162,7 +162,7 @@ def test_selecting_all_matches_is_offered_between_page_and_action_limit(
     rows = build_rows(
         with_part("status", {f"c{number:04d}": connector("RUNNING") for number in range(count)}), {}
     )
-    assert listing(rows, Choice(), has_metrics=False).more_than_a_page is is_offered
+    assert listing(rows, Choice(), has_metrics=False).exceeds_page is is_offered
     assert [row.name for row in filter_rows(rows, Choice(page=2))] == [row.name for row in rows]
 
 

@@ -68,7 +68,7 @@ def test_any_body_is_quoted_correctly(config: dict[str, str]) -> None:
     assert json.loads(words[words.index("--data-binary") + 1]) == config
 
 
-def test_get_command_is_short_with_the_query_in_the_url() -> None:
+def test_command_without_a_body_is_short_and_has_the_query_in_its_url() -> None:
     assert (
         curl(Request(method="GET", segments=("connectors", "a b")), "http://h").text
         == "curl -sS http://h/connectors/a%20b"

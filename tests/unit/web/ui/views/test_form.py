@@ -110,7 +110,7 @@ def test_only_groups_with_values_errors_or_required_keys_are_open() -> None:
         "Set": True,
         "Needed": True,
     }
-    assert [(group.title, group.errors, group.values) for group in form.groups][1:3] == [
+    assert [(group.title, group.error_count, group.value_count) for group in form.groups][1:3] == [
         ("Wrong", 1, 0),
         ("Set", 0, 1),
     ]
@@ -167,8 +167,8 @@ def test_every_type_has_an_input() -> None:
         "text": Widget.LINES,
         "fixed": Widget.FIXED,
     }
-    assert field(form, "i").numeric
-    assert not field(form, "p").numeric
+    assert field(form, "i").is_numeric
+    assert not field(form, "p").is_numeric
 
 
 def test_defaults_and_recommended_values_of_secrets_are_not_shown() -> None:
@@ -182,7 +182,7 @@ def test_keys_unknown_to_the_worker_are_extras() -> None:
     body = JAVA_VALIDATIONS["validate-source-overrides-none"]["body"]
     form = build_form(body, JAVA_VALIDATIONS["validate-source-overrides-none"]["request"])
     extra_field = field(form, "producer.override.zork")
-    assert not extra_field.defined
+    assert not extra_field.is_defined
     assert extra_field.errors == (
         "The 'None' policy does not allow 'zork' to be overridden in the connector configuration.",
     )
@@ -192,12 +192,12 @@ def test_keys_unknown_to_the_worker_are_extras() -> None:
 def test_error_of_an_unknown_key_is_shown_on_top() -> None:
     form = build_form(validation_result(), {}, errors={"ghost": ["bad"]}, problems=["refused"])
     assert form.problems == ("refused", "ghost: bad")
-    assert form.errors == 2
+    assert form.error_count == 2
 
 
 def test_new_form_shows_no_errors() -> None:
     validation = validation_result(info("r", required=True, errors=["Missing required configuration"]))
-    assert build_form(validation, {}, errors={}).errors == 0
+    assert build_form(validation, {}, errors={}).error_count == 0
     assert build_form(validation, {}).invalid_fields[0].errors == ("Missing required configuration",)
 
 

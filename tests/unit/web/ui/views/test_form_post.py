@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from kraal.config.hidden import HIDDEN
 from kraal.core.ids import Config
-from web.ui.views.form import DROP, MARK, VALUE, Form, build_form
+from web.ui.views.form import DROP_PREFIX, MARK_PREFIX, VALUE_PREFIX, Form, build_form
 from web.ui.views.form_post import (
-    CHANGED_SECRET,
+    CHANGED_SECRET_ERROR,
     JSON_FIELD,
     NEW_KEY,
     NEW_VALUE,
-    NO_SECRET,
+    NO_SECRET_ERROR,
     Seals,
     read_post,
     restore,
@@ -24,7 +24,7 @@ from web.ui.views.form_post import (
 
 
 def submitted_fields(form: Form) -> list[tuple[str, str]]:
-    """Return the fields that a browser submits, with line ends in values as CR LF."""
+    """Return the fields that a browser submits, with CR LF as the line break in values."""
     pairs = []
     for form_field in [*(item for group in form.groups for item in group.fields), *form.extras]:
         pairs.append(
@@ -47,17 +47,17 @@ text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 @given(st.dictionaries(text, st.none() | text | st.sampled_from(["", "a\nb", "a\r\nb", "a\rb", "a\0b"])))
 def test_unchanged_form_sends_the_displayed_config(config: dict[str, str | None]) -> None:
     config = {key: value for key, value in config.items() if HIDDEN not in (value or "")}
-    posted = read_post(submitted_fields(build_form({}, config)))
-    assert restore(posted.config, config).config == config
+    post = read_post(submitted_fields(build_form({}, config)))
+    assert restore(post.config, config).config == config
 
 
 def test_empty_inputs_of_missing_keys_are_dropped() -> None:
-    assert read_post([(VALUE + "a", ""), (VALUE + "b", "1")]).config == {"b": "1"}
-    assert read_post([(VALUE + "a", "x"), (MARK + "a", "null")]).config == {"a": "x"}
+    assert read_post([(VALUE_PREFIX + "a", ""), (VALUE_PREFIX + "b", "1")]).config == {"b": "1"}
+    assert read_post([(VALUE_PREFIX + "a", "x"), (MARK_PREFIX + "a", "null")]).config == {"a": "x"}
 
 
 def test_unknown_keys_can_be_removed_and_added() -> None:
-    pairs = [(VALUE + "a", "1"), (DROP + "a", "on"), (VALUE + "b", "2")]
+    pairs = [(VALUE_PREFIX + "a", "1"), (DROP_PREFIX + "a", "on"), (VALUE_PREFIX + "b", "2")]
     pairs += [
         (NEW_KEY, " c.d "),
         (NEW_VALUE, ""),
@@ -70,14 +70,16 @@ def test_unknown_keys_can_be_removed_and_added() -> None:
 
 
 def test_json_numbers_are_kept_as_written() -> None:
-    posted = read_post([(JSON_FIELD, '{"a": 1.50, "b": true, "c": null, "d": "x"}'), (VALUE + "a", "other")])
-    assert posted.config == {"a": "1.50", "b": "true", "c": None, "d": "x"}
-    assert posted.problem == ""
+    post = read_post(
+        [(JSON_FIELD, '{"a": 1.50, "b": true, "c": null, "d": "x"}'), (VALUE_PREFIX + "a", "other")]
+    )
+    assert post.config == {"a": "1.50", "b": "true", "c": None, "d": "x"}
+    assert post.problem == ""
 
 
 def test_body_of_a_create_request_is_accepted() -> None:
-    posted = read_post([(JSON_FIELD, '{"name": "c", "config": {"a": "1"}, "initial_state": "STOPPED"}')])
-    assert posted.config == {"name": "c", "a": "1"}
+    post = read_post([(JSON_FIELD, '{"name": "c", "config": {"a": "1"}, "initial_state": "STOPPED"}')])
+    assert post.config == {"name": "c", "a": "1"}
 
 
 def pasted_request(offset: str) -> str:
@@ -85,12 +87,12 @@ def pasted_request(offset: str) -> str:
 
 
 def test_pasted_offsets_keep_numbers_and_config_values_become_strings() -> None:
-    posted = read_post(
+    post = read_post(
         [(JSON_FIELD, pasted_request('{"p": [12345678901234567890, "1", 1.50, 1e3, NaN, true]}'))]
     )
-    assert posted.config == {"a": "1.50"}
-    assert {type(value) for value in posted.config.values()} == {str}
-    [row] = posted.initial_offsets.rows
+    assert post.config == {"a": "1.50"}
+    assert {type(value) for value in post.config.values()} == {str}
+    [row] = post.initial_offsets.rows
     assert row.partition == '{"n": 1}'
     assert row.offset == '{"p": [12345678901234567890, "1", 1.5, 1000.0, NaN, true]}'
 
@@ -103,9 +105,9 @@ def test_pasted_offsets_keep_numbers_and_config_values_become_strings() -> None:
     ],
 )
 def test_invalid_pasted_offsets_are_an_error(offset: str, problem: str) -> None:
-    posted = read_post([(JSON_FIELD, pasted_request(offset))])
-    assert problem in posted.problem
-    assert (posted.text, posted.config) == (pasted_request(offset), {})
+    post = read_post([(JSON_FIELD, pasted_request(offset))])
+    assert problem in post.problem
+    assert (post.text, post.config) == (pasted_request(offset), {})
 
 
 @pytest.mark.parametrize(
@@ -119,18 +121,18 @@ def test_invalid_pasted_offsets_are_an_error(offset: str, problem: str) -> None:
     ],
 )
 def test_invalid_json_is_reported_and_preserved(text_with_error: str, problem: str) -> None:
-    posted = read_post([(JSON_FIELD, text_with_error)])
-    assert problem in posted.problem
-    assert posted.text == text_with_error
-    assert posted.config == {}
+    post = read_post([(JSON_FIELD, text_with_error)])
+    assert problem in post.problem
+    assert post.text == text_with_error
+    assert post.config == {}
 
 
 def test_unchanged_placeholder_keeps_the_stored_secret() -> None:
     stored_config = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "phrase": "geheim", "a": "1"}
     typed_config = {"db.password": HIDDEN, "url": f"pg://me:{HIDDEN}@h/d", "phrase": HIDDEN, "a": "2"}
-    restored = restore(typed_config, stored_config, {"phrase"})
-    assert restored.config == {**stored_config, "a": "2"}
-    assert restored.errors == {}
+    result = restore(typed_config, stored_config, {"phrase"})
+    assert result.config == {**stored_config, "a": "2"}
+    assert result.errors == {}
 
 
 def test_new_secret_replaces_the_stored_secret() -> None:
@@ -140,21 +142,21 @@ def test_new_secret_replaces_the_stored_secret() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "error"),
     [
-        ("new.password", HIDDEN, NO_SECRET),
-        ("topic", f"x{HIDDEN}", CHANGED_SECRET),
-        ("url", f"pg://me:{HIDDEN}@other/d", CHANGED_SECRET),
-        ("empty.password", HIDDEN, NO_SECRET),
+        ("new.password", HIDDEN, NO_SECRET_ERROR),
+        ("topic", f"x{HIDDEN}", CHANGED_SECRET_ERROR),
+        ("url", f"pg://me:{HIDDEN}@other/d", CHANGED_SECRET_ERROR),
+        ("empty.password", HIDDEN, NO_SECRET_ERROR),
     ],
 )
 def test_placeholder_without_a_stored_secret_is_an_error(key: str, value: str, error: str) -> None:
     stored_config = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "topic": "t", "empty.password": ""}
-    restored = restore({key: value}, stored_config)
-    assert restored.errors == {key: (error,)}
-    assert "geheim" not in json.dumps(restored.config)
+    result = restore({key: value}, stored_config)
+    assert result.errors == {key: (error,)}
+    assert "geheim" not in json.dumps(result.config)
 
 
 def test_new_connector_has_no_stored_secrets() -> None:
-    assert restore({"db.password": HIDDEN}, None).errors == {"db.password": (NO_SECRET,)}
+    assert restore({"db.password": HIDDEN}, None).errors == {"db.password": (NO_SECRET_ERROR,)}
 
 
 STORED_CONFIG = {"a": "1", "db.password": "geheim", "phrase": "geheim"}

@@ -17,7 +17,7 @@ from web.ui.views.offsets import (
 )
 
 
-def sink(*offsets: tuple[str, int, int | None]) -> Any:
+def sink_response(*offsets: tuple[str, int, int | None]) -> Any:
     return {
         "offsets": [
             {
@@ -29,7 +29,7 @@ def sink(*offsets: tuple[str, int, int | None]) -> Any:
     }
 
 
-def source(*offsets: tuple[Any, Any]) -> Any:
+def source_response(*offsets: tuple[Any, Any]) -> Any:
     return {"offsets": [{"partition": partition, "offset": offset} for partition, offset in offsets]}
 
 
@@ -38,7 +38,7 @@ def typed_offset(row: Any, after: str, *, delete: bool = False) -> TypedOffset:
 
 
 def test_sink_offsets_are_sorted_by_topic_and_partition() -> None:
-    table = build_table(sink(("t", 10, 5), ("t", 9, None), ("a", 0, 1)), is_sink=True)
+    table = build_table(sink_response(("t", 10, 5), ("t", 9, None), ("a", 0, 1)), is_sink=True)
     assert [(row.topic, row.number, row.position) for row in table.rows] == [
         ("a", "0", "1"),
         ("t", "9", ""),
@@ -48,13 +48,13 @@ def test_sink_offsets_are_sorted_by_topic_and_partition() -> None:
 
 
 def test_source_offsets_keep_the_field_order() -> None:
-    (row,) = build_table(source(({"z": 1, "a": "ä"}, {"pos": 1.50})), is_sink=False).rows
+    (row,) = build_table(source_response(({"z": 1, "a": "ä"}, {"pos": 1.50})), is_sink=False).rows
     assert row.partition == '{"z": 1, "a": "ä"}'
     assert row.offset == '{"pos": 1.5}'
 
 
 def test_table_is_filtered_and_limited() -> None:
-    response = source(*(({"file": f"F{number}"}, {"p": number}) for number in range(30)))
+    response = source_response(*(({"file": f"F{number}"}, {"p": number}) for number in range(30)))
     table = build_table(response, is_sink=False, query="f1", limit=5)
     assert (len(table.rows), table.match_count, table.total) == (5, 11, 30)
 
@@ -74,7 +74,7 @@ def test_offsets_can_be_changed_only_when_stopped_without_tasks(*, status: Any, 
 
 
 def test_preview_shows_old_and_new_offsets_with_the_distance() -> None:
-    response = sink(("t", 0, 100), ("t", 1, 100), ("t", 2, None), ("t", 3, 7), ("t", 4, 9))
+    response = sink_response(("t", 0, 100), ("t", 1, 100), ("t", 2, None), ("t", 3, 7), ("t", 4, 9))
     rows = build_table(response, is_sink=True).rows
     result = preview(
         [
@@ -100,12 +100,12 @@ def test_preview_shows_old_and_new_offsets_with_the_distance() -> None:
         "no offset; the connector decides where to start",
     ]
     assert (result.errors, result.outdated_partitions) == ({}, ())
-    assert result.body == sink(("t", 0, 90), ("t", 1, 1100), ("t", 2, 5), ("t", 3, None))
+    assert result.body == sink_response(("t", 0, 90), ("t", 1, 1100), ("t", 2, 5), ("t", 3, None))
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "1e3", "٣", "9" * 19, "+1"])
 def test_sink_offset_is_a_number(text: str) -> None:
-    response = sink(("t", 0, 1))
+    response = sink_response(("t", 0, 1))
     (row,) = build_table(response, is_sink=True).rows
     result = preview([typed_offset(row, text)], response, is_sink=True)
     assert result.changes == ()
@@ -113,13 +113,13 @@ def test_sink_offset_is_a_number(text: str) -> None:
 
 
 def test_empty_offset_is_valid_only_for_deletion() -> None:
-    response = sink(("t", 0, None))
+    response = sink_response(("t", 0, None))
     (row,) = build_table(response, is_sink=True).rows
     assert preview([typed_offset(row, "", delete=True)], response, is_sink=True).changes == ()
 
 
 def test_source_offsets_are_json() -> None:
-    response = source(({"b": 1, "a": 2}, {"position": 5}), ({"b": 2}, {"position": 6}))
+    response = source_response(({"b": 1, "a": 2}, {"position": 5}), ({"b": 2}, {"position": 6}))
     first_row, second_row = build_table(response, is_sink=False).rows
     result = preview(
         [typed_offset(first_row, '{"position":0}'), typed_offset(second_row, '{ "position" : 6 }')],
@@ -138,24 +138,24 @@ def test_source_offsets_are_json() -> None:
     "text", ["", "5", "[1]", "{", '{"a": NaN}', "[" * 100_000, '"x"', '{"a": 1e999}', '{"a": 1, "a": 2}']
 )
 def test_source_offset_is_an_object_or_null(text: str) -> None:
-    response = source(({"a": 1}, {"p": 1}))
+    response = source_response(({"a": 1}, {"p": 1}))
     (row,) = build_table(response, is_sink=False).rows
     assert row.partition in preview([typed_offset(row, text)], response, is_sink=False).errors
     assert preview([typed_offset(row, "null")], response, is_sink=False).changes[0].kind is Kind.DELETED
 
 
 def test_concurrent_offset_change_is_reported() -> None:
-    (row,) = build_table(sink(("t", 0, 5)), is_sink=True).rows
-    result = preview([typed_offset(row, "0")], sink(("t", 0, 8)), is_sink=True)
+    (row,) = build_table(sink_response(("t", 0, 5)), is_sink=True).rows
+    result = preview([typed_offset(row, "0")], sink_response(("t", 0, 8)), is_sink=True)
     assert result.outdated_partitions == (row.partition,)
     assert result.changes[0].before == '{"kafka_offset": 8}'
-    assert preview([typed_offset(row, "5")], sink(("t", 0, 8)), is_sink=True).changes == ()
+    assert preview([typed_offset(row, "5")], sink_response(("t", 0, 8)), is_sink=True).changes == ()
 
 
 def test_partitions_can_be_added() -> None:
     new_row = TypedOffset(partition='{"kafka_topic":"n","kafka_partition":1}', after='{"kafka_offset": 3}')
-    result = preview([new_row, new_row], sink(), is_sink=True)
-    assert result.body == sink(("n", 1, 3))
+    result = preview([new_row, new_row], sink_response(), is_sink=True)
+    assert result.body == sink_response(("n", 1, 3))
     assert "Duplicate" in result.errors[new_row.partition]
 
 
@@ -169,7 +169,7 @@ def test_partitions_can_be_added() -> None:
     ],
 )
 def test_new_sink_partition_must_have_kafka_fields(partition: str, offset: str) -> None:
-    result = preview([TypedOffset(partition=partition, after=offset)], sink(), is_sink=True)
+    result = preview([TypedOffset(partition=partition, after=offset)], sink_response(), is_sink=True)
     assert result.changes == ()
     assert partition in result.errors
 
@@ -185,7 +185,7 @@ def test_posted_rows_are_read_in_order() -> None:
 
 
 def test_confirmations_describe_the_effect() -> None:
-    response = sink(("t", 0, 5))
+    response = sink_response(("t", 0, 5))
     (row,) = build_table(response, is_sink=True).rows
     result = preview([typed_offset(row, "0")], response, is_sink=True)
     assert change_question("s", result.changes, is_sink=True).startswith(

@@ -135,7 +135,7 @@ def test_times_are_utc_without_scripts() -> None:
     assert iso(-5) == "1970-01-01T00:00:00.000Z"
 
 
-def test_root_cause_of_a_huge_trace_is_fast() -> None:
+def test_root_cause_of_a_huge_trace_does_not_split_all_lines() -> None:
     class HugeTrace(str):
         __slots__ = ()
 

@@ -17,7 +17,10 @@ import org.apache.kafka.connect.components.Versioned;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.transforms.Transformation;
 
-/** A transform built with Kafka 4.3 that uses classes moved in Kafka 4.4. Each key's documentation contains a result. */
+/**
+ * A transform built with Kafka 4.3 that uses classes moved or removed in Kafka 4.4. The documentation of each config key
+ * is the result of one use.
+ */
 public class UtilsBefore44<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
     @Override
     public String version() {
@@ -42,7 +45,7 @@ public class UtilsBefore44<R extends ConnectRecord<R>> implements Transformation
             "log", prefix.logPrefix(),
             "nested", String.valueOf(nested.value),
             "removed", CollectionUtils.groupPartitionsByTopic(List.of(new TopicPartition("t", 3))).toString(),
-            "subclass", new None().hasNext() ? "an element" : "empty",
+            "subclass", new EmptyIterator().hasNext() ? "an element" : "empty",
             "thread", ThreadUtils.createThreadFactory("worker-%d", true).newThread(() -> { }).getName());
     }
 
@@ -78,7 +81,7 @@ public class UtilsBefore44<R extends ConnectRecord<R>> implements Transformation
         // no resources
     }
 
-    private static final class None extends AbstractIterator<String> {
+    private static final class EmptyIterator extends AbstractIterator<String> {
         @Override
         protected String makeNext() {
             return allDone();

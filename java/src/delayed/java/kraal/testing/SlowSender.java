@@ -43,7 +43,7 @@ public final class SlowSender implements ClassFileTransformer {
             });
             return sender.toBytecode();
         } catch (IOException | NotFoundException | CannotCompileException e) {
-            throw new IllegalStateException(e); // the JVM ignores it
+            throw new IllegalStateException(e); // the JVM ignores exceptions of transformers
         }
     }
 }

@@ -30,7 +30,7 @@ public final class BatchSource extends SourceConnector {
 
     @Override
     public Class<? extends Task> taskClass() {
-        return Batches.class;
+        return BatchTask.class;
     }
 
     @Override
@@ -58,7 +58,7 @@ public final class BatchSource extends SourceConnector {
     }
 
     /** Returns one batch per poll. The offset contains the number of polls and the number of offset flushes. */
-    public static final class Batches extends SourceTask {
+    public static final class BatchTask extends SourceTask {
         private static final Schema KEY = SchemaBuilder.struct().field("id", Schema.INT64_SCHEMA).build();
         private static final Schema ROW = SchemaBuilder.struct().optional()
             .field("id", Schema.INT64_SCHEMA).field("name", Schema.OPTIONAL_STRING_SCHEMA).build();

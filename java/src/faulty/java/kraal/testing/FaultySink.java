@@ -35,7 +35,7 @@ public final class FaultySink extends SinkConnector {
 
     @Override
     public Class<? extends Task> taskClass() {
-        return Writing.class;
+        return FaultySinkTask.class;
     }
 
     @Override
@@ -61,7 +61,7 @@ public final class FaultySink extends SinkConnector {
     }
 
     /** Appends the value of each record to the file as a line. */
-    public static final class Writing extends SinkTask {
+    public static final class FaultySinkTask extends SinkTask {
         private Map<String, String> config;
 
         @Override

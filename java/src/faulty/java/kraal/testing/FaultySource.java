@@ -77,7 +77,7 @@ public final class FaultySource extends SourceConnector {
     @Override
     public Class<? extends Task> taskClass() {
         Faults.at("connector.taskClass", config);
-        return Counting.class;
+        return FaultySourceTask.class;
     }
 
     @Override
@@ -143,12 +143,12 @@ public final class FaultySource extends SourceConnector {
     private static void count(PluginMetrics metrics, String name) {
         long startCount = STARTS.incrementAndGet();
         metrics.addMetric(
-            metrics.metricName(name, "Starts until this one.", new LinkedHashMap<>()),
+            metrics.metricName(name, "Number of starts, including this one.", new LinkedHashMap<>()),
             (Gauge<Long>) (config, now) -> startCount);
     }
 
     /** Returns one number per poll. Every tenth number ends a transaction if the task defines the boundaries. */
-    public static final class Counting extends SourceTask {
+    public static final class FaultySourceTask extends SourceTask {
         private Map<String, String> config;
         private long pauseMs;
         private long next;

@@ -22,7 +22,7 @@ public final class Monitored {
     private Monitored() {
     }
 
-    /** Counts calls. */
+    /** A plugin that counts its calls. */
     private abstract static class Counter implements Monitorable {
         final LongAdder calls = new LongAdder();
 
@@ -54,7 +54,7 @@ public final class Monitored {
         }
     }
 
-    /** Fails for numbers that end in 3. */
+    /** A transform that fails for numbers that end in 3. */
     public static final class Transform extends Counter implements Transformation<SourceRecord> {
         @Override
         public SourceRecord apply(SourceRecord record) {
@@ -66,7 +66,7 @@ public final class Monitored {
         }
     }
 
-    /** Matches all records. */
+    /** A predicate that matches all records. */
     public static final class Matches extends Counter implements Predicate<SourceRecord> {
         @Override
         public boolean test(SourceRecord record) {
@@ -75,7 +75,7 @@ public final class Monitored {
         }
     }
 
-    /** Converts text. */
+    /** A converter that writes values as text. */
     public static final class Text extends Counter implements Converter {
         @Override
         public byte[] fromConnectData(String topic, Schema schema, Object value) {
@@ -89,7 +89,7 @@ public final class Monitored {
         }
     }
 
-    /** Converts headers as text. */
+    /** A converter that writes headers as text. */
     public static final class Headers extends Counter implements HeaderConverter {
         @Override
         public byte[] fromConnectHeader(String topic, String key, Schema schema, Object value) {

@@ -10,7 +10,10 @@ import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.transforms.Transformation;
 
-/** Adds a prefix and a count to values. Values that start with bad, drop, later, block, deep or nowhere cause faults. */
+/**
+ * Adds a prefix and a count to values. Drops values that start with drop; values that start with bad, later, block, deep
+ * or nowhere cause faults.
+ */
 public final class Moody<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
     private String prefix;
     private long count;

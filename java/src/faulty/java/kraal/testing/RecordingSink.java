@@ -23,11 +23,11 @@ import org.apache.kafka.connect.sink.SinkTask;
 import org.apache.kafka.connect.sink.SinkTaskContext;
 
 /**
- * A sink that appends each call of its methods to a file as a line, and calls its context at configured records.
+ * A sink that appends each call of its methods to a file as a line, and executes the actions of the key {@code actions}.
  *
- * <p>A line consists of the method's name and arguments, such as {@code put a-0:7 a-0:8}: partitions are written
- * {@code topic-partition}, records and offsets {@code topic-partition:offset}. Calls of the connector start with
- * {@code connector.}, calls of the task's context with {@code context.}.
+ * <p>A line consists of the method's name and arguments, such as {@code put a-0:7 a-0:8}. A partition is written as
+ * {@code topic-partition}, a record or an offset as {@code topic-partition:offset}. The lines of the connector's calls
+ * start with {@code connector.}, those of calls of the task's context with {@code context.}.
  */
 public final class RecordingSink extends SinkConnector {
     private Map<String, String> config;
@@ -45,7 +45,7 @@ public final class RecordingSink extends SinkConnector {
 
     @Override
     public Class<? extends Task> taskClass() {
-        return Recorder.class;
+        return RecordingSinkTask.class;
     }
 
     @Override
@@ -87,7 +87,7 @@ public final class RecordingSink extends SinkConnector {
     }
 
     /** Appends each call of its methods to the file. */
-    public static final class Recorder extends SinkTask {
+    public static final class RecordingSinkTask extends SinkTask {
         private Map<String, String> config;
         private final Set<String> rewound = new HashSet<>();
         private int retries;

@@ -14,7 +14,7 @@ import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.provider.ConfigProvider;
 
 /**
- * Reads keys of the properties file at {@code path}. The key {@code ttl.ms} of the file is the TTL of the values.
+ * Returns all keys of the properties file at {@code path}. The key {@code ttl.ms} of the file is the TTL of the values.
  * The provider's parameter {@code closed} names a file to which a line is appended when the provider is closed.
  */
 public final class RotatingConfigProvider implements ConfigProvider {

@@ -66,7 +66,10 @@ final class Catalog {
         return all;
     }
 
-    /** Returns the config providers and override policies, except those on the class path, which Kraal implements. */
+    /**
+     * Returns the config providers and override policies, without Kafka's own (those on the class path) and copies of
+     * them, because Kraal implements them.
+     */
     private List<PluginDesc<?>> services() {
         List<PluginDesc<?>> services = new ArrayList<>(plugins.configProviders());
         services.addAll(plugins.connectorClientConfigPolicies());
@@ -188,15 +191,15 @@ final class Catalog {
         return callConnector(className, version, connector -> ((SinkConnector) connector).alterOffsets(config, offsets));
     }
 
-    private <T> T callConnector(String className, String version, ConnectorCall<T> use) throws Exception {
+    private <T> T callConnector(String className, String version, ConnectorCall<T> call) throws Exception {
         var range = PluginUtils.connectorVersionRequirement(version);
         try (LoaderSwap swap = plugins.withClassLoader(plugins.connectorLoader(className, range))) {
-            return use.of(plugins.newConnector(className, range));
+            return call.apply(plugins.newConnector(className, range));
         }
     }
 
-    /** A call of a connector object that was not started. */
+    /** A call of a method of a connector that is not started. */
     private interface ConnectorCall<T> {
-        T of(Connector connector) throws Exception;
+        T apply(Connector connector) throws Exception;
     }
 }

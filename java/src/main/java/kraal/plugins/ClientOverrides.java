@@ -54,16 +54,16 @@ final class ClientOverrides {
         ConnectorClientConfigOverridePolicy policy, String name, ConnectorType type,
         Class<? extends Connector> connector, ClientType client, Map<String, String> overrides) {
         Map<String, ConfigDef.ConfigKey> keys = keys(client).configKeys();
-        Map<String, Object> typed = new HashMap<>();
-        overrides.forEach((key, text) -> typed.put(
+        Map<String, Object> parsedOverrides = new HashMap<>();
+        overrides.forEach((key, text) -> parsedOverrides.put(
             key, keys.containsKey(key) ? ConfigDef.parseType(key, text, keys.get(key).type) : text));
         List<ConfigValue> results =
-            policy.validate(new ConnectorClientConfigRequest(name, type, connector, typed, client));
+            policy.validate(new ConnectorClientConfigRequest(name, type, connector, parsedOverrides, client));
         List<Object> values = new ArrayList<>();
         for (ConfigValue value : results == null ? List.<ConfigValue>of() : results) {
-            Map<String, ConfigDef.ConfigKey> key = new HashMap<>(keys);
-            key.keySet().retainAll(List.of(value.name()));
-            AbstractHerder.generateResult("", key, List.of(value), List.of())
+            Map<String, ConfigDef.ConfigKey> keysOfValue = new HashMap<>(keys);
+            keysOfValue.keySet().retainAll(List.of(value.name()));
+            AbstractHerder.generateResult("", keysOfValue, List.of(value), List.of())
                 .configs().forEach(info -> values.add(info.configValue()));
         }
         return values;

@@ -14,12 +14,13 @@ import javassist.bytecode.ClassFile;
 import javassist.bytecode.CodeAttribute;
 
 /**
- * Makes {@code KafkaProducer.commitTransaction} call {@code flush} first, so that each transaction contains all its records.
+ * Makes {@code KafkaProducer.commitTransaction} call {@code flush} first, so that no transaction is committed before its
+ * last records are sent.
  *
  * <p>{@code Sender} computes whether records are unsent before it locks the {@code TransactionManager} to get the next
  * request (Kafka 4.4.0, {@code maybeSendAndPollTransactionalRequest}). If its thread is suspended in between, and a source
- * task sends its last records and commits, the transaction ends without them, usually without the offsets. The task then
- * waits forever, and writes the other records of the transaction again after a restart.
+ * task sends its last records and commits, the transaction ends without these records, which usually include the offsets.
+ * The task then waits forever, and writes the other records of the transaction again after a restart.
  */
 final class CommitGuard implements ClassFileTransformer {
     private static final String PRODUCER = "org/apache/kafka/clients/producer/KafkaProducer";

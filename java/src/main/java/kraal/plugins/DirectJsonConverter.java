@@ -63,7 +63,7 @@ final class DirectJsonConverter implements Converter {
 
     @Override
     public void configure(Map<String, ?> configs, boolean isKey) {
-        throw new UnsupportedOperationException("Kafka's converter was configured already");
+        throw new UnsupportedOperationException("Kafka's converter is already configured");
     }
 
     @Override
@@ -85,7 +85,7 @@ final class DirectJsonConverter implements Converter {
     public byte[] fromConnectData(String topic, Schema schema, Object value) {
         if (schema != null || value != null) {
             try {
-                return text(schema, value);
+                return serialize(schema, value);
             } catch (Unwritable | IOException | RuntimeException e) {
                 // delegate to Kafka's converter, which also throws the errors that a Java worker reports
             }
@@ -93,7 +93,7 @@ final class DirectJsonConverter implements Converter {
         return delegate.fromConnectData(topic, schema, value);
     }
 
-    private byte[] text(Schema schema, Object value) throws IOException, Unwritable {
+    private byte[] serialize(Schema schema, Object value) throws IOException, Unwritable {
         ByteArrayOutputStream out = new ByteArrayOutputStream(Math.max(MIN_BUFFER_SIZE, lastSize + lastSize / 4));
         if (config.schemasEnabled()) {
             out.writeBytes(prefix(schema));

@@ -15,9 +15,9 @@ import javassist.bytecode.ConstPool;
 /**
  * Turns {@code System.exit} in a plugin into an error of the calling thread, so that only that thread's task fails.
  *
- * <p>This is a Java agent. It makes {@link Runtime#exit} and {@link Runtime#halt} call {@link #check} first, even if
- * they are called by reflection. A SecurityManager is no alternative: it would change the common fork-join pool, and
- * is not available since Java 24.
+ * <p>A class transformer makes {@link Runtime#exit} and {@link Runtime#halt} call {@link #check} first, even if they are
+ * called by reflection. A SecurityManager is no alternative: it would change the threads of the common fork-join pool,
+ * and cannot be enabled since Java 24.
  */
 public final class ExitGuard {
     private static final String RUNTIME = "java/lang/Runtime";
@@ -52,7 +52,7 @@ public final class ExitGuard {
     }
 
     /** Halts the process. */
-    static void end() {
+    static void halt() {
         mayExit = true;
         Runtime.getRuntime().halt(0);
     }
@@ -83,7 +83,7 @@ public final class ExitGuard {
             }
         }
 
-        /** Returns a reflective call of {@link #check}, which JDK classes cannot see. The code has no branches. */
+        /** Returns code that calls {@link #check} by reflection, because JDK classes cannot refer to this class. */
         private static Bytecode makeCheck(ConstPool constants) {
             Bytecode code = new Bytecode(constants);
             code.addInvokestatic("java.lang.invoke.MethodHandles", "publicLookup", "()Ljava/lang/invoke/MethodHandles$Lookup;");

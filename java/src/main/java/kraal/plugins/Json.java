@@ -44,7 +44,7 @@ public final class Json {
         return read(text, new TypeReference<Set<String>>() { });
     }
 
-    /** Parses pairs of a source partition and its offset; a null offset stays null. */
+    /** Parses pairs of a partition and its offset, both JSON objects; a null offset stays null. */
     static List<List<Map<String, Object>>> pairs(String text) {
         return read(text, new TypeReference<List<List<Map<String, Object>>>>() { });
     }

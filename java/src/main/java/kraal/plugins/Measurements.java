@@ -24,12 +24,12 @@ final class Measurements {
     private Measurements() {
     }
 
-    /** Returns the metrics of all tasks, by attribute. */
+    /** Returns the metrics of each task, by metric name. */
     static Map<ConnectorTaskId, Map<String, Object>> ofTasks(Metrics metrics) {
         return ofTasks(metrics, id -> true);
     }
 
-    /** Returns the metrics of one task, by attribute; empty if it has not started or has been removed. */
+    /** Returns the metrics of one task, by metric name; empty if the task has not started or has been removed. */
     static Map<String, Object> ofTask(Metrics metrics, ConnectorTaskId id) {
         return ofTasks(metrics, id::equals).getOrDefault(id, Map.of());
     }

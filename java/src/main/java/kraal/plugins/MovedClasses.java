@@ -17,49 +17,49 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Lets plugins refer to classes by the names that they had before Kafka 4.4: {@code org.apache.kafka.common.utils.Exit} is now
- * {@code org.apache.kafka.common.utils.internals.Exit} (KAFKA-20297).
+ * Lets plugins refer to classes by the names that the classes had before Kafka 4.4. For example,
+ * {@code org.apache.kafka.common.utils.Exit} is now {@code org.apache.kafka.common.utils.internals.Exit} (KAFKA-20297).
  *
- * <p>A Java agent that replaces the old names in the constant pool of each loaded class, including descriptors,
+ * <p>This class transformer replaces the old names in the constant pool of each loaded class, including descriptors,
  * signatures and strings. Both names thus refer to one class with one state, and instances can be passed to Kafka.
  * A name that a plugin composes at runtime is not replaced.
  */
 final class MovedClasses implements ClassFileTransformer {
-    private static final String BEFORE = "org/apache/kafka/common/utils/";
-    private static final String AFTER = BEFORE + "internals/";
+    private static final String OLD_PACKAGE = "org/apache/kafka/common/utils/";
+    private static final String NEW_PACKAGE = OLD_PACKAGE + "internals/";
     private static final String CLASS_SUFFIX = ".class";
-    /** Matches a name on its own or in a descriptor; names of relocated copies have a prefix. */
+    /** Matches a name on its own or in a descriptor, but not the names of relocated copies, which have a prefix. */
     private static final Pattern NAME = Pattern.compile("(?<![^L])(org([./])apache\\2kafka\\2common\\2utils\\2)(\\w+)");
-    /** The size of a constant in bytes by its tag, without the tag. Source: Java Virtual Machine Specification, 4.4. */
+    /** The number of bytes that follow the tag of a constant, by tag. Source: Java Virtual Machine Specification, 4.4. */
     private static final int[] SIZES = {0, 0, 0, 4, 4, 8, 8, 2, 2, 4, 4, 4, 4, 0, 0, 3, 2, 4, 4, 2, 2};
     private static final int UTF8 = 1;
     private static final int LONG = 5;
     private static final int DOUBLE = 6;
 
-    private final Set<String> moved;
+    private final Set<String> movedNames;
 
-    private MovedClasses(Set<String> moved) {
-        this.moved = moved;
+    private MovedClasses(Set<String> movedNames) {
+        this.movedNames = movedNames;
     }
 
     static void install(Instrumentation instrumentation) {
         try {
-            instrumentation.addTransformer(new MovedClasses(moved()));
+            instrumentation.addTransformer(new MovedClasses(findMovedNames()));
         } catch (IOException | RuntimeException e) {
             System.out.println("Plugins that were built for Kafka before 4.4 may not find classes, because Kafka's jar cannot be read: " + e);
         }
     }
 
     /** Returns the simple names of the top-level classes that this Kafka version has in {@code internals} only. */
-    private static Set<String> moved() throws IOException {
-        String oldClass = BEFORE + "Utils" + CLASS_SUFFIX;
+    private static Set<String> findMovedNames() throws IOException {
+        String oldClass = OLD_PACKAGE + "Utils" + CLASS_SUFFIX;
         JarURLConnection connection = (JarURLConnection) ClassLoader.getSystemResource(oldClass).openConnection();
         connection.setUseCaches(false);
         Set<String> names = new HashSet<>();
         try (JarFile jar = connection.getJarFile()) {
             jar.stream().map(entry -> entry.getName()).filter(MovedClasses::isOuter).forEach(name -> {
-                if (jar.getEntry(BEFORE + name.substring(AFTER.length())) == null) {
-                    names.add(name.substring(AFTER.length(), name.length() - CLASS_SUFFIX.length()));
+                if (jar.getEntry(OLD_PACKAGE + name.substring(NEW_PACKAGE.length())) == null) {
+                    names.add(name.substring(NEW_PACKAGE.length(), name.length() - CLASS_SUFFIX.length()));
                 }
             });
         }
@@ -67,13 +67,16 @@ final class MovedClasses implements ClassFileTransformer {
     }
 
     private static boolean isOuter(String entry) {
-        return entry.startsWith(AFTER) && entry.endsWith(CLASS_SUFFIX) && entry.indexOf('$') < 0;
+        return entry.startsWith(NEW_PACKAGE) && entry.endsWith(CLASS_SUFFIX) && entry.indexOf('$') < 0;
     }
 
-    /** Returns null if nothing changes, or if the class cannot be parsed, because the JVM then reports the error. */
+    /**
+     * Returns null (no change) for classes of the bootstrap loader, for classes without a name in the old package, and for
+     * classes that cannot be parsed, because the JVM reports the error.
+     */
     @Override
     public byte[] transform(ClassLoader loader, String name, Class<?> type, ProtectionDomain domain, byte[] classFile) {
-        if (loader == null || !mayUse(classFile)) {
+        if (loader == null || !mayContainOldName(classFile)) {
             return null;
         }
         try {
@@ -83,9 +86,9 @@ final class MovedClasses implements ClassFileTransformer {
         }
     }
 
-    private static boolean mayUse(byte[] classFile) {
+    private static boolean mayContainOldName(byte[] classFile) {
         String text = new String(classFile, StandardCharsets.ISO_8859_1);
-        return text.contains(BEFORE) || text.contains(BEFORE.replace('/', '.'));
+        return text.contains(OLD_PACKAGE) || text.contains(OLD_PACKAGE.replace('/', '.'));
     }
 
     private byte[] rename(byte[] classFile) throws IOException {
@@ -114,6 +117,6 @@ final class MovedClasses implements ClassFileTransformer {
     private String rename(String constant) {
         Matcher names = NAME.matcher(constant);
         return names.replaceAll(name -> Matcher.quoteReplacement(
-            moved.contains(name.group(3)) ? name.group(1) + "internals" + name.group(2) + name.group(3) : name.group()));
+            movedNames.contains(name.group(3)) ? name.group(1) + "internals" + name.group(2) + name.group(3) : name.group()));
     }
 }

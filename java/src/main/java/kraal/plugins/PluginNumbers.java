@@ -25,7 +25,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The plugins' own metrics: metrics registered through KIP-877, and Debezium's MBeans. Metrics that are not numeric are omitted.
+ * The plugins' own metrics: metrics registered through KIP-877, and Debezium's MBeans. A boolean is 0 or 1; other values
+ * that are not numeric are omitted.
  *
  * <p>Plugin code computes the values on a separate thread, so a hung plugin makes only these metrics unavailable.
  */
@@ -57,7 +58,7 @@ final class PluginNumbers {
      * Returns a map with the keys {@code plugins} and {@code debezium}. Each value maps a metric name to its
      * {@code help} text and its {@code rows}; a row consists of the labels and the value.
      *
-     * <p>Returns null on a timeout, and until a computation that has timed out completes.
+     * <p>Returns null if the computation fails or times out, and until a computation that has timed out completes.
      */
     synchronized Map<String, Object> take(Metrics metrics, long waitMs) throws InterruptedException {
         if (pending == null || pending.isDone()) {
@@ -90,7 +91,7 @@ final class PluginNumbers {
                 }
             }
         }
-        Families debezium = new Families(maxValues - plugins.rows);
+        Families debezium = new Families(maxValues - plugins.rowCount);
         MBeanServer server = ManagementFactory.getPlatformMBeanServer();
         for (ObjectName bean : server.queryNames(new ObjectName(MBEANS), null)) {
             currentMetric = bean;
@@ -100,9 +101,11 @@ final class PluginNumbers {
                 LOG.debug("Failed to read {}", bean, e);
             }
         }
-        if (!hasWarned && plugins.omitted + debezium.omitted > 0) {
+        if (!hasWarned && plugins.omittedCount + debezium.omittedCount > 0) {
             hasWarned = true;
-            LOG.warn("Plugins have more than {} metric values; /metrics omits {} of them", maxValues, plugins.omitted + debezium.omitted);
+            LOG.warn(
+                "Plugins have more than {} metric values; /metrics omits {} of them",
+                maxValues, plugins.omittedCount + debezium.omittedCount);
         }
         return Map.of("plugins", plugins.byName, "debezium", debezium.byName);
     }
@@ -130,23 +133,23 @@ final class PluginNumbers {
     private static final class Families {
         final Map<String, Map<String, Object>> byName = new TreeMap<>();
         private final int maxValues;
-        private int rows;
-        private int omitted;
+        private int rowCount;
+        private int omittedCount;
 
         Families(int maxValues) {
             this.maxValues = maxValues;
         }
 
         void add(String name, String help, Map<String, String> labels, Object value) {
-            Number number = value instanceof Boolean yes ? (Integer) (yes ? 1 : 0) : toJdkNumber(value);
+            Number number = value instanceof Boolean flag ? (Integer) (flag ? 1 : 0) : toJdkNumber(value);
             if (number == null) {
                 return;
             }
-            if (rows == maxValues) {
-                omitted++;
+            if (rowCount == maxValues) {
+                omittedCount++;
                 return;
             }
-            rows++;
+            rowCount++;
             Map<String, Object> family = byName.computeIfAbsent(
                 name, absent -> Map.of("help", help == null ? "" : help, "rows", new ArrayList<>()));
             @SuppressWarnings("unchecked")

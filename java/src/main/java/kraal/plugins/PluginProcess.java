@@ -16,14 +16,14 @@ import py4j.GatewayServer;
 import sun.misc.Signal;
 
 /**
- * The process of Java plugins, which serves {@link PluginWorker} to its Python worker, and exits with it.
+ * The process of Java plugins. It serves {@link PluginWorker} to a Python worker, and exits when that worker exits.
  *
  * <p>The first line of standard input is a JSON object with the keys {@code token} (the secret of the gateway),
  * {@code plugins} (the properties {@code plugin.path} and {@code plugin.discovery}), {@code scan} (the result of
- * {@link PluginWorker#scan} in an earlier process, or null) and {@code command} (the command line of an equivalent Java
- * worker, in which some plugins look up the worker's file, or null). The process prints a line with its port when it
- * listens on the loopback interface, and exits at the end of standard input. The argument, if any, only shows the
- * connector in process listings.
+ * {@link PluginWorker#scan} in an earlier process, or null) and {@code command} (null, or the command line of an
+ * equivalent Java worker, because some plugins look up the worker's file there). The process prints a line with its port
+ * when it listens on the loopback interface, and exits at the end of standard input. The argument, if any, only shows
+ * the connector in process listings.
  */
 public final class PluginProcess {
     private static final String PORT_LINE_PREFIX = "kraal.plugins listens on port ";
@@ -31,7 +31,10 @@ public final class PluginProcess {
     private PluginProcess() {
     }
 
-    /** Replaces standard input with an empty stream, and sends output of plugins to standard output, not to the log. */
+    /**
+     * Replaces standard input with an empty stream, and redirects standard error to standard output and
+     * {@code java.util.logging} to log4j.
+     */
     private static void claimStreams() {
         System.setIn(new ByteArrayInputStream(new byte[0])); // plugins that read standard input would block
         System.setErr(System.out);
@@ -76,7 +79,8 @@ public final class PluginProcess {
             System.setProperty("sun.java.command", (String) request.get("command"));
         }
         claimStreams();
-        Signal.handle(new Signal("TERM"), signal -> { }); // may be sent to all processes; the worker stops this one
+        // TERM may be sent to the whole process group; this process ends with the worker.
+        Signal.handle(new Signal("TERM"), signal -> { });
         PluginWorker worker = new PluginWorker(
             Json.strings(request.get("plugins")), Json.listOfStrings(request.get("scan")));
         GatewayServer server = new GatewayServer.GatewayServerBuilder(worker)
@@ -91,6 +95,6 @@ public final class PluginProcess {
             // no more input is sent; the stream ends with the Python worker
         }
         worker.close();
-        ExitGuard.end();
+        ExitGuard.halt();
     }
 }

@@ -36,12 +36,11 @@ import org.apache.logging.log4j.core.config.Configurator;
 /**
  * Runs Java plugins with Kafka's own {@link Worker}; Kraal's actors take the role of Kafka's herder.
  *
- * <p>Python calls the public methods on any thread. Configs and results are JSON. A method that runs plugin code
- * returns null, or the stack trace of the plugin's exception.
+ * <p>Python calls the public methods on any thread. Configs and composite results are JSON.
  */
 public final class PluginWorker {
     private static final int MAX_PLUGIN_VALUES = 10_000;
-    private static final long PROGRESS_NS = 250_000_000L;
+    private static final long PROGRESS_INTERVAL_NS = 250_000_000L;
     private final Map<String, String> pluginProperties;
     private final WorkerPlugins plugins;
     private final Catalog catalog;
@@ -55,7 +54,7 @@ public final class PluginWorker {
     private volatile Tasks tasks;
     private volatile Pulse pulse;
     /** The time of the last progress report of the tasks, by {@link System#nanoTime}. Used by the event thread only. */
-    private long lastProgress = System.nanoTime() - PROGRESS_NS;
+    private long lastProgress = System.nanoTime() - PROGRESS_INTERVAL_NS;
     private final ChainServer chains = new ChainServer();
 
     /**
@@ -189,20 +188,21 @@ public final class PluginWorker {
         };
     }
 
-    /** Completes a request of an event {@code load} or {@code store} with pairs of texts, or with a non-null error. */
+    /** Completes the request of a {@code load} or {@code store} event with an error unless it is null, else with the pairs. */
     public void answerOffsets(long request, String pairs, String error) {
         standaloneOffsets.complete(request, Json.textPairs(pairs), error);
     }
 
     /**
      * Waits for events up to a timeout, and returns them as a JSON array. Called repeatedly by one thread. Tasks report
-     * their progress a few times a second; otherwise a busy task would make each call return immediately.
+     * their progress at most four times a second; more frequent reports of a busy task would make each call return
+     * immediately.
      */
     public String take(long waitMs) throws InterruptedException {
         if (pulse != null) {
             pulse.recordHeartbeat();
             long now = System.nanoTime();
-            if (now - lastProgress >= PROGRESS_NS) {
+            if (now - lastProgress >= PROGRESS_INTERVAL_NS) {
                 lastProgress = now;
                 tasks.progress();
             }
@@ -217,7 +217,7 @@ public final class PluginWorker {
     public String measure(long waitMs) throws InterruptedException {
         Metrics metrics = worker.metrics().metrics();
         Map<String, Object> all = new HashMap<>();
-        all.put("tasks", tasks.measured(Measurements.ofTasks(metrics)));
+        all.put("tasks", tasks.pairRunsWithMetrics(Measurements.ofTasks(metrics)));
         all.put("jvm", Measurements.ofJvm());
         all.put("own", numbers.take(metrics, waitMs));
         return Json.text(all);
@@ -260,7 +260,10 @@ public final class PluginWorker {
         }
     }
 
-    /** Stops a connector, waiting up to five seconds like Kafka; returns the stack trace of an error in its stop, or null. */
+    /**
+     * Stops a connector, waiting up to five seconds like Kafka. Returns null, or the stack trace of the exception that the
+     * connector's {@code stop} threw.
+     */
     public String stopConnector(String name, long run) throws ReflectiveOperationException {
         RunningConnector connector = connectors.get(name);
         if (connector == null || connector.run != run || !connectors.remove(name, connector)) {
@@ -306,7 +309,7 @@ public final class PluginWorker {
         tasks.requestStop(connector, task, run);
     }
 
-    /** Removes a task, cancelling it if it has not ended; returns whether it had ended. */
+    /** Removes a task, cancelling it if it has not ended; returns whether it had ended or been removed before. */
     public boolean endTask(String connector, int task, long run) throws Exception {
         return tasks.end(connector, task, run);
     }

@@ -4,7 +4,7 @@ package kraal.plugins;
  * Halts the process if Python has sent no heartbeat for some time, because the tasks of a frozen worker may be running
  * on another worker.
  *
- * <p>A task that is merely cancelled could still commit offsets when its plugin returns.
+ * <p>Cancelling the tasks would not suffice: a cancelled task could still commit offsets when its plugin returns.
  */
 final class Pulse {
     private static final long CHECK_INTERVAL_MS = 250;
@@ -26,12 +26,12 @@ final class Pulse {
             try {
                 Thread.sleep(CHECK_INTERVAL_MS);
             } catch (InterruptedException e) {
-                // the watch must not be interrupted
+                // continue: no code may end the watch
             }
         }
         System.out.println("FATAL|kraal.plugins.Pulse|The worker has sent no heartbeat for " + silenceMs
             + " ms; stopping its Java plugins, because their tasks may be running on another worker");
         System.out.flush();
-        ExitGuard.end();
+        ExitGuard.halt();
     }
 }

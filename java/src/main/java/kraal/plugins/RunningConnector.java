@@ -11,7 +11,7 @@ import org.apache.kafka.connect.runtime.TargetState;
 import org.apache.kafka.connect.runtime.TooManyTasksException;
 import org.apache.kafka.connect.util.Callback;
 
-/** One start of a connector: its context and its outcome. Requests after its end are dropped. */
+/** The context and the outcome of one start of a connector. */
 final class RunningConnector implements CloseableConnectorContext, ConnectorStatus.Listener, Callback<TargetState> {
     /** Completes with null when the connector is running, or with the stack trace if the start fails. */
     final CompletableFuture<String> started = new CompletableFuture<>();
@@ -122,11 +122,11 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
 
     @Override
     public void onDeletion(String connector) {
-        // handled by the herder
+        // called only by Kafka's herder
     }
 
     @Override
     public void onRestart(String connector) {
-        // handled by the herder
+        // called only by Kafka's herder
     }
 }

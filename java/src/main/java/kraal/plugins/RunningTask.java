@@ -16,7 +16,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One run of a task: reports its state transitions and, on request, its progress.
+ * One run of a task. Reports the task's state transitions and, on request, its progress.
  *
  * <p>{@code run} is the number that Python has assigned to the run, to distinguish the events of runs.
  */
@@ -24,14 +24,14 @@ final class RunningTask implements TaskStatus.Listener {
     private static final Logger LOG = LoggerFactory.getLogger(RunningTask.class);
     private static final String TASK_CLASS_PREFIX = "org.apache.kafka.connect.runtime.Worker";
     /** The names of sensors of Kafka's {@code WorkerTask}, {@code AbstractWorkerSourceTask} and {@code WorkerSinkTask}. */
-    private static final String COMMITS = "commit-time";
-    private static final String POLLS = "poll-batch-time";
-    private static final String PUTS = "put-batch-time";
+    private static final String COMMIT_SENSOR = "commit-time";
+    private static final String POLL_SENSOR = "poll-batch-time";
+    private static final String PUT_SENSOR = "put-batch-time";
     private static final long BACKLOG_INTERVAL_NS = 5_000_000_000L;
     final ConnectorTaskId id;
     final long run;
     private final Events events;
-    final boolean source;
+    final boolean isSource;
     private final Supplier<Map<String, Object>> readMetrics;
     private final Set<String> topics = new TreeSet<>();
     private final Times work = new Times();
@@ -41,17 +41,17 @@ final class RunningTask implements TaskStatus.Listener {
     private Map<String, Object> reportedTimes;
     private boolean isBusy;
     private Backlog reportedBacklog = new Backlog(0, 0, 0);
-    /** When the next backlog may be reported, by {@link System#nanoTime}; null for immediately. */
+    /** The time until which no backlog is reported again, by {@link System#nanoTime}; null if there is no such limit. */
     private Long backlogDue;
     /** The thread that runs the task, once it has started. */
     private volatile Thread thread;
 
     /** {@code readMetrics} returns the metrics of the task. */
     RunningTask(
-        ConnectorTaskId id, long run, boolean source, Events events, Supplier<Map<String, Object>> readMetrics) {
+        ConnectorTaskId id, long run, boolean isSource, Events events, Supplier<Map<String, Object>> readMetrics) {
         this.id = id;
         this.run = run;
-        this.source = source;
+        this.isSource = isSource;
         this.events = events;
         this.readMetrics = readMetrics;
         this.reportedTimes = timesSoFar();
@@ -63,8 +63,8 @@ final class RunningTask implements TaskStatus.Listener {
         String[] tags = {
             names.connectorTagName(), id.connector(), names.taskTagName(), Integer.toString(id.task())};
         ConnectMetrics.MetricGroup group =
-            metrics.group(source ? names.sourceTaskGroupName() : names.sinkTaskGroupName(), tags);
-        MetricNameTemplate[] templates = source
+            metrics.group(isSource ? names.sourceTaskGroupName() : names.sinkTaskGroupName(), tags);
+        MetricNameTemplate[] templates = isSource
             ? new MetricNameTemplate[] {names.sourceRecordPollTotal, names.sourceRecordWriteTotal}
             : new MetricNameTemplate[] {
                 names.sinkRecordReadTotal, names.sinkRecordSendTotal, names.sinkRecordPartitionCount};
@@ -73,8 +73,8 @@ final class RunningTask implements TaskStatus.Listener {
             taskCounters[i] = metrics.metrics().metric(group.metricName(templates[i]));
         }
         counters = taskCounters;
-        group.sensor(source ? POLLS : PUTS).add(work);
-        metrics.group(names.taskGroupName(), tags).sensor(COMMITS).add(commits);
+        group.sensor(isSource ? POLL_SENSOR : PUT_SENSOR).add(work);
+        metrics.group(names.taskGroupName(), tags).sensor(COMMIT_SENSOR).add(commits);
     }
 
     /** Records that the task uses a topic. */
@@ -116,7 +116,7 @@ final class RunningTask implements TaskStatus.Listener {
     }
 
     private Map<String, Object> timesSoFar() {
-        return Map.of(source ? "poll" : "put", work.soFar(), "commit", commits.soFar());
+        return Map.of(isSource ? "poll" : "put", work.soFar(), "commit", commits.soFar());
     }
 
     /**
@@ -132,14 +132,14 @@ final class RunningTask implements TaskStatus.Listener {
         events.addTaskEvent(id, run, "backlog", now.detail());
     }
 
-    /** Returns whether the task's thread is executing one of these methods of its class. */
+    /** Returns whether the task's thread is executing one of these methods of Kafka's task class. */
     boolean isInside(Set<String> methods) {
         Thread taskThread = thread;
         return taskThread != null && Arrays.stream(taskThread.getStackTrace()).anyMatch(
             frame -> frame.getClassName().startsWith(TASK_CLASS_PREFIX) && methods.contains(frame.getMethodName()));
     }
 
-    /** Reports that the task has entered or left a step. */
+    /** Reports whether the task is busy, if that has changed. */
     synchronized void setBusy(boolean now) {
         if (now != isBusy) {
             isBusy = now;
@@ -181,11 +181,11 @@ final class RunningTask implements TaskStatus.Listener {
 
     @Override
     public void onDeletion(ConnectorTaskId task) {
-        // handled by the herder
+        // called only by Kafka's herder
     }
 
     @Override
     public void onRestart(ConnectorTaskId task) {
-        // handled by the herder
+        // called only by Kafka's herder
     }
 }

@@ -24,10 +24,10 @@ import org.apache.kafka.connect.util.Callback;
  * serialized by Connect's internal JsonConverter. Thread-safe.
  */
 final class StandaloneOffsets implements OffsetBackingStore {
-    /** The run number of events with offset requests; no run has this number. */
+    /** The run number in events with offset requests; no run of a connector or task has this number. */
     static final long RUN = -1;
     private final Events events;
-    /** Generates request numbers that no earlier process has used, because responses to its requests may still arrive. */
+    /** Generates request numbers that no earlier process has used: responses to earlier requests may still arrive. */
     private final AtomicLong numbers = new AtomicLong(System.currentTimeMillis() << 20);
     private final Map<Long, CompletableFuture<Map<ByteBuffer, ByteBuffer>>> pending = new ConcurrentHashMap<>();
 
@@ -35,7 +35,7 @@ final class StandaloneOffsets implements OffsetBackingStore {
         this.events = events;
     }
 
-    /** Completes a request with pairs of a key and its value, which may be null, or with an error. */
+    /** Completes a request: with the error unless it is null, else with pairs of a key and a value (which may be null). */
     void complete(long number, List<List<String>> pairs, String error) {
         CompletableFuture<Map<ByteBuffer, ByteBuffer>> request = pending.remove(number);
         if (request == null) {

@@ -23,25 +23,25 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The tasks of a worker. A task whose thread has not ended cannot start again, because both runs would share resources.
+ * The tasks of a worker. A task whose thread has not ended cannot start again, because two runs would share resources.
  *
  * <p>Calls for one task are mutually exclusive. Kafka's {@link Worker} stops and pauses tasks by connector with a common
  * timeout; Kraal's actors do so by task, so this class calls private methods of the worker.
  */
 final class Tasks {
     private static final Logger LOG = LoggerFactory.getLogger(Tasks.class);
-    /** The methods of Kafka's {@code WorkerSinkTask} that call a sink. */
+    /** The methods of Kafka's {@code WorkerSinkTask} that call methods of the plugin. */
     private static final Set<String> SINK_STEPS =
         Set.of("deliverMessages", "openPartitions", "closePartitions", "closeAllPartitions");
     private final Worker worker;
     private final WorkerPlugins plugins;
     private final Events events;
     private final ConcurrentMap<ConnectorTaskId, Object> workerTasks;
-    private final Map<ConnectorTaskId, RunningTask> running = new ConcurrentHashMap<>();
-    private final Map<ConnectorTaskId, Object> lingering = new ConcurrentHashMap<>();
+    private final Map<ConnectorTaskId, RunningTask> runningTasks = new ConcurrentHashMap<>();
+    private final Map<ConnectorTaskId, Object> lingeringTasks = new ConcurrentHashMap<>();
     /** The runs whose plugins are being created, which may take arbitrarily long. */
-    private final Map<ConnectorTaskId, RunningTask> starting = new ConcurrentHashMap<>();
-    /** The tasks in {@code starting} that were requested to stop. */
+    private final Map<ConnectorTaskId, RunningTask> startingTasks = new ConcurrentHashMap<>();
+    /** The tasks in {@code startingTasks} that were requested to stop. */
     private final Set<ConnectorTaskId> stopRequests = ConcurrentHashMap.newKeySet();
     private final Executor starters;
     /** The number of the last requested run of each task. */
@@ -57,7 +57,7 @@ final class Tasks {
         }));
     }
 
-    /** {@code workerTasks} are the tasks of the worker; {@code starters} creates the plugins of each run. */
+    /** {@code workerTasks} are the tasks of the worker; {@code starters} runs the start of each task. */
     Tasks(
         Worker worker, ConcurrentMap<ConnectorTaskId, Object> workerTasks, WorkerPlugins plugins, Events events,
         Executor starters) {
@@ -75,15 +75,15 @@ final class Tasks {
         return (ConcurrentMap<ConnectorTaskId, Object>) field.get(worker);
     }
 
-    /** Makes every task report its progress, durations, current step and backlog. */
+    /** Makes every task report its progress, its durations, whether it is busy, and a sink's backlog. */
     void progress() {
-        running.values().forEach(task -> {
+        runningTasks.values().forEach(task -> {
             try {
                 task.reportProgress();
                 task.reportTimes();
                 Object workerTask = workerTasks.get(task.id);
                 task.setBusy(workerTask != null && isBusy(task, workerTask));
-                if (workerTask != null && !task.source) {
+                if (workerTask != null && !task.isSource) {
                     Object consumer = value(value(workerTask, "consumer"), "delegate"); // a field of KafkaConsumer
                     SubscriptionState state = (SubscriptionState) value(consumer, "subscriptions");
                     task.reportBacklog(Backlog.of(state), System.nanoTime());
@@ -100,16 +100,16 @@ final class Tasks {
      * it may be waiting for data.
      */
     private boolean isBusy(RunningTask task, Object workerTask) throws ReflectiveOperationException {
-        return task.source
+        return task.isSource
             ? value(workerTask, "toSend") != null
             : (Boolean) value(workerTask, "committing") || !((List<?>) value(workerTask, "messageBatch")).isEmpty()
                 || task.isInside(SINK_STEPS);
     }
 
     /** Returns pairs of the run and the metrics of each task that has metrics. */
-    List<List<Object>> measured(Map<ConnectorTaskId, Map<String, Object>> metrics) {
+    List<List<Object>> pairRunsWithMetrics(Map<ConnectorTaskId, Map<String, Object>> metrics) {
         List<List<Object>> all = new ArrayList<>();
-        running.forEach((id, task) -> {
+        runningTasks.forEach((id, task) -> {
             Map<String, Object> taskMetrics = metrics.get(id);
             if (taskMetrics != null) {
                 all.add(List.of(task.run, taskMetrics));
@@ -124,7 +124,7 @@ final class Tasks {
     }
 
     private boolean reportTopic(TopicStatus status) {
-        RunningTask task = running.get(new ConnectorTaskId(status.connector(), status.task()));
+        RunningTask task = runningTasks.get(new ConnectorTaskId(status.connector(), status.task()));
         if (task == null) {
             return false;
         }
@@ -132,7 +132,10 @@ final class Tasks {
         return true;
     }
 
-    /** Starts a task on a separate thread. Cancels an earlier run; if that run has not ended, reports it and starts nothing. */
+    /**
+     * Starts a task on a separate thread. Cancels an earlier run; if the thread of a cancelled run has not ended, only
+     * reports the event {@code waiting}.
+     */
     void start(
         String connector, int task, long run, Map<String, String> config, Map<String, String> taskConfig, boolean source)
         throws Exception {
@@ -140,10 +143,10 @@ final class Tasks {
         synchronized (lockOf(id)) {
             Long latest = latestRuns.get(id);
             if (latest != null && latest > run) {
-                return; // a request to an exited process; a later run has started in this one
+                return; // a late request that was meant for an exited process
             }
             latestRuns.put(id, run);
-            RunningTask previous = running.get(id);
+            RunningTask previous = runningTasks.get(id);
             if (previous != null) {
                 end(id, previous, 0);
             }
@@ -154,13 +157,13 @@ final class Tasks {
             topics.forget(connector);
             RunningTask newTask = new RunningTask(
                 id, run, source, events, () -> Measurements.ofTask(worker.metrics().metrics(), id));
-            running.put(id, newTask);
-            starting.put(id, newTask);
+            runningTasks.put(id, newTask);
+            startingTasks.put(id, newTask);
             try {
                 starters.execute(() -> start(id, newTask, config, taskConfig, source));
             } catch (RuntimeException | Error e) { // no thread is available; a later start may succeed
-                starting.remove(id, newTask);
-                running.remove(id, newTask);
+                startingTasks.remove(id, newTask);
+                runningTasks.remove(id, newTask);
                 throw e;
             }
         }
@@ -181,14 +184,14 @@ final class Tasks {
             newTask.onFailure(id, e);
         }
         synchronized (lockOf(id)) {
-            starting.remove(id, newTask);
+            startingTasks.remove(id, newTask);
             boolean mustStop = stopRequests.remove(id);
             if (!started) {
-                running.remove(id, newTask);
+                runningTasks.remove(id, newTask);
                 return;
             }
             try {
-                if (running.get(id) != newTask) {
+                if (runningTasks.get(id) != newTask) {
                     end(id, newTask, 0);
                     return;
                 }
@@ -197,7 +200,7 @@ final class Tasks {
                     call(worker, "stopTask", ConnectorTaskId.class, id);
                 }
             } catch (Exception e) {
-                LOG.warn("Failed to stop task {}, which was stopped while it started", id, e);
+                LOG.warn("Failed to complete the start of task {}", id, e);
             }
         }
     }
@@ -207,7 +210,7 @@ final class Tasks {
         RunningTask newTask) {
         if (worker.config().exactlyOnceSourceEnabled()) {
             Runnable check = () -> { // the Python worker has claimed the task, but another worker may have claimed it since
-                if (running.get(id) != newTask) {
+                if (runningTasks.get(id) != newTask) {
                     throw new ConnectException("The task was cancelled while it started");
                 }
             };
@@ -231,7 +234,7 @@ final class Tasks {
     void requestStop(String connector, int task, long run) throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
         synchronized (lockOf(id)) {
-            RunningTask startingTask = starting.get(id);
+            RunningTask startingTask = startingTasks.get(id);
             if (findTask(id, run) != null) {
                 call(worker, "stopTask", ConnectorTaskId.class, id);
             } else if (startingTask != null && startingTask.run == run) {
@@ -240,11 +243,14 @@ final class Tasks {
         }
     }
 
-    /** Removes a task, cancelling it and abandoning its thread if it has not ended; returns whether it had ended. */
+    /**
+     * Removes a task, cancelling it and abandoning its thread if it has not ended. Returns whether it had ended or been
+     * removed before.
+     */
     boolean end(String connector, int task, long run) throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
         synchronized (lockOf(id)) {
-            RunningTask latest = running.get(id);
+            RunningTask latest = runningTasks.get(id);
             return latest == null || latest.run != run || end(id, latest, 0);
         }
     }
@@ -258,9 +264,9 @@ final class Tasks {
     }
 
     private boolean end(ConnectorTaskId id, RunningTask task, long waitMs) throws Exception {
-        running.remove(id, task);
-        if (starting.containsKey(id)) {
-            return false; // the task is ended once it has started
+        runningTasks.remove(id, task);
+        if (startingTasks.containsKey(id)) {
+            return false; // the starting thread ends the task
         }
         Object workerTask = workerTasks.get(id);
         if (workerTask == null) {
@@ -271,25 +277,25 @@ final class Tasks {
         invoke(await, worker, id, waitMs); // cancels the task if it has not ended, and removes it and its metrics
         boolean ended = (Boolean) call(workerTask, "awaitStop", long.class, 0L);
         if (!ended) {
-            lingering.put(id, workerTask);
+            lingeringTasks.put(id, workerTask);
         }
         return ended;
     }
 
     private Object findTask(ConnectorTaskId id, long run) {
-        RunningTask task = running.get(id);
+        RunningTask task = runningTasks.get(id);
         return task == null || task.run != run ? null : workerTasks.get(id);
     }
 
     private boolean isOver(ConnectorTaskId id) throws Exception {
-        if (starting.containsKey(id)) {
+        if (startingTasks.containsKey(id)) {
             return false;
         }
-        Object cancelled = lingering.get(id);
+        Object cancelled = lingeringTasks.get(id);
         if (cancelled != null && !(Boolean) call(cancelled, "awaitStop", long.class, 0L)) {
             return false;
         }
-        lingering.remove(id);
+        lingeringTasks.remove(id);
         return true;
     }
 

@@ -12,7 +12,7 @@ import org.apache.kafka.connect.storage.MemoryStatusBackingStore;
 final class UsedTopics extends MemoryStatusBackingStore {
     private final Predicate<TopicStatus> report;
 
-    /** {@code report} returns whether a running task has reported the topic; if false, it is called again. */
+    /** {@code report} returns whether a running task has reported the topic; if false, the topic is not stored. */
     UsedTopics(Predicate<TopicStatus> report) {
         this.report = report;
     }

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** Tests for {@link ExitGuard} in a JVM with the agent. JUnit itself calls System.exit. */
+/** Tests for {@link ExitGuard} in a JVM with the agent. JUnit calls System.exit at its end, so each test allows exits again. */
 class ExitGuardTest {
     @BeforeEach
     void guard() {
@@ -28,24 +28,24 @@ class ExitGuardTest {
 
     @Test
     void exitThrowsWithItsStatus() {
-        SecurityException refused = assertThrows(SecurityException.class, () -> System.exit(3));
+        SecurityException exception = assertThrows(SecurityException.class, () -> System.exit(3));
         assertEquals(
-            "The plugin called System.exit(3), which would have ended all plugins of this worker", refused.getMessage());
+            "The plugin called System.exit(3), which would have ended all plugins of this worker", exception.getMessage());
     }
 
     @Test
     void haltAndReflectiveExitThrow() {
         assertThrows(SecurityException.class, () -> Runtime.getRuntime().exit(3));
         assertThrows(SecurityException.class, () -> Runtime.getRuntime().halt(3));
-        InvocationTargetException reflected = assertThrows(
+        InvocationTargetException exception = assertThrows(
             InvocationTargetException.class, () -> System.class.getMethod("exit", int.class).invoke(null, 3));
-        assertInstanceOf(SecurityException.class, reflected.getCause());
+        assertInstanceOf(SecurityException.class, exception.getCause());
     }
 
     @Test
     void commonPoolThreadsAcceptContextClassLoaders() throws Exception {
         try (URLClassLoader loader = new URLClassLoader(new URL[0])) {
-            FutureTask<ClassLoader> set = new FutureTask<>(() -> {
+            FutureTask<ClassLoader> setLoader = new FutureTask<>(() -> {
                 Thread thread = Thread.currentThread();
                 ClassLoader before = thread.getContextClassLoader();
                 thread.setContextClassLoader(loader);
@@ -53,8 +53,8 @@ class ExitGuardTest {
                 thread.setContextClassLoader(before);
                 return after;
             });
-            ForkJoinPool.commonPool().execute(set); // this thread does not execute tasks of the pool
-            assertSame(loader, set.get());
+            ForkJoinPool.commonPool().execute(setLoader); // runs on a thread of the pool, not on this one
+            assertSame(loader, setLoader.get());
         }
     }
 }

@@ -38,7 +38,7 @@ final class LogLinesTest {
     }
 
     @Test
-    void recordTextStaysInItsLine() throws Exception {
+    void multilineMessageIsOneLine() throws Exception {
         String text = "Bad record: a\n[\"ERROR\",\"x\",\"[other|task-0] \",\"forged\"]\r\u2028\"\\\u0085";
         LogManager.getLogger("a.B").warn(text, new IllegalStateException(text));
         List<String> parts = parseOnlyLine();

@@ -27,7 +27,7 @@ final class MeasurementsTest {
     private final PluginMetricsImpl taskPluginMetrics = new PluginMetricsImpl(metrics, ordered("connector", "c", "task", "0"));
     private final PluginNumbers numbers = new PluginNumbers(100);
 
-    /** The interface of Debezium's MBeans. */
+    /** An interface like those of Debezium's MBeans. */
     public interface StreamingMXBean {
         long getMilliSecondsBehindSource();
 
@@ -36,7 +36,7 @@ final class MeasurementsTest {
         String getLastEvent();
     }
 
-    /** An MBean of Debezium. */
+    /** An MBean like those of Debezium. */
     public static final class Streaming implements StreamingMXBean {
         @Override
         public long getMilliSecondsBehindSource() {

@@ -31,7 +31,7 @@ class MovedClassesTest {
 
     @ParameterizedTest
     @MethodSource("before44")
-    void namesBeforeKafka44AreClasses(String name) throws Exception {
+    void oldNamesResolveToCurrentClasses(String name) throws Exception {
         String simple = name.substring(UTILS.length());
         String expected = "CollectionUtils".equals(simple) ? name : UTILS + "internals." + simple; // removed in Kafka 4.4
         assertEquals(expected, resolve(name).getName());

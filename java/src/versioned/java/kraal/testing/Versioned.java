@@ -6,7 +6,7 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import org.apache.kafka.common.config.ConfigDef;
 
-/** The version of the plugins in one jar, and the key that only this version has. */
+/** The version of the plugins in one jar, and their config keys, one of which only this version has. */
 final class Versioned {
     private Versioned() {
     }

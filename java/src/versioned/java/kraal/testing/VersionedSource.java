@@ -25,7 +25,7 @@ public final class VersionedSource extends SourceConnector {
 
     @Override
     public Class<? extends Task> taskClass() {
-        return Once.class;
+        return SingleRecordTask.class;
     }
 
     @Override
@@ -44,8 +44,8 @@ public final class VersionedSource extends SourceConnector {
             .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Topic of the record.");
     }
 
-    /** Writes the record. */
-    public static final class Once extends SourceTask {
+    /** Returns the record once. */
+    public static final class SingleRecordTask extends SourceTask {
         private Map<String, String> config;
         private boolean hasReturned;
 

@@ -66,7 +66,7 @@ def test_phases_are_averaged_over_tasks_with_batches() -> None:
 
 
 def test_phases_are_stacked_only_for_the_same_batches() -> None:
-    def stacked(**values: Any) -> bool:
+    def is_stacked(**values: Any) -> bool:
         chart_of_several_tasks = build_charts(
             series(*(task(number, **values) for number in range(4)))
         ).charts[0]
@@ -74,9 +74,9 @@ def test_phases_are_stacked_only_for_the_same_batches() -> None:
         assert chart_of_several_tasks.stacked == chart.stacked
         return chart.stacked
 
-    assert stacked(poll_ms=[3, 3, None, 3], write_ms=[9, 9, None, 9], commit_ms=[1, None, 1, 1])
-    assert stacked(poll_ms=[None, None], write_ms=[9, None]), "a single phase can be stacked"
-    assert not stacked(poll_ms=[3, 3, 3, 3], commit_ms=[None, 60, None, None])
+    assert is_stacked(poll_ms=[3, 3, None, 3], write_ms=[9, 9, None, 9], commit_ms=[1, None, 1, 1])
+    assert is_stacked(poll_ms=[None, None], write_ms=[9, None]), "a single phase can be stacked"
+    assert not is_stacked(poll_ms=[3, 3, 3, 3], commit_ms=[None, 60, None, None])
     alternating_tasks = [task(0, poll_ms=[3, 3, 3], commit_ms=[9, None, None]), task(1, poll_ms=[3, 3, 3])]
     alternating_tasks.append(task(2, poll_ms=[3, 3, 3], commit_ms=[None, 9, None]))
     assert not build_charts(series(*alternating_tasks)).charts[0].stacked

@@ -60,8 +60,8 @@ def test_events_are_filtered_and_counted_by_kind() -> None:
 def test_failures_are_urgent() -> None:
     texts = ("task orders-0 FAILED on w:1: full", "task orders-0 RUNNING on w:1: it FAILED on w:2", "")
     events = parse_events({"events": [event(9 - number, "state", text) for number, text in enumerate(texts)]})
-    assert [listed_event.urgent for listed_event in events.events] == [True, False, False]
-    assert parse_events({"events": [event(1, "given_up")]}).events[0].urgent
+    assert [listed_event.is_urgent for listed_event in events.events] == [True, False, False]
+    assert parse_events({"events": [event(1, "given_up")]}).events[0].is_urgent
 
 
 def test_events_are_paginated() -> None:

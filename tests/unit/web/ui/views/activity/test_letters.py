@@ -53,7 +53,7 @@ def test_letter_has_origin_and_failure() -> None:
     assert (letter.stage, letter.message) == ("VALUE_CONVERTER", "Converting byte[] failed")
     assert letter.cause == "ParseException: Unexpected end"
     assert letter.class_name.endswith("JsonConverter")
-    assert letter.explained
+    assert letter.has_error_headers
 
 
 def test_bytes_are_text_base64_or_null() -> None:
@@ -69,7 +69,7 @@ def test_bytes_are_text_base64_or_null() -> None:
 
 def test_letter_without_context_headers_is_shown() -> None:
     (letter,) = parse_letters(make_response({**LETTER, "error": None})).latest
-    assert (letter.origin, letter.explained, letter.position) == ("", False, "dead-0@17")
+    assert (letter.origin, letter.has_error_headers, letter.position) == ("", False, "dead-0@17")
 
 
 def test_letter_of_a_source_has_an_origin_without_offset() -> None:
@@ -87,9 +87,17 @@ def test_newest_letter_comes_first_and_exceptions_are_counted() -> None:
 def test_truncated_fields_have_their_full_size() -> None:
     sizes = {"key": 5_000, "value": 1_000_000, "headers": 9_000}
     (letter,) = parse_letters(make_response({**LETTER, "truncated": sizes})).latest
-    assert (letter.key.full_size, letter.value.full_size, letter.more_headers) == (5_000, 1_000_000, True)
+    assert (letter.key.full_size, letter.value.full_size, letter.has_omitted_headers) == (
+        5_000,
+        1_000_000,
+        True,
+    )
     (complete_letter,) = parse_letters(make_response({**LETTER, "truncated": {}})).latest
-    assert (complete_letter.key.full_size, complete_letter.value.full_size, complete_letter.more_headers) == (
+    assert (
+        complete_letter.key.full_size,
+        complete_letter.value.full_size,
+        complete_letter.has_omitted_headers,
+    ) == (
         None,
         None,
         False,

@@ -25,7 +25,7 @@ def state(
 
 
 def make_timeline(*states: Any) -> Timeline:
-    """Return the timeline of states; `states` must be in chronological order."""
+    """Return the timeline of `states`, which must be in chronological order."""
     return build_timeline(
         {"worker_id": "w:9", "since_ms": 5, "dropped": 2, "states": list(reversed(states))}, NOW
     )
@@ -160,7 +160,7 @@ def test_strip_is_limited_to_a_day_and_its_width() -> None:
 
 
 @pytest.mark.parametrize("entries", [[], [state(NOW, "RUNNING")]])
-def test_strip_of_an_empty_timeline_is_empty(entries: Any) -> None:
+def test_strip_has_one_segment_per_entry(entries: Any) -> None:
     assert len(build_strip(build_timeline({"states": entries}, NOW).entries, NOW)) == len(entries)
 
 

@@ -18,7 +18,10 @@ def verdict(
     is_stalled: bool = False,
     waiting: tuple[UnassignedInstance, ...] = (),
 ) -> Verdict:
-    """Return the verdict on task 0 in a state, with the latest states of its history as (state, cause, author)."""
+    """Return the verdict on task 0, whose status has `state` and whose history has `states`, newest first.
+
+    Each item of `states` is a tuple (state, cause, author).
+    """
     status: Any = {
         "connector": {"state": "RUNNING"},
         "tasks": [{"id": 0, "state": state, "worker_id": "w:1", "trace": trace}],

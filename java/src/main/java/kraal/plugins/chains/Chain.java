@@ -97,7 +97,7 @@ public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoClosea
     /** Processes the records of a batch, and returns the response. */
     abstract Frame processBatch(Frame request) throws Exception;
 
-    /** Aborts retries, and closes the plugins now, or after the current batch. */
+    /** Aborts retries, and closes the plugins immediately or after the current batch. */
     @Override
     public void close() {
         closing = true;

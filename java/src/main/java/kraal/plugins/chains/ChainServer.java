@@ -70,7 +70,7 @@ public final class ChainServer implements AutoCloseable {
         }
     }
 
-    /** Closes all chains; no more chains can be added. */
+    /** Closes all chains and stops listening. */
     @Override
     public synchronized void close() throws IOException {
         if (serverSocket != null) {

@@ -28,8 +28,7 @@ final class Columns {
     }
 
     /**
-     * Parses a column from its description, and consumes its buffers. Without a schema, the values have the Java types
-     * that JsonConverter uses for schemaless values.
+     * Parses a column from its description, and consumes its buffers. Without a schema, integers are of type Long.
      */
     static Column read(Map<String, Object> description, Schema schema, Iterator<ByteBuffer> buffers) {
         BitSet valid = Boolean.TRUE.equals(description.get("nulls")) ? BitSet.valueOf(buffers.next()) : null;
@@ -99,8 +98,8 @@ final class Columns {
         }
     }
 
-    private static Column floats(ByteBuffer data, boolean single) {
-        if (single) {
+    private static Column floats(ByteBuffer data, boolean isFloat32) {
+        if (isFloat32) {
             return row -> (float) data.getDouble(8 * row);
         }
         return row -> data.getDouble(8 * row);

@@ -14,7 +14,7 @@ import java.util.Map;
 import kraal.plugins.Json;
 
 /**
- * A message between Python and {@link ChainServer}: a JSON object, then buffers in Arrow's layout, little-endian.
+ * A message between Python and {@link ChainServer}: a JSON object followed by little-endian buffers in Arrow's layout.
  *
  * <p>Wire format: the length of the JSON as a big-endian int; the JSON, whose key {@code sizes} contains the lengths of
  * the buffers; and the buffers. Source of the layouts: Arrow's columnar format.
@@ -45,7 +45,7 @@ record Frame(Map<String, Object> about, List<ByteBuffer> buffers) {
         output.flush();
     }
 
-    /** A buffer to which rows can be appended. */
+    /** A buffer to which bytes and integers can be appended. */
     static final class GrowingBuffer extends ByteArrayOutputStream {
         void addInt(int value) {
             write(value);

@@ -87,7 +87,7 @@ final class Rows {
         }
     }
 
-    /** A column of numbers. */
+    /** A column of 64-bit integers. */
     static final class Longs {
         private final BitSet valid = new BitSet();
         private final Frame.GrowingBuffer data = new Frame.GrowingBuffer();

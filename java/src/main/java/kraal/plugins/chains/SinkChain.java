@@ -151,16 +151,17 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
         int count = ((Number) request.about().get("count")).intValue();
         List<ConsumerRecord<byte[], byte[]>> all = new ArrayList<>(count);
         for (int row = 0; row < count; row++) {
-            Date stamp = (Date) columns.get("timestamp").get(row);
+            Date timestamp = (Date) columns.get("timestamp").get(row);
             byte[] key = (byte[]) columns.get("key").get(row);
             byte[] value = (byte[]) columns.get("value").get(row);
-            TimestampType kind = stamp == null ? TimestampType.NO_TIMESTAMP_TYPE : kind(columns.get("timestampType").get(row));
+            TimestampType type = timestamp == null
+                ? TimestampType.NO_TIMESTAMP_TYPE : timestampType(columns.get("timestampType").get(row));
             all.add(new ConsumerRecord<>(
                 (String) columns.get("topic").get(row),
                 ((Long) columns.get("partition").get(row)).intValue(),
                 (Long) columns.get("offset").get(row),
-                stamp == null ? ConsumerRecord.NO_TIMESTAMP : stamp.getTime(),
-                kind,
+                timestamp == null ? ConsumerRecord.NO_TIMESTAMP : timestamp.getTime(),
+                type,
                 key == null ? ConsumerRecord.NULL_SIZE : key.length,
                 value == null ? ConsumerRecord.NULL_SIZE : value.length,
                 key,
@@ -171,8 +172,8 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
         return all;
     }
 
-    /** Returns Kafka's timestamp type for an id. */
-    private static TimestampType kind(Object number) {
+    /** Returns Kafka's timestamp type for an id. Defaults: CREATE_TIME for null, NO_TIMESTAMP_TYPE for an unknown id. */
+    private static TimestampType timestampType(Object number) {
         long id = number == null ? TimestampType.CREATE_TIME.id : (Long) number;
         for (TimestampType type : TimestampType.values()) {
             if (type.id == id) {

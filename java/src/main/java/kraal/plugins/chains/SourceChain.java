@@ -51,7 +51,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
         private final Map<String, Object> about;
         private final List<SourceRecord> records;
         private final Rows rows = new Rows();
-        private final Rows dead = new Rows();
+        private final Rows deadLetters = new Rows();
         private final List<Object> faults = new ArrayList<>();
         private final boolean stops;
         private final boolean writesDeadLetters;
@@ -77,7 +77,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             response.put("read", read);
             response.put("faults", faults);
             response.put("rows", rows.writeTo(buffers));
-            response.put("dead", dead.writeTo(buffers));
+            response.put("dead", deadLetters.writeTo(buffers));
             return new Frame(response, buffers);
         }
 
@@ -95,7 +95,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
                 fault.put("record", Boolean.TRUE.equals(about.get("shows")) ? record.toString() : "");
                 faults.add(fault);
                 if (writesDeadLetters) {
-                    dead.add(
+                    deadLetters.add(
                         record.topic(), null, originalHeaders(record),
                         deadLetterBytes(keyConverter, record, record.keySchema(), record.key()),
                         deadLetterBytes(valueConverter, record, record.valueSchema(), record.value()));
@@ -185,7 +185,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
                     source("source_partition"), source("source_offset"), (String) topics.get(row),
                     partition == null ? null : partition.intValue(),
                     keySchema, keys.get(row), valueSchema, values.get(row), millis(times.get(row)),
-                    bytes((List<?>) headers.get(row))));
+                    connectHeaders((List<?>) headers.get(row))));
             }
             return all;
         }
@@ -199,15 +199,15 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             return Columns.object(about.get(name));
         }
 
-        private Iterable<Header> bytes(List<?> headers) {
-            ConnectHeaders connectHeaders = new ConnectHeaders();
+        private Iterable<Header> connectHeaders(List<?> headers) {
+            ConnectHeaders all = new ConnectHeaders();
             if (headers != null) {
                 for (Object item : headers) {
                     Map<String, Object> header = Columns.object(item);
-                    connectHeaders.add((String) header.get("key"), header.get("value"), Schema.OPTIONAL_BYTES_SCHEMA);
+                    all.add((String) header.get("key"), header.get("value"), Schema.OPTIONAL_BYTES_SCHEMA);
                 }
             }
-            return connectHeaders;
+            return all;
         }
 
         private Schema schema(String name) throws Exception {

@@ -18,14 +18,14 @@ import org.apache.kafka.connect.data.Struct;
 
 /** The formats in which a Python sink receives values; must match {@code sink_pass.py}. */
 enum Texts {
-    /** The format of {@code toString}; bytes are unchanged, because Java would print an address. */
+    /** The format of {@code toString}; bytes are unchanged, because {@code toString} would not return their content. */
     PRINTED {
         @Override
         byte[] text(Object value) {
             return String.valueOf(value).getBytes(StandardCharsets.UTF_8);
         }
     },
-    /** Plain JSON: structs as objects, bytes as base64, times in milliseconds, decimals as text. */
+    /** Plain JSON: structs as objects, bytes as base64, times in milliseconds, decimals and non-finite numbers as strings. */
     JSON {
         @Override
         byte[] text(Object value) throws IOException {

@@ -9,7 +9,7 @@ import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
 /**
- * Serves one chain, which has the number 1, without brokers, for tests in Python.
+ * Serves one chain (number 1) to tests in Python, without brokers.
  *
  * <p>Prints the server's address, and exits at the end of standard input.
  */
