@@ -127,7 +127,10 @@ class _ActorFactory:
             Snapshot(worker_id=parts.settings.worker_id, stage=stage, started_up=not parts.creates_connectors)
         )
         self.metrics = MetricsRegistry(
-            parts.clock, parts.windows, in_group=parts.cluster is not None, stall_s=parts.stall_s
+            parts.clock,
+            parts.windows,
+            in_group=parts.cluster is not None,
+            stall_timeout_s=parts.stall_timeout_s,
         )
         self.journal = Journal(parts.clock.wall_ms, parts.history_max_bytes)
         self.series = Series(self.metrics)

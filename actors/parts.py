@@ -81,7 +81,7 @@ class Parts:
     """`metrics.sample.window.ms` and `metrics.num.samples`."""
     meter: Callable[..., TaskMeter] = TaskMeter
     """Creates the meter of each incarnation of a task, with `TaskMeter`'s arguments."""
-    stall_s: float = 60.0
+    stall_timeout_s: float = 60.0
     """`task.stall.timeout.ms`; 0 disables stall detection."""
     loggers: Loggers = field(default_factory=Loggers)
     """Loggers of this process. They outlive the herder, and store the times at which levels were changed."""

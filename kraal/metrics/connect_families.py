@@ -76,14 +76,14 @@ def families(
     identity: Identity,
     find_class_name: Callable[[str], str],
     now_s: float,
-    stall_s: float = 0.0,
+    stall_timeout_s: float = 0.0,
     *,
     java: Mapping[TaskId, TaskValues | None] = _NO_JAVA_TASKS,
 ) -> Iterator[Family]:
     """Yield all families one by one, so that a long scrape can be interrupted; some are empty.
 
     `find_class_name` returns the qualified class name for the name in a connector's config.
-    `stall_s`: see `MetricsRegistry`.
+    `stall_timeout_s`: see `MetricsRegistry`.
     `java`: values of the Java tasks, as measured by the plugins' JVMs; None before a task's first report.
     """
     connectors = sorted(name for name in current.plugin_versions if not isinstance(name, TaskId))
@@ -96,7 +96,7 @@ def families(
     yield from _connectors(snapshot, current, connectors, find_class_name)
     yield from _task_states(states)
     yield from _tasks(current, tasks, now_s, java)
-    yield from supervision(snapshot, current, states, now_s, stall_s)
+    yield from supervision(snapshot, current, states, now_s, stall_timeout_s)
     if current.group is not None:
         yield from _group(snapshot, current.group, identity, now_s)
 

@@ -94,7 +94,7 @@ class ProgressReports:
             tasks.setdefault(task.connector, []).append(task)
         stalls = {
             name: stall.cause
-            for name, stall in connector_stalls(snapshot, current, now_s, self.metrics.stall_s, only)
+            for name, stall in connector_stalls(snapshot, current, now_s, self.metrics.stall_timeout_s, only)
             if stall is not None
         }
         names = [*tasks, *(stalls.keys() - tasks.keys())]
@@ -161,7 +161,7 @@ def _state_fields(
 ) -> dict[str, Json]:
     state = task_state(snapshot, task)
     backlog = current.backlogs.get(task) if state is State.RUNNING else None
-    progress = task_progress(current, task, state, now_s, metrics.stall_s, task_trace(snapshot, task))
+    progress = task_progress(current, task, state, now_s, metrics.stall_timeout_s, task_trace(snapshot, task))
     return {
         "backlog_records": None if backlog is None else backlog.records,
         "stalled": progress.stalled,

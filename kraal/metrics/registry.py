@@ -78,9 +78,14 @@ class CurrentMetrics:
 class MetricsRegistry:
     """The latest published metrics. `current` is thread-safe."""
 
-    def __init__(self, time: Time, windows: Windows, *, in_group: bool, stall_s: float = 60.0) -> None:
-        """Create an empty registry. `stall_s`: time without progress after which a task is stalled; 0 means never."""
-        self.stall_s = stall_s
+    def __init__(
+        self, time: Time, windows: Windows, *, in_group: bool, stall_timeout_s: float = 60.0
+    ) -> None:
+        """Create an empty registry.
+
+        A task without progress for `stall_timeout_s` is stalled; 0 disables the detection.
+        """
+        self.stall_timeout_s = stall_timeout_s
         self.time = time
         self.windows = windows
         self.group = no_rebalance(windows) if in_group else None

@@ -45,7 +45,7 @@ class Scrape:
             self.identity,
             self.find_class_name,
             metrics.time.now(),
-            metrics.stall_s,
+            metrics.stall_timeout_s,
             java={} if java is None else java.tasks,
         )
         worker_load = () if self.load is None else load_families(self.load())

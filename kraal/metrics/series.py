@@ -185,7 +185,9 @@ class Series:
                     is_running = task_metrics.states.state is State.RUNNING
                     backlog = current.backlogs.get(task) if is_running else None
                     state = task_metrics.states.state or State.UNASSIGNED
-                    stalled = task_progress(current, task, state, now_s, self._metrics.stall_s).stalled
+                    stalled = task_progress(
+                        current, task, state, now_s, self._metrics.stall_timeout_s
+                    ).stalled
                     records = None if backlog is None else backlog.records
                     ring.take(number, task_metrics, records, elapsed_s, stalled=stalled)
             changed_connectors = self._changed_connectors() if self._listeners else frozenset()

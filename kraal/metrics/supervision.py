@@ -38,13 +38,17 @@ Rows = list[tuple[str, float]]
 
 
 def supervision(
-    snapshot: Snapshot, current: CurrentMetrics, states: Mapping[TaskId, State], now_s: float, stall_s: float
+    snapshot: Snapshot,
+    current: CurrentMetrics,
+    states: Mapping[TaskId, State],
+    now_s: float,
+    stall_timeout_s: float,
 ) -> Iterator[Family]:
     """Yield the families. `states` contains the REST states of this worker's tasks, sorted by task."""
     connectors = sorted(instance for instance in current.plugin_versions if not isinstance(instance, TaskId))
     yield from _restarts("connector", connectors, snapshot.watched)
     yield from _restarts("task", list(states), snapshot.watched)
-    yield from _stalls("connector", connector_stalls(snapshot, current, now_s, stall_s))
+    yield from _stalls("connector", connector_stalls(snapshot, current, now_s, stall_timeout_s))
     due_rows: Rows = []
     stalls: list[tuple[TaskId, Stall | None]] = []
     ages: Rows = []
@@ -56,7 +60,7 @@ def supervision(
         history = snapshot.watched.get(task)
         if history is not None and history.due_ms is not None:
             due_rows.append((label, history.due_ms))
-        progress = task_progress(current, task, state, now_s, stall_s)
+        progress = task_progress(current, task, state, now_s, stall_timeout_s)
         stalls.append((task, progress.stall))
         if progress.batch_age_s is not None:
             ages.append((label, round(progress.batch_age_s * 1000)))

@@ -143,7 +143,7 @@ class Process(ABC, Generic[C]):
             offset_write_interval_s=MIN_WRITE_INTERVAL_S,
             windows=Windows(config.metrics_window_s, config.metrics_samples),
             meter=TaskMeter if self._traces is None else self._traces.meter,
-            stall_s=config.stall_timeout_s,
+            stall_timeout_s=config.stall_timeout_s,
             loggers=self._loggers,
             history_max_bytes=config.history_max_bytes,
         )

@@ -182,7 +182,7 @@ def test_missing_npm_configuration_is_reported(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("npm_registry")
-def test_registry_is_queried_from_npm_without_config_files(
+def test_registry_is_read_from_npm_if_no_file_or_variable_sets_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_program(tmp_path / "programs" / "npm").write_text(

@@ -76,8 +76,8 @@ _CHECKS: Final[Mapping[str, Rule]] = {
 
 _POLL_KEY: Final = Key(
     name=POLL_INTERVAL, type=ConfigType.LONG, default=None, validator=unless_null(_CHECKS[POLL_INTERVAL]),
-    importance=Importance.LOW, doc=f"{_POLL_DOC} A sink with this setting is polled even if it could wait for records. "
-        "Default: the plugin's value, or else the worker's.",
+    importance=Importance.LOW, doc=f"{_POLL_DOC} A sink with this setting polls at this interval instead of "
+        "waiting for records in its consumer. Default: the plugin's value, or else the worker's.",
     group=_GROUP, order=0, width=Width.SHORT, display_name="Poll Interval", source="Kraal",
 )  # fmt: skip
 _LINGER_KEY: Final = Key(

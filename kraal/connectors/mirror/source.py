@@ -132,7 +132,9 @@ class MirrorSourceTask(SourceTask):
             self._ranges = {}
             return self._make_discovery_batch()
         now = time.monotonic()
-        has_new_records = self._client.has_new_records() if now < self._next_check_s else True
+        if now >= self._next_check_s:
+            return self._make_discovery_batch()
+        has_new_records = self._client.has_new_records()
         if has_new_records is None:
             self._next_check_s = min(self._next_check_s, now + _ERROR_DELAY_S)
         return self._make_discovery_batch() if has_new_records else None

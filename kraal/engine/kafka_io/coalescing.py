@@ -44,7 +44,7 @@ MAX_ROWS = 50_000
 LATE_TIMEOUT_S = 0.5
 """A job that has been running for longer than this is late, and no longer delays the next job."""
 MAX_JOBS = 2
-"""Maximum number of concurrent jobs of one plan; all but the latest are late."""
+"""Maximum number of concurrent jobs of one plan. Another job starts only if all running jobs are late."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -99,18 +99,18 @@ _STEP_TEXTS: Final = {
 _WAITING_STATES: Final = (State.UNASSIGNED, State.RESTARTING)
 
 
-def task_stall(facts: TaskFacts, now_s: float, stall_s: float) -> Stall | None:
+def task_stall(facts: TaskFacts, now_s: float, stall_timeout_s: float) -> Stall | None:
     """Return the stall of a task; None if it makes progress, is idle or should not run."""
-    if stall_s <= 0:
+    if stall_timeout_s <= 0:
         return None
     stall = _running_stall(facts) if facts.state is State.RUNNING and facts.reported is not None else None
     stall = stall or _startup_stall(facts)
-    return stall if stall is not None and now_s - stall.since_s > stall_s else None
+    return stall if stall is not None and now_s - stall.since_s > stall_timeout_s else None
 
 
-def connector_stall(facts: ConnectorFacts, now_s: float, stall_s: float) -> Stall | None:
+def connector_stall(facts: ConnectorFacts, now_s: float, stall_timeout_s: float) -> Stall | None:
     """Return the stall of a connector; None if it makes progress or should not run."""
-    if stall_s <= 0:
+    if stall_timeout_s <= 0:
         return None
     stall = _startup_stall(facts)
     if facts.state is State.RUNNING and facts.reported is State.RUNNING:
@@ -123,7 +123,7 @@ def connector_stall(facts: ConnectorFacts, now_s: float, stall_s: float) -> Stal
         elif not facts.has_configs and facts.reported_s is not None:
             text = "It has no tasks, because no complete set of task configs is stored"
             stall = Stall(StallKind.NO_TASKS, facts.reported_s, text)
-    return stall if stall is not None and now_s - stall.since_s > stall_s else None
+    return stall if stall is not None and now_s - stall.since_s > stall_timeout_s else None
 
 
 def _running_stall(facts: TaskFacts) -> Stall | None:

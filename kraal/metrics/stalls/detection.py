@@ -59,7 +59,7 @@ def task_progress(
     task: TaskId,
     state: State,
     now_s: float,
-    stall_s: float,
+    stall_timeout_s: float,
     trace: str | None = None,
 ) -> Progress:
     """Return the progress of a task of this worker; `state` and `trace` are the values in the REST API."""
@@ -74,7 +74,7 @@ def task_progress(
         step_s=None if since_s is None else max(now_s - since_s, 0.0),
         batch_age_s=None if batch_s is None else max(now_s - batch_s, 0.0),
         way=None if task_metrics is None else task_metrics.way or None,
-        stall=task_stall(_task_facts(current, task, state, trace), now_s, stall_s),
+        stall=task_stall(_task_facts(current, task, state, trace), now_s, stall_timeout_s),
     )
 
 
@@ -127,23 +127,23 @@ def connector_stalls(
     snapshot: Snapshot,
     current: CurrentMetrics,
     now_s: float,
-    stall_s: float,
+    stall_timeout_s: float,
     only: ConnectorName | None = None,
 ) -> Iterator[tuple[ConnectorName, Stall | None]]:
     """Yield the connector instances of this worker in order, with their stalls; with `only`, just that connector."""
     instances = current.plugin_versions if only is None else {only}.intersection(current.plugin_versions)
     for name in sorted(instance for instance in instances if not isinstance(instance, TaskId)):
-        yield name, connector_stall(_connector_facts(snapshot, current, name), now_s, stall_s)
+        yield name, connector_stall(_connector_facts(snapshot, current, name), now_s, stall_timeout_s)
 
 
 def progress(
-    snapshot: Snapshot, current: CurrentMetrics, now_s: float, stall_s: float
+    snapshot: Snapshot, current: CurrentMetrics, now_s: float, stall_timeout_s: float
 ) -> Iterator[tuple[TaskId, Progress]]:
     """Yield the progress of each task of this worker, sorted by name and number."""
     tasks = [instance for instance in current.plugin_versions if isinstance(instance, TaskId)]
     for task in sorted(tasks):
         state, trace = task_state(snapshot, task), task_trace(snapshot, task)
-        yield task, task_progress(current, task, state, now_s, stall_s, trace)
+        yield task, task_progress(current, task, state, now_s, stall_timeout_s, trace)
 
 
 def task_trace(snapshot: Snapshot, task: TaskId) -> str | None:
@@ -182,7 +182,7 @@ class StallDetection:
         response: dict[str, Json] = {"policy": _policy(policy)}
         worker_field: dict[str, Json] = {"worker_id": snapshot.worker_id}
         if name in current.plugin_versions:
-            [(_, stall)] = connector_stalls(snapshot, current, now_s, self.metrics.stall_s, name)
+            [(_, stall)] = connector_stalls(snapshot, current, now_s, self.metrics.stall_timeout_s, name)
             restarts = _restarts(policy, name, snapshot.watched.get(name), now_s)
             response["connector"] = worker_field | restarts | _stall(stall)
         tasks: list[Json] = []
@@ -192,7 +192,7 @@ class StallDetection:
             if isinstance(instance, TaskId) and instance.connector == name
         ):
             state, trace = task_state(snapshot, task), task_trace(snapshot, task)
-            progress_of_task = task_progress(current, task, state, now_s, self.metrics.stall_s, trace)
+            progress_of_task = task_progress(current, task, state, now_s, self.metrics.stall_timeout_s, trace)
             tasks.append(
                 {
                     "id": task.task,
@@ -210,7 +210,7 @@ class StallDetection:
     def stalled_tasks(self, snapshot: Snapshot) -> list[Json]:
         """Return the stalled tasks of this worker for `GET /health`."""
         now_s = self.metrics.time.now()
-        all_progress = progress(snapshot, self.metrics.current(), now_s, self.metrics.stall_s)
+        all_progress = progress(snapshot, self.metrics.current(), now_s, self.metrics.stall_timeout_s)
         return [
             {
                 "connector": task.connector,
@@ -233,21 +233,27 @@ class StallDetection:
                 "cause": secrets.scrub(stall.cause),
                 "stalled_ms": _ms(now_s - stall.since_s),
             }
-            for name, stall in connector_stalls(snapshot, self.metrics.current(), now_s, self.metrics.stall_s)
+            for name, stall in connector_stalls(
+                snapshot, self.metrics.current(), now_s, self.metrics.stall_timeout_s
+            )
             if stall is not None
         ]
 
     def causes(self, snapshot: Snapshot) -> dict[str, tuple[str, str]]:
         """Return the kind and cause of each stall, by subject: connectors, then tasks, then failed components."""
-        now_s, stall_s, current = self.metrics.time.now(), self.metrics.stall_s, self.metrics.current()
+        now_s, stall_timeout_s, current = (
+            self.metrics.time.now(),
+            self.metrics.stall_timeout_s,
+            self.metrics.current(),
+        )
         stalls = chain(
             (
                 (f"connector {name}", stall)
-                for name, stall in connector_stalls(snapshot, current, now_s, stall_s)
+                for name, stall in connector_stalls(snapshot, current, now_s, stall_timeout_s)
             ),
             (
                 (f"task {task}", progress_of_task.stall)
-                for task, progress_of_task in progress(snapshot, current, now_s, stall_s)
+                for task, progress_of_task in progress(snapshot, current, now_s, stall_timeout_s)
             ),
         )
         causes = {
@@ -261,11 +267,11 @@ class StallDetection:
 
     def components_down(self) -> list[dict[str, Json]]:
         """Return the components of this worker that have been down longer than the stall timeout, for `GET /health`."""
-        now_s, stall_s = self.metrics.time.now(), self.metrics.stall_s
+        now_s, stall_timeout_s = self.metrics.time.now(), self.metrics.stall_timeout_s
         return [
             {"part": part.name, "why": secrets.scrub(part.why), "down_ms": _ms(now_s - part.since_s)}
             for part in self.down_parts()
-            if 0 < stall_s < now_s - part.since_s
+            if 0 < stall_timeout_s < now_s - part.since_s
         ]
 
 

@@ -89,7 +89,7 @@ class StallWatch:
         """Look up topics if required, and publish the reasons why sink tasks have no partitions."""
         metrics = self._detection.metrics
         sinks = empty_sinks(self._published.latest, metrics.current())
-        if metrics.stall_s <= 0 or not sinks:
+        if metrics.stall_timeout_s <= 0 or not sinks:
             metrics.set_unassigned({})
         elif sinks != self._sinks or metrics.time.now() - self._lookup_s >= LOOKUP_INTERVAL_S:
             self._sinks, self._lookup_s = sinks, metrics.time.now()

@@ -89,7 +89,7 @@ class ClusterWorker:
             ),
             leader_url=self.url,
             graceful_s=config.graceful_timeout_s,
-            stall_s=config.stall_timeout_s,
+            stall_timeout_s=config.stall_timeout_s,
             history_max_bytes=config.history_max_bytes,
             loggers=self.loggers,
             cluster=ClusterParts(

@@ -113,7 +113,7 @@ class EmbeddedWorker:
             offsets=self.offsets,
             group_offsets=lambda: self.group_offsets,
             settings=_herder_settings(config, seed),
-            stall_s=config.stall_timeout_s,
+            stall_timeout_s=config.stall_timeout_s,
             leader_url=f"http://{WORKER_ID}/",
             graceful_s=config.graceful_timeout_s,
             windows=Windows(config.metrics_window_s, config.metrics_samples),

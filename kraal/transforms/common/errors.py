@@ -16,7 +16,10 @@ class ConfigException(ValueError):
 
 
 class ConnectException(Exception):
-    """Raised if a transform fails. Source: org.apache.kafka.connect.errors.ConnectException."""
+    """Raised for a schema that is not a timestamp type. Source: org.apache.kafka.connect.errors.ConnectException.
+
+    Unlike in Java, not a base class of DataException.
+    """
 
     java_class: ClassVar[str] = f"{_ERRORS}.ConnectException"
 

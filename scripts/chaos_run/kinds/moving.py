@@ -51,7 +51,7 @@ def move_back(scene: Scene, step: HeavyStep) -> Undo | None:
 
 
 def write_file(directory: Path, records: Sequence[Message]) -> str:
-    """Write the records to one file, unless another file contains some of them; return a description of the outcome."""
+    """Write the records to one file unless another file contains the first or later ones. Return the outcome."""
     if not records:
         return "no records were read"
     first, last = records[0], records[-1]
@@ -61,7 +61,7 @@ def write_file(directory: Path, records: Sequence[Message]) -> str:
     if any(
         file.partition == source_partition and file.span[1] > span[0] for file in list_range_files(directory)
     ):
-        return f"nothing written: other files already contain records of {offsets}"
+        return f"{offsets} not written: another file contains offset {span[0]} or later ones"
     temporary_file = directory / ".chaos"
     temporary_file.write_bytes(b"".join((message.value() or b"") + b"\n" for message in records))
     temporary_file.rename(directory / format_file_name(source_partition, span, _SUFFIX))

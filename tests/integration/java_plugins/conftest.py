@@ -89,7 +89,7 @@ def cluster(
 
 
 @pytest.fixture(scope="package")
-def blocked_cluster(
+def cluster_for_blocking_plugins(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
     """Run a cluster of one worker for tests that leave plugins blocked. The worker detects stalls after two seconds."""

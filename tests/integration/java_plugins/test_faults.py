@@ -29,8 +29,8 @@ BLOCKED_TRANSFORMS = 20
 
 
 @pytest.fixture
-def cluster(blocked_cluster: ProcessCluster) -> ProcessCluster:
-    return blocked_cluster
+def cluster(cluster_for_blocking_plugins: ProcessCluster) -> ProcessCluster:
+    return cluster_for_blocking_plugins
 
 
 def transform_config(topic: str, fault: str, at: str) -> dict[str, str]:

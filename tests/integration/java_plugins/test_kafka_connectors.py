@@ -82,8 +82,8 @@ def test_states_of_blocked_connectors_match_java(
         block(java_cluster, without_status=())
 
 
-def test_blocked_connectors_do_not_affect_others(blocked_cluster: ProcessCluster) -> None:
-    cluster = blocked_cluster
+def test_blocked_connectors_do_not_affect_others(cluster_for_blocking_plugins: ProcessCluster) -> None:
+    cluster = cluster_for_blocking_plugins
     names, worker = block(cluster), cluster.alive[0]
     start_methods = ("source-initialize", "source-start", "sink-initialize", "sink-start")
     task_methods = ("sink-open", "sink-put", "sink-flush", "sink-precommit")
@@ -105,25 +105,31 @@ def test_blocked_connectors_do_not_affect_others(blocked_cluster: ProcessCluster
         cluster.delete(names[case])
 
 
-def test_sink_behind_an_open_transaction_is_stalled_until_it_ends(blocked_cluster: ProcessCluster) -> None:
-    topic, worker = unique_name("open"), blocked_cluster.alive[0]
-    producer = Producer({"bootstrap.servers": blocked_cluster.bootstrap, "transactional.id": topic})
+def test_sink_behind_an_open_transaction_is_stalled_until_it_ends(
+    cluster_for_blocking_plugins: ProcessCluster,
+) -> None:
+    topic, worker = unique_name("open"), cluster_for_blocking_plugins.alive[0]
+    producer = Producer(
+        {"bootstrap.servers": cluster_for_blocking_plugins.bootstrap, "transactional.id": topic}
+    )
     producer.init_transactions(30)
     producer.begin_transaction()
     for value in ("a", "b", "c"):
         producer.produce(topic, value)
     producer.flush(30)
     sink = {"connector.class": MONITORABLE_SINK, "topics": topic}
-    blocked_cluster.create(topic, sink | {"consumer.override.isolation.level": "read_committed"})
-    worker.wait_until("the sink was stalled", lambda: topic in list_stalled(blocked_cluster))
+    cluster_for_blocking_plugins.create(topic, sink | {"consumer.override.isolation.level": "read_committed"})
+    worker.wait_until("the sink was stalled", lambda: topic in list_stalled(cluster_for_blocking_plugins))
     [cause] = [
         entry["cause"] for entry in worker.get("/health").body["stalled"] if entry["connector"] == topic
     ]
     assert "its backlog is 3 records" in cause
     assert scrape(worker).value("kraal_task_backlog_records", connector=topic, task="0") == 3
     producer.commit_transaction(30)
-    worker.wait_until("the sink had read the records", lambda: topic not in list_stalled(blocked_cluster))
-    blocked_cluster.delete(topic)
+    worker.wait_until(
+        "the sink had read the records", lambda: topic not in list_stalled(cluster_for_blocking_plugins)
+    )
+    cluster_for_blocking_plugins.delete(topic)
 
 
 def list_stalled(cluster: ProcessCluster, key: str = "stalled") -> set[str]:

@@ -365,7 +365,7 @@ def test_additional_member_writes_one_file_like_the_sink(tmp_path: Path) -> None
     assert file.read_bytes() == b"3\n4\n5\n"
     assert (
         write_file(tmp_path, 5, 8)
-        == "nothing written: other files already contain records of t-1, offsets 5 to 7"
+        == "t-1, offsets 5 to 7 not written: another file contains offset 5 or later ones"
     )
     assert write_file(tmp_path, 6, 6) == "no records were read"
     assert list(tmp_path.iterdir()) == [file]

@@ -311,7 +311,7 @@ def test_listeners_receive_stalls_and_recoveries() -> None:
     scenario.series.listen(notifications.append)
     scenario.step(RECENT + 2)
     work(busy=True)
-    scenario.step(int(scenario.metrics.stall_s / STEP_S))
+    scenario.step(int(scenario.metrics.stall_timeout_s / STEP_S))
     assert notifications == []
     scenario.step()
     assert notifications == [{A}]

@@ -76,7 +76,7 @@ def test_status_has_connects_fields_in_order() -> None:
 
 
 def test_restarting_instance_is_shown_without_version_and_trace() -> None:
-    """KIP-745: every worker shows RESTARTING after the 202 response until it reads a later status record."""
+    """KIP-745: a restart that is requested is shown instead of the stored status."""
     restarting_snapshot = replace(SNAPSHOT, restarting=frozenset({TaskId(X, 0)}))
     assert to_json(view.task_status(restarting_snapshot, TaskId(X, 0))) == (
         '{"id":0,"state":"RESTARTING","worker_id":"w:1","version":null}'

@@ -26,7 +26,7 @@ final class Pulse {
             try {
                 Thread.sleep(CHECK_INTERVAL_MS);
             } catch (InterruptedException e) {
-                // continue: no code may end the watch
+                // Ignored, because plugin code must not be able to end this thread.
             }
         }
         System.out.println("FATAL|kraal.plugins.Pulse|The worker has sent no heartbeat for " + silenceMs
