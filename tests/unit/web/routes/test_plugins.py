@@ -119,7 +119,7 @@ def test_validation_exceptions_become_error_responses(api: Api, error: Exception
 
 
 def test_blocking_plugin_does_not_block_other_validations() -> None:
-    api = Api(Settings(advertised_url="http://worker:8083/", request_timeout_s=0.2))
+    api = Api(Settings(advertised_url="http://worker:8083/", request_timeout_s=2.0))
     entered, release = threading.Event(), threading.Event()
 
     def block() -> None:
