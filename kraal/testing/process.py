@@ -35,7 +35,8 @@ from kraal.testing._simulation.stacks import dump_stacks
 
 TIMEOUT_S = 240.0
 """Default timeout; Spark starts slowly on a busy machine."""
-END_TIMEOUT_S = 30.0
+END_TIMEOUT_S = 75.0
+"""Default timeout of exits; a worker that does not stop in time ends itself after about a minute."""
 _POLL_INTERVAL_S = 0.05
 _REQUEST_INTERVAL_S = 0.1
 """Interval between requests for states; each request costs both processes milliseconds."""

@@ -16,7 +16,6 @@ from typing_extensions import override
 
 from tests.fuzz import inputs
 from tests.fuzz.response_checks import (
-    HANG_TIMEOUT_S,
     SLOW_S,
     STATUSES_WITHOUT_CONTENT_TYPE,
     WorkerResponse,
@@ -89,7 +88,7 @@ def response_invariants(
 ) -> None:
     """Check the invariants of all responses, and repeat slow requests."""
     elapsed_s, attempts = response.elapsed, 1
-    while SLOW_S < elapsed_s < HANG_TIMEOUT_S and attempts < _MAX_ATTEMPTS:
+    while elapsed_s > SLOW_S and attempts < _MAX_ATTEMPTS:
         elapsed_s, attempts = case.call().elapsed, attempts + 1
     message = "; ".join(faults(_convert_response(response, elapsed_s)))
     if message:

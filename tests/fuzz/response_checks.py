@@ -10,8 +10,6 @@ from typing import Final
 
 SLOW_S: Final = 2.0
 """Response time above which a request counts as hanging if it is also slow when it is repeated."""
-HANG_TIMEOUT_S: Final = 6.0
-"""Response time above which a request counts as hanging without being repeated."""
 _JSON: Final = "application/json"
 NOT_HTTP: Final = (400, "text/plain; charset=utf-8")
 """Status and Content-Type of the server library's response to invalid HTTP."""

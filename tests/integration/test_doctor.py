@@ -23,6 +23,15 @@ from tests.fakes.kafka.secured_kafka import SecuredKafka
 pytestmark = pytest.mark.ci
 
 
+@pytest.fixture
+def patient_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the checks wait for a slow broker, for tests whose broker is available."""
+    monkeypatch.setattr("kraal.doctor.broker._TIMEOUT_S", 60.0)
+
+
+with_patient_doctor = pytest.mark.usefixtures("patient_doctor")
+
+
 def run_doctor(
     tmp_path: Path, bootstrap: str, tag: str, **properties: str
 ) -> tuple[int, list[dict[str, Any]]]:
@@ -70,6 +79,7 @@ def has_topic(admin: AdminClient, name: str) -> bool:
     return True
 
 
+@with_patient_doctor
 def test_valid_worker_without_topics_passes(kafka: Broker, tmp_path: Path) -> None:
     code, findings = run_doctor(tmp_path, kafka.bootstrap, uuid4().hex)
     assert (code, [finding for finding in findings if finding["level"] == "error"]) == (0, [])
@@ -78,6 +88,7 @@ def test_valid_worker_without_topics_passes(kafka: Broker, tmp_path: Path) -> No
     assert (levels["config.valid"], levels["listeners.free"], levels["java.version"]) == ("ok", "ok", "ok")
 
 
+@with_patient_doctor
 def test_unsuitable_topics_are_reported(kafka: Broker, tmp_path: Path) -> None:
     tag = uuid4().hex
     create_topic(kafka.bootstrap, f"config-{tag}", 2, "compact")
@@ -108,6 +119,7 @@ def test_unavailable_broker_is_reported(tmp_path: Path) -> None:
     assert "security.protocol" in finding["fix"]
 
 
+@with_patient_doctor
 def test_missing_permissions_of_the_worker_are_reported(
     kafka_with_logins: SecuredKafka, tmp_path: Path
 ) -> None:
@@ -140,6 +152,7 @@ def test_missing_permissions_of_the_worker_are_reported(
     wait_until_equal(read_acl_findings, [*[("acls.topics", "ok")] * 3, ("acls.group", "ok")])
 
 
+@with_patient_doctor
 def test_broker_without_acls_passes_permission_checks(kafka: Broker, tmp_path: Path) -> None:
     tag = uuid4().hex
     create_topic(kafka.bootstrap, f"config-{tag}", 1, "compact")

@@ -30,6 +30,7 @@ from kraal.engine.source.topics import read_source_topics
 from kraal.kafka.cluster_info import read_cluster_id
 from kraal.kafka.tokens import TokenProvider
 from kraal.plugins.api import SourceBatch
+from scripts.harness.processes import wait_until
 from tests.fakes.kafka.secured_kafka import SECRET, SecuredKafka
 from tests.fakes.spark import plugins
 from tests.fakes.spark.stage import TaskHarness
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREFIX = "allowed-"
+ATTEMPT_TIMEOUTS_S = (2, 4, 8, 16, 32)
+"""The timeouts of attempts to connect that are repeated until the reason of the failure is known."""
 
 Logins = dict[str, Callable[[SecuredKafka], dict[str, str]]]
 
@@ -154,15 +157,27 @@ def test_source_topics_are_created_according_to_permissions(
         assert topics is not None
         topics.ensure([name])
 
+    def ensure_error() -> str:
+        try:
+            ensure()
+        except TopicFailed as error:
+            return str(error)
+        return ""
+
+    def count_partitions() -> int:
+        topics = admin.list_topics(timeout=20).topics
+        return len(topics[name].partitions) if name in topics else 0
+
     with pytest.raises(TopicFailed, match=re.escape(f"Not authorized to describe topic(s) '{name}' on the ")):
         ensure()
+    # The controller responds before the broker applies a new ACL or has a new topic.
     kafka.allow("TOPIC", name, "DESCRIBE")
-    with pytest.raises(TopicFailed, match=re.escape(f"Task failed to create new topic (name={name}, num")):
-        ensure()
+    error_text = f"Task failed to create new topic (name={name}, num"
+    wait_until("only the creation failed", lambda: error_text in ensure_error(), timeout_s=60)
     kafka.allow("TOPIC", name, "CREATE")
-    ensure()
+    wait_until("the topic was created", lambda: not ensure_error(), timeout_s=60)
     admin: Any = kafka.admin()
-    assert len(admin.list_topics(name, timeout=20).topics[name].partitions) == 2
+    wait_until("the topic had two partitions", lambda: count_partitions() == 2, timeout_s=60)
 
 
 @pytest.mark.parametrize(
@@ -223,25 +238,45 @@ def test_connector_gets_no_tokens_from_a_disallowed_url(
             assert f"Invalid value {url} for configuration {key}: The URL cannot" in trace
 
 
+def connection_error(address: str, settings: dict[str, str], reason: str) -> StoreError:
+    """Connect with librdkafka until the error contains `reason`, a regular expression; return this error.
+
+    A timeout that expires before the login has ended hides the reason, so each attempt has a longer one.
+    """
+    text = ""
+    for timeout_s in ATTEMPT_TIMEOUTS_S:
+        with pytest.raises(StoreError) as raised:
+            read_cluster_id(address, librdkafka_options(settings), timeout_s=timeout_s)
+        text = str(raised.value)
+        if re.search(reason, text):
+            return raised.value
+    pytest.fail(f"the last error does not contain {reason!r}: {text}")
+
+
 def test_librdkafka_reports_a_wrong_password(kafka_with_logins: SecuredKafka) -> None:
     settings = kafka_with_logins.login("SCRAM-SHA-512", password="hush")  # noqa: S106 - a wrong password
-    with pytest.raises(StoreError, match="invalid credentials with SASL mechanism SCRAM-SHA-512") as raised:
-        read_cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=2)
-    assert "hush" not in f"{raised.value}{raised.value.__cause__}"
+    error = connection_error(
+        settings["bootstrap.servers"], settings, "invalid credentials with SASL mechanism SCRAM-SHA-512"
+    )
+    assert "hush" not in f"{error}{error.__cause__}"
 
 
 def test_kafka_python_reports_a_wrong_password(
     kafka_with_logins: SecuredKafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = kafka_with_logins.login("SCRAM-SHA-512", password="hush")  # noqa: S106 - a wrong password
-    client = python_client(settings, tmp_path)
-    try:
-        with pytest.raises(Exception, match=r"Authentication|bootstrap"):
-            client._manager.bootstrap(2_000)
-    finally:
-        client.close()
     # The reason is lost if the client reads the response and the end of the connection together.
-    assert re.search("invalid credentials with SASL mechanism SCRAM-SHA-512|socket disconnected", caplog.text)
+    reason = "invalid credentials with SASL mechanism SCRAM-SHA-512|socket disconnected"
+    for timeout_s in ATTEMPT_TIMEOUTS_S:
+        client = python_client(settings, tmp_path)
+        try:
+            with pytest.raises(Exception, match=r"Authentication|bootstrap"):
+                client._manager.bootstrap(1000 * timeout_s)
+        finally:
+            client.close()
+        if re.search(reason, caplog.text):
+            break
+    assert re.search(reason, caplog.text)
     assert "hush" not in caplog.text
 
 
@@ -278,8 +313,9 @@ def test_broker_with_an_untrusted_certificate_is_rejected(
 ) -> None:
     settings = kafka_with_logins.login("SCRAM-SHA-512")
     settings = {key: value for key, value in settings.items() if not key.startswith("ssl.truststore.")}
-    with pytest.raises(StoreError, match=r"certificate (could not be verified|verify failed)"):
-        read_cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=2)
+    connection_error(
+        settings["bootstrap.servers"], settings, r"certificate (could not be verified|verify failed)"
+    )
     context = kafka_python_options(settings, scratch=tmp_path, tokens=TokenProvider)["ssl_context"]
     plain_socket = socket.create_connection(("127.0.0.1", kafka_with_logins.sasl_port))
     with plain_socket, pytest.raises(ssl.SSLCertVerificationError):
@@ -291,7 +327,6 @@ def test_certificate_of_another_host_is_accepted_only_without_verification(
 ) -> None:
     settings = kafka_with_logins.login("SCRAM-SHA-512")
     address = settings["bootstrap.servers"].replace("127.0.0.1", "localhost")
-    with pytest.raises(StoreError, match=r"hostname mismatch|verify failed"):
-        read_cluster_id(address, librdkafka_options(settings), timeout_s=2)
+    connection_error(address, settings, r"hostname mismatch|verify failed")
     unverified_settings = {**settings, "ssl.endpoint.identification.algorithm": ""}
     assert read_cluster_id(address, librdkafka_options(unverified_settings), timeout_s=60)

@@ -14,6 +14,7 @@ from kraal.core.errors import BadRequest
 from kraal.core.ids import ConnectorName
 from kraal.peers import PeerFailed, PeerRefused, send_fence, send_task_configs
 from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER
+from tests.fakes.servers.refusing import refusing_address
 from tests.unit.web.workers import FakePeer, serve_fake_peer
 
 KEY = b"0" * 32
@@ -104,10 +105,8 @@ def test_request_to_a_hanging_leader_times_out() -> None:
 
 
 def test_refused_connection_is_reported() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed_server:
-        url = f"http://127.0.0.1:{closed_server.getsockname()[1]}/"
-    with pytest.raises(PeerFailed, match="Connection refused"):
-        send_task_configs(url, NAME, [], key=KEY, algorithm="HmacSHA256")
+    with refusing_address() as address, pytest.raises(PeerFailed, match="Connection refused"):
+        send_task_configs(f"http://{address}/", NAME, [], key=KEY, algorithm="HmacSHA256")
 
 
 def test_unknown_algorithm_is_rejected_before_sending(

@@ -128,11 +128,17 @@ class KafkaMember:
         group_id: str,
         name: str,
         protocol: ConnectProtocol = ConnectProtocol.SESSIONED,
+        *,
+        session_timeout_s: float = 6.0,
+        rebalance_timeout_s: float = 15.0,
         **client: object,
     ) -> None:
         """Join the group."""
         options = GroupOptions(
-            group_id=group_id, session_timeout_s=6.0, rebalance_timeout_s=15.0, heartbeat_interval_s=2.0
+            group_id=group_id,
+            session_timeout_s=session_timeout_s,
+            rebalance_timeout_s=rebalance_timeout_s,
+            heartbeat_interval_s=2.0,
         )
         self.name = name
         self.hooks = Hooks(name, protocol)

@@ -79,6 +79,11 @@ def has_more_records(bootstrap: str, topic: str, count: int) -> bool:
     return end_offset(bootstrap, topic) > count
 
 
+def has_no_open_transaction(bootstrap: str, topic: str) -> bool:
+    """Return whether partition 0 has no records without a commit or abort marker, which may follow a commit late."""
+    return end_offset(bootstrap, topic, level="read_committed") == end_offset(bootstrap, topic)
+
+
 @pytest.mark.releases
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_killed_worker_neither_duplicates_nor_loses_records(
@@ -101,6 +106,9 @@ def test_killed_worker_neither_duplicates_nor_loses_records(
         return bool(offsets) and offsets[0]["offset"] == {"position": file_size}
 
     worker.wait_until("the offset at the end of the file was stored", is_stored, timeout_s=240)
+    worker.wait_until(
+        "all transactions had ended", lambda: has_no_open_transaction(kafka.bootstrap, pipe.topic)
+    )
     lines = [f"{number:010d}{PADDING}".encode() for number in range(LINE_COUNT)]
     assert list(committed_values(kafka.bootstrap, pipe.topic)) == lines
     assert end_offset(kafka.bootstrap, pipe.topic) > LINE_COUNT, "transaction markers must also have offsets"
@@ -122,6 +130,9 @@ def test_interval_transaction_is_committed_by_pause_and_stop(
     assert list(committed_values(kafka.bootstrap, pipe.topic)) == []
     worker.ask("PUT", f"/connectors/{pipe.source}/pause")
     worker.wait_for_states(pipe.source, ["PAUSED", "PAUSED"])
+    worker.wait_until(
+        "the transaction had ended", lambda: has_no_open_transaction(kafka.bootstrap, pipe.topic)
+    )
     assert len(list(committed_values(kafka.bootstrap, pipe.topic))) == 10
     worker.ask("PUT", f"/connectors/{pipe.source}/resume")
     worker.wait_for_states(pipe.source, RUNNING)

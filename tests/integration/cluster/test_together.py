@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -96,27 +97,43 @@ def test_work_is_shared_evenly(cluster: ProcessCluster, pipe: Pipe) -> None:
         cluster.workers[n % 3].create(name, config)
     for name in names:
         cluster.wait_for_states(name, RUNNING)
-    cluster.wait_until(
-        "each worker had a third of the work",
-        lambda: max(cluster.work().values()) - min(cluster.work().values()) <= 2,
-    )
-    assert len(cluster.work()) == 3
+
+    def is_even() -> bool:
+        counts = cluster.work().values()  # without workers that have no work
+        return len(counts) == 3 and max(counts) - min(counts) <= 2
+
+    cluster.wait_until("each worker had a third of the work", is_even)
     for name in names:
         cluster.workers[0].delete(f"/connectors/{name}")
 
 
 def test_any_worker_explains_the_placement_of_a_task(cluster: ProcessCluster, pipe: Pipe) -> None:
-    def explanations() -> list[dict[str, Any]]:
-        return [worker.get(f"/connectors/{pipe.source}/explain").body for worker in cluster.workers]
+    explanations: list[dict[str, Any]] = []
 
     def are_equal() -> bool:
-        tasks = [explanation["tasks"][0] for explanation in explanations()]
-        return all(task["placement"] and task["placement"] == tasks[0]["placement"] for task in tasks)
+        explanations[:] = [
+            worker.get(f"/connectors/{pipe.source}/explain").body for worker in cluster.workers
+        ]
+        if not all(map(is_complete, explanations)):
+            return False
+        placements = [explanation["tasks"][0]["placement"] for explanation in explanations]
+        return all(placement == placements[0] for placement in placements)
 
-    cluster.wait_until("all workers returned the same placement", are_equal)
-    for explanation in explanations():
-        [task] = explanation["tasks"]
-        assert explanation["silent"] == []
-        assert (task["state"], task["reasons"]) == ("RUNNING", [])
-        assert urlsplit(task["placement"]["worker"]).netloc == task["worker_id"]
-        assert any(event["kind"] == "state" and "RUNNING" in event["text"] for event in task["events"])
+    try:
+        cluster.wait_until("all workers explained the same placement", are_equal)
+    except AssertionError as error:
+        error.add_note(f"The last explanations: {explanations}")
+        raise
+
+
+def is_complete(explanation: Mapping[str, Any]) -> bool:
+    """Return whether all workers contributed to an explanation, and it explains one running task."""
+    if explanation.get("silent") != [] or len(explanation["tasks"]) != 1:
+        return False  # during a rebalance, for example
+    [task] = explanation["tasks"]
+    if not task["placement"]:
+        return False
+    worker_id = urlsplit(str(task["placement"]["worker"])).netloc
+    return (task["state"], task["reasons"], task["worker_id"]) == ("RUNNING", [], worker_id) and any(
+        event["kind"] == "state" and "RUNNING" in event["text"] for event in task["events"]
+    )

@@ -20,8 +20,8 @@ from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import BatchDone, Opened, Stopped, TaskSpec
 from kraal.plugins.api import TopicPartition
 from tests.fakes.spark.stage import RunObserver, TaskHarness
-from tests.integration.connectors.test_mirror import Mirror, make_config
-from tests.integration.connectors.test_mirror_real_time import SHORT_BATCHES, drain_until, poll_until
+from tests.integration.connectors.test_mirror import Mirror, drain_until, make_config
+from tests.integration.connectors.test_mirror_real_time import SHORT_BATCHES, poll_until
 from tests.integration.spark.test_once import RunOpener, run_opener
 
 __all__ = ["run_opener"]

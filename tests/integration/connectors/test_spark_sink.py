@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from kraal.connectors.spark import sink as spark_sink
 from kraal.connectors.spark.sink import STAGING, SparkSinkTask
 from kraal.engine.api import BatchDone, Opened
 from kraal.plugins.api import PartitionsLost, RetriableError, SinkBatch, TaskContext, TopicPartition
+from scripts.harness.processes import wait_until
 from tests.fakes.spark.stage import TaskHarness
 from tests.fakes.spark.tasks import JSON_CONVERTER, STRING_CONVERTER, run_sink
 from tests.fakes.workers.examples import example
@@ -163,11 +164,14 @@ def test_files_removed_before_publishing_are_rewritten(
     task = start_task({"spark.format": "csv", "path": str(tmp_path / "out")}, tmp_path)
     real_check = staging.check_complete
 
-    def check_after_removal(directory: Path, *args: Any, **kwargs: Any) -> None:
+    def check_after_removal(
+        directory: Path, read_report: Callable[[], staging.WriteReport | None], **kwargs: Any
+    ) -> None:
         for path in directory.iterdir():
             if path.name not in remaining:
                 path.unlink()
-        real_check(directory, *args, **kwargs)
+        wait_until("Spark had a report of the job", lambda: read_report() is not None, timeout_s=60)
+        real_check(directory, read_report, **kwargs)
 
     monkeypatch.setattr(staging, "check_complete", check_after_removal)
     with pytest.raises(RetriableError, match=r"has no _SUCCESS|has 0 bytes, but Spark wrote 120$"):
@@ -178,7 +182,10 @@ def test_files_removed_before_publishing_are_rewritten(
     assert list_spans(tmp_path / "out") == [(0, 0, 10)]
 
 
-def test_wrong_number_of_rows_is_detected(spark: SparkSession, tmp_path: Path) -> None:
+def test_wrong_number_of_rows_is_detected(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 60.0)
     ranges = {PARTITION_0: (0, 10), PARTITION_1: (5, 9)}
     task = start_task({"spark.format": "text", "path": str(tmp_path / "out")}, tmp_path)
     frame = records(spark, ranges)
@@ -247,9 +254,14 @@ def test_invalid_json_value_fails_with_its_offset(spark: SparkSession, tmp_path:
 
 
 def test_parquet_round_trip_through_kafka(
-    harness: TaskHarness, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    harness: TaskHarness,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, staging.__name__)
+    monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 60.0)
     topic, copy_topic = harness.topic(2), harness.topic()
     for partition in (0, 1):
         harness.produce(topic, [f'{{"n":{n},"p":{partition}}}' for n in range(800)], partition)

@@ -13,7 +13,7 @@ import httpx2
 import psutil
 
 from kraal.testing import ProcessCluster
-from kraal.testing.process import WorkerProcess
+from kraal.testing.process import TIMEOUT_S, WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.fakes.workers.prometheus import Labels, Scraped, scraped
 
@@ -209,7 +209,7 @@ def wait_for_plugins(worker: WorkerProcess) -> None:
 
 def scrape(worker: WorkerProcess) -> Scraped:
     """Return the parsed response of `GET /metrics`."""
-    response = httpx2.get(f"{worker.url}/metrics")
+    response = httpx2.get(f"{worker.url}/metrics", timeout=TIMEOUT_S, trust_env=False)
     assert response.status_code == 200
     return scraped(response.text)
 
@@ -229,8 +229,9 @@ def read_starts(worker: WorkerProcess, name: str) -> dict[Labels, float]:
 def restart_and_wait(cluster: ProcessCluster, name: str) -> None:
     """Restart a faulty source with its tasks, and wait until all have restarted."""
     worker = cluster.alive[0]
+    # The metrics of a JVM that has just started are missing at first.
+    worker.wait_until(f"the starts of {name} were counted", lambda: len(read_starts(worker, name)) > 1)
     counts_before = read_starts(worker, name)
-    assert counts_before, f"{name} must be running"
 
     def has_restarted() -> bool:
         counts = read_starts(worker, name)

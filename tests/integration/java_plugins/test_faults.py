@@ -230,7 +230,7 @@ def test_connector_with_failing_task_configs_runs_without_tasks_as_in_java(
         worker, name = tested_cluster.alive[0], unique_name("no-tasks")
         tested_cluster.create(name, faulty_config(name, "throw", "connector.taskConfigs"))
         worker.wait_until("the fault was logged", lambda: "connector.taskConfigs fails" in worker.log_text())
-        worker.wait_until("the connector had a state", lambda: bool(worker.states(name)))
+        worker.wait_for_states(name, ["RUNNING"])
         report = status_report(worker, name)
         tested_cluster.delete(name)
         return report

@@ -75,7 +75,7 @@ def test_stopped_source_commits_no_offsets(cluster: ProcessCluster) -> None:
     worker.wait_for_states(name, ["STOPPED"])
     path = f"/connectors/{name}/offsets"
     altered_offsets = {"offsets": [{"partition": {"id": "0"}, "offset": {"next": 7}}]}
-    response = worker.request("PATCH", path, altered_offsets)
+    response = worker.ask("PATCH", path, altered_offsets)
     assert response.status == 200, response
     time.sleep(2)  # four commit intervals
     assert worker.get(path).body == altered_offsets
@@ -107,7 +107,7 @@ def test_jvms_exit_when_their_worker_is_killed(
         worker.wait_until("the JVMs were running", lambda: plugin_jvms(worker).keys() == {"", name})
         jvms = list(plugin_jvms(worker).values())
         worker.kill()
-        _, remaining = psutil.wait_procs(jvms, 10)
+        _, remaining = psutil.wait_procs(jvms, 60)
         assert remaining == []
 
 

@@ -60,7 +60,7 @@ def test_paused_source_reads_no_records_until_it_is_resumed(cluster: ProcessClus
     wait_for_values(cluster, name, ["before", "meanwhile"])
     cluster.stop(name)
     worker.wait_for_states(name, ["STOPPED"])
-    reset = worker.delete(f"/connectors/{name}/offsets")
+    reset = worker.ask("DELETE", f"/connectors/{name}/offsets")
     assert reset.status == 200, reset
     cluster.resume(name)
     wait_for_values(cluster, name, ["before", "meanwhile"] * 2)

@@ -62,14 +62,18 @@ def test_scrape_contains_metrics_of_the_plugins_jvm(cluster: ProcessCluster) -> 
     cluster.pause(name)  # the values no longer change
     worker.wait_for_states(name, ["PAUSED"] * 2)
 
+    scrapes: list[Scraped] = []
+
     def all_sent() -> bool:
         metrics = scrape(worker)
         active = metrics.value(f"{SOURCE_METRICS}source_record_active_count", **task_labels)
         write_total = metrics.value(f"{SOURCE_METRICS}source_record_write_total", **task_labels)
-        return active == 0 and write_total == len(cluster.records(name))
+        is_complete = metrics.value("kraal_jvm_up", jvm="plugins") == 1
+        scrapes.append(metrics)
+        return is_complete and active == 0 and write_total == len(cluster.records(name))
 
     worker.wait_until("all records were sent", all_sent)
-    metrics = scrape(worker)
+    metrics = scrapes[-1]
     polled_count = int(metrics.value(f"{SOURCE_METRICS}source_record_poll_total", **task_labels))
     failed_count = sum(str(number).endswith("3") for number in range(polled_count))
     write_total = metrics.value(f"{SOURCE_METRICS}source_record_write_total", **task_labels)

@@ -35,7 +35,7 @@ JSON_CONVERTERS = {
     "key.converter": STRING_CONVERTER,
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
 }
-MAX_BATCHES = 200
+REACH_TIMEOUT_S = 60.0
 
 
 class Task:
@@ -75,12 +75,11 @@ class Task:
         """Write batches until one goes through the lane, which starts in the background."""
         self.reach(WritePath.LANE)
 
-    def reach(self, write_path: WritePath) -> None:
+    def reach(self, write_path: WritePath, count: int = 3, **columns: Any) -> None:
         """Write batches until one takes this write path."""
-        for _ in range(MAX_BATCHES):
-            if self.write().way.startswith(write_path.value):
-                return
-        raise AssertionError(f"no batch was written: {write_path.value}")
+        deadline_s = time.monotonic() + REACH_TIMEOUT_S
+        while not self.write(count, **columns).way.startswith(write_path.value):
+            assert time.monotonic() < deadline_s, f"no batch was written: {write_path.value}"
 
     def stop(self) -> None:
         """Stop the task."""
@@ -131,9 +130,7 @@ def test_headers_and_topics_of_records_are_written(harness: TaskHarness, write_p
     )
     topics = pa.array([first, second], pa.large_string())
     columns = {"topic": topics, "partition": pa.array([None, 2], pa.int64()), "headers": headers}
-    for _ in range(MAX_BATCHES):
-        if task.write(2, **columns).way.startswith(write_path.value):
-            break
+    task.reach(write_path, 2, **columns)
     messages = harness.messages(first, task.record_count // 2)
     assert messages[-1].headers() == [("h", b"\xff"), ("h", None)]
     assert messages[-1].key() is None

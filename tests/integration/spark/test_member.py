@@ -22,16 +22,17 @@ from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.client_options import member_config
 from kraal.engine.sink.group_member import Member
 from kraal.kafka.leave_group import leave_group
+from scripts.harness.processes import wait_until
 
 pytestmark = pytest.mark.ci
 
 PARTITION_COUNT = 3
-SESSION_MS = 6000
-HEARTBEAT_S = 3.0
-"""Maximum delay until the busy member learns of a rebalance."""
+SESSION_MS = 60_000
+LIMIT_S = 50.0
+"""A limit below the session timeout, after which the group removes a member that has not left it."""
 WAIT_TIMEOUT_S = 5.0
-QUICK_LIMIT_S = 4.0
-"""A limit below the session timeout and below the 5 s that librdkafka takes to leave a group."""
+REPEAT_S = 4.0
+"""Time within which librdkafka repeats the error of an unavailable broker several times."""
 
 
 class Group:
@@ -56,17 +57,16 @@ class Group:
         producer.produce(self.name, value, partition=0)
         assert producer.flush(30) == 0
 
-    def wait_until_assigned(self, *members: Member) -> float:
-        """Poll the members until each has an assignment. Return the duration in seconds."""
+    def wait_until_assigned(self, *members: Member) -> None:
+        """Poll the members until each has an assignment, within less than the session timeout."""
         start_s = time.monotonic()
         while sum(len(m.assigned) for m in members) != PARTITION_COUNT or not all(
             m.assigned for m in members
         ):
-            assert time.monotonic() < start_s + 30, [member.assigned for member in members]
+            assert time.monotonic() < start_s + LIMIT_S, [member.assigned for member in members]
             for member in members:
                 member.poll(1)
             time.sleep(0.01)
-        return time.monotonic() - start_s
 
     def wait_until_stable(self) -> None:
         """Wait until the broker reports the group as stable."""
@@ -86,7 +86,10 @@ class Group:
 
 
 @pytest.fixture
-def group(kafka: Broker, tmp_path: Path) -> Iterator[Group]:
+def group(kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Group]:
+    """Create a group whose members can leave it even if the broker responds slowly."""
+    monkeypatch.setattr("kraal.engine.sink.group_member._ID_TIMEOUT_S", 30.0)
+    monkeypatch.setattr("kraal.kafka.leave_group._TIMEOUT_S", 30.0)
     new_group = Group(kafka.bootstrap, tmp_path)
     yield new_group
     for member in new_group.members:
@@ -102,10 +105,10 @@ def test_member_leaves_at_once_while_others_are_busy(group: Group, delay_s: floa
     time.sleep(delay_s)  # the join may be in any state; the busy member does not rejoin
     start_s = time.monotonic()
     hasty_member.close()
-    assert time.monotonic() - start_s < QUICK_LIMIT_S
     assert group.count() == 1
+    assert time.monotonic() - start_s < LIMIT_S, "the member must leave, not expire"
     third_member = group.join()
-    assert group.wait_until_assigned(busy_member, third_member) < HEARTBEAT_S + QUICK_LIMIT_S
+    group.wait_until_assigned(busy_member, third_member)
 
 
 @pytest.mark.parametrize("is_polled", [False, True])
@@ -166,18 +169,19 @@ def test_members_that_join_and_leave_together_do_not_block_each_other(group: Gro
         for member in members:
             member.poll(1)
             member.close()
-        assert time.monotonic() - start_s < QUICK_LIMIT_S
+        wait_until("all members had left", lambda: group.count() == 0, timeout_s=LIMIT_S)
+        assert time.monotonic() - start_s < LIMIT_S, "the members must leave, not expire"
     last_member = group.join()
-    assert group.wait_until_assigned(last_member) < QUICK_LIMIT_S
+    group.wait_until_assigned(last_member)
 
 
 def test_member_closes_without_a_broker(tmp_path: Path) -> None:
-    worker = {"bootstrap.servers": "127.0.0.1:1"}
+    worker = {"bootstrap.servers": "127.0.0.1:1", "consumer.session.timeout.ms": str(SESSION_MS)}
     config = member_config(worker, {}, TaskId(ConnectorName("lonely"), 0))
     member = Member(config, ["lonely"], None, partial(leave_group, worker, scratch=tmp_path))
     start_s = time.monotonic()
     member.close()
-    assert time.monotonic() - start_s < QUICK_LIMIT_S
+    assert time.monotonic() - start_s < LIMIT_S
 
 
 def test_exceeded_poll_interval_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -211,12 +215,12 @@ def test_unavailable_brokers_are_logged_once(caplog: pytest.LogCaptureFixture) -
     config = member_config(worker, {}, TaskId(ConnectorName("away"), 0))
     with caplog.at_level(logging.INFO):
         member = Member(config, ["t"], None, lambda *_: None)
-        deadline_s = time.monotonic() + QUICK_LIMIT_S
+        deadline_s = time.monotonic() + REPEAT_S
         while time.monotonic() < deadline_s:
             member.poll(1)
             time.sleep(0.05)
         member.close()
-    messages = [record.getMessage() for record in caplog.records]
+    messages = [line for line in caplog.messages if line.startswith("connect-away: ")]
     assert 1 <= len(messages) <= 2, "each error code is logged once"
 
 

@@ -16,6 +16,7 @@ from kraal.engine.source import executor as executor_module
 from kraal.engine.source import refused
 from kraal.plugins.api import SourceBatch
 from kraal.plugins.model.schema import STRING
+from scripts.harness.processes import wait_until
 from tests.fakes.spark import plugins
 from tests.fakes.spark.stage import RunObserver, TaskHarness
 
@@ -42,10 +43,9 @@ def make_batch(values: list[str], topic: str) -> SourceBatch:
 def create_small_topic(harness: TaskHarness) -> str:
     """Create a topic that accepts only small batches, and wait until the broker returns the limit of the topic."""
     topic = harness.topic(settings={"max.message.bytes": str(MAX_MESSAGE_BYTES)})
-    for _ in range(100):
-        if read_limits({"bootstrap.servers": harness.address}, [topic]):
-            return topic
-    raise AssertionError("the topic does not appear")
+    servers = {"bootstrap.servers": harness.address}
+    wait_until("the topic appeared", lambda: bool(read_limits(servers, [topic])), timeout_s=30)
+    return topic
 
 
 def open_run(harness: TaskHarness, config: Mapping[str, str]) -> tuple[str, RunObserver]:

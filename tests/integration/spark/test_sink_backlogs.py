@@ -24,6 +24,7 @@ from kraal.engine.sink.transformed import BacklogByRecords
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.plugins.model.records import Struct
 from kraal.plugins.model.schema import Field, Schema, Type
+from scripts.harness.processes import wait_until
 from tests.fakes.spark import plugins
 from tests.fakes.spark.column_path import JSON_CONVERTER, STRING_CONVERTER, chained, json_converter
 from tests.fakes.spark.stage import RunObserver, TaskHarness
@@ -287,17 +288,23 @@ def test_backlog_read_releases_its_consumers(harness: TaskHarness, tmp_path: Pat
     """Without the release, each read would keep consumers with fetched records in Spark's heap for minutes."""
     topic = harness.topic()
     produce(harness, topic, [valid_value(n) for n in range(RECORD_COUNT)])
+    created_count = _count_created_consumers()
     sink = start_sink(harness, "FileStreamSink", {"topics": topic, "file": str(tmp_path / "lines")})
     sink.drain(RECORD_COUNT)
-    assert _count_cached_consumers() > 0, "the consumers must be counted"
-    deadline = time.monotonic() + 30
-    while _count_cached_consumers() and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert _count_cached_consumers() == 0
+    assert _count_created_consumers() > created_count, "the read must use the cache"
+    wait_until("the cache was empty", lambda: _consumer_pool().size() == 0, timeout_s=60, every_s=0.2)
 
 
-def _count_cached_consumers() -> int:
-    """Return the number of consumers in Spark's cache."""
+def _count_created_consumers() -> int:
+    """Return the number of consumers that Spark has ever created in its cache."""
+    consumer_pool = _consumer_pool()
+    pool = consumer_pool.getClass().getDeclaredField("pool")
+    pool.setAccessible(True)
+    return int(pool.get(consumer_pool).getCreatedCount())
+
+
+def _consumer_pool() -> Any:
+    """Return Spark's cache of consumers."""
     from pyspark import SparkContext  # noqa: PLC0415 - the harness's engine has started it
 
     context: Any = SparkContext._active_spark_context
@@ -306,4 +313,4 @@ def _count_cached_consumers() -> int:
     companion = consumer_class.getField("MODULE$").get(None)
     pool = consumer_class.getDeclaredField("consumerPool")
     pool.setAccessible(True)
-    return int(pool.get(companion).size())
+    return pool.get(companion)

@@ -152,6 +152,11 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
         time.sleep(0.05)
 
 
+def list_warnings(caplog: pytest.LogCaptureFixture, sink: SlowSink, number: int) -> list[str]:
+    """Return the messages that start with the name of a task."""
+    return [line for line in caplog.messages if line.startswith(f"Sink task {sink.name}-{number}: ")]
+
+
 def test_write_longer_than_the_poll_interval_repeats_no_records(
     make_sink: MakeSink, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -168,15 +173,15 @@ def test_write_longer_than_the_poll_interval_repeats_no_records(
     while time.monotonic() < deadline_s:
         assert slow_sink.group() == group_before
         time.sleep(0.2)
+    # A check, which runs at intervals, must find the writes too long before they end.
+    wait_until(lambda: all(list_warnings(caplog, slow_sink, number) for number in (0, 1)))
     for number in (0, 1):
         slow_sink.gate(number).open.set()
         slow_sink.commit_records(number, RECORDS_PER_PARTITION)
     assert slow_sink.group() == group_before
     slow_sink.assert_written_once()
     for number in (0, 1):
-        warnings = [
-            line for line in caplog.messages if line.startswith(f"Sink task {slow_sink.name}-{number}: ")
-        ]
+        warnings = list_warnings(caplog, slow_sink, number)
         assert len(warnings) == 1, warnings
         match = re.search(
             r" records has been running for (\d+) s, longer than max\.poll\.interval\.ms \(6000\)",

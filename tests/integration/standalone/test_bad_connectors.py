@@ -6,6 +6,7 @@ import secrets
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,7 +83,14 @@ def test_sink_with_auto_restart_recovers_after_directory_is_created(pipe: Pipe, 
         "the lines were transferred",
         lambda: file.exists() and file.read_bytes() == pipe.source_file.read_bytes(),
     )
-    (task,) = worker.get(f"/connectors/{name}/status?expand=supervision").body["supervision"]["tasks"]
+    tasks: list[dict[str, Any]] = []
+
+    def is_batch_reported() -> bool:
+        tasks[:] = worker.get(f"/connectors/{name}/status?expand=supervision").body["supervision"]["tasks"]
+        return all(task["last_batch_age_ms"] is not None for task in tasks)
+
+    worker.wait_until("the batch was reported", is_batch_reported)
+    (task,) = tasks
     assert task["restarts"] >= 1
     assert (task["next_restart_ms"], task["given_up"], task["stalled"]) == (None, None, False)
     assert task["last_batch_age_ms"] >= 0

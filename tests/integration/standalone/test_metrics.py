@@ -6,26 +6,33 @@ import httpx2
 
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import Pipe
-from tests.fakes.workers.prometheus import scraped
+from tests.fakes.workers.prometheus import Scraped, scraped
 
 
 def test_metrics_count_records_of_connectors(pipe: Pipe, worker: WorkerProcess) -> None:
     pipe.write(100)
     worker.wait_until("both files were equal", pipe.is_through_exactly)
-    sink = {"connector": pipe.sink, "task": "0"}
-    sink_metrics = "kafka_connect_sink_task_metrics_"
+    source, sink = {"connector": pipe.source, "task": "0"}, {"connector": pipe.sink, "task": "0"}
+    source_metrics, sink_metrics = "kafka_connect_source_task_metrics_", "kafka_connect_sink_task_metrics_"
+    metrics = Scraped()
 
-    def is_commit_counted() -> bool:
+    def are_commits_counted() -> bool:
+        nonlocal metrics
         response = httpx2.get(f"{worker.url}/metrics")
         assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
         metrics = scraped(response.text)
-        return metrics.value(sink_metrics + "offset_commit_completion_total", **sink) >= 1
+        commit_times = metrics.all_of("kafka_connect_connector_task_metrics_offset_commit_avg_time_ms")
+        return (
+            metrics.value(source_metrics + "source_record_write_total", **source) == 100
+            and commit_times.get(frozenset(source.items()), 0.0) > 0
+            and metrics.value(sink_metrics + "sink_record_read_total", **sink) == 100
+            and metrics.value(sink_metrics + "offset_commit_completion_total", **sink) >= 1
+            and metrics.all_of("kraal_task_backlog_records").get(frozenset(sink.items())) == 0
+        )
 
-    worker.wait_until("the sink's commit was counted", is_commit_counted)
-    metrics = scraped(httpx2.get(f"{worker.url}/metrics").text)
-    source = {"connector": pipe.source, "task": "0"}
-    assert metrics.value("kafka_connect_source_task_metrics_source_record_write_total", **source) == 100
-    assert metrics.value("kafka_connect_source_task_metrics_poll_batch_max_time_ms", **source) > 0
+    worker.wait_until("all records and commits were counted", are_commits_counted)
+    assert metrics.value(source_metrics + "source_record_write_total", **source) == 100
+    assert metrics.value(source_metrics + "poll_batch_max_time_ms", **source) > 0
     assert metrics.value("kafka_connect_connector_task_metrics_offset_commit_avg_time_ms", **source) > 0
     assert metrics.value(sink_metrics + "sink_record_read_total", **sink) == 100
     assert metrics.value(sink_metrics + "put_batch_max_time_ms", **sink) > 0

@@ -17,15 +17,18 @@ from kafka.protocol.admin import DescribeGroupsRequest
 from kraal.core import lease_clock
 from kraal.kafka.group_coordinator import LeaseHeartbeat
 from kraal.protocol.group import ConnectProtocol
+from scripts.harness.processes import wait_until
 from tests.fakes.kafka.kafka_member import KafkaMember, await_round, close_all, joined_after_s
 
 pytestmark = pytest.mark.ci
 
 AddMember = Callable[..., KafkaMember]
-NOTICE_DELAY_S = 0.5
-"""Maximum time until a member notices a rebalance; see `kraal.kafka.group_coordinator`."""
-TOLERANCE_S = 3.0
-"""Tolerance for a busy machine."""
+SESSION_S = 60.0
+"""The session timeout and the rebalance timeout, after which the broker removes members that do not respond."""
+SHORT_SESSION_S = 6.0
+"""The broker's minimum session timeout, for a test in which a session expires."""
+LIMIT_S = 25.0
+"""Time within which a busy machine completes a step. It is well below `SESSION_S`, so that no session expires."""
 
 
 @pytest.fixture
@@ -34,8 +37,17 @@ def add_member(bootstrap: str) -> Iterator[AddMember]:
     group_id = f"group-{uuid.uuid4().hex[:8]}"
     members: list[KafkaMember] = []
 
-    def make(protocol: ConnectProtocol = ConnectProtocol.SESSIONED) -> KafkaMember:
-        member = KafkaMember(bootstrap, group_id, f"w{len(members) + 1}", protocol)
+    def make(
+        protocol: ConnectProtocol = ConnectProtocol.SESSIONED, *, session_timeout_s: float = SESSION_S
+    ) -> KafkaMember:
+        member = KafkaMember(
+            bootstrap,
+            group_id,
+            f"w{len(members) + 1}",
+            protocol,
+            session_timeout_s=session_timeout_s,
+            rebalance_timeout_s=SESSION_S,
+        )
         members.append(member)
         return member
 
@@ -44,8 +56,10 @@ def add_member(bootstrap: str) -> Iterator[AddMember]:
         yield make
 
 
-def add_members(add_member: AddMember, count: int) -> list[KafkaMember]:
-    members = [add_member() for _ in range(count)]
+def add_members(
+    add_member: AddMember, count: int, *, session_timeout_s: float = SESSION_S
+) -> list[KafkaMember]:
+    members = [add_member(session_timeout_s=session_timeout_s) for _ in range(count)]
     generation = 0
     while not all(len(m.hooks.joins) and len(read_assigned_tasks(members)) == count for m in members):
         generation = await_round(members, generation)
@@ -55,6 +69,16 @@ def add_members(add_member: AddMember, count: int) -> list[KafkaMember]:
 def read_assigned_tasks(members: list[KafkaMember]) -> set[int]:
     """Return the task numbers in the latest assignments. Members of one generation have different numbers."""
     return {m.hooks.joins[-1].assignment.assigned[0].task for m in members if m.hooks.joins}
+
+
+def wait_until_confirmed(*members: KafkaMember) -> None:
+    """Wait until the broker has confirmed each membership in response to a request that is sent from now on."""
+    start_s = time.monotonic()
+    wait_until(
+        "the memberships were confirmed",
+        lambda: all(member.group.heartbeat_age_s() < time.monotonic() - start_s for member in members),
+        timeout_s=LIMIT_S,
+    )
 
 
 def describe(bootstrap: str, group_id: str) -> Any:
@@ -68,6 +92,7 @@ def describe(bootstrap: str, group_id: str) -> Any:
 
 
 def test_single_member_is_leader(add_member: AddMember) -> None:
+    start_s = time.monotonic()
     member = add_member()
     await_round([member], 0)
     assert member.is_leader
@@ -75,7 +100,7 @@ def test_single_member_is_leader(add_member: AddMember) -> None:
     assert join.protocol == "sessioned"
     assert join.assignment.leader_url == "http://w1/"
     assert [expelled for expelled, _ in member.hooks.prepare_calls] == [False]
-    assert member.group.heartbeat_age_s() < 1
+    assert member.group.heartbeat_age_s() < time.monotonic() - start_s
 
 
 def test_members_have_one_leader_and_an_assignment_each(add_member: AddMember, bootstrap: str) -> None:
@@ -94,12 +119,8 @@ def test_members_have_one_leader_and_an_assignment_each(add_member: AddMember, b
 
 def test_heartbeats_renew_the_lease(add_member: AddMember) -> None:
     members = add_members(add_member, 2)
-    deadline = time.monotonic() + 4
-    while time.monotonic() < deadline:
-        assert all(m.group.heartbeat_age_s() < NOTICE_DELAY_S + TOLERANCE_S for m in members)
-        members[0].hooks.changed.acquire()
-        members[0].hooks.changed.wait(0.1)
-        members[0].hooks.changed.release()
+    for _ in range(8):
+        wait_until_confirmed(*members)
 
 
 def test_suspension_expires_lease_until_next_response(
@@ -113,10 +134,7 @@ def test_suspension_expires_lease_until_next_response(
         assert member.group.heartbeat_age_s() < suspension_s
         lease_clock.advance(suspension_s)
         assert member.group.heartbeat_age_s() >= suspension_s
-    deadline = time.monotonic() + 30
-    while member.group.heartbeat_age_s() >= NOTICE_DELAY_S + TOLERANCE_S:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until_confirmed(member)
     assert member.hooks.generation == 1, "the broker must not have removed the member"
 
 
@@ -130,7 +148,7 @@ def test_explicit_rejoin_rebalances_quickly(add_member: AddMember) -> None:
         durations_s.append(joined_after_s(members, start_s))
     median_s = statistics.median(durations_s)
     print(f"rejoin of one of three: median {median_s * 1000:.0f} ms, {sorted(durations_s)}")  # noqa: T201
-    assert median_s < NOTICE_DELAY_S + TOLERANCE_S
+    assert median_s < LIMIT_S
 
 
 def test_closing_a_member_rebalances_immediately(add_member: AddMember) -> None:
@@ -141,22 +159,23 @@ def test_closing_a_member_rebalances_immediately(add_member: AddMember) -> None:
     members[2].is_killed = True
     await_round(members[:2], generation)
     print(f"after a close: {joined_after_s(members[:2], start_s) * 1000:.0f} ms")  # noqa: T201
-    assert joined_after_s(members[:2], start_s) < NOTICE_DELAY_S + TOLERANCE_S
+    assert joined_after_s(members[:2], start_s) < LIMIT_S
     assert read_assigned_tasks(members[:2]) == {0, 1}
 
 
 def test_killing_a_member_rebalances_after_the_session_timeout(add_member: AddMember) -> None:
-    members = add_members(add_member, 3)
+    members = add_members(add_member, 3, session_timeout_s=SHORT_SESSION_S)
     killed_member = next(m for m in members if m.is_leader)
     other_members = [m for m in members if m is not killed_member]
     generation = members[0].hooks.generation
     start_s = time.monotonic()
+    age_s = killed_member.group.heartbeat_age_s()
     killed_member.kill()
     await_round(other_members, generation)
     duration_s = joined_after_s(other_members, start_s)
     print(f"after a kill: {duration_s * 1000:.0f} ms, of which 6000 are the session")  # noqa: T201
-    assert 6 - NOTICE_DELAY_S - 0.1 <= duration_s < 6 + NOTICE_DELAY_S + TOLERANCE_S
-    assert killed_member.group.heartbeat_age_s() > 6
+    assert SHORT_SESSION_S - age_s - 0.1 <= duration_s < SHORT_SESSION_S + LIMIT_S
+    assert killed_member.group.heartbeat_age_s() > SHORT_SESSION_S
     assert [m.is_leader for m in other_members].count(True) == 1
 
 
@@ -184,8 +203,9 @@ def test_rebalance_waits_for_members_that_have_to_revoke_work(add_member: AddMem
     slow_member.hooks.wait(lambda hooks: len(hooks.prepare_calls) > call_count)
     with pytest.raises(AssertionError):
         other_member.hooks.wait(lambda hooks: hooks.generation > generation, 7)
-    assert slow_member.group.heartbeat_age_s() < 3, "heartbeats must continue while work is revoked"
-    assert other_member.group.heartbeat_age_s() < 3, "heartbeats must continue during a pending join"
+    wait_until_confirmed(slow_member)  # heartbeats must continue while work is revoked
+    wait_until_confirmed(other_member)  # heartbeats must continue during a pending join
+    assert other_member.hooks.generation == generation
     slow_member.hooks.hold = None
     hold.set_result(None)
     await_round(members, generation)
@@ -200,13 +220,16 @@ def test_member_can_leave_during_a_join(add_member: AddMember) -> None:
     other_member.request_rebalance()
     slow_member.hooks.wait(lambda hooks: len(hooks.prepare_calls) > 1)
     start_s = time.monotonic()
-    waiting_member.group.close(5)
+    waiting_member.group.close(30)
     waiting_member.is_killed = True
-    assert time.monotonic() - start_s < 4
+    assert time.monotonic() - start_s < LIMIT_S
     slow_member.hooks.hold.set_result(None)
     slow_member.hooks.hold = None
-    await_round([slow_member, other_member], generation)
-    assert read_assigned_tasks([slow_member, other_member]) == {0, 1}
+    remaining_members = [slow_member, other_member]
+    await_round(remaining_members, generation)
+    assert read_assigned_tasks(remaining_members) == {0, 1}
+    leader = next(member for member in remaining_members if member.is_leader)
+    assert leader.hooks.plans[-1] == {f"http://{member.name}/" for member in remaining_members}
 
 
 def test_newest_common_protocol_is_elected(add_member: AddMember) -> None:
@@ -231,7 +254,7 @@ def test_broken_connection_is_reopened_without_rebalance(add_member: AddMember) 
             disconnected_member.hooks.wait(lambda hooks: hooks.generation > generation, 1.5)
     assert disconnected_member.group.member_id == old_id
     assert disconnected_member.hooks.loss_reasons == []
-    assert disconnected_member.group.heartbeat_age_s() < NOTICE_DELAY_S + TOLERANCE_S
+    wait_until_confirmed(disconnected_member)
     disconnected_member.request_rebalance()
     await_round(members, generation)
     assert disconnected_member.group.member_id == old_id

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka.admin import ConfigResource, NewTopic  # type: ignore[attr-defined] # documented there
 
 from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnusable
-from kraal.kafka.topics import BROKER_DEFAULT, InternalTopic, TopicAdmin, ensure_topics
+from kraal.kafka.topics import BROKER_DEFAULT, InternalTopic, TopicAdmin, ensure_topics, is_missing
+from scripts.harness.processes import wait_until
 from tests.fakes.kafka.internal_topics import fresh_topic, internal_topic
 
 CONFIG = internal_topic("unset")
@@ -32,10 +33,12 @@ def read_settings(admin: TopicAdmin, topic: str) -> dict[str, str]:
 
 
 def create_topic(admin: TopicAdmin, name: str, *, partitions: int = 1, policy: str | None = None) -> None:
-    """Create a topic as another client would."""
+    """Create a topic as another client would, and wait until the broker has it."""
     config = {"cleanup.policy": policy} if policy else {}
     new_topic = NewTopic(f"ensured-{name}", num_partitions=partitions, replication_factor=1, config=config)
     admin._client().create_topics([new_topic])[new_topic.topic].result(20)
+    # The controller responds before the broker has the topic.
+    wait_until("the broker had the topic", lambda: not is_missing(admin, new_topic.topic), timeout_s=20)
 
 
 @pytest.mark.releases

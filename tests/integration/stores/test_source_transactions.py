@@ -107,6 +107,14 @@ def read_values(bootstrap: str, topic: str, *, only_committed: bool = True) -> l
     return [value for _, value, _ in read_records(bootstrap, topic, only_committed=only_committed)]
 
 
+def assert_becomes(read: Callable[[], object], expected: object) -> None:
+    """Assert that committed records become the expected ones; a commit may return before its marker is written."""
+    deadline = time.monotonic() + 60
+    while (records := read()) != expected and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert records == expected
+
+
 def test_records_and_offsets_are_committed_atomically(
     make_transactions: MakeTransactions, bootstrap: str, topic: str
 ) -> None:
@@ -123,10 +131,12 @@ def test_records_and_offsets_are_committed_atomically(
     producer.write(lines_topic, columns)
     assert read_records(bootstrap, lines_topic) == []
     assert producer.commit({PARTITION: {"position": 2}}) == 2
-    assert read_records(bootstrap, lines_topic) == [(None, b"1", [("h", b"v")]), (b"k", b"2", None)]
-    assert [(k, v) for k, v, _ in read_records(bootstrap, topic, partitions=3)] == [
-        (f'["{name}",{{"filename":"f"}}]'.encode(), b'{"position":2}')
-    ]
+    lines = [(None, b"1", [("h", b"v")]), (b"k", b"2", None)]
+    assert_becomes(lambda: read_records(bootstrap, lines_topic), lines)
+    assert_becomes(
+        lambda: [(k, v) for k, v, _ in read_records(bootstrap, topic, partitions=3)],
+        [(f'["{name}",{{"filename":"f"}}]'.encode(), b'{"position":2}')],
+    )
     assert dict(reader.load(name, {})) == {PARTITION: {"position": 2}}
     producer.close()
 
@@ -145,7 +155,7 @@ def test_aborted_records_are_invisible_and_written_once_on_retry(
     assert dict(transactions.load(name, {})) == {}
     producer.write(lines_topic, {"value": [b"1", b"2"]})
     producer.commit({PARTITION: {"position": 2}})
-    assert read_values(bootstrap, lines_topic) == [b"1", b"2"]
+    assert_becomes(lambda: read_values(bootstrap, lines_topic), [b"1", b"2"])
     assert dict(transactions.load(name, {})) == {PARTITION: {"position": 2}}
     producer.close()
 
@@ -166,7 +176,7 @@ def test_rejected_record_aborts_transaction(
     next_producer = transactions.claim(TaskId(name, 0), {})
     next_producer.write(small_topic, {"value": [b"1"]})
     next_producer.commit({PARTITION: {"position": 1}})
-    assert read_values(bootstrap, small_topic) == [b"1"]
+    assert_becomes(lambda: read_values(bootstrap, small_topic), [b"1"])
     next_producer.close()
 
 
@@ -178,7 +188,7 @@ def test_large_transaction_respects_small_topic_limit(
     values = [secrets.token_hex(75).encode() for _ in range(300)]  # compressible records would fit
     producer.write(small_topic, {"value": values})
     assert producer.commit({PARTITION: {"position": 300}}) == 300
-    assert read_values(bootstrap, small_topic) == values
+    assert_becomes(lambda: read_values(bootstrap, small_topic), values)
     producer.close()
 
 
@@ -199,7 +209,7 @@ def test_newer_producer_fences_older_one_and_aborts_its_transaction(
     assert str(raised.value) == FENCED
     new_producer.write(lines_topic, {"value": [b"2"]})
     new_producer.commit({PARTITION: {"position": 2}})
-    assert read_values(bootstrap, lines_topic) == [b"1", b"2"]
+    assert_becomes(lambda: read_values(bootstrap, lines_topic), [b"1", b"2"])
     old_producer.close()
     new_producer.close()
 
@@ -236,7 +246,9 @@ def test_offsets_in_own_topic_are_copied_to_workers_topic(
     )
     producer = transactions.claim(TaskId(name, 0), config)
     producer.commit({PARTITION: {"position": 2}})
-    assert [v for _, v, _ in read_records(bootstrap, own_topic, partitions=3)] == [b'{"position":2}']
+    assert_becomes(
+        lambda: [v for _, v, _ in read_records(bootstrap, own_topic, partitions=3)], [b'{"position":2}']
+    )
     assert admin.cleanup_policy(own_topic) == {"compact"}
     other_transactions = make_transactions()
     assert dict(other_transactions.load(name, config)) == {PARTITION: {"position": 2}}

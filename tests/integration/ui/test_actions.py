@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from tests.integration.ui.stage.axe import violations_in_both_schemes
 from tests.integration.ui.stage.scene import FAILING_SINK, ORDERS, RUNNING, SINK, SOURCE, Scene
+from tests.integration.ui.stage.screens import set_checked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor
 
 RESTARTED_SINK = "restarted-sink"
+
+
+def wait_until_deleted(scene: Scene, *names: str) -> None:
+    """Wait until the first worker, which may not be the leader, lists none of the connectors."""
+    scene.wait_until("the connectors were deleted", lambda: not set(names) & set(scene.get("/connectors")))
 
 
 def open_confirmation(page: Page, action: str) -> Locator:
@@ -41,6 +47,8 @@ def create_stopped(scene: Scene) -> Iterator[Callable[..., list[str]]]:
             created_names.append(name)
             config = {"connector.class": "FileStreamSource", "topic": ORDERS, "file": "/nowhere"}
             scene.cluster.create(name, config, state="STOPPED")
+        for name in names:
+            scene.wait_for_states(name, "STOPPED")
         return names
 
     yield create
@@ -130,13 +138,13 @@ def test_bulk_deletion_requires_typing_the_number(
     names = create_stopped("many", 12)
     page = visitor.open(f"{scene.page('connectors')}?q=many-")
     for name in names[:2]:
-        page.get_by_label(f"Select {name}", exact=True).check()
+        set_checked(page.get_by_label(f"Select {name}", exact=True))
     page.locator("#bulk").get_by_role("button", name="Delete").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Delete 2 connectors (many-0 and many-1)?")
     dialog.get_by_role("button", name="Delete").click()
     expect(page.locator("[data-result]")).to_contain_text("2 done")
-    assert not set(names[:2]) & set(scene.get("/connectors"))
+    wait_until_deleted(scene, *names[:2])
     page.goto(f"{scene.page('connectors')}?q=many-")
     names += create_stopped("many-more", 1)
     expect(page.locator("tr[data-row]")).to_have_count(11)
@@ -149,7 +157,7 @@ def test_bulk_deletion_requires_typing_the_number(
     dialog.get_by_role("button", name="Delete").click()
     expect(page.locator("[data-result]")).to_contain_text("11 done")
     assert violations_in_both_schemes(page) == []
-    assert not set(names) & set(scene.get("/connectors"))
+    wait_until_deleted(scene, *names)
 
 
 @pytest.mark.ci
@@ -166,7 +174,7 @@ def test_actions_work_with_the_keyboard_and_without_scripts(
     page_without_scripts.locator("#connector-actions").get_by_role("link", name="Delete", exact=True).click()
     expect(page_without_scripts.get_by_role("heading", level=2).first).to_contain_text(f"Delete {name}")
     page_without_scripts.get_by_role("button", name="Delete").click()
-    assert name not in scene.get("/connectors")
+    wait_until_deleted(scene, name)
     expect(page_without_scripts.get_by_role("heading", level=1)).to_have_text("Connectors")
 
 
@@ -197,7 +205,7 @@ def run_bulk_action(page: Page, scene: Scene, action: str, *names: str) -> None:
     """Select connectors in the list and confirm an action on them."""
     page.goto(scene.page("connectors"))
     for name in names:
-        page.get_by_label(f"Select {name}", exact=True).check()
+        set_checked(page.get_by_label(f"Select {name}", exact=True))
     page.locator("#bulk").get_by_role("button", name=action, exact=True).click()
     confirm(page, f"{action} ({len(names)})")
     expect(page.locator("[data-result]")).to_contain_text(f"{len(names)} done")

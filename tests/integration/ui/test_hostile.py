@@ -34,7 +34,10 @@ NAMES_ON_ALL_TABS = (NAMES[0], NAMES[4])
 
 @pytest.fixture
 def hostile_names(scene: Scene) -> Iterator[tuple[str, ...]]:
-    """Create stopped connectors whose names (`NAMES`) are also in their configs. Yield the names."""
+    """Create stopped connectors whose names (`NAMES`) are also in their configs. Yield the names.
+
+    Must be requested before `visitor`, so that no open page requests a deleted connector.
+    """
     for name in NAMES:
         config = {"connector.class": "FileStreamSink", "topics": ORDERS, "file": name, name: name}
         scene.cluster.create(name, config, state="STOPPED")
@@ -44,7 +47,7 @@ def hostile_names(scene: Scene) -> Iterator[tuple[str, ...]]:
 
 
 def test_hostile_names_and_configs_do_not_run_scripts(
-    scene: Scene, visitor: Visitor, hostile_names: tuple[str, ...]
+    scene: Scene, hostile_names: tuple[str, ...], visitor: Visitor
 ) -> None:
     page = visitor.open(scene.page())
     page.on("dialog", lambda dialog: pytest.fail(f"a script opened a dialog: {dialog.message}"))

@@ -18,7 +18,7 @@ from scripts.harness.workers import START_TIMEOUT_S, Worker, java_distributed
 from tests.integration.ui.stage.axe import violations
 from tests.integration.ui.stage.remote import kraal_ui
 from tests.integration.ui.stage.scene import FAILING_SINK, SOURCE, Scene, page_url
-from tests.integration.ui.stage.screens import list_navigation_urls, list_tab_urls
+from tests.integration.ui.stage.screens import list_navigation_urls, list_tab_urls, set_checked
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.ci
 SOURCE_CLASS = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 NAME = "java-made"
-UPDATE_MS = 5_000
-"""The timeout for updates of a page. Java workers have no stream of changes, and are polled every two seconds."""
 
 
 @pytest.fixture
@@ -61,6 +59,19 @@ def read_only_ui(scene: Scene, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
+def wait_until_states(worker: Worker, name: str, *states: str) -> None:
+    """Wait until the worker reports these states for a connector and its tasks."""
+
+    def has_states() -> bool:
+        status = worker.rest.status(name)
+        instances = [] if status is None else [status["connector"], *status["tasks"]]
+        return [instance["state"] for instance in instances] == list(states)
+
+    wait_until(
+        f"{name} had the states {states}", has_states, timeout_s=START_TIMEOUT_S, program=worker.process
+    )
+
+
 def test_java_worker_can_be_monitored_and_controlled(
     java: Worker, java_ui: str, visitor: Visitor, tmp_path: Path
 ) -> None:
@@ -76,9 +87,10 @@ def test_java_worker_can_be_monitored_and_controlled(
     java.rest.create("java-source", source)
     java.rest.create("java-sink", sink | {"file": str(tmp_path / "missing" / "out")})
     java.wait_until_running("java-source")
+    wait_until_states(java, "java-sink", "RUNNING", "FAILED")
     page = visitor.open(page_url(java_ui))
     failed_row = page.locator("tr[data-row]").filter(has_text="java-sink")
-    expect(failed_row.locator(".state")).to_have_text("failed", timeout=UPDATE_MS)
+    expect(failed_row.locator(".state")).to_have_text("failed")
     assert page.locator("tr[data-row] th a").all_inner_texts()[0] == "java-sink"
     expect(failed_row.locator(".cause")).to_contain_text(str(tmp_path / "missing"))
     expect(page.get_by_role("columnheader", name="Records/s")).to_have_count(0)
@@ -92,10 +104,8 @@ def test_java_worker_can_be_monitored_and_controlled(
     page.goto(page_url(java_ui, "connectors", "java-source"))
     page.locator("#connector-actions").get_by_role("link", name="Stop", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Stop").click()
-    expect(page.locator(".facts")).to_contain_text("stopped", timeout=UPDATE_MS)
-    status = java.rest.status("java-source")
-    assert status is not None
-    assert (status["connector"]["state"], status["tasks"]) == ("STOPPED", [])
+    wait_until_states(java, "java-source", "STOPPED")
+    expect(page.locator(".facts")).to_contain_text("stopped")
     page.locator("#connector-actions").get_by_role("link", name="Delete", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Connectors")
@@ -127,14 +137,8 @@ class JavaConnector:
         return httpx2.get(f"{self.java.rest.url}/connectors/{NAME}/{path}", trust_env=False).json()
 
     def wait_for(self, state: str, tasks: int = 1) -> None:
-        """Wait until the worker reports this state for the connector and for each of its `tasks` tasks."""
-
-        def has_state() -> bool:
-            status = self.java.rest.status(NAME)
-            instances = [] if status is None else [status["connector"], *status["tasks"]]
-            return [instance["state"] for instance in instances] == [state] * (1 + tasks)
-
-        wait_until(f"{NAME} was {state}", has_state, timeout_s=START_TIMEOUT_S, program=self.java.process)
+        """Wait until the worker reports this state for the connector and this number of tasks."""
+        wait_until_states(self.java, NAME, *[state] * (1 + tasks))
 
 
 @pytest.fixture
@@ -213,14 +217,14 @@ def test_restart_recovers_a_failed_connector_on_a_java_worker(
         java_connector.wait_for("RUNNING")
     page.goto(page_url(java_connector.url, "connectors"))
     for name in (NAME, "java-feed"):
-        page.get_by_label(f"Select {name}", exact=True).check()
+        set_checked(page.get_by_label(f"Select {name}", exact=True))
     page.locator("#bulk").get_by_role("button", name="Pause").click()
     page.get_by_role("dialog").get_by_role("button", name="Pause (2)").click()
     expect(page.locator("[data-result]")).to_contain_text("2 done")
     java_connector.wait_for("PAUSED")
     expect(page.locator("#away")).to_be_hidden()
     java_connector.java.process.stop(1.0)
-    expect(page.locator("#away")).to_contain_text("No response from", timeout=2 * UPDATE_MS)
+    expect(page.locator("#away")).to_contain_text("No response from")
     expect(page.get_by_role("link", name=NAME)).to_be_visible()  # the last content stays readable
 
 
@@ -257,7 +261,7 @@ def test_offsets_and_topics_of_a_java_worker_can_be_changed(
     java_connector.confirm("Forget used topics", "Forget")
     assert java_connector.get_json("topics") == {NAME: {"topics": []}}
     page.goto(page_url(java_connector.url, "connectors"))
-    page.get_by_label(f"Select {NAME}", exact=True).check()
+    set_checked(page.get_by_label(f"Select {NAME}", exact=True))
     page.locator("#bulk").get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.locator("[data-result]")).to_contain_text(NAME)

@@ -71,6 +71,8 @@ def test_sink_offsets_are_reset_after_confirmation(scene: Scene, visitor: Visito
         expect(page.get_by_role("alert")).to_contain_text("1 problem")
         assert violations_in_both_schemes(page) == []
         page.get_by_role("link", name="Back").click()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        page.wait_for_load_state()  # the scripts have run
         page.get_by_role("link", name="Delete all").click()
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         expect(page.locator("[data-result]")).to_be_visible()

@@ -23,7 +23,7 @@ REPORT_SCRIPT: Final = """document.addEventListener("securitypolicyviolation", e
 class Visitor:
     """A visitor that opens pages in one browser, and collects console errors, script errors and CSP violations.
 
-    Not thread-safe. Pages and contexts stay open until the browser ends.
+    Not thread-safe. Pages and contexts stay open until `close`, or until the browser ends.
     """
 
     def __init__(self, browser: Browser) -> None:
@@ -69,10 +69,18 @@ class Visitor:
         """Ignore errors that match a pattern, because the test itself causes them."""
         self._expected_patterns.append(re.compile(pattern))
 
+    def close(self) -> None:
+        """Close all pages. Must be called before a server that pages have requested is stopped."""
+        for page in self._pages:
+            page.evaluate("0")  # afterwards, all earlier reports of the page have arrived
+        for context in self._browser.contexts:
+            context.close()
+        self._pages.clear()
+
     def problems(self) -> list[str]:
         """Return the unexpected errors so far."""
         for page in self._pages:
-            page.evaluate("0")  # afterwards, all earlier reports of the page have arrived
+            page.evaluate("0")  # as above
         return [
             problem
             for problem in self._problems

@@ -15,6 +15,7 @@ from kraal.dead_letters import kafka as dead_letters
 from kraal.dead_letters.api import KafkaUnavailable, OffsetRange
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.kafka.dead_letters import MemoryKafka
+from tests.fakes.servers.refusing import refusing_address
 from tests.fakes.workers.connect import Connect, ScriptedResponse
 from tests.unit.client.conftest import Kraal
 
@@ -64,9 +65,8 @@ def test_refused_connection_without_a_port_names_the_default_port(url: str) -> N
 
 
 def test_unreachable_worker_has_a_hint_to_start_or_choose_a_worker(kraal: Kraal) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed_server:
-        url = f"http://127.0.0.1:{closed_server.getsockname()[1]}"
-    assert kraal.hint("ls", "--url", url) == hints.NO_WORKER
+    with refusing_address() as address:
+        assert kraal.hint("ls", "--url", f"http://{address}") == hints.NO_WORKER
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from kraal.client import hints
 from kraal.client.rest import NoResponse, RequestRejected, Rest, create_ssl_context
 from kraal.client.target import parse_target
 from tests.fakes.kafka.certificates import make_authority
+from tests.fakes.servers.refusing import refusing_address
 from tests.fakes.workers.connect import Connect, QuickClock, ScriptedResponse
 from tests.unit.client.conftest import Kraal
 
@@ -112,9 +113,9 @@ def test_redirect_receives_no_credentials(kraal: Kraal, worker: Connect) -> None
 
 
 def test_refused_connection_is_a_one_line_error(kraal: Kraal) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed_server:
-        url = f"http://127.0.0.1:{closed_server.getsockname()[1]}"
-    assert kraal.error("ls", "--url", url) == f"Error: Cannot connect to {url}: Connection refused"
+    with refusing_address() as address:
+        url = f"http://{address}"
+        assert kraal.error("ls", "--url", url) == f"Error: Cannot connect to {url}: Connection refused"
 
 
 def test_unresponsive_worker_times_out(clock: QuickClock) -> None:
@@ -203,12 +204,12 @@ def test_environment_proxies_are_ignored(kraal: Kraal, monkeypatch: pytest.Monke
 
 
 def test_failed_connection_is_reported_once(kraal: Kraal) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed_server:
-        kraal.env = {"KRAAL_URL": f"http://127.0.0.1:{closed_server.getsockname()[1]}"}
-    assert (
-        kraal.error("pause", "a", "b")
-        == f"Error: Cannot connect to {kraal.env['KRAAL_URL']}: Connection refused"
-    )
+    with refusing_address() as address:
+        kraal.env = {"KRAAL_URL": f"http://{address}"}
+        assert (
+            kraal.error("pause", "a", "b")
+            == f"Error: Cannot connect to {kraal.env['KRAAL_URL']}: Connection refused"
+        )
 
 
 def test_host_name_mismatch_has_no_ca_hint(https_server: tuple[str, Path], kraal: Kraal) -> None:

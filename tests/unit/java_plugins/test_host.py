@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import queue
@@ -190,6 +189,11 @@ def listen(host: PluginHost, key: int = 1) -> RecordingListener:
     return listener
 
 
+def wait_for_event(listener: RecordingListener, event: str) -> None:
+    while listener.next() != event:
+        pass
+
+
 def test_events_are_dispatched_to_the_listener_of_their_run(
     jvm_factory: JvmFactory, host: PluginHost
 ) -> None:
@@ -223,11 +227,16 @@ def test_restart_is_delayed_for_a_process_that_exits_soon_after_its_start(
 ) -> None:
     monkeypatch.setattr(module, "_STABLE_UPTIME_S", uptime_s)
     monkeypatch.setattr(module, "_RESTART_DELAYS_S", (0.0, 0.0, 3600.0))
+    listener = listen(host)
     host.start()
-    jvm_factory.next().kill()
-    jvm_factory.next().kill()
-    with contextlib.suppress(queue.Empty):
-        jvm_factory.started_jvms.get(timeout=TIMEOUT_S if starts == 3 else 0.2)
+    for _ in range(2):
+        wait_for_event(listener, "up")
+        jvm_factory.next().kill()
+    if starts == 3:
+        wait_for_event(listener, "up")
+    else:
+        with pytest.raises(queue.Empty):
+            jvm_factory.started_jvms.get(timeout=0.2)
     assert host.starts == starts
 
 

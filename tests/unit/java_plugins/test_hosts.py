@@ -138,6 +138,8 @@ def test_log_levels_are_set_in_all_current_and_later_processes(worker_hosts: Wor
 def test_close_stops_all_processes_and_starts_no_more(worker_hosts: WorkerHosts) -> None:
     worker_hosts.hosts.acquire("c", OWN_JVM_CONFIG)
     host = worker_hosts.hosts.acquire("d", OWN_JVM_CONFIG)
+    for process in worker_hosts.processes:
+        assert process.next() == "started"
     worker_hosts.hosts.release(host)  # closes the host concurrently
     worker_hosts.hosts.close()
     assert [process.events.queue[-1] for process in (worker_hosts.shared, *worker_hosts.processes)] == [

@@ -8,7 +8,14 @@ import pytest
 
 from tests.unit.web.api import Api
 from tests.unit.web.workers import FakePeer, Worker, serve_fake_peer, worker
+from web.requests import ask_workers
 from web.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def long_response_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let slow workers respond on a busy machine."""
+    monkeypatch.setattr(ask_workers, "RESPONSE_TIMEOUT_S", 30.0)
 
 
 @pytest.fixture

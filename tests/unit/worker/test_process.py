@@ -247,4 +247,4 @@ def test_existing_objects_are_frozen_once_when_spark_is_ready() -> None:
         assert 0 < gc.get_freeze_count() <= frozen_count
         assert len(new_objects) == 1000
     finally:
-        gc.unfreeze()
+        gc.freeze()  # as after the collection of the tests

@@ -160,7 +160,9 @@ def test_snapshot_and_changes_match_java(
     for cluster, name in names.items():
         cluster.alive[0].wait_until("the last offset was stored", partial(has_stored_deletion, cluster, name))
     assert last_offset(kraal_cluster, names[kraal_cluster]) == last_offset(java_cluster, names[java_cluster])
-    assert count_mbeans(kraal_cluster, names[kraal_cluster]) == 1
+    kraal_cluster.alive[0].wait_until(
+        "there was one MBean", lambda: count_mbeans(kraal_cluster, names[kraal_cluster]) == 1
+    )
     for cluster, name in names.items():
         cluster.delete(name)
 

@@ -86,9 +86,24 @@ class Scene:
         self.worker.wait_until(description, is_done, timeout_s=timeout_s)
 
     def settle(self) -> None:
-        """Wait until the connectors have their expected states."""
+        """Wait until the connectors have their expected states, and all rebalances are over."""
         for name, states in STATES.items():
             self.wait_for_states(name, *states)
+        self.wait_until("all rebalances were over", self._is_balanced)
+
+    def _is_balanced(self) -> bool:
+        """Return whether exactly the existing connectors and tasks are assigned."""
+        statuses = self.get("/connectors?expand=status")
+        tasks = [
+            f"{name}-{task['id']}" for name, entry in statuses.items() for task in entry["status"]["tasks"]
+        ]
+        assignments = self.get("/admin/assignments")
+        assigned_connectors, assigned_tasks = (
+            sorted(job for worker in assignments["workers"] for job in worker[kind])
+            for kind in ("connectors", "tasks")
+        )
+        is_complete = assigned_connectors == sorted(statuses) and assigned_tasks == sorted(tasks)
+        return is_complete and not assignments["waiting"]
 
     def wait_for_states(self, name: str, *states: str) -> None:
         """Wait until a connector and its tasks have these states."""

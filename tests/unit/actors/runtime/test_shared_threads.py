@@ -107,7 +107,7 @@ def test_shared_threads_handle_messages_of_many_actors_in_order(system: ThreadSy
     for sender in senders:
         sender.join()
     assert all(ask(address, ListNumbers(), timeout_s=10) == list(range(50)) for address in actors)
-    assert len(list_shared_threads()) <= SIZE
+    wait_for_thread_count(SIZE)
 
 
 def test_busy_actor_yields_to_other_actors() -> None:

@@ -162,13 +162,15 @@ def test_restart_budget_backs_off_until_exhausted() -> None:
 
 
 def test_clock_sends_messages_in_time_order_and_drops_cancelled_messages(
-    system: ThreadSystem, clock: ThreadClock
+    system: ThreadSystem, clock: ThreadClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, actor = Address("scribe"), Scribe()
     system.spawn(address, lambda: actor, lambda _: None)
+    monkeypatch.setattr(clock, "now", lambda: 0.0)
     clock.after(0.05, address, Note("second"))
     clock.after(0.01, address, Note("first"))
     clock.after(0.03, address, Note("never")).cancel()
+    monkeypatch.undo()
     actor.deferred_reply = Reply()
     while "second" not in actor.notes:
         actor.note_received.wait(5)

@@ -104,10 +104,10 @@ def test_poll_returns_only_terminated_lines(tail: Tail) -> None:
 def test_idle_poll_takes_microseconds(tail: Tail) -> None:
     tail.add(b"a\n")
     tail.poll()
-    start_s = time.perf_counter()
+    start_s = time.thread_time()
     for _ in range(1000):
         assert tail.poll() is None
-    assert (time.perf_counter() - start_s) / 1000 < 100e-6
+    assert (time.thread_time() - start_s) / 1000 < 100e-6
 
 
 def test_task_resumes_at_the_stored_position(path: Path) -> None:

@@ -46,8 +46,8 @@ class FakeProducer:
         """Queue a record."""
         if len(self.records) >= self.max_records:
             raise BufferError
-        self.records.append((topic, value, options))
         self._waiting.append(on_delivery)
+        self.records.append((topic, value, options))
 
     def deliver(self, error: KafkaError | None = None) -> None:
         """Complete all queued records with this result."""

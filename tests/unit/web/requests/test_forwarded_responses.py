@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from kraal.core.errors import BadRequest
+from tests.fakes.servers.refusing import refusing_address
 from tests.unit.web.workers import FakePeer, Worker, set_leader, worker
 from web.middleware.admission import Limits
 
@@ -97,10 +98,10 @@ def test_invalid_leader_response_returns_500(
 
 
 def test_unreachable_leader_is_an_error(follower: Worker) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-    set_leader(follower, url)
-    response = follower.ask("DELETE", "/connectors/a")
+    with refusing_address() as address:
+        url = f"http://{address}/"
+        set_leader(follower, url)
+        response = follower.ask("DELETE", "/connectors/a")
     assert (response.status_code, response.json()["message"]) == (
         500,
         f"{IO_ERROR}Connection refused ({url})",
@@ -142,26 +143,40 @@ def test_invalid_leader_url_is_an_error(follower: Worker, url: str) -> None:
     assert response.json()["message"].startswith("Error trying to forward REST request: ")
 
 
-def test_hanging_leader_delays_no_other_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.requests.forward.MARGIN_S", 0.0)
-    with socket.create_server(("127.0.0.1", 0)) as silent_server, worker(request_timeout_s=1.0) as follower:
+def test_hanging_leader_delays_no_other_request() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent_server, worker() as follower:
+        silent_server.settimeout(10)
         follower.api.herder.put("a", {})
-        url = f"http://127.0.0.1:{silent_server.getsockname()[1]}/"
-        set_leader(follower, url)
-        responses: list[tuple[int, str]] = []
-
-        def delete() -> None:
-            response = follower.ask("DELETE", "/connectors/a")
-            responses.append((response.status_code, response.json()["message"]))
-
-        threads = [threading.Thread(target=delete) for _ in range(5)]
+        set_leader(follower, f"http://127.0.0.1:{silent_server.getsockname()[1]}/")
+        responses: list[int] = []
+        threads = [
+            threading.Thread(
+                target=lambda: responses.append(follower.ask("DELETE", "/connectors/a").status_code)
+            )
+            for _ in range(5)
+        ]
         for thread in threads:
             thread.start()
+        connections = [silent_server.accept()[0] for _ in threads]
         assert follower.ask("GET", "/connectors/a/status").status_code == 200
         assert responses == []
+        for connection in connections:
+            connection.close()
         for thread in threads:
             thread.join(10)
-    assert responses == [(500, f"{IO_ERROR}{url} did not respond within 1 s")] * 5
+    assert responses == [500] * 5
+
+
+def test_timeout_of_the_leader_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.requests.forward.MARGIN_S", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent_server, worker(request_timeout_s=1.0) as follower:
+        url = f"http://127.0.0.1:{silent_server.getsockname()[1]}/"
+        set_leader(follower, url)
+        response = follower.ask("DELETE", "/connectors/a")
+    assert (response.status_code, response.json()["message"]) == (
+        500,
+        f"{IO_ERROR}{url} did not respond within 1 s",
+    )
 
 
 def test_too_many_forwarded_requests_are_rejected() -> None:

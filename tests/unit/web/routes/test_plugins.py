@@ -119,7 +119,7 @@ def test_validation_exceptions_become_error_responses(api: Api, error: Exception
 
 
 def test_blocking_plugin_does_not_block_other_requests() -> None:
-    api = Api(Settings(advertised_url="http://worker:8083/", request_timeout_s=0.2))
+    api = Api(Settings(advertised_url="http://worker:8083/", request_timeout_s=2.0))
     is_blocking, release = threading.Event(), threading.Event()
 
     def block() -> None:

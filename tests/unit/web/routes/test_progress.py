@@ -19,6 +19,7 @@ from kraal.metrics.windows import Windows
 from tests.unit.web.api import Api, document, status
 from tests.unit.web.openapi.test_document import matches
 from tests.unit.web.workers import FakePeer, Worker
+from web.middleware import shared_responses
 from web.requests import ask_workers
 from web.settings import Settings
 
@@ -327,8 +328,9 @@ def test_series_are_merged_over_all_workers_of_a_task(
 
 
 def test_requests_of_one_user_within_a_second_share_a_response(
-    follower: Worker, peer: tuple[str, FakePeer]
+    follower: Worker, peer: tuple[str, FakePeer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(shared_responses, "REUSE_S", 60)
     url, stub = peer
     stub.status, stub.body = 200, b'{"c":{}}'
     publish_tasks({0: follower}, {1: urlsplit(url).netloc})

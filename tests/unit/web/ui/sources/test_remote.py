@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncGenerator, Callable
 
 import httpx2
 import pytest
 from typing_extensions import override
 
+from tests.fakes.servers.refusing import refusing_address
 from tests.unit.web.ui.fake_source import CALLER
 from tests.unit.web.workers import Worker
 from web.ui.sources.api import Caller, Change, ChangeEvent, RequestRejected, SourceUnavailable
@@ -69,10 +69,8 @@ async def test_only_gets_are_retried_during_a_rebalance(method: str, request_cou
 
 
 async def test_unreachable_worker_is_unavailable() -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        source = RemoteSource(RemoteTarget(url=url))
+    with refusing_address() as address:
+        source = RemoteSource(RemoteTarget(url=f"http://{address}"))
         with pytest.raises(SourceUnavailable, match="does not respond"):
             await source.ask("GET", caller=CALLER)
         await source.close()
