@@ -131,6 +131,7 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "kraal/kafka",
         "kraal/protocol",
         "kraal/stores",
+        "scripts/harness/processes.py",
         "tests/fakes/kafka",
     ),
     "tests/integration/test_demo": (

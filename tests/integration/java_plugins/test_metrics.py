@@ -62,18 +62,7 @@ def test_scrape_contains_metrics_of_the_plugins_jvm(cluster: ProcessCluster) -> 
     cluster.pause(name)  # the values no longer change
     worker.wait_for_states(name, ["PAUSED"] * 2)
 
-    scrapes: list[Scraped] = []
-
-    def all_sent() -> bool:
-        metrics = scrape(worker)
-        active = metrics.value(f"{SOURCE_METRICS}source_record_active_count", **task_labels)
-        write_total = metrics.value(f"{SOURCE_METRICS}source_record_write_total", **task_labels)
-        is_complete = metrics.value("kraal_jvm_up", jvm="plugins") == 1
-        scrapes.append(metrics)
-        return is_complete and active == 0 and write_total == len(cluster.records(name))
-
-    worker.wait_until("all records were sent", all_sent)
-    metrics = scrapes[-1]
+    metrics = scrape_when_sent(cluster, name)
     polled_count = int(metrics.value(f"{SOURCE_METRICS}source_record_poll_total", **task_labels))
     failed_count = sum(str(number).endswith("3") for number in range(polled_count))
     write_total = metrics.value(f"{SOURCE_METRICS}source_record_write_total", **task_labels)
@@ -103,6 +92,22 @@ def test_scrape_contains_metrics_of_the_plugins_jvm(cluster: ProcessCluster) -> 
     restart_and_wait(cluster, name)  # the metrics of the new start have the same names
     cluster.delete(name)
     worker.wait_until("the metrics were removed", lambda: not read_starts(worker, name))
+
+
+def scrape_when_sent(cluster: ProcessCluster, name: str) -> Scraped:
+    """Return the first scrape that has the metrics of the plugins' JVM and counts all records of the topic `name`."""
+    worker, labels, scrapes = cluster.alive[0], {"connector": name, "task": "0"}, list[Scraped]()
+
+    def is_sent() -> bool:
+        metrics = scrape(worker)
+        scrapes.append(metrics)
+        active = metrics.value(f"{SOURCE_METRICS}source_record_active_count", **labels)
+        write_total = metrics.value(f"{SOURCE_METRICS}source_record_write_total", **labels)
+        is_up = metrics.value("kraal_jvm_up", jvm="plugins") == 1
+        return is_up and active == 0 and write_total == len(cluster.records(name))
+
+    worker.wait_until("all records were sent", is_sent)
+    return scrapes[-1]
 
 
 def check_plugin_calls(

@@ -94,7 +94,7 @@ def test_steps_and_details_are_shown(file: RecordingFile) -> None:
 
 
 def test_terminal_shows_bar_and_erases_it(terminal: RecordingFile) -> None:
-    with Progress("Waiting", 4, file=terminal, after_s=0.001, every_s=0.001, now=lambda: 0.0) as progress:
+    with Progress("Waiting", 4, file=terminal, after_s=0.001, every_s=0.001) as progress:
         progress.set_done(1, "orders")
         terminal.wait_for("1/4")
         assert "\n" not in terminal.getvalue()
@@ -127,7 +127,7 @@ def test_failed_operation_prints_no_duration(terminal: RecordingFile, file: Reco
 
 
 def test_other_output_is_on_separate_lines(terminal: RecordingFile) -> None:
-    with Progress("Working", 2, file=terminal, after_s=0.001, every_s=0.001, now=lambda: 0.0) as progress:
+    with Progress("Working", 2, file=terminal, after_s=0.001, every_s=0.001) as progress:
         terminal.wait_for("0/2")
         with pause_drawing():
             terminal.write("orders is RUNNING\n")
@@ -148,7 +148,7 @@ def test_only_innermost_operation_is_shown(terminal: RecordingFile, file: Record
 
 def test_progress_is_written_to_standard_error(monkeypatch: pytest.MonkeyPatch, file: RecordingFile) -> None:
     monkeypatch.setattr(sys, "stderr", file)
-    with Progress("Working", after_s=0.001, every_s=0.001, now=lambda: 0.0):
+    with Progress("Working", after_s=0.001, every_s=0.001):
         file.wait_for("Working: ")
 
 
@@ -157,9 +157,7 @@ def test_long_description_stays_on_one_line(
     terminal: RecordingFile, monkeypatch: pytest.MonkeyPatch, description: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    with Progress(
-        description, 10_000, file=terminal, after_s=0.001, every_s=0.001, now=lambda: 0.0
-    ) as progress:
+    with Progress(description, 10_000, file=terminal, after_s=0.001, every_s=0.001) as progress:
         progress.set_done(9_999, "d" * 200)
         terminal.wait_for("9999/10000")
         drawn_lines = click.unstyle(terminal.getvalue()).split("\r")
@@ -180,6 +178,6 @@ def test_closed_output_does_not_fail_operation(file: RecordingFile, monkeypatch:
         raise BrokenPipeError
 
     monkeypatch.setattr(file, "write", fail)
-    with Progress("Working", file=file, after_s=0.001, every_s=0.001, now=lambda: 0.0):
+    with Progress("Working", file=file, after_s=0.001, every_s=0.001):
         assert write_attempted.wait(TIMEOUT_S)
     assert file.getvalue() == ""

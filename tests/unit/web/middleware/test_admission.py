@@ -75,7 +75,7 @@ def test_body_bytes_count_from_arrival_to_response() -> None:
     admission.count_body_bytes(first, 50, internal=False)
     admission.count_body_bytes(second, 30, internal=False)
     admission.count_body_bytes(first, 20, internal=False)
-    with pytest.raises(Unavailable, match="take 70 bytes") as error:
+    with pytest.raises(Unavailable, match="occupy 70 bytes") as error:
         admission.count_body_bytes(second, 1, internal=False)
     assert error.value.retry_after_s == 1
     admission.count_body_bytes(internal, 100, internal=True)

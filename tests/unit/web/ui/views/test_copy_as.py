@@ -95,7 +95,7 @@ def test_masked_secrets_become_shell_variables() -> None:
         f"key-{HIDDEN}": "kept",
         "db_password": "q",
     }
-    assert "Set DB_PASSWORD, URL, DB_PASSWORD_2 first" in snippet.notes[0]
+    assert "Set DB_PASSWORD, URL, DB_PASSWORD_2 in the shell first" in snippet.notes[0]
 
 
 def test_command_fails_while_its_secrets_are_unset() -> None:
