@@ -145,8 +145,8 @@ class _ActorFactory:
         """Start the actor at `address` under the supervisor."""
         herder, worker, state = self.actors.herder, self.actors.worker, self.membership_state
         # These actors request missed messages themselves.
-        self_recovering = (herder, worker, None if state is None else state.address)
-        notifies_herder = address not in self_recovering
+        self_recovering_actors = (herder, worker, None if state is None else state.address)
+        notifies_herder = address not in self_recovering_actors
         self.supervisor.tell(
             Supervise(
                 address=address,

@@ -1,11 +1,12 @@
 """Connector actor: starts and stops the plugin's connector object and requests task configs from it.
 
-The actor resolves the variables in the connector's config when it starts, and again when a config provider's values
-expire. Resolved values never leave this actor; task configs are sent with variables.
+The actor resolves the variables in the connector's config when it starts, and, with `config.action.reload=restart`,
+when a config provider's values expire. Resolved values never leave this actor; task configs are sent with variables.
 
 Plugin code may block or raise. It runs on this actor's thread inside `plugin_code`, and any error sets the state to
-FAILED with a trace. States and transitions are those of Connect's WorkerConnector (Kafka 4.3.0): leaving STARTED
-calls the plugin's `stop` once; only the target state STOPPED or a new incarnation ends FAILED.
+FAILED with a trace. States and transitions are those of Connect's WorkerConnector (Kafka 4.3.0): a transition from
+STARTED to PAUSED or STOPPED calls the plugin's `stop` once. A FAILED connector leaves this state only for the target
+state STOPPED, in a new incarnation, or when config provider values expire.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class Connector:
         self._resolved = ResolvedConfig.of(wanted.connector_config, {})
         self._config: dict[str, str] = {}
         """Resolved config for the current plugin object."""
-        self._renewed = False
+        self._has_new_values = False
         """Whether config provider values have changed since the last task configs."""
         self._expiry: Timer | None = None
         self._make_plugin = make_plugin
@@ -117,7 +118,7 @@ class Connector:
         """Reason why the plugin is unavailable; None while it is available."""
         self._reports = StateReports(name, wanted.incarnation, worker)
         self._events = RecentEvents(clock)
-        self._retry: Timer | None = None
+        self._retry_timer: Timer | None = None
         """Timer of the next attempt to generate task configs."""
         self._task_configs: TaskConfigsGenerated | None = None
         """The current task configs; None while the connector does not run."""
@@ -161,7 +162,9 @@ class Connector:
         """Replace the resolved config, and schedule a restart for its expiry."""
         previous_config, self._resolved = self._config, resolved
         self._config = {k: v for k, v in resolved.config.items() if v is not None}
-        self._renewed = self._renewed or bool(previous_config and previous_config != self._config)
+        self._has_new_values = self._has_new_values or bool(
+            previous_config and previous_config != self._config
+        )
         self._schedule_expiry()
 
     def _schedule_expiry(self) -> None:
@@ -245,8 +248,8 @@ class Connector:
         plugin = self._plugin
         if plugin is None:
             return
-        if self._retry is not None:
-            self._retry.cancel()
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
         max_tasks = int(self._config.get("tasks.max", "1"))
         try:
             with plugin_code(f"generating task configs for connector {self._name}"):
@@ -259,7 +262,7 @@ class Connector:
                 self._waiting_reason = str(error.__cause__)
                 self._report_started()
             log.log(level, "%s; retrying in %g s", error, delay)
-            self._retry = self._clock.after(delay, self._address, Reconfigure(attempt + 1))
+            self._retry_timer = self._clock.after(delay, self._address, Reconfigure(attempt + 1))
             if attempt == 0:  # completes a pending create request
                 self._worker.tell(
                     TaskConfigsGenerated(
@@ -283,9 +286,9 @@ class Connector:
             name=self._name,
             incarnation=self._incarnation,
             configs=[self._resolved.restore_variables(config) for config in task_configs],
-            renewed=self._renewed,
+            renewed=self._has_new_values,
         )
-        self._renewed = False
+        self._has_new_values = False
         self._worker.tell(self._task_configs)
 
     def _stop_plugin(self) -> str | None:

@@ -175,7 +175,7 @@ class Herder:
         return None
 
     def _go_live_if_ready(self) -> None:
-        """Go live once both logs are read and the worker has reported."""
+        """Go live once both logs are read and the worker's report has arrived, unless plugins are missing."""
         report = self._startup.complete()
         if report is not None:
             refusal_reason = missing_plugins(self._state.snapshot)
@@ -188,7 +188,7 @@ class Herder:
             self._handle_config_events(self._missed_events, self._state.snapshot.config.connectors)
 
     def _on_report(self, report: WorkerReport) -> None:
-        """Handle a worker report, sent at startup or after a restart of the worker or the status writer."""
+        """Handle the worker's report on its instances."""
         if self._state.live:
             running_facts = report.running
             self._state.work.resend(running_facts)
@@ -232,7 +232,9 @@ class Herder:
         """Complete steps that waited for a stopped instance or a written status."""
         self._rebalances.confirm_stopped()
         state = self._state
-        if self._closing is not None and not state.work.announced and not state.writes.has_pending_statuses:
+        if self._closing is None:
+            return
+        if not state.work.announced_instances and not state.writes.has_pending_statuses:
             self._closing.set(None)
 
     # -- REST ----------------------------------------------------------------------------------------------
@@ -293,15 +295,15 @@ class Herder:
 
     def _handle_config_events(self, events: Sequence[Event], connectors: Collection[ConnectorName]) -> None:
         """Handle the events of live config records, and of commands that were missed before startup."""
-        to_rebalance: dict[ConnectorName, None] = {}
+        changed_connectors: dict[ConnectorName, None] = {}
         for event in events:
             match event:
                 case ConnectorRemoved() | TasksChanged():
-                    to_rebalance[event.name] = None
+                    changed_connectors[event.name] = None
                     self._requests.on_settled(event.name)
                 case ConnectorChanged():
                     if event.name not in connectors:
-                        to_rebalance[event.name] = None
+                        changed_connectors[event.name] = None
                 case TargetChanged():
                     self._requests.on_settled(event.name)  # no tasks to wait for while paused or stopped
                 case RestartRequested():
@@ -320,13 +322,13 @@ class Herder:
                 case _:
                     assert_never(event)
         self._state.work.apply({e.name for e in events if isinstance(e, ConnectorChanged | TargetChanged)})
-        reconfigured = {e.name for e in events if isinstance(e, TasksChanged | TargetChanged)}
-        if reconfigured:
+        reconfigured_connectors = {e.name for e in events if isinstance(e, TasksChanged | TargetChanged)}
+        if reconfigured_connectors:
             self._task_configs.remove_stopped_tasks()
-        for name in reconfigured:
+        for name in reconfigured_connectors:
             self._task_configs.recheck(name)
-        if to_rebalance:
-            self._rebalances.on_configs_changed(to_rebalance)
+        if changed_connectors:
+            self._rebalances.on_configs_changed(changed_connectors)
 
     def _apply_status_records(self, message: RecordsRead) -> None:
         state = self._state
@@ -350,7 +352,7 @@ class Herder:
                     self._rebalances.on_revoked(message)
                 case GroupLost():
                     self._rebalances.on_group_lost(message.reason)
-                    self._requests.retry_pending()  # fail them now, because the outage may be long
+                    self._requests.retry_pending()  # pending requests fail now, because the outage may be long
 
     def _on_assigned(self, message: AssignmentReceived) -> None:
         was_leader = self._state.snapshot.is_leader

@@ -52,7 +52,7 @@ class ClusterParts:
     send_fence: claims.SendFence = claims.fence_at_leader
     """Sends a fencing request to the leader."""
     config_wait_timeout_s: float = CONFIG_WAIT_TIMEOUT_S
-    """Maximum time for which the leader blocks the group's thread until its reader has caught up."""
+    """Maximum time for which this worker, as leader, blocks the group's thread to wait for its config reader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

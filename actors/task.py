@@ -236,7 +236,7 @@ class Task:
         )
         match event:
             case Waiting() if self._phase is _Phase.OPENING and not self._is_engine_lost:
-                # The run is not open yet. After a lost engine, the FAILED status with its trace stays, because the
+                # The run is not open yet. After a loss of the engine, the FAILED status stays, because its
                 # trace is more useful than this reason.
                 self._reports.send(State.UNASSIGNED, event.reason)
             case Waiting() if self._phase is _Phase.REQUESTING and event.engine_failed:

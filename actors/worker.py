@@ -47,7 +47,7 @@ class Slot:
     running_instance: WantedInstance | None = None
     """Incarnation and target of the running instance, if any."""
     address: Address | None = None
-    """Address of the instance's actor; None while the instance runs if the actor has exhausted its restart budget."""
+    """Address of the instance's actor; None if no instance runs, or if the actor has exhausted its restart budget."""
     stop_timer: Timer | None = None
     """Timer of the requested stop, if any."""
     fact: InstanceChanged | None = None
@@ -100,7 +100,7 @@ class Worker:
         self._grouped_instances = dict.fromkeys(
             instance for instance, slot in slots.items() if slot.restart_group
         )
-        """Instances that may have to wait for others before they start, in order."""
+        """Instances that may have to wait for others, in the order in which they start."""
 
     def receive(self, message: WorkerMessage | Begin) -> None:
         """Handle one message."""
@@ -243,8 +243,10 @@ class Worker:
         if slot.address is None:
             self._on_stopped(instance, slot, _make_stopped_fact(instance, running_instance.incarnation))
             return
-        overdue = StopOverdue(instance=instance, incarnation=running_instance.incarnation, cancelled=False)
-        slot.stop_timer = self._clock.after(self._graceful_s, self._address, overdue)
+        timeout_message = StopOverdue(
+            instance=instance, incarnation=running_instance.incarnation, cancelled=False
+        )
+        slot.stop_timer = self._clock.after(self._graceful_s, self._address, timeout_message)
         slot.events.add(f"stop requested, {_describe(running_instance.incarnation)}")
         slot.address.tell(StopInstance())
 
@@ -292,8 +294,10 @@ class Worker:
                 *(message.instance, self._graceful_s, slot.events.as_text()),
             )
             slot.events.add("cancelled")
-            overdue = StopOverdue(instance=message.instance, incarnation=message.incarnation, cancelled=True)
-            slot.stop_timer = self._clock.after(CANCEL_TIMEOUT_S, self._address, overdue)
+            timeout_message = StopOverdue(
+                instance=message.instance, incarnation=message.incarnation, cancelled=True
+            )
+            slot.stop_timer = self._clock.after(CANCEL_TIMEOUT_S, self._address, timeout_message)
             slot.address.tell(CancelInstance())
             return
         log.error(
@@ -327,7 +331,7 @@ def _describe(incarnation: Incarnation) -> str:
 
 
 def _make_initial_fact(instance: Instance, wanted: WantedInstance) -> InstanceChanged:
-    """Return the fact for an instance that was or will be started and has not reported yet."""
+    """Return the fact for an instance that was or will be started and has not reported a state yet."""
     return InstanceChanged(instance=instance, incarnation=wanted.incarnation, state=State.UNASSIGNED)
 
 

@@ -164,10 +164,10 @@ def send_task_configs(
     timeout_s: float = RESPONSE_TIMEOUT_S,
     tls: MakeContext | None = None,
 ) -> None:
-    """Send a connector's task configs to the leader, which writes them; signed unless `key` is None.
+    """Send a connector's task configs to the leader, which writes the configs.
 
-    Blocks until the leader responds, at most `timeout_s` seconds. Call on a thread without an event loop. Raises
-    PeerRefused, PeerFailed; BadRequest for an unknown algorithm.
+    The request is signed unless `key` is None. Blocks until the leader responds, at most `timeout_s` seconds. Call on a
+    thread without an event loop. Raises PeerRefused, PeerFailed; BadRequest for an unknown algorithm.
     Source: DistributedHerder.publishConnectorTaskConfigs.
     """
     body = to_bytes([dict(config) for config in configs])
@@ -184,7 +184,7 @@ def send_fence(
     timeout_s: float = RESPONSE_TIMEOUT_S,
     tls: MakeContext | None = None,
 ) -> None:
-    """Request that the leader fences a connector's older tasks; otherwise like `send_task_configs`.
+    """Request that the leader fence a connector's older tasks. Blocks and raises errors like `send_task_configs`.
 
     Source: DistributedHerder.fenceZombieSourceTasks.
     """
@@ -303,7 +303,7 @@ def _io_error(cause: str) -> PeerFailed:
 
 
 def _find_reason(error: BaseException) -> str:
-    """Return the reason of a failed request; the operating system's message if there is one."""
+    """Return the reason for a failed request: the operating system's message, if there is one, or else the error's."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):  # its errno is not the system's

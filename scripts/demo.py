@@ -80,7 +80,7 @@ class Demo:
         """Read the progress of both connectors."""
         self.records_in.update(self.topic.end())
         self.records_out.update(size(self.sink_file) // LINE_BYTES_ON_DISK)
-        self.records_out.start_s = self.records_in.start_s  # the sink cannot start earlier
+        self.records_out.start_s = self.records_in.start_s  # both rates are measured from the same start
 
     def transfer(self) -> None:
         """Wait until every line is in the sink file, and show the progress. Raises ScriptFailed."""

@@ -85,7 +85,7 @@ class Feeder:
     """A thread that appends lines to the source files at a constant rate."""
 
     def __init__(self, pipes: Sequence[Pipe], lines: int, scratch: Path) -> None:
-        """Generate `lines` lines in total, which are appended after `start`."""
+        """Generate at least `lines` lines in total, with an equal number for each pipe."""
         share = -(-lines // len(pipes))
         self._blocks: dict[Path, list[bytes]] = {}
         for number, pipe in enumerate(pipes):
@@ -105,7 +105,7 @@ class Feeder:
 
     @property
     def is_done(self) -> bool:
-        """Whether the thread has ended, as it does when all lines are in the files."""
+        """Whether the thread has ended. Must not be read before `start`."""
         return not self._thread.is_alive()
 
     def stop(self) -> None:

@@ -82,7 +82,9 @@ def _round(kind: str, worker: Target, seed: int, is_over: Callable[[], bool]) ->
     start_s = time.monotonic()
     # At TRACE, a worker process would log a gigabyte.
     excluded = ["setLoggerLevel"] if kind == PROCESS else []
-    report = from_schema(worker.url, seed, EXAMPLES_PER_OPERATION, operations=excluded, timeout_s=_TIMEOUT_S)
+    report = from_schema(
+        worker.url, seed, EXAMPLES_PER_OPERATION, skipped_operations=excluded, timeout_s=_TIMEOUT_S
+    )
     if report:
         print(report, flush=True)
     findings = from_bytes(

@@ -1,6 +1,6 @@
 """The REST API as ASGI applications: one for all listeners, or two if admin listeners are separate.
 
-From the outside in: CORS, response headers, authentication and caching, route tables.
+A request passes, in this order, through CORS, response headers, authentication and caching, and the route table.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class AuthenticationMiddleware:
         self._app = app
         self._services = services
         self._auth = services.settings.basic_auth
-        self._server = (b"server", f"kraal/{services.settings.version}".encode())
+        self._server_header = (b"server", f"kraal/{services.settings.version}".encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle an HTTP request; pass other ASGI events through."""
@@ -85,7 +85,7 @@ class AuthenticationMiddleware:
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
-            self._server,
+            self._server_header,
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -95,7 +95,7 @@ class AuthenticationMiddleware:
 
         async def send_with_server(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], self._server]
+                message["headers"] = [*message["headers"], self._server_header]
             await send(message)
 
         return send_with_server

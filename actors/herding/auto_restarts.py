@@ -70,7 +70,7 @@ class AutoRestarts:
             self._decide_next(instance)
 
     def run_due(self) -> None:
-        """Execute due restarts; called when no rebalance is in progress."""
+        """Execute due restarts; must be called only while no rebalance is in progress."""
         self.check_all()
         for instance, history in list(self._histories.items()):
             situation = self._situation(instance)
@@ -92,22 +92,29 @@ class AutoRestarts:
 
     def _decide_next(self, instance: Instance) -> None:
         """Decide the next step for one instance, and publish it."""
-        published, situation = self._state.snapshot.watched.get(instance), self._situation(instance)
+        published_history = self._state.snapshot.watched.get(instance)
+        situation = self._situation(instance)
         if situation is None:
             del self._histories[instance]
             self._set_timer(instance, None)
             self._publish()
             return
-        after = self._histories[instance] = next_history(instance, self._histories[instance], situation)
-        self._set_timer(instance, after.due_s)
-        if after == published:
+        history = self._histories[instance] = next_history(instance, self._histories[instance], situation)
+        self._set_timer(instance, history.due_s)
+        if history == published_history:
             return
-        if after.given_up is not None and (published is None or published.given_up is not after.given_up):
-            reason = explain_no_restart(situation.policy, after.given_up)
-            log.error("%s stays FAILED. %s (%s)", instance, reason, printable(root_cause(after.trace)))
-            self._state.history.record_restarts_exhausted(instance, reason, after.trace or "")
-        elif after.due_s is not None and (published is None or published.due_s != after.due_s):
-            log.info("Scheduling an automatic restart of %s in %g s", instance, after.due_s - situation.now_s)
+        if history.given_up is not None and (
+            published_history is None or published_history.given_up is not history.given_up
+        ):
+            reason = explain_no_restart(situation.policy, history.given_up)
+            log.error("%s stays FAILED. %s (%s)", instance, reason, printable(root_cause(history.trace)))
+            self._state.history.record_restarts_exhausted(instance, reason, history.trace or "")
+        elif history.due_s is not None and (
+            published_history is None or published_history.due_s != history.due_s
+        ):
+            log.info(
+                "Scheduling an automatic restart of %s in %g s", instance, history.due_s - situation.now_s
+            )
         self._publish()
 
     def _set_timer(self, instance: Instance, due_s: float | None) -> None:
@@ -120,8 +127,8 @@ class AutoRestarts:
             del self._timers[instance]
         if due_s is not None:
             state = self._state
-            pause_s = max(due_s - state.clock.now(), 0.0)
-            timer = state.clock.after(pause_s, state.actors.herder, CheckRestarts())
+            delay_s = max(due_s - state.clock.now(), 0.0)
+            timer = state.clock.after(delay_s, state.actors.herder, CheckRestarts())
             self._timers[instance] = (due_s, timer)
 
     def _situation(self, instance: Instance) -> InstanceSituation | None:

@@ -62,7 +62,7 @@ class Creations:
         self._state = state
         self._rebalances = rebalances
         self._offsets = offsets
-        self.waiting = DeferredRequests(state, self._advance, self._fail)
+        self.deferred_requests = DeferredRequests(state, self._advance, self._fail)
         self._names: set[ConnectorName] = set()
         """Connectors that are being created, even if the client no longer waits for the response."""
 
@@ -81,7 +81,7 @@ class Creations:
         commands.create(self._state.snapshot.config, name, config, message.initial_state)
         self._names.add(name)
         kind = self._state.connector_type(config)
-        self.waiting.add(_Creation(message, config, kind, reply, on_created))
+        self.deferred_requests.add(_Creation(message, config, kind, reply, on_created))
 
     def _fail(self, creation: _Creation, error: Exception) -> None:
         self._names.discard(creation.message.name)
@@ -95,7 +95,7 @@ class Creations:
         self._rebalances.check_leader()
         commands.check_absent(self._state.snapshot.config, name)
         if self._rebalances.may_run_removed_tasks:
-            self.waiting.wait(creation)
+            self.deferred_requests.wait(creation)
             return
         if creation.kind == "source" and self._state.settings.transactional and not creation.is_fenced:
             self._fence(creation)
@@ -115,13 +115,13 @@ class Creations:
     def _fence(self, creation: _Creation) -> None:
         def advance() -> None:
             creation.is_fenced = True
-            self.waiting.advance(creation)
+            self.deferred_requests.advance(creation)
 
         self._offsets.fence_previous_tasks(
             creation.message.name, advance, lambda error: self._fail(creation, error)
         )
 
-    def _write(self, creation: _Creation, modified: OffsetsModified) -> None:
+    def _write(self, creation: _Creation, modified_offsets: OffsetsModified) -> None:
         """Write the config; restore the previous offsets if the write fails."""
         message, reply = creation.message, Reply[None]()
         try:
@@ -129,35 +129,35 @@ class Creations:
             state = self._state.snapshot.config
             entries = commands.create(state, message.name, creation.config, message.initial_state)
         except KraalError as error:
-            self._restore(creation, modified, error)
+            self._restore(creation, modified_offsets, error)
             return
 
         def on_failed() -> None:
             error = reply.future.exception()
             if error is not None:  # the record may have been written without a response
-                creation.failed_write = modified, _as_exception(error)
-                self.waiting.add(creation)
+                creation.failed_write = modified_offsets, _as_exception(error)
+                self.deferred_requests.add(creation)
 
         def on_created() -> None:
             self._names.discard(message.name)
-            creation.on_created(modified.text)
+            creation.on_created(modified_offsets.text)
 
         reply.future.add_done_callback(lambda _: on_failed())
         self._state.writes.write_config(entries, reply, on_created)
 
     def _restore_unless_written(
-        self, creation: _Creation, modified: OffsetsModified, error: Exception
+        self, creation: _Creation, modified_offsets: OffsetsModified, error: Exception
     ) -> None:
         """Restore the previous offsets, unless the config was written despite the error."""
         entry = self._state.snapshot.config.connectors.get(creation.message.name)
         if entry is not None and entry.config == creation.config:
             self._fail(creation, error)
         else:
-            self._restore(creation, modified, error)
+            self._restore(creation, modified_offsets, error)
 
-    def _restore(self, creation: _Creation, modified: OffsetsModified, error: Exception) -> None:
+    def _restore(self, creation: _Creation, modified_offsets: OffsetsModified, error: Exception) -> None:
         name = creation.message.name
-        restoration = self._offsets.restore(name, creation.kind, creation.config, modified)
+        restoration = self._offsets.restore(name, creation.kind, creation.config, modified_offsets)
 
         def report_error() -> None:
             failure = restoration.future.exception()

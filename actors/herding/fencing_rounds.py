@@ -79,7 +79,7 @@ class FencingRounds:
     def fence_previous_tasks(self, name: ConnectorName, reply: Reply[None]) -> None:
         """Complete `reply` once tasks of a deleted connector of this name are fenced; write no record.
 
-        The caller checks afterwards that no connector of this name exists. Raises NotLeader.
+        The caller must then check that no connector of this name exists. Raises NotLeader.
         """
         self._rebalances.check_leader()
         producers = previous_producers(self._state.snapshot.config, name, self._state.settings.group_id)
@@ -129,8 +129,8 @@ class FencingRounds:
             self._complete_round(current, None)
             return
         # Newer task configs that have not been read yet would precede the record, which would mark them as fenced.
-        commit, _ = encode(TaskCommitRecord(current.plan.name, 0))
-        if is_outdated(current.plan, state.snapshot.config) or state.writes.config.is_pending(commit):
+        commit_key, _ = encode(TaskCommitRecord(current.plan.name, 0))
+        if is_outdated(current.plan, state.snapshot.config) or state.writes.config.is_pending(commit_key):
             self._complete_round(current, Conflict(NEWER_CONFIGS))
             return
         reply: Reply[None] = Reply()

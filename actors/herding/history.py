@@ -1,8 +1,8 @@
 """The herder's entries in the journal: records, decisions and requests, with causes and authors.
 
 Part of the herder; runs on its thread only. The journal outlives the herder. The first herder of a process records
-the statuses in the logs as stored, without events. A later herder reads the same records again; it treats those that
-no earlier herder has read as live records.
+the configs and statuses in the logs as stored, without events. A later herder reads the same records again; it treats
+records that no earlier herder has read as live records.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class History:
         """`journal` outlives the herder."""
         self._journal = journal
         self._worker_id = worker_id
-        self._standalone = standalone
+        self._is_standalone = standalone
 
     # -- records of the logs ---------------------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class History:
 
     def record_rebalance(self, message: AssignmentReceived) -> None:
         """Record a rebalance. No-op in standalone mode."""
-        if self._standalone:
+        if self._is_standalone:
             return
         reason = "" if message.plan is None else message.plan.why
         self._journal.record_rebalance_reason(message.generation, reason)
@@ -257,12 +257,12 @@ class History:
             *(before.connectors - after.connectors),
             *(before.tasks - after.tasks),
         ]
-        unexplained = [
+        unexplained_instances = [
             instance
             for instance in revoked_instances
             if self._journal.states.find_pending_cause(instance, now_ms) is None
         ]
-        self._record_cause(unexplained, Kind.REVOKED, "")
+        self._record_cause(unexplained_instances, Kind.REVOKED, "")
 
     def record_group_loss(self, reason: str) -> None:
         """Record the loss of group membership."""
@@ -290,7 +290,7 @@ class History:
 
     def _take_author(self, effect: Effect) -> str:
         """Remove and return the author of this effect; in a cluster, an unknown author is another worker."""
-        return self._journal.authors.take(effect) or ("" if self._standalone else ANOTHER_WORKER)
+        return self._journal.authors.take(effect) or ("" if self._is_standalone else ANOTHER_WORKER)
 
     def _record_cause(self, instances: Iterable[Instance], kind: Kind, by: str, text: str = "") -> None:
         """Record a cause that originates on this worker now."""
@@ -299,7 +299,7 @@ class History:
     def _record_logged_cause(
         self, instances: Iterable[Instance], kind: Kind, by: str, written_ms: int, text: str = ""
     ) -> Cause:
-        """Record and return a cause read from a log, possibly after the states that it causes."""
+        """Record and return a cause read from a log; the states that it causes may have been recorded before."""
         has_time = written_ms >= 0
         cause = Cause(kind, by, written_ms if has_time else self._journal.now_ms(), text)
         self._journal.record_cause(instances, cause, amends=has_time)

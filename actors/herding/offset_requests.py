@@ -58,8 +58,8 @@ class OffsetRequests:
         self._state = state
         self._rebalances = rebalances
         self._fencings = fencings
-        self.waiting = DeferredRequests(state, self._advance, _fail)
-        self._in_service: dict[int, tuple[Reply[Any], Callable[[Any], object]]] = {}
+        self.deferred_requests = DeferredRequests(state, self._advance, _fail)
+        self._service_replies: dict[int, tuple[Reply[Any], Callable[[Any], object]]] = {}
         """Replies by token, each with a function that converts the service's result."""
 
     def show(self, message: ShowOffsets | ShowLags, reply: Reply[Any]) -> None:
@@ -84,11 +84,11 @@ class OffsetRequests:
             self._rebalances.check_offsets_may_change()
         self._rebalances.check_leader()
         self._state.history.record_offset_request(message, reply.future)
-        self.waiting.add(_Modification(message, reply))
+        self.deferred_requests.add(_Modification(message, reply))
 
     def on_result(self, message: OffsetsFetched | OffsetsModified) -> None:
         """Complete a request with the offset service's result."""
-        request = self._in_service.pop(message.token, None)
+        request = self._service_replies.pop(message.token, None)
         if request is None:
             return
         reply, render = request
@@ -99,7 +99,7 @@ class OffsetRequests:
 
     def on_service_lost(self) -> None:
         """Fail all requests sent to the offset service after the service died; their results are unknown."""
-        requests, self._in_service = self._in_service, {}
+        requests, self._service_replies = self._service_replies, {}
         for reply, _ in requests.values():
             reply.fail(ActorDied("the offset service died; offsets may or may not have been modified"))
 
@@ -108,7 +108,7 @@ class OffsetRequests:
         self._rebalances.check_leader()
         entry = offset_rules.check_modifiable(state.snapshot.config, name)
         if self._rebalances.may_run_removed_tasks:
-            self.waiting.wait(modification)
+            self.deferred_requests.wait(modification)
             return
         kind = state.snapshot.types.get(name, "unknown")
         if kind == "source" and state.settings.transactional and not modification.is_fenced:
@@ -137,7 +137,7 @@ class OffsetRequests:
 
         def advance() -> None:
             modification.is_fenced = True
-            self.waiting.advance(modification)
+            self.deferred_requests.advance(modification)
 
         self._fencings.fence(modification.message.name, reply)
         _when_fenced(reply, advance, modification.reply.fail)
@@ -145,7 +145,7 @@ class OffsetRequests:
     def fence_previous_tasks(
         self, name: ConnectorName, then: Callable[[], None], fail: Callable[[Exception], None]
     ) -> None:
-        """Fence exactly-once tasks of a deleted connector of this name. Raises NotLeader."""
+        """Fence the tasks of a deleted connector of this name, then call `then` or `fail`. Raises NotLeader."""
         reply: Reply[None] = Reply()
         self._fencings.fence_previous_tasks(name, reply)
         _when_fenced(reply, then, fail)
@@ -164,11 +164,11 @@ class OffsetRequests:
         return reply
 
     def restore(
-        self, name: ConnectorName, kind: str, config: Config, modified: OffsetsModified
+        self, name: ConnectorName, kind: str, config: Config, modified_offsets: OffsetsModified
     ) -> Reply[OffsetsModified]:
         """Request the restoration of the offsets that a replacement has changed."""
         reply: Reply[OffsetsModified] = Reply()
-        source, sink = modified.source_before, modified.sink_before
+        source, sink = modified_offsets.source_before, modified_offsets.sink_before
         self._modify_now(reply, name, kind, config, restore=True, source=source, sink=sink)
         return reply
 
@@ -189,7 +189,7 @@ class OffsetRequests:
 
     def _register_reply(self, reply: Reply[Any], render: Callable[[Any], object]) -> int:
         token = self._state.writes.next_token()
-        self._in_service[token] = (reply, render)
+        self._service_replies[token] = (reply, render)
         return token
 
 

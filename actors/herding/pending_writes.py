@@ -72,7 +72,7 @@ class PendingWrites:
     def run_after(self, key: str, reply: Reply[Any], then: Then) -> None:
         """Call `then` once `is_pending` is False for the key; an error that `then` raises fails `reply`."""
         self._blocked.append((key, _Wait(reply, then)))
-        self._continue_waiting()
+        self._run_unblocked()
 
     def next_token(self) -> int:
         """Return a token for a write without a waiting request."""
@@ -90,7 +90,7 @@ class PendingWrites:
         wait = self._unacknowledged.pop(token, None)
         if wait is not None:
             wait.reply.fail(error)
-            self._continue_waiting()
+            self._run_unblocked()
 
     def fail_all(self, error: Exception) -> None:
         """Fail all pending writes after the writer died; their results are unknown."""
@@ -103,9 +103,9 @@ class PendingWrites:
         while self._acknowledged and self._acknowledged[0][0] < self._next_offset:
             _, _, wait = heapq.heappop(self._acknowledged)
             wait.run()
-        self._continue_waiting()
+        self._run_unblocked()
 
-    def _continue_waiting(self) -> None:
+    def _run_unblocked(self) -> None:
         blocked_requests, self._blocked = self._blocked, []
         for key, wait in blocked_requests:
             if self.is_pending(key):
@@ -139,7 +139,7 @@ class LogWrites:
     def write_config(
         self, entries: Sequence[Entry], reply: Reply[Any], then: Then, *, leased: bool = True
     ) -> None:
-        """Write to the config log; `then` runs when the records have been read back, or `reply` fails.
+        """Write to the config log; `then` runs when the records have been read back. If the write fails, `reply` fails.
 
         `leased`: write only while this worker holds a lease; required for leader-only records.
         """
@@ -181,4 +181,4 @@ class LogWrites:
 
 
 def _do_nothing() -> None:
-    """No-op: waiting requests check the records when they are read."""
+    """No-op: the status tracker completes its requests when it reads the records."""

@@ -5,7 +5,8 @@ Part of the herder; runs on its thread only. Three rules keep an instance from r
 1. Tasks whose configs were replaced stop before a rebalance is requested, because the new tasks divide the work
    differently.
 2. Revoked instances have stopped, and their statuses are written, before the revocation is confirmed to the group.
-3. An assignment starts only with the config that the leader based it on; membership delivers no other assignment.
+3. The work of an assignment starts only with the config that the leader based the assignment on; membership delivers
+   no other assignment.
 
 Source: DistributedHerder.tick, processTaskConfigUpdatesWithIncrementalCooperative (Kafka 4.4.0).
 """
@@ -220,7 +221,7 @@ class Rebalances:
 
     def release_all(self) -> None:
         """Release all work at shutdown."""
-        self._state.history.record_closing(self._state.work.announced)
+        self._state.history.record_closing(self._state.work.announced_instances)
         self._state.work.release()
 
 

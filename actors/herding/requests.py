@@ -1,8 +1,9 @@
 """REST commands: the herder checks a command, writes records, and replies when the records have been read back.
 
-The records are computed by `kraal.cluster.decisions.commands`. Part of the herder; runs on its thread only. The checks
-run in the same order as in Connect: the name, then the complete validation (in the validator, off this thread), then
-leadership, then whether the connector exists. Restarts first check whether the connector exists.
+The records are computed by `kraal.cluster.decisions.commands`. Part of the herder; runs on its thread only. As in
+Connect, a POST or PUT of a config first checks the name, then the complete config (in the validator, off this thread),
+then leadership; a POST finally checks that no connector of this name exists. Restarts first check that the connector
+exists.
 """
 
 from __future__ import annotations
@@ -146,16 +147,16 @@ class Requests:
         due_commands, self._deferred = self._deferred, []
         for message, reply in due_commands:
             self.command(message, reply)
-        self.offsets.waiting.advance_due()
-        self._creations.waiting.advance_due()
+        self.offsets.deferred_requests.advance_due()
+        self._creations.deferred_requests.advance_due()
 
     def fail_pending(self, error: KraalError) -> None:
         """Fail waiting commands at shutdown, when no more work is assigned."""
-        due_commands, self._deferred = self._deferred, []
-        for _, reply in due_commands:
+        deferred_commands, self._deferred = self._deferred, []
+        for _, reply in deferred_commands:
             reply.fail(error)
-        self.offsets.waiting.fail_due(error)
-        self._creations.waiting.fail_due(error)
+        self.offsets.deferred_requests.fail_due(error)
+        self._creations.deferred_requests.fail_due(error)
 
     # -- configs -------------------------------------------------------------------------------------------
 
@@ -248,18 +249,18 @@ class Requests:
 
     def on_end_reached(self, message: EndReached) -> None:
         """Continue the requests that waited until the config was read to its end."""
-        self.offsets.waiting.on_end_reached(message)
-        self._creations.waiting.on_end_reached(message)
+        self.offsets.deferred_requests.on_end_reached(message)
+        self._creations.deferred_requests.on_end_reached(message)
         self._verifications.on_end_reached(message)
 
     def on_reader_lost(self) -> None:
-        """Resend pending requests to the config reader after the reader died."""
-        self.offsets.waiting.on_reader_lost()
-        self._creations.waiting.on_reader_lost()
+        """Resend pending requests to the config reader after a reader died."""
+        self.offsets.deferred_requests.on_reader_lost()
+        self._creations.deferred_requests.on_reader_lost()
         self._verifications.on_reader_lost()
 
     def on_validator_lost(self) -> None:
-        """Fail all pending validations after the validator died, because it may not have run them."""
+        """Fail all pending validations after the validator died, because the validator may not have run them."""
         checks, self._checks = self._checks, {}
         for reply, _ in checks.values():
             reply.fail(ActorDied("The validator died before it validated the config; try again"))
@@ -289,13 +290,13 @@ class Requests:
             return
         self._rebalances.check_leader()
         # By the time the record is read back, other workers may have restarted their failed instances.
-        original = plan_restart(request, self._state.snapshot.status)
+        original_plan = plan_restart(request, self._state.snapshot.status)
 
         def on_planned() -> None:
             plan = plan_restart(request, self._state.snapshot.status)
             if plan is None:
                 raise NotFound(f"Status for connector {name} not found")
-            body = plan_response(original or plan, self._state.snapshot.types.get(name, "unknown"))
+            body = plan_response(original_plan or plan, self._state.snapshot.types.get(name, "unknown"))
             if self._state.settings.standalone:
                 instances = plan.instances
                 self._restarts.when_restarted(

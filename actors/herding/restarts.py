@@ -79,13 +79,13 @@ class Restarts:
         self._state.history.record_restart_request(request, planned_instances, written_ms=written_ms)
         if instances:
             self._statuses.show_restarting(instances)
-            hide = HideRestarting(instances)
+            message = HideRestarting(instances)
             self._state.clock.after(
-                self._state.settings.restarting_timeout_s, self._state.actors.herder, hide
+                self._state.settings.restarting_timeout_s, self._state.actors.herder, message
             )
 
     def run_due(self) -> None:
-        """Execute requested restarts; called when no rebalance is in progress."""
+        """Execute requested and automatic restarts; must be called only while no rebalance is in progress."""
         due_requests = self._due_requests
         while due_requests:
             # Removed before it is executed, so that a request that crashes the herder is not repeated.
@@ -101,7 +101,7 @@ class Restarts:
         self._auto.run_due()
 
     def resume(self, facts: Iterable[InstanceChanged]) -> None:
-        """Process the worker's complete report, which may contain facts that were missed."""
+        """Process the worker's complete report, which may contain facts that no herder has received."""
         for fact in facts:
             self._auto.on_instance_changed(fact)
         self._auto.check_all()

@@ -1,4 +1,4 @@
-"""Session keys, with which workers sign requests to each other: the leader writes and rotates them.
+"""Session keys, with which workers sign requests to each other. The leader writes and rotates the keys.
 
 Part of the herder; runs on its thread only. Every worker reads the key from the config topic, so any client that can
 read that topic can sign requests as a worker (KIP-507).
@@ -30,7 +30,7 @@ class SessionKeys:
     def __init__(self, state: HerderState) -> None:
         self._state = state
         self._is_writing = False
-        self._check_at: float | None = None
+        self._check_due_s: float | None = None
 
     def check(self) -> None:
         """Write a key if one is due; otherwise schedule a check for when the current key expires."""
@@ -47,7 +47,7 @@ class SessionKeys:
 
     def on_due(self) -> None:
         """Handle a scheduled check."""
-        self._check_at = None
+        self._check_due_s = None
         self.check()
 
     def _write(self, now_ms: int) -> None:
@@ -71,6 +71,6 @@ class SessionKeys:
 
     def _schedule_check(self, delay_s: float) -> None:
         due_s = self._state.clock.now() + delay_s
-        if self._check_at is None or due_s < self._check_at:
-            self._check_at = due_s
+        if self._check_due_s is None or due_s < self._check_due_s:
+            self._check_due_s = due_s
             self._state.clock.after(delay_s, self._state.actors.herder, CheckSessionKey())

@@ -78,6 +78,6 @@ class DeferredRequests(Generic[R]):
             self._fail(request, error)
 
     def on_reader_lost(self) -> None:
-        """Resend pending requests after the reader died; the new reader continues at the same offset."""
+        """Resend pending requests to the config reader after a reader died; the reader continues at the same offset."""
         for token in self._reading:
             self._state.actors.config_reader.tell(ReadToEnd(token))

@@ -1,4 +1,4 @@
-"""The herder's startup: the state that it needs before it acts, and requests that wait for it.
+"""The herder's startup: the state that the herder needs before it acts, and the requests that wait for the startup.
 
 Part of the herder; runs on its thread only. At startup, the herder requests a replay of both logs and a report from the
 worker. Once it has received all of them, the herder is *live*. The first assignment completes the startup: from then
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from actors.herding.state import HerderState
     from actors.runtime.mailbox import Address
 
-EARLY_TIMEOUT_S = 20.0
+DEFERRED_COMMAND_TIMEOUT_S = 20.0
 """Timeout of a command while the worker stays out of the group because its engine is not ready."""
 RETRY_AFTER_S = 5
 
@@ -41,7 +41,7 @@ class Startup:
         self._report: WorkerReport | None = None
         self._deferred: list[tuple[float, Command, Reply[Any]]] = []
         """Commands that arrived during startup, with their arrival times."""
-        self._waiting: list[tuple[bool, Reply[None]]] = []
+        self._waiting_replies: list[tuple[bool, Reply[None]]] = []
         self.is_over = False
         """Whether work was assigned, so that commands are accepted."""
 
@@ -96,8 +96,8 @@ class Startup:
         state.go_live()
         state.history.record_live(state.snapshot)
         stage = state.snapshot.stage
-        completed = None if stage is None else replace(stage, completed_ms=state.clock.wall_ms())
-        state.update(stage=completed, live=True)
+        completed_stage = None if stage is None else replace(stage, completed_ms=state.clock.wall_ms())
+        state.update(stage=completed_stage, live=True)
         self._set_ready_replies()
         return report
 
@@ -106,11 +106,11 @@ class Startup:
         self._deferred.append((self._state.clock.now(), command, reply))
 
     def fail_overdue(self) -> None:
-        """Fail commands that have waited `EARLY_TIMEOUT_S` for the engine, without which the worker does not join."""
+        """Fail commands that have waited too long for the engine, without which the worker does not join its group."""
         reason = self._state.waiting_reason()
         if self.is_over or not self._state.live or reason is None:
             return
-        overdue_s = self._state.clock.now() - EARLY_TIMEOUT_S
+        overdue_s = self._state.clock.now() - DEFERRED_COMMAND_TIMEOUT_S
         for since_s, _, reply in self._deferred:
             if since_s <= overdue_s:
                 text = f"This worker has not joined its group yet and cannot process requests: {reason}"
@@ -139,17 +139,17 @@ class Startup:
         `after_startup`: whether to wait also for the first assignment and the connectors given on the command line.
         """
         reply: Reply[None] = Reply()
-        self._waiting.append((after_startup, reply))
+        self._waiting_replies.append((after_startup, reply))
         self._set_ready_replies()
         return reply
 
     def _set_ready_replies(self) -> None:
-        started = self.is_over and self._state.snapshot.started_up
-        if started and not self._state.snapshot.ready:
+        is_started = self.is_over and self._state.snapshot.started_up
+        if is_started and not self._state.snapshot.ready:
             self._state.update(ready=True)
-        waiting_replies, self._waiting = self._waiting, []
+        waiting_replies, self._waiting_replies = self._waiting_replies, []
         for after_startup, reply in waiting_replies:
-            if started if after_startup else self._state.live:
+            if is_started if after_startup else self._state.live:
                 reply.set(None)
             else:
-                self._waiting.append((after_startup, reply))
+                self._waiting_replies.append((after_startup, reply))

@@ -86,7 +86,7 @@ class HerderSettings:
 
     worker_id: WorkerId
     standalone: bool
-    """Whether restart and create requests complete only after they have taken effect, as in standalone Connect."""
+    """Whether the worker is standalone; restart and create requests then complete only after they have taken effect."""
     topic_tracking: bool = True
     topic_reset: bool = True
     restarting_timeout_s: float = 15.0
@@ -182,7 +182,7 @@ class HerderState:
 
     @property
     def live(self) -> bool:
-        """Whether the replay is complete and the worker has reported; snapshots are published only then."""
+        """Whether the replay is complete and the worker's report has arrived; snapshots are published only then."""
         return self._live
 
     def go_live(self) -> None:

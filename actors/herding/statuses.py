@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 COMPARE_DELAY_S = 2.0
-"""Delay before a suspect status is checked against the instance; its own record has usually been read by then."""
+"""Delay before a suspect status is compared with the instance, whose own record has usually been read by then."""
 
 
 class StatusTracker:
@@ -46,11 +46,11 @@ class StatusTracker:
     def __init__(self, state: HerderState) -> None:
         self._state = state
         self._restarting: set[Instance] = set()
-        """Instances that a KIP-745 request restarts; their next stop is shown as RESTARTING."""
+        """Instances restarted by a KIP-745 request or automatically; their next stop is shown as RESTARTING."""
         self._clean_states = (ClusterState(), StatusState())
         """The last states without stale statuses."""
         self._explained_jobs: frozenset[Job] = frozenset()
-        """Jobs that no worker may run, as of the last log line."""
+        """Jobs that no worker may run, as of the last check; a log line is written for new ones."""
         self._has_withheld_status = False
         """Whether a status was not written for lack of a lease."""
         self._is_comparison_scheduled = False
@@ -130,15 +130,15 @@ class StatusTracker:
 
     def take_withheld(self) -> bool:
         """Return whether a status was withheld for lack of a lease since the last call."""
-        withheld, self._has_withheld_status = self._has_withheld_status, False
-        return withheld
+        has_withheld_status, self._has_withheld_status = self._has_withheld_status, False
+        return has_withheld_status
 
     def mark_restarting(self, instances: Iterable[Instance]) -> None:
         """Show the next stop of these instances as RESTARTING, not UNASSIGNED."""
         self._restarting.update(instances)
 
     def show_restarting(self, instances: Iterable[Instance]) -> None:
-        """Show these instances as RESTARTING until their next statuses are read back (KIP-745)."""
+        """Show these instances as RESTARTING (KIP-745)."""
         restarting = self._state.snapshot.restarting | frozenset(instances)
         if restarting != self._state.snapshot.restarting:
             self._state.update(restarting=restarting)
@@ -151,7 +151,7 @@ class StatusTracker:
         self._complete_restarts()
 
     def when_not_restarting(self, instances: Iterable[Instance], done: Callable[[], None]) -> None:
-        """Call `done` when none of `instances` is shown as RESTARTING, because new statuses have been read back."""
+        """Call `done` once none of `instances` is shown as RESTARTING."""
         self._restart_callbacks.append((frozenset(instances), done))
         self._complete_restarts()
 
@@ -217,9 +217,9 @@ class StatusTracker:
         Also write UNASSIGNED with the reason for work that no worker may run (KIP-987), because no worker reports it.
         """
         snapshot = self._state.snapshot
-        stale = stale_statuses(snapshot.config, snapshot.status, clean_states=self._clean_states)
-        self._state.writes.write_status(tombstones(stale))
-        if not stale:
+        stale_keys = stale_statuses(snapshot.config, snapshot.status, clean_states=self._clean_states)
+        self._state.writes.write_status(tombstones(stale_keys))
+        if not stale_keys:
             self._clean_states = (snapshot.config, snapshot.status)
         self._write_waiting_reasons({} if plan is None else plan.waiting)
 
@@ -228,9 +228,9 @@ class StatusTracker:
 
         As in Connect, jobs that wait briefly or for a lost worker keep their status.
         """
-        unlisted = {job: waiting_reason(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
+        reasons = {job: waiting_reason(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
         status, entries = self._state.snapshot.status, list[Entry]()
-        for job, reason in unlisted.items():
+        for job, reason in reasons.items():
             stored_status = find_status(status, job.instance)
             if stored_status is None or (stored_status.state, stored_status.trace) != (
                 State.UNASSIGNED,
@@ -238,14 +238,14 @@ class StatusTracker:
             ):
                 entries += self._entries(job.instance, State.UNASSIGNED, trace=reason)
         self._state.writes.write_status(entries, leased=True)
-        if unlisted.keys() - self._explained_jobs:
+        if reasons.keys() - self._explained_jobs:
             log.warning(
                 "No worker of the group may run %s: every worker has static assignments, and none lists them."
                 " List them in static.connectors and static.tasks of workers, or start a worker without static"
                 " assignments.",
-                format_jobs(unlisted),
+                format_jobs(reasons),
             )
-        self._explained_jobs = frozenset(unlisted)
+        self._explained_jobs = frozenset(reasons)
 
     def on_topics_seen(self, message: TopicsSeen) -> None:
         """Write a record for each topic that is neither stored nor being written (KIP-558)."""

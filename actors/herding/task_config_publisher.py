@@ -1,8 +1,9 @@
 """Publisher of task configs: sends them from a connector's owner to the leader, which writes them.
 
 Each request has its own actor, which waits for the leader's response. A few requests run concurrently; requests of one
-connector run sequentially. When the leader is unreachable or another worker becomes the leader, all pending requests
-fail at once and are retried. An unresponsive leader thus delays other connectors by one request timeout at most.
+connector run sequentially. If a request fails because the leader is unreachable, all waiting requests fail at once; if
+another worker becomes the leader, requests in flight fail as well. The herder retries failed requests. An unresponsive
+leader thus delays other connectors by at most one request timeout.
 Source: DistributedHerder.forwardRequestExecutor (Kafka 4.4.0), which sends one request at a time.
 """
 

@@ -45,7 +45,7 @@ class _Publication:
     """Token of the request to the leader; None while this worker writes the configs itself, or before a retry."""
     is_sent: bool = False
     """Whether the configs were sent or written, and the response is pending."""
-    newer: TaskConfigsGenerated | None = None
+    newer_configs: TaskConfigsGenerated | None = None
     """Newer configs that the connector generated meanwhile."""
 
 
@@ -77,7 +77,7 @@ class TaskConfigs:
         if current is None or current.task_configs is not message:
             self._latest[message.name] = message
         if current is not None and current.task_configs is not message:
-            current.newer = message
+            current.newer_configs = message
             return
         entry = self._state.snapshot.config.connectors.get(message.name)
         wanted_instance = self._state.work.wanted_instances(message.name).get(message.name)
@@ -100,15 +100,15 @@ class TaskConfigs:
         """Check the latest configs again after a change of tasks or target, because the connector does not resend them.
 
         A connector that was stopped and resumed while this worker did not read the log kept running, but its tasks
-        were removed. While an earlier publication is pending, the check is postponed until it is complete.
+        were removed. While an earlier publication is pending, the check waits for its completion.
         """
         latest, current = self._latest.get(name), self._publications.get(name)
         if latest is None or not self._state.lease():
             return
         if current is None:
             self.on_generated(latest)
-        elif current.newer is None:
-            current.newer = replace(latest, renewed=False)
+        elif current.newer_configs is None:
+            current.newer_configs = replace(latest, renewed=False)
 
     def _publish(self, publication: _Publication) -> None:
         state, task_configs = self._state, publication.task_configs
@@ -187,8 +187,8 @@ class TaskConfigs:
     def _finish(self, name: ConnectorName) -> None:
         """Remove a publication that is complete or obsolete, and publish the connector's newer configs."""
         publication = self._publications.pop(name, None)
-        if publication is not None and publication.newer is not None:
-            self.on_generated(publication.newer)
+        if publication is not None and publication.newer_configs is not None:
+            self.on_generated(publication.newer_configs)
 
     def remove_stopped_tasks(self) -> None:
         """As leader, remove the tasks of STOPPED connectors whose task configs were written after the stop."""

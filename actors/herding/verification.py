@@ -1,7 +1,7 @@
 """Verification that an exactly-once task is still assigned to this worker with the same task configs (KIP-618).
 
-Part of the herder; runs on its thread only. A claim requests this after its producer has fenced older producers, so
-that a task that was replaced meanwhile stops before it writes records.
+Part of the herder; runs on its thread only. A claim requests the verification after its producer has fenced older
+producers, so that a task that was replaced meanwhile stops before it writes records.
 Source: DistributedHerder.verifyTaskGenerationAndOwnership (Kafka 4.4.0).
 """
 
@@ -57,6 +57,6 @@ class Verifications:
             reply.set(None)
 
     def on_reader_lost(self) -> None:
-        """Resend pending requests to the config reader after the reader died."""
+        """Resend pending requests to the config reader after a reader died."""
         for token in self._pending:
             self._state.actors.config_reader.tell(ReadToEnd(token))

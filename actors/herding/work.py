@@ -51,11 +51,11 @@ class Work:
         self._is_live = is_live
         self._restart_counts = restart_counts
         self._assignment = Assignment()
-        self._announced: set[Instance] = set()
+        self._announced_instances: set[Instance] = set()
         """Instances that were assigned to the worker actor, which has not reported them as stopped."""
-        self._leaving: set[Instance] = set()
+        self._leaving_instances: set[Instance] = set()
         """Announced instances that are no longer wanted."""
-        self._suspended: dict[ConnectorName, int] = {}
+        self._suspended_versions: dict[ConnectorName, int] = {}
         """Connectors whose tasks stay stopped until an assignment covers this version of their task configs."""
         self._wanted: dict[ConnectorName, dict[Instance, WantedInstance | AdoptedInstance]] = {}
 
@@ -65,14 +65,14 @@ class Work:
         return self._assignment
 
     @property
-    def announced(self) -> frozenset[Instance]:
+    def announced_instances(self) -> frozenset[Instance]:
         """Instances that were assigned to the worker actor, which has not reported them as stopped."""
-        return frozenset(self._announced)
+        return frozenset(self._announced_instances)
 
     @property
     def is_stopping(self) -> bool:
         """Whether an instance that is no longer wanted still runs."""
-        return bool(self._leaving)
+        return bool(self._leaving_instances)
 
     def wanted_instances(self, name: ConnectorName) -> Mapping[Instance, WantedInstance | AdoptedInstance]:
         """Return the instances of a connector that this or an earlier herder assigned to the worker actor."""
@@ -104,18 +104,20 @@ class Work:
         delta: dict[Instance, WantedInstance | None] = {}
         for name in sorted(names):  # the order of a set of names differs in each process
             entry = connectors.get(name)
-            after = {} if entry is None else derive_wanted(entry, self._assignment, self._restart_counts)
-            if name in self._suspended:
-                after = {i: w for i, w in after.items() if not isinstance(i, TaskId)}
-            delta.update(diff_wanted(self._wanted.get(name, {}), after))
-            if after:
-                self._wanted[name] = {**after}
+            wanted_instances = (
+                {} if entry is None else derive_wanted(entry, self._assignment, self._restart_counts)
+            )
+            if name in self._suspended_versions:
+                wanted_instances = {i: w for i, w in wanted_instances.items() if not isinstance(i, TaskId)}
+            delta.update(diff_wanted(self._wanted.get(name, {}), wanted_instances))
+            if wanted_instances:
+                self._wanted[name] = {**wanted_instances}
             else:
                 self._wanted.pop(name, None)
         if delta:
-            self._announced.update(delta)
+            self._announced_instances.update(delta)
             for instance, wanted in delta.items():
-                (self._leaving.add if wanted is None else self._leaving.discard)(instance)
+                (self._leaving_instances.add if wanted is None else self._leaving_instances.discard)(instance)
             self._worker.tell(Assign(delta, restart_group))
 
     def release(self) -> None:
@@ -135,23 +137,23 @@ class Work:
         for instance, incarnation in running.items():
             adopted_instance = AdoptedInstance(incarnation, wanted.get(instance))
             self._wanted.setdefault(get_connector(instance), {})[instance] = adopted_instance
-            self._announced.add(instance)
+            self._announced_instances.add(instance)
 
     def resend(self, running: Mapping[Instance, InstanceChanged]) -> None:
         """Resend all wanted instances, because the worker may have died with a message in its mailbox.
 
-        Adopted instances are unchanged until they are compared with an assignment.
+        Adopted instances are not sent before they have been compared with an assignment.
         """
         current = {i: w for instances in self._wanted.values() for i, w in instances.items()}
         delta: dict[Instance, WantedInstance | None] = {
-            i: None for i in running if i in self._announced and i not in current
+            i: None for i in running if i in self._announced_instances and i not in current
         }
         delta.update((i, w) for i, w in current.items() if isinstance(w, WantedInstance))
         self._worker.tell(Assign(delta))
 
     def announced_connectors(self) -> set[ConnectorName]:
         """Return the connectors with instances that the worker may still run."""
-        return {get_connector(i) for i in self._announced}
+        return {get_connector(i) for i in self._announced_instances}
 
     def on_instance_stopped(self, instance: Instance) -> None:
         """Handle the stop of an instance; remove it unless it is wanted again."""
@@ -159,29 +161,31 @@ class Work:
         instances = self._wanted.get(name, {})
         stopped_instance = instances.get(instance)
         if isinstance(stopped_instance, AdoptedInstance):
-            if stopped_instance.next is None:
+            if stopped_instance.next_incarnation is None:
                 del instances[instance]
             else:  # the worker starts the incarnation that an earlier herder requested
-                instances[instance] = AdoptedInstance(stopped_instance.next, stopped_instance.next)
+                instances[instance] = AdoptedInstance(
+                    stopped_instance.next_incarnation, stopped_instance.next_incarnation
+                )
         if instance not in self.wanted_instances(name):
-            self._announced.discard(instance)
-            self._leaving.discard(instance)
+            self._announced_instances.discard(instance)
+            self._leaving_instances.discard(instance)
 
     # -- tasks stopping before a rebalance -----------------------------------------------------------------
 
     def suspend(self, entry: ConnectorEntry) -> None:
         """Stop a connector's tasks until an assignment is based on its current task configs; see `apply`."""
-        self._suspended[entry.name] = entry.tasks_version
+        self._suspended_versions[entry.name] = entry.tasks_version
 
     def is_suspended(self, name: ConnectorName) -> bool:
         """Return whether a connector's tasks are suspended."""
-        return name in self._suspended
+        return name in self._suspended_versions
 
     def resume(self, config_offset: int) -> set[ConnectorName]:
         """End the suspensions that an assignment based on this config offset covers; return their connectors."""
-        names = {n for n, version in self._suspended.items() if version < config_offset}
+        names = {n for n, version in self._suspended_versions.items() if version < config_offset}
         for name in names:
-            del self._suspended[name]
+            del self._suspended_versions[name]
         return names
 
     # -- restarts ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Recent events of one instance, in memory, for log lines about invalid or failed transitions."""
+"""Recent events of one instance, in memory, for log lines about rejected or overdue transitions."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Reader of one internal log: sends its records to the herder in order. Only this actor reads the log.
 
-The reader reports when it has reached the log's end as of the start of the replay; until then, the herder only collects
-records. A restarted herder requests all records again (`Replay`) under a new number, so that it can drop records of
-the older replay. A restarted reader receives the offset at which it continues.
+The reader reports when it has reached the log's end as of the start of the replay; until then, the herder applies the
+records without acting on them. A restarted herder requests all records again (`Replay`) under a new number, so that it
+can drop records of the older replay. A restarted reader receives the offset at which it continues.
 
 A log that only this worker writes is read when its writer signals new records. A log with other writers is
 *followed*: the reader blocks until the next record, and then sends itself a message to read again.
-`ReadToEnd` requests all records that are in the log at that time.
+`ReadToEnd` requests all records that are in the log when the reader handles the message.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Writer of one internal log; the only actor that waits for the log's disk or broker.
+"""Writer of one internal log; the only actor of a worker that writes to the log.
 
-Failures are handled in two ways. The config log's writer reports failures, because a request waits for the record.
-The status log's writer retries, because no request waits and a temporary failure must not lose a status; a value that
-was superseded by a newer one of the same key is not written again (KafkaStatusBackingStore.send).
+A failed write is reported to the herder. The status log's writer also retries the write, because a temporary failure
+must not lose a status; a value that was superseded by a newer one of the same key is not written again
+(KafkaStatusBackingStore.send).
 
 The process may have been suspended or disconnected before a write, so each attempt checks the lease. While another
 worker may have taken over this worker's role, `leased` records are not written or retried, and the log is not claimed.

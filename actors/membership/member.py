@@ -76,7 +76,7 @@ class ClusterMembership:
 
 
 class GroupMember:
-    """The membership actor. After a restart it resends pending steps to the herder and rejoins with its member id."""
+    """The membership actor. A restarted actor resends a pending revocation to the herder and requests a rebalance."""
 
     def __init__(self, *, membership_state: MembershipState, herder: Address, clock: Clock) -> None:
         self._membership_state = membership_state

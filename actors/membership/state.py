@@ -114,7 +114,9 @@ class MembershipState:
         self._published_work: GroupAssignment | None = None
         self._created_s = clock.now()
         self._assignor = AssignorState()
-        self._planned: tuple[int, GroupPlan] | None = None
+        self._latest_plan: tuple[int, GroupPlan] | None = None
+        """Generation and plan of the last rebalance that this worker led."""
+        """Generation and plan of the last rebalance that this worker led."""
 
     def may_join(self) -> bool:
         """Return whether this worker may join for the first time.
@@ -204,16 +206,16 @@ class MembershipState:
             self._assignor,
             now_ms=int(self._clock.now() * 1000),
             max_delay_ms=round(self.settings.max_delay_s * 1000),
-            previous=self._planned[1] if self._planned is not None else None,
+            previous=self._latest_plan[1] if self._latest_plan is not None else None,
         )
-        self._assignor, self._planned = plan.state, (generation, plan)
+        self._assignor, self._latest_plan = plan.state, (generation, plan)
         log_plan(plan, generation)
         return {member: encode_assignment(assignment) for member, assignment in plan.assignments.items()}
 
     def on_joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
         """Pass the assignment to the actor, with its plan if this worker is the leader."""
         decoded_assignment = decode_assignment(assignment)
-        latest_plan = self._planned
+        latest_plan = self._latest_plan
         plan = latest_plan[1] if latest_plan is not None and latest_plan[0] == generation else None
         self.address.tell(
             GroupJoined(

@@ -97,7 +97,8 @@ class RestartConnector(Ask[dict[str, Json] | None]):
     """Restart a connector, optionally with its tasks, or only those of them that failed (KIP-745).
 
     Without options, replies with None (204) when the connector has started again; otherwise replies with the body of
-    202. An instance on this worker restarts at once; other requests wait while a rebalance is due or in progress.
+    the 202 response. An instance on this worker restarts at once; other requests wait while a rebalance is due or in
+    progress.
     Raises NotFound, NotLeader, NotOwner, RetryableConflict; KraalError if the start fails.
     """
 
@@ -286,7 +287,7 @@ class InstanceChanged(Tell):
     """An instance of this worker is now in `state`, one of Connect's states.
 
     UNASSIGNED with `stopped` means that the instance no longer runs on this worker. UNASSIGNED without `stopped` means
-    that the instance is starting; `trace` then contains the reason why it waits.
+    that the instance is starting or waiting; `trace` then contains the reason for the wait, if any.
     """
 
     instance: Instance
@@ -296,7 +297,7 @@ class InstanceChanged(Tell):
     version: str | None = None
     stopped: bool = False
     recovers: bool = False
-    """FAILED because Spark or the plugins' JVM exited; the instance recovers without a restart."""
+    """Whether the instance failed because Spark or the plugins' JVM exited, and recovers without a restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,7 +311,7 @@ class TaskConfigsGenerated(Tell):
     renewed: bool = False
     """Whether values of variables changed, so that the tasks are restarted even if their configs are unchanged."""
     failed: bool = False
-    """The connector failed to generate configs and retries; its earlier configs stay in effect. `configs` is empty."""
+    """Whether the connector failed to generate configs and retries; `configs` is empty, and earlier configs apply."""
     failure: str = ""
     """Reason of the failure."""
 
@@ -325,7 +326,7 @@ class TopicsSeen(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReport(Tell):
-    """All running instances of this process, which a new herder adopts instead of restarting them."""
+    """Instances of this process that run or wait to start; a new herder adopts them instead of restarting them."""
 
     running: Mapping[Instance, InstanceChanged] = field(default_factory=dict)
     wanted: Mapping[Instance, Incarnation] = field(default_factory=dict)

@@ -38,7 +38,10 @@ class LaggedOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowLags(Ask[LaggedOffsets]):
-    """Return the current offsets with their lags. Raises NotFound, KraalError. Not in Connect (`expand=lag`)."""
+    """Return the current offsets with their lags. Raises NotFound, KraalError.
+
+    Source: GET /connectors/{c}/offsets?expand=lag, Kraal's addition.
+    """
 
     name: ConnectorName
 
@@ -113,7 +116,7 @@ class OffsetsFetched(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsModified(Tell):
-    """Result of `ModifyOffsets`: `text` for the user, or `error`; for a replacement also the previous offsets."""
+    """Result of `ModifyOffsets`: `text` for the user, or `error`. Previous offsets are valid only for a replacement."""
 
     token: int
     text: str = ""

@@ -27,7 +27,7 @@ def do_nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervise(Tell):
-    """Start an actor at `address`, and restart it within the budget. If it dies more often, call `on_budget_exhausted`.
+    """Start an actor at `address`, and restart it until its budget is exhausted; then call `on_budget_exhausted`.
 
     `on_budget_exhausted` receives the last error. `on_restart` is called after each restart, once the new actor
     receives messages.
@@ -43,7 +43,7 @@ class Supervise(Tell):
 
 @dataclass(frozen=True, slots=True)
 class Release(Tell):
-    """Stop the actor at `address` and remove it."""
+    """Stop the actor at `address`, and end its supervision."""
 
     address: Address
 

@@ -25,7 +25,7 @@ class Assign(Tell):
 
 @dataclass(frozen=True, slots=True)
 class ReportWork(Tell):
-    """Send the herder a WorkerReport of all running instances."""
+    """Send the herder a WorkerReport, and the latest task configs of each connector."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,10 +210,12 @@ class _SinkRequest:
                 committed_offsets = group_offsets.read(name, config, timeout_s=self._remaining_s())
             except KraalError as error:
                 raise _reported_error(offset_rules.unreadable_offsets_text(name), error) from error
-        requested = dict.fromkeys(committed_offsets) if request.reset else request.sink
-        new_offsets = {**dict.fromkeys(committed_offsets), **requested}
+        requested_offsets = dict.fromkeys(committed_offsets) if request.reset else request.sink
+        new_offsets = {**dict.fromkeys(committed_offsets), **requested_offsets}
         managed = _validate_by_plugin(
-            request, "sink", lambda: self._context.make_plugin(config).alter_sink_offsets(config, requested)
+            request,
+            "sink",
+            lambda: self._context.make_plugin(config).alter_sink_offsets(config, requested_offsets),
         )
         if self._context.clock.now() >= self._deadline_s:
             raise KraalError(offset_rules.plugin_timeout_text("sink", name))
@@ -284,9 +286,11 @@ class _ExactlyOnceSourceRequest:
         stored_offsets: Mapping[SourcePartition, Offset],
     ) -> None:
         changes = _source_changes(request, stored_offsets)
-        requested = request.source if request.replace else changes
+        requested_offsets = request.source if request.replace else changes
         managed = _validate_by_plugin(
-            request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, requested)
+            request,
+            "source",
+            lambda: self._context.make_plugin(config).alter_offsets(config, requested_offsets),
         )
         if self._context.clock.now() >= self._deadline_s:
             raise KraalError(offset_rules.plugin_timeout_text("source", request.name))
@@ -386,10 +390,12 @@ class _SourceRequest:
             self._end()
             return
         changes = _source_changes(request, stored_offsets)
-        requested = request.source if request.replace else changes
+        requested_offsets = request.source if request.replace else changes
         config = self._context.resolve(request.config)
         self._is_managed = _validate_by_plugin(
-            request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, requested)
+            request,
+            "source",
+            lambda: self._context.make_plugin(config).alter_offsets(config, requested_offsets),
         )
         self._previous_offsets = {partition: stored_offsets.get(partition) for partition in changes}
         if self._context.clock.now() >= self._deadline_s:

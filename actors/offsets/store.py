@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 MIN_WRITE_INTERVAL_S = 0.02
 """Minimum interval between two writes by a worker process; an idle keeper writes at once."""
 RECENT_WRITE_S = 0.1
-"""After a more recent write, the next one is delayed by at least a quarter of the write interval, to batch offsets."""
+"""Age of the last write below which the next one is delayed by at least a quarter of the write interval."""
 
 
 class OffsetKeeper:

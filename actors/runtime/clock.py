@@ -90,9 +90,9 @@ class ThreadClock:
         """Send the message to `address` in `delay_s` seconds, unless the returned timer is cancelled."""
         alarm = _Alarm(address, message)
         with self._changed:
-            due = (self.now() + delay_s, next(self._tie_breaker), alarm)
-            heapq.heappush(self._due, due)
-            if self._due[0] is due:
+            entry = (self.now() + delay_s, next(self._tie_breaker), alarm)
+            heapq.heappush(self._due, entry)
+            if self._due[0] is entry:
                 self._changed.notify()
         return alarm
 

@@ -146,7 +146,7 @@ class Broker:
         return self._terminate(grace_s=0)
 
     def status(self) -> BrokerStatus:
-        """Return the status of the broker; wait at most two seconds for a response."""
+        """Return the status of the broker; wait up to a few seconds for a response."""
         record = state.read(self.data_dir)
         process = record.process(self.data_dir) if record else None
         if record is None or process is None:

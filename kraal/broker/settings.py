@@ -1,4 +1,4 @@
-"""Config files of the embedded broker."""
+"""Config files of a broker that Kraal starts."""
 
 from __future__ import annotations
 

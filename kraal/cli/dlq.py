@@ -25,7 +25,7 @@ from kraal.dead_letters.selection import DeadLetterQueue, from_offset, list_topi
 if TYPE_CHECKING:
     from kraal.dead_letters.kafka import Kafka
 
-DEFAULT_SHOWN: Final = 10
+DEFAULT_LIMIT: Final = 10
 
 
 class _DeadLetterSourceName(NameType):
@@ -135,7 +135,7 @@ def _require_kafka(**options: bool) -> None:
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    default=DEFAULT_SHOWN,
+    default=DEFAULT_LIMIT,
     show_default=True,
     metavar="N",
     help="Maximum number of records.",
@@ -305,7 +305,7 @@ def replay(
 def _replay_over_rest(rest: Rest, name: str, limit: int | None, *, dry_run: bool, style: str) -> None:
     letters = over_rest.get_letters(rest, name, 1)
     report = _ReplayReport(letters["topic"], dry_run=dry_run, style=style)
-    source, remaining_count = letters["topic"], letters["left_to_replay"]
+    topic, remaining_count = letters["topic"], letters["left_to_replay"]
     total = min(remaining_count, limit or remaining_count)
     with Progress("Replaying dead letters", total) as progress:
         for response in over_rest.replay_in_requests(rest, name, total, dry_run=dry_run):
@@ -313,7 +313,7 @@ def _replay_over_rest(rest: Rest, name: str, limit: int | None, *, dry_run: bool
             progress.set_done(report.written_counts.total())
             if dry_run:
                 for entry in response["targets"]:
-                    position = f"{source}-{entry['partition']}@{entry['offset']}"
+                    position = f"{topic}-{entry['partition']}@{entry['offset']}"
                     report.report_target(position, Target(entry["to_topic"], entry["to_partition"]))
                 report.report_omitted(report.written_counts.total() - len(response["targets"]))
     report.print_totals()
@@ -322,10 +322,10 @@ def _replay_over_rest(rest: Rest, name: str, limit: int | None, *, dry_run: bool
 class _ReplayReport:
     """The output of a replay or dry run: lines during the replay, or a single object at the end."""
 
-    def __init__(self, source: str, *, dry_run: bool, style: str) -> None:
+    def __init__(self, topic: str, *, dry_run: bool, style: str) -> None:
         self.written_counts: Counter[str] = Counter()
         """Numbers of written letters by target topic."""
-        self._source = source
+        self._topic = topic
         self._dry_run = dry_run
         self._style = style
         self._targets: list[dict[str, str]] = []
@@ -345,12 +345,12 @@ class _ReplayReport:
     def print_totals(self) -> None:
         """Print the totals."""
         if self._style != "table":
-            report = {"topic": self._source, "written": dict(self.written_counts), "dry_run": self._dry_run}
+            report = {"topic": self._topic, "written": dict(self.written_counts), "dry_run": self._dry_run}
             emit({**report, "targets": self._targets} if self._dry_run else report, self._style)
             return
         if not self.written_counts:
-            click.echo(f"Nothing to replay in {self._source}.", err=True)
+            click.echo(f"Nothing to replay in {self._topic}.", err=True)
         for topic, count in sorted(self.written_counts.items()):
             letters = "1 dead letter" if count == 1 else f"{count} dead letters"
             verb = "would be written" if self._dry_run else "written"
-            say(f"{letters} from {self._source} {verb} to {topic}")
+            say(f"{letters} from {self._topic} {verb} to {topic}")

@@ -27,7 +27,7 @@ _KAFKA_HINT: Final = (
 
 
 def on_kafka(function: Callable[..., None]) -> Callable[..., None]:
-    """Add Kafka options to a command, which receives a `Rest`, and a `Kafka` or None without bootstrap servers."""
+    """Add Kafka options to a command, which receives a `Rest`, and a `Kafka` (None without bootstrap servers)."""
 
     @click.option(
         "--bootstrap-servers",

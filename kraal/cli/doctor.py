@@ -21,7 +21,7 @@ from kraal.core.secrets import secrets
 from kraal.doctor.finding import Finding, Level
 
 _TIMEOUT_S: Final = 10.0
-_RETRY_S: Final = 5.0
+_RETRY_TIMEOUT_S: Final = 5.0
 """Time limit for retries of a request during a rebalance."""
 _COLORS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.OK: "green"}
 
@@ -85,7 +85,7 @@ def _read_target(url: str, cacert: Path | None) -> Target:
             password=os.environ.get("KRAAL_PASSWORD"),
             cacert=cacert,
             timeout_s=_TIMEOUT_S,
-            retry_s=_RETRY_S,
+            retry_s=_RETRY_TIMEOUT_S,
         )
     except InvalidTarget as exc:
         raise click.UsageError(str(exc)) from exc

@@ -37,7 +37,7 @@ _TITLES: Final[Mapping[str, str]] = {
 
 
 def missing_text(package: str | None, command: str | None) -> str | None:
-    """Return an error that names the extra with a missing package; None if no extra contains it.
+    """Return an error that names the extra that contains a missing package; None if no extra contains it.
 
     Args:
         package: dotted name of the module, as in ModuleNotFoundError.

@@ -31,7 +31,7 @@ def mirror(
     flow: str | None,
     *,
     is_child: bool,
-    style: str,
+    log_format: str,
 ) -> None:
     """Run MirrorMaker 2 from its properties file, as Kafka's connect-mirror-maker.sh does.
 
@@ -50,8 +50,9 @@ def mirror(
     # Imported late because --help does not need it.
     from kraal.worker.mirror import run_mirror  # noqa: PLC0415
 
-    log_style = LogFormat(style)
+    parsed_format = LogFormat(log_format)
     targets = (*clusters, *more_clusters)
     run_and_exit(
-        lambda: run_mirror(file, targets=targets, flow=flow, is_child=is_child, style=log_style), log_style
+        lambda: run_mirror(file, targets=targets, flow=flow, is_child=is_child, log_format=parsed_format),
+        parsed_format,
     )

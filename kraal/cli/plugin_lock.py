@@ -197,13 +197,13 @@ def _apply(path: Path, apply_change: Callable[[], change.Change], worker: str | 
 def _change_as_data(
     path: Path, result: change.Change, stopped_tasks: Mapping[str, Sequence[str]] | None
 ) -> dict[str, Any]:
-    """Return a change as data for scripts; `stopped_tasks` contains tasks by worker; None without --worker."""
+    """Return a change as data for scripts; `stopped_tasks`: tasks by worker, or None if they are unknown."""
     kinds = {entry: kind for kind, entries in result.lock.by_kind for entry in entries}
     return {
         "lock": str(path),
         "new": [_as_data(kinds[entry], entry) for entry in result.added],
         "gone": [entry.name for entry in result.removed],
-        "provided_by_spark": [*result.provided],
+        "provided_by_spark": [*result.provided_jars],
         "restart_stops": stopped_tasks,
     }
 
@@ -213,9 +213,9 @@ def _print_change(path: Path, result: change.Change) -> None:
         say(f"- {entry.name}")
     for entry in result.added:
         say(f"+ {entry.name} sha256 {entry.sha256}")
-    if result.provided:
-        say(f"skipped because Spark provides them: {', '.join(result.provided)}")
-    for name in result.connectors:
+    if result.provided_jars:
+        say(f"skipped because Spark provides them: {', '.join(result.provided_jars)}")
+    for name in result.connector_jars:
         click.echo(
             f"{HINT}{name} contains Kafka Connect connectors, which workers do not load from Spark's jars. Remove it, "
             f"and add the connector's archive: {name_archive(name)}.",

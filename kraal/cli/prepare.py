@@ -23,8 +23,9 @@ from kraal.plugin_lock.start import DESCRIPTION, find_lock, load_plugins
 def prepare(worker: Path | None, *, java_plugins: bool, mirror: bool) -> None:
     """Download Spark's jars and archive its classes, so that workers start Spark in half the time.
 
-    For Java plugins, also download Kafka's runtime and compile the classes that run it. With WORKER.properties whose
-    plugin.path is set, also list the plugins in it. Run the command once per machine, and again when plugins change.
+    With --java-plugins, also download Kafka Connect's runtime and compile the classes that run plugins in it. With
+    WORKER.properties, also list the plugins in its plugin.path. Run the command once per machine, and again when
+    plugins change.
     """
     properties = {} if worker is None else read_properties(worker, DESCRIPTION)
     _archive_classes()

@@ -22,7 +22,7 @@ from web.ui.options import PREFIX, DashboardOptions
 from web.ui.sources.remote import RemoteSource, RemoteTarget
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:8090"
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _RESPONSE_REUSE_S: Final = 0.25
 """Time for which browsers share a response, unless the cluster changes."""
 _EXAMPLES: Final = (
@@ -110,7 +110,7 @@ def _options(target: Target, host: str, extra_hosts: Iterable[str], read_only: b
         worker=target.url.partition("://")[2],
         rest_url=target.url,
         read_only=read_only,
-        allowed_hosts=_LOOPBACK | {name.lower() for name in (host, *extra_hosts)},
+        allowed_hosts=_LOOPBACK_HOSTS | {name.lower() for name in (host, *extra_hosts)},
     )
 
 

@@ -12,7 +12,7 @@ from kraal.core.stacks import dump_stacks_on_signal
 
 log_format_option = click.option(
     "--log-format",
-    "style",
+    "log_format",
     type=click.Choice(["text", "json"]),
     default="text",
     envvar="KRAAL_LOG_FORMAT",
@@ -27,7 +27,7 @@ log_format_option = click.option(
     "connectors", type=click.Path(path_type=Path), nargs=-1, metavar="[CONNECTOR.json|.properties ...]"
 )
 @log_format_option
-def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
+def standalone(worker: Path, connectors: tuple[Path, ...], log_format: str) -> None:
     """Run a standalone worker with Connect's standalone configuration.
 
     Connectors are created or updated from the connector files, unless their configs are unchanged.
@@ -39,13 +39,13 @@ def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
     # Imported late because --help does not need it.
     from kraal.worker.standalone import run_standalone  # noqa: PLC0415
 
-    run_and_exit(lambda: run_standalone(worker, connectors), LogFormat(style), worker_file=worker)
+    run_and_exit(lambda: run_standalone(worker, connectors), LogFormat(log_format), worker_file=worker)
 
 
 @click.command("distributed", short_help="Run a worker of a cluster.")
 @click.argument("worker", type=click.Path(path_type=Path), metavar="WORKER.properties")
 @log_format_option
-def distributed(worker: Path, style: str) -> None:
+def distributed(worker: Path, log_format: str) -> None:
     """Run a worker of a cluster with Connect's distributed configuration.
 
     Exit codes: 0 stopped by a signal, 1 invalid command line, 2 startup failed, 4 an actor died too often, 5 shutdown
@@ -55,4 +55,4 @@ def distributed(worker: Path, style: str) -> None:
     # Imported late because --help does not need it.
     from kraal.worker.distributed import run_distributed  # noqa: PLC0415
 
-    run_and_exit(lambda: run_distributed(worker), LogFormat(style), worker_file=worker)
+    run_and_exit(lambda: run_distributed(worker), LogFormat(log_format), worker_file=worker)

@@ -64,7 +64,7 @@ class Secrets:
         self._cache: dict[str, frozenset[str]] = {}
 
     def keys_of(self, config: Config) -> frozenset[str]:
-        """Return the secret keys declared by the connector class; empty if the worker does not return its keys."""
+        """Return the secret keys declared by the connector class; empty if the worker does not return them."""
         plugin = config.get(CONNECTOR_CLASS)
         if not plugin:
             return frozenset()
@@ -76,13 +76,8 @@ class Secrets:
         try:
             keys = self._rest.get_list("connector-plugins", plugin, "config")
             return frozenset(key["name"] for key in keys if key["type"] == "PASSWORD")
-        except (
-            RequestRejected,
-            NoResponse,
-            KeyError,
-            TypeError,
-        ):  # unknown class: secrets are still recognized by the names of keys
-            return frozenset()
+        except (RequestRejected, NoResponse, KeyError, TypeError):
+            return frozenset()  # secrets are still recognized by the names of their keys
 
 
 def apply_all(
@@ -133,7 +128,7 @@ def validate(rest: Rest, config: Config) -> None:
         text = f'Missing required configuration "{CONNECTOR_CLASS}" which has no default value.'
         raise RequestRejected(HTTPStatus.BAD_REQUEST, text, text)
     response = rest.ask("PUT", "connector-plugins", plugin, "config", "validate", body=dict(config))
-    errors = list(dict.fromkeys(_errors(response)))
+    errors = list(dict.fromkeys(_list_errors(response)))
     if errors:
         text = "; ".join(errors)
         raise RequestRejected(HTTPStatus.BAD_REQUEST, text, text)
@@ -149,9 +144,9 @@ def format_error(error: RequestRejected | NoResponse) -> str:
 
 def _write(rest: Rest, manifest: Manifest, action: Action) -> Action:
     """Create the connector or replace its config, tolerating concurrent creation; return the action."""
-    initial = _initial_fields(manifest)
-    if action is Action.CREATED and initial:
-        body = {"name": manifest.name, "config": dict(manifest.config), **initial}
+    initial_fields = _initial_fields(manifest)
+    if action is Action.CREATED and initial_fields:
+        body = {"name": manifest.name, "config": dict(manifest.config), **initial_fields}
         try:
             rest.ask("POST", "connectors", body=body)
         except RequestRejected as error:
@@ -174,6 +169,6 @@ def _initial_fields(manifest: Manifest) -> dict[str, Any]:
     return fields
 
 
-def _errors(response: Mapping[str, Any]) -> Iterator[str]:
+def _list_errors(response: Mapping[str, Any]) -> Iterator[str]:
     for config in response.get("configs", ()):
         yield from map(str, config["value"]["errors"])

@@ -116,7 +116,7 @@ def complete(
             ctx.params.get("url") or os.environ.get("KRAAL_URL") or DEFAULT_URL,
             user=os.environ.get("KRAAL_USER"),
             password=os.environ.get("KRAAL_PASSWORD"),
-            cacert=_path(ctx.params.get("cacert") or os.environ.get("KRAAL_CACERT")),
+            cacert=_to_path(ctx.params.get("cacert") or os.environ.get("KRAAL_CACERT")),
             timeout_s=_COMPLETION_TIMEOUT_S,
             retry_s=0.0,
         )
@@ -130,7 +130,7 @@ def complete(
         return []
 
 
-def _path(value: str | Path | None) -> Path | None:
+def _to_path(value: str | Path | None) -> Path | None:
     return None if value is None else Path(value)
 
 
@@ -183,7 +183,7 @@ def with_rest(function: Callable[..., None]) -> Callable[..., None]:
     )
     @functools.wraps(function)
     def run(**options: Any) -> None:
-        with Rest(_target(options)) as rest:
+        with Rest(_pop_target(options)) as rest:
             function(rest, **options)
 
     return run
@@ -207,7 +207,7 @@ def interval_option(help_text: str) -> Option:
     return seconds_option("--interval", "interval", minimum=0.1, default=2.0, help_text=help_text)
 
 
-def _target(options: dict[str, Any]) -> Target:
+def _pop_target(options: dict[str, Any]) -> Target:
     """Remove the connection options from a command's options and parse them. Raises InvalidTarget."""
     return parse_target(
         options.pop("url"),

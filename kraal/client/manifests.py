@@ -61,7 +61,9 @@ def read_manifests(paths: Sequence[str], stdin: Iterable[str], *, recursive: boo
     for path in paths:
         try:
             texts = (
-                [(STDIN, "".join(stdin))] if path == STDIN else list(_texts(Path(path), errors, recursive))
+                [(STDIN, "".join(stdin))]
+                if path == STDIN
+                else list(_read_texts(Path(path), errors, recursive))
             )
         except BadRequest as exc:
             errors.append(str(exc))
@@ -77,7 +79,7 @@ def read_manifests(paths: Sequence[str], stdin: Iterable[str], *, recursive: boo
     return Manifests(tuple(manifest for manifest in manifests if counts[manifest.name] == 1), tuple(errors))
 
 
-def _texts(path: Path, errors: list[str], recursive: bool) -> Iterator[tuple[str, str]]:  # noqa: FBT001 - ours
+def _read_texts(path: Path, errors: list[str], recursive: bool) -> Iterator[tuple[str, str]]:  # noqa: FBT001 - private function
     """Yield the name and text of each file. Raises BadRequest if `path` cannot be read or contains no files.
 
     An unreadable file in a directory is added to `errors` instead.
@@ -121,9 +123,7 @@ def _parse(text: str, file_name: str) -> list[ConnectorFile]:
 
     try:
         documents = read_yaml(text, convert_config_scalar)
-        with_typed_offsets = (
-            read_yaml(text, convert_scalar) if any(map(_has_offsets, documents)) else documents
-        )
+        typed_documents = read_yaml(text, convert_scalar) if any(map(_has_offsets, documents)) else documents
     except YamlError as exc:
         raise BadRequest(f"The {_FILE_KIND} '{file_name}' is not valid YAML: {exc}.") from exc
     if not documents:
@@ -132,7 +132,7 @@ def _parse(text: str, file_name: str) -> list[ConnectorFile]:
         raise BadRequest(f"The {_FILE_KIND} '{file_name}' is not a mapping of keys to values.")
     return [
         parse_connector_file(json.dumps(_with_typed_offsets(document, typed_document)), file_name)
-        for document, typed_document in zip(documents, with_typed_offsets, strict=True)
+        for document, typed_document in zip(documents, typed_documents, strict=True)
     ]
 
 

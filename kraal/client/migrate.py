@@ -154,16 +154,16 @@ def _plan(source: Cluster, target: Cluster, name: str) -> Plan:
 
 def _already_exists(target: Cluster, name: str, config: dict[str, Any]) -> bool:
     try:
-        existing = target.ask("GET", "connectors", name, "config")
+        existing_config = target.ask("GET", "connectors", name, "config")
     except RequestRejected as error:
         if error.is_not_found:
             return False
         raise
     state, _ = target.state(name)
-    if existing != config or state != "STOPPED":
+    if existing_config != config or state != "STOPPED":
         raise KraalError(
             f"Connector {name} already exists at {target.url}: {state}, "
-            f"{'with the same config' if existing == config else 'with another config'}. Nothing was changed."
+            f"{'with the same config' if existing_config == config else 'with another config'}. Nothing was changed."
         )
     return True
 

@@ -31,12 +31,12 @@ def print_error(error: Exception | str, *, about: str = "") -> None:
     """
     hint = error.hint if isinstance(error, KraalError) else ""
     context = click.get_current_context(silent=True)
-    printed = set[str]() if context is None else context.meta.setdefault(_HINTS_KEY, set())
+    printed_hints = set[str]() if context is None else context.meta.setdefault(_HINTS_KEY, set())
     with pause_drawing():
         click.echo(f"Error: {f'{about}: ' if about else ''}{join_lines(str(error))}", err=True)
-        if hint and hint not in printed:
+        if hint and hint not in printed_hints:
             click.echo(f"{HINT}{join_lines(hint)}", err=True)
-    printed.add(hint)
+    printed_hints.add(hint)
 
 
 def say(text: str) -> None:

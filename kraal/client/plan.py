@@ -50,17 +50,17 @@ def difference(
     `before` and `after` are pairs of a title and a config; the config is None if it does not exist. Secrets are hidden
     even if they differ.
     """
-    old, new = before[1] or {}, after[1] or {}
+    old_config, new_config = before[1] or {}, after[1] or {}
     hidden_changes = {
         key
-        for key in old.keys() & new.keys()
-        if old[key] != new[key]
-        and hide_value(key, old[key], secret_keys) == hide_value(key, new[key], secret_keys)
+        for key in old_config.keys() & new_config.keys()
+        if old_config[key] != new_config[key]
+        and hide_value(key, old_config[key], secret_keys) == hide_value(key, new_config[key], secret_keys)
     }
-    before_lines = [_line(key, old[key], secret_keys) for key in sorted(old)]
+    before_lines = [_line(key, old_config[key], secret_keys) for key in sorted(old_config)]
     after_lines = [
-        _line(key, new[key], secret_keys) + (_CHANGED_MARK if key in hidden_changes else "")
-        for key in sorted(new)
+        _line(key, new_config[key], secret_keys) + (_CHANGED_MARK if key in hidden_changes else "")
+        for key in sorted(new_config)
     ]
     from_title, to_title = (
         printable(title) if config is not None else "/dev/null" for title, config in (before, after)
@@ -77,14 +77,14 @@ def changed_keys(
 
     Secrets are hidden, so both values of a secret may look equal.
     """
-    old, new = before or {}, after or {}
+    old_config, new_config = before or {}, after or {}
     return {
         key: {
-            "before": hide_value(key, old.get(key), secret_keys),
-            "after": hide_value(key, new.get(key), secret_keys),
+            "before": hide_value(key, old_config.get(key), secret_keys),
+            "after": hide_value(key, new_config.get(key), secret_keys),
         }
-        for key in sorted({*old, *new})
-        if key not in old or key not in new or old[key] != new[key]
+        for key in sorted({*old_config, *new_config})
+        if key not in old_config or key not in new_config or old_config[key] != new_config[key]
     }
 
 

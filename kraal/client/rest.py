@@ -114,7 +114,7 @@ class Rest:
     def ask(
         self, method: str, *segments: str, body: object = None, query: Sequence[tuple[str, str]] = ()
     ) -> Any:
-        """Send a request, with retries for at most `retry_s`; return the JSON body, or None if the body is empty.
+        """Send a request, with retries for up to `Target.retry_s`; return the JSON body, or None for an empty body.
 
         Raises RequestRejected, NoResponse, Unreachable.
         """
@@ -182,7 +182,7 @@ class Rest:
 
     def _open_client(self) -> httpx2.Client:
         if self._client is None:
-            import httpx2  # noqa: PLC0415 - see above
+            import httpx2  # noqa: PLC0415 - imported late because --help does not need it
 
             target = self.target
             auth = (

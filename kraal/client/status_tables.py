@@ -25,7 +25,7 @@ RUNNING, FAILED, STOPPED = "RUNNING", "FAILED", "STOPPED"
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A connector instance or one of its tasks."""
+    """A connector instance or a task."""
 
     state: str
     worker: str
@@ -92,12 +92,14 @@ def instances(statuses: Statuses) -> dict[tuple[str, str], Instance]:
 
 def changes(before: Statuses, after: Statuses) -> list[Change]:
     """Return the changes in the order of `after`, followed by removed instances."""
-    old, new = instances(before), instances(after)
+    old_instances, new_instances = instances(before), instances(after)
     changed_instances = [
-        Change(*key, old.get(key), instance) for key, instance in new.items() if old.get(key) != instance
+        Change(*key, old_instances.get(key), instance)
+        for key, instance in new_instances.items()
+        if old_instances.get(key) != instance
     ]
     return changed_instances + [
-        Change(*key, instance, None) for key, instance in old.items() if key not in new
+        Change(*key, instance, None) for key, instance in old_instances.items() if key not in new_instances
     ]
 
 

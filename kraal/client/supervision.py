@@ -32,8 +32,8 @@ def supervision_lines(status: Status) -> list[str]:
     if policy_text is None and not listed_parts:
         return []
     lines = [_head(policy_text, policy), *(f"  {line}" for line in table(_HEAD, map(_row, listed_parts)))]
-    if silent := supervision.get("silent"):
-        lines.append(f"  no report from {printable(', '.join(map(str, silent)))}")
+    if silent_workers := supervision.get("silent"):
+        lines.append(f"  no report from {printable(', '.join(map(str, silent_workers)))}")
     return lines
 
 
@@ -51,7 +51,7 @@ def batch_lines(status: Status) -> list[str]:
 def _head(policy_text: str | None, policy: Mapping[str, Any]) -> str:
     if policy_text is None:
         return "Supervision: failed instances are not restarted automatically."
-    window_s = _number(policy.get("window_ms")) / 1000
+    window_s = _to_number(policy.get("window_ms")) / 1000
     return f"Supervision: {policy_text}, at most {policy.get('max')} times within {window_s:g} s."
 
 
@@ -74,17 +74,17 @@ def _row(part: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _format_seconds(ms: object) -> str:
-    return f"{_number(ms) / 1000:.0f} s"
+    return f"{_to_number(ms) / 1000:.0f} s"
 
 
 def _format_time(ms: object) -> str:
     if ms is None:
         return NONE
     try:
-        return datetime.fromtimestamp(_number(ms) / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return datetime.fromtimestamp(_to_number(ms) / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, ValueError, OSError):
         return str(ms)
 
 
-def _number(value: object) -> float:
+def _to_number(value: object) -> float:
     return value if isinstance(value, int | float) else 0.0

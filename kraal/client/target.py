@@ -26,7 +26,7 @@ class Target:
     password: Password | None = None
     cacert: Path | None = None
     timeout_s: float = 100.0
-    """Timeout of a request; exceeds the worker's own timeout of 90 s."""
+    """Timeout of a request; the default exceeds the worker's own timeout of 90 s."""
     retry_s: float = 30.0
     """Time limit for retries of a request during a rebalance."""
 
@@ -41,7 +41,7 @@ def parse_target(
     retry_s: float = 30.0,
 ) -> Target:
     """Parse a URL. `host:port` implies http; credentials in the URL take precedence. Raises InvalidTarget."""
-    parts = _split(url.strip())
+    parts = _split_url(url.strip())
     shown_url = _without_credentials(parts)
     if parts.scheme not in ("http", "https"):
         raise InvalidTarget(f"Invalid worker URL '{shown_url}'; expected http:// or https://.")
@@ -63,7 +63,7 @@ def parse_target(
     )
 
 
-def _split(url: str) -> SplitResult:
+def _split_url(url: str) -> SplitResult:
     parts: SplitResult | None
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")

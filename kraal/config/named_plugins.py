@@ -35,7 +35,10 @@ def named_plugins(config: Config) -> list[NamedPlugin]:
 
 
 def select_plugin_keys(prefix: str, config: Config, plugins: Collection[NamedPlugin]) -> frozenset[str]:
-    """Return the keys with a plugin's prefix, except keys of Connect and other plugins, and keys that name plugins."""
+    """Return the keys with a plugin's prefix.
+
+    The keys of Connect, the keys of other plugins, and keys whose value names a plugin are excluded.
+    """
     plugin_names = {plugin.plugin for plugin in plugins}
     other_prefixes = tuple(plugin.prefix for plugin in plugins if not prefix.startswith(plugin.prefix))
     return frozenset(

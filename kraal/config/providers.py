@@ -40,9 +40,9 @@ class _AllowedPaths:
         )
 
     def check_path(self, path: str) -> str | None:
-        """Return the path to read.
+        """Return the path to read, with links resolved if `allowed.paths` is set.
 
-        If `allowed.paths` is set, resolves links, and logs a warning and returns None for a disallowed or missing path.
+        If `allowed.paths` is set, a disallowed or missing path is logged, and the result is None.
         """
         if self._allowed_paths is None:
             return path
@@ -120,7 +120,7 @@ class DirectoryConfigProvider(_FileProvider):
             if not os.path.isdir(directory):  # noqa: PTH112 - the path is not normalized
                 log.warning("The path %s is not a directory", path)
                 return ConfigData()
-            # Accept only names in the directory's listing, so that a key cannot refer to a file outside it.
+            # Accept only names in the directory's listing, so that a key cannot refer to a file elsewhere.
             with os.scandir(directory) as entries:
                 files = {
                     entry.name: entry.path for entry in entries if entry.name in keys and entry.is_file()

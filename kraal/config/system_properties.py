@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 def kafka_opts_property(name: str, environment: Mapping[str, str]) -> str | None:
-    """Return the value of `-DNAME=VALUE` in KAFKA_OPTS, without quotes, or None. As in Java, the last one wins."""
+    """Return the value of the last `-DNAME=VALUE` in KAFKA_OPTS, without quotes; None if the property is not set."""
     pattern = rf"""(?:^|\s)(?:"-D{re.escape(name)}==?([^"]*)"|'-D{re.escape(name)}==?([^']*)'|"""
     pattern += rf"""-D{re.escape(name)}==?("[^"]*"|'[^']*'|[^\s"']*))"""
     matches = re.findall(pattern, environment.get("KAFKA_OPTS", ""))

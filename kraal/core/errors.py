@@ -12,7 +12,7 @@
     │   ├── NotLeader             409   internal; the request is forwarded instead
     │   ├── NotOwner              409   internal; the request is forwarded instead
     │   └── RetryableConflict     409   a rebalance is in progress; the response has Retry-After
-    ├── Unavailable               503   starting, or overloaded
+    ├── Unavailable               503   starting, stopping or overloaded
     ├── TimedOut                  500   the request timed out; the message names the current operation
     ├── StoreError                500   a log could not be read or written
     │   ├── Fenced                500   fenced by a newer leader or task (KIP-618)
@@ -20,7 +20,7 @@
     │   ├── StoreUnavailable      500   stored data is temporarily unavailable
     │   └── TopicUnusable         500   an internal topic has unsuitable settings; the worker cannot start
     │       └── TopicMisconfigured 500  an administrator can change the topic
-    ├── ProtocolError             500   bytes do not conform to their format
+    ├── ProtocolError             500   bytes or JSON do not conform to their format
     ├── ProviderFailed            500   a config provider could not resolve a variable
     ├── PluginFailed              500   plugin code raised an error; `trace` starts with the root cause
     └── ActorDied                 500   the actor died before it replied

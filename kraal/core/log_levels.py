@@ -37,7 +37,7 @@ logging.addLevelName(TRACE, "TRACE")
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevel:
-    """A logger's effective level, and the time of its last change in milliseconds since the epoch, if any."""
+    """A logger's effective level, and the time of its last change (milliseconds since the epoch; None if unchanged)."""
 
     level: str
     last_modified: int | None

@@ -83,13 +83,13 @@ class SecretsFilter(logging.Filter):
             record.hint = scrub(hint)
         record.msg, record.args = scrub(text), None
         if record.exc_info:
-            record.exc_text = scrub(_TRACEBACKS.formatException(record.exc_info))
+            record.exc_text = scrub(_TRACEBACK_FORMATTER.formatException(record.exc_info))
         if record.stack_info:
             record.stack_info = scrub(record.stack_info)
         return True
 
 
-_TRACEBACKS = logging.Formatter()
+_TRACEBACK_FORMATTER = logging.Formatter()
 
 
 def _find_hint(record: logging.LogRecord) -> str:
@@ -134,7 +134,7 @@ def use_subject(name: str) -> Iterator[None]:
 
 
 class SubjectLock:
-    """A reentrant lock that sets the subject of its holder's log lines, also for functions bound to other threads.
+    """A reentrant lock that sets the subject of its holder's log lines, also in functions that the holder binds.
 
     Protects state that is changed by threads without a subject, such as the threads of the Spark session.
     """
@@ -213,7 +213,7 @@ def _context(record: logging.LogRecord) -> tuple[str, str, int | None, int]:
     )
 
 
-def log_to_stderr(style: LogFormat = LogFormat.TEXT, level: int = logging.INFO) -> None:
+def log_to_stderr(log_format: LogFormat = LogFormat.TEXT, level: int = logging.INFO) -> None:
     """Log Kraal's packages at `level` and other packages at WARNING.
 
     kafka-python logs each failed connection attempt as ERROR, several per second while a broker is down, although its
@@ -222,14 +222,14 @@ def log_to_stderr(style: LogFormat = LogFormat.TEXT, level: int = logging.INFO) 
     In JSON format, Python warnings and unhandled exceptions are also logged.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if style is LogFormat.JSON else TextFormatter())
+    handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else TextFormatter())
     handler.addFilter(context_filter)
     handler.addFilter(SecretsFilter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for name in ("actors", "web", "kraal"):
         logging.getLogger(name).setLevel(level)
     logging.getLogger("kafka").setLevel(logging.WARNING if level <= logging.DEBUG else logging.CRITICAL)
-    if style is LogFormat.JSON:
+    if log_format is LogFormat.JSON:
         logging.captureWarnings(True)  # noqa: FBT003 - the library's signature
         sys.excepthook = _log_unhandled
         threading.excepthook = lambda args: _log_unhandled(args.exc_type, args.exc_value, args.exc_traceback)

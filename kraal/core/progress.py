@@ -1,8 +1,8 @@
 """Progress display on standard error for operations that take longer than two seconds.
 
 On a terminal, one line is updated in place and removed at the end. It contains click's progress bar if the total is
-known. Otherwise, a line is printed after two seconds and then every ten seconds. A last line with the duration is
-printed unless the operation failed. Short operations print nothing, so that standard error contains only errors.
+known. If standard error is not a terminal, a line is printed after two seconds and then every ten seconds, and a last
+line with the duration unless the operation fails. Short operations print nothing.
 
 Code that prints other lines meanwhile must use `pause_drawing()`.
 """
@@ -69,9 +69,9 @@ class Progress:
         self.done = 0
         """Number of completed steps; see `set_done`."""
         self._file = file or sys.stderr
-        self._in_place = self._file.isatty()
+        self._is_terminal = self._file.isatty()
         self._after_s = after_s
-        self._every_s = every_s or (DRAW_INTERVAL_S if self._in_place else LINE_INTERVAL_S)
+        self._every_s = every_s or (DRAW_INTERVAL_S if self._is_terminal else LINE_INTERVAL_S)
         self._now = now
         self._start_s = now()
         self._detail = ""
@@ -98,7 +98,7 @@ class Progress:
         with _lock:
             self.erase()
             _active.remove(self)
-            if self._was_drawn and not self._in_place and exc[0] is None:
+            if self._was_drawn and not self._is_terminal and exc[0] is None:
                 with suppress(OSError):
                     self._print(f"{self.what} took {self._seconds():.0f} s")
 
@@ -113,7 +113,7 @@ class Progress:
 
     def erase(self) -> None:
         """Erase the line on a terminal until the next update. The caller must hold the lock."""
-        if self._in_place and self._was_drawn:
+        if self._is_terminal and self._was_drawn:
             with suppress(OSError):
                 self._file.write(_ERASE)
                 self._file.flush()
@@ -129,7 +129,7 @@ class Progress:
                     self._draw()
 
     def _draw(self) -> None:
-        if not self._in_place:
+        if not self._is_terminal:
             self._print(self._format_line())
             return
         if self._bar is None:

@@ -35,7 +35,7 @@ class Scratch:
         make_directory(parent)
         remove_abandoned(parent)
         prefix = f"{PREFIX}{os.getpid()}-{int(time.time())}-"
-        # Use a hidden name until the lock is held, because a directory without a lock is considered abandoned.
+        # Use a hidden name until the lock is held, because a directory whose lock is free is considered abandoned.
         hidden_path = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir=parent))
         self._lock = os.open(hidden_path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)

@@ -101,13 +101,13 @@ class Secrets:
                     dict.fromkeys(_forms(value))
                 )
             if new_values:
-                self._drop_unused()
+                self._drop_least_recently_used()
                 self._values_by_form = {
                     form: value for value, forms in self._forms_by_value.items() for form in forms
                 }
                 self._forms = tuple(sorted(self._values_by_form, key=lambda form: (-len(form), form)))
 
-    def _drop_unused(self) -> None:
+    def _drop_least_recently_used(self) -> None:
         unpinned_values = [value for value in self._forms_by_value if value not in self._pinned]
         for value in unpinned_values[: max(0, len(unpinned_values) - MAX_SECRETS)]:
             del self._forms_by_value[value]

@@ -28,7 +28,7 @@ class Event:
 
 
 class EventParser:
-    """A parser of events from chunks of a stream. Drops comments and ids."""
+    """A parser of events from chunks of a stream. Ignores comments, and fields other than `event` and `data`."""
 
     def __init__(self) -> None:
         self._incomplete_line = b""

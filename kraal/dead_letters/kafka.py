@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT_S: Final = 20.0
 WRITE_TIMEOUT_S: Final = 60.0
 _CLIENT_ID: Final = "kraal-dlq"
-_PROGRAM_KEYS: Final = frozenset(
+_IGNORED_KEYS: Final = frozenset(
     {"group.id", "client.id", "transactional.id", "group.instance.id", "auto.offset.reset"}
 )
 """Client configs that are ignored, because this client sets or does not need them."""
@@ -56,10 +56,11 @@ class Kafka:
         write_timeout_s: float | None = None,
         internal: frozenset[str] | None = None,
     ) -> None:
-        """Create clients from Kafka client configs, which include `bootstrap.servers`. Raises ConfigInvalid.
+        """Set the configs of the clients, which connect on first use. Raises ConfigInvalid.
 
         Args:
-            settings: configs of the consumer, and of the other clients unless they are set separately.
+            settings: configs of the consumer, including `bootstrap.servers`. They are also the defaults of the next two
+                arguments.
             producer: configs of the producer.
             admin: configs of the admin client.
             request_timeout_s: timeout of each response, and of the next record of a partition. Default: 20 s.
@@ -69,9 +70,11 @@ class Kafka:
         self.address = settings["bootstrap.servers"]
         self._settings = settings
         self.internal = internal
-        self._consumer_options = _options(settings)
-        self._producer_options = self._consumer_options if producer is None else _options(producer)
-        self._admin_options = self._consumer_options if admin is None else _options(admin)
+        self._consumer_options = _to_librdkafka_options(settings)
+        self._producer_options = (
+            self._consumer_options if producer is None else _to_librdkafka_options(producer)
+        )
+        self._admin_options = self._consumer_options if admin is None else _to_librdkafka_options(admin)
         self._request_timeout_s = REQUEST_TIMEOUT_S if request_timeout_s is None else request_timeout_s
         self._write_timeout_s = WRITE_TIMEOUT_S if write_timeout_s is None else write_timeout_s
         self._last_error = LastClientError()
@@ -243,8 +246,8 @@ class Kafka:
             raise self._to_error("failed to write all letters", cause)
 
     def _produce(self, producer: Any, letter: DeadLetter, target: Target, on_delivery: Any) -> None:
-        partition = {} if target.partition is None else {"partition": target.partition}
-        timestamp = {} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}
+        partition_options = {} if target.partition is None else {"partition": target.partition}
+        timestamp_options = {} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}
         try:
             producer.produce(
                 target.topic,
@@ -252,8 +255,8 @@ class Kafka:
                 value=letter.value,
                 headers=letter.original_headers,
                 on_delivery=on_delivery,
-                **partition,
-                **timestamp,
+                **partition_options,
+                **timestamp_options,
             )
         except ck.KafkaException as exc:
             if error_code(exc) != ck.KafkaError.MSG_SIZE_TOO_LARGE:
@@ -293,7 +296,7 @@ class Kafka:
     def _header_reader(self) -> HeaderReader:
         from kraal.dead_letters.malformed_headers import HeaderReader  # noqa: PLC0415 - rarely used
 
-        settings = {key: value for key, value in self._settings.items() if key not in _PROGRAM_KEYS}
+        settings = {key: value for key, value in self._settings.items() if key not in _IGNORED_KEYS}
         return HeaderReader({**settings, "client.id": _CLIENT_ID}, self._request_timeout_s)
 
     @cached_property
@@ -313,8 +316,8 @@ class Kafka:
         return KafkaUnavailable(f"Kafka at {self.address} {action}" + (f": {reason}" if reason else ""))
 
 
-def _options(settings: Mapping[str, str]) -> dict[str, str]:
-    return librdkafka_options({key: value for key, value in settings.items() if key not in _PROGRAM_KEYS})
+def _to_librdkafka_options(settings: Mapping[str, str]) -> dict[str, str]:
+    return librdkafka_options({key: value for key, value in settings.items() if key not in _IGNORED_KEYS})
 
 
 def _delivery_error(error: Any, message: Any) -> object:

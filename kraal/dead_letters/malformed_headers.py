@@ -98,7 +98,7 @@ class _Batches:
     def next_batch(self) -> Any:
         batch = self._records.next_batch()
         if batch is not None and batch.magic >= 2:  # noqa: PLR2004 - the first format with headers
-            batch._maybe_uncompress()  # noqa: SLF001 - as above
+            batch._maybe_uncompress()  # noqa: SLF001 - no public API
             batch._buffer = _LenientBytes(batch._buffer)  # noqa: SLF001
         return batch
 

@@ -66,11 +66,11 @@ class DeadLetter:
 
         Of several headers with the same name, the last one applies; the others describe earlier failures.
         """
-        context = {name: value for name, value in self.headers if name.startswith(PREFIX)}
+        error_headers = {name: value for name, value in self.headers if name.startswith(PREFIX)}
         fields: dict[str, str | int | None] = {}
         for header, name in _ERROR_HEADERS:
-            if PREFIX + header in context:
-                data = context[PREFIX + header]
+            if PREFIX + header in error_headers:
+                data = error_headers[PREFIX + header]
                 text = None if data is None else data.decode("utf-8", "replace")
                 is_number = (
                     text is not None and name in _NUMERIC_FIELDS and text.isascii() and text.isdecimal()
@@ -97,7 +97,10 @@ class Target:
 
 
 def truncate(letter: DeadLetter, max_bytes: int) -> DeadLetter:
-    """Truncate the key, the value and each error header to `max_bytes`, and drop other headers above this total."""
+    """Truncate the key, the value and each error header to `max_bytes`.
+
+    The other headers are kept as long as their total size is at most `max_bytes`; the rest are dropped.
+    """
     truncated: dict[str, int] = {}
 
     def truncate_part(name: str, data: bytes | None) -> bytes | None:
@@ -106,11 +109,11 @@ def truncate(letter: DeadLetter, max_bytes: int) -> DeadLetter:
         truncated[name] = truncated.get(name, 0) + len(data)
         return _truncate_bytes(data, max_bytes)
 
-    errors = {name: value for name, value in letter.headers if name.startswith(PREFIX)}
+    error_headers = {name: value for name, value in letter.headers if name.startswith(PREFIX)}
     headers = [
-        (name, truncate_part("error", errors[name]))
+        (name, truncate_part("error", error_headers[name]))
         for name in (PREFIX + header for header, _ in _ERROR_HEADERS)
-        if name in errors
+        if name in error_headers
     ]
     bytes_left = max_bytes
     for name, value in letter.original_headers:
@@ -154,7 +157,7 @@ def from_json(content: Mapping[str, Any]) -> DeadLetter:
     """Parse the JSON data of a dead letter, including the sizes of truncated parts."""
     names = {name: PREFIX + header for header, name in _ERROR_HEADERS}
     fields = (content["error"] or {}).items()
-    errors = [(names[name], None if value is None else str(value).encode()) for name, value in fields]
+    error_headers = [(names[name], None if value is None else str(value).encode()) for name, value in fields]
     return DeadLetter(
         topic=content["topic"],
         partition=content["partition"],
@@ -164,7 +167,7 @@ def from_json(content: Mapping[str, Any]) -> DeadLetter:
         value=_decode_bytes("value", content),
         headers=[
             *((header["key"], _decode_bytes("value", header)) for header in content["headers"]),
-            *errors,
+            *error_headers,
         ],
         truncated=content.get("truncated", {}),
     )

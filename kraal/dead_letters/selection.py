@@ -91,8 +91,8 @@ def from_offset(
     if span is None:
         raise NoDeadLetters(f"Topic {topic} has no partition {partition}; it has {len(spans)} partitions.")
     if not span.first <= offset < span.end:
-        available = f"{span.first} to {span.end - 1}" if span.count else "none"
-        raise NoDeadLetters(f"{topic}-{partition} has no offset {offset}; available: {available}.")
+        available_offsets = f"{span.first} to {span.end - 1}" if span.count else "none"
+        raise NoDeadLetters(f"{topic}-{partition} has no offset {offset}; available: {available_offsets}.")
     return {partition: OffsetRange(offset, span.end)}
 
 
@@ -104,10 +104,12 @@ def last_offsets(spans: Mapping[int, OffsetRange], count: int) -> dict[int, Offs
 
 
 def uncommitted_offsets(
-    spans: Mapping[int, OffsetRange], committed: Mapping[int, int]
+    spans: Mapping[int, OffsetRange], committed_offsets: Mapping[int, int]
 ) -> dict[int, OffsetRange]:
     """Return the spans after the committed offsets of a group."""
     return {
-        number: OffsetRange(min(max(span.first, committed.get(number, span.first)), span.end), span.end)
+        number: OffsetRange(
+            min(max(span.first, committed_offsets.get(number, span.first)), span.end), span.end
+        )
         for number, span in spans.items()
     }

@@ -107,17 +107,19 @@ def find_targets(
         allowed: topics that the operator allows.
         to: the topic for all dead letters.
     """
-    internal = kafka.internal
+    internal_topics = kafka.internal
     if to is not None or is_source:
-        return Targets(to, None, internal or frozenset())
+        return Targets(to, None, internal_topics or frozenset())
     topics = frozenset(allowed)
     if config is not None:
-        configured = frozenset(split_list(str(config.get(TOPICS) or "")))
-        candidates = ({*active} | _matching_topics(str(config.get(TOPICS_REGEX) or ""), kafka)) - configured
-        if internal is None and candidates:
+        configured_topics = frozenset(split_list(str(config.get(TOPICS) or "")))
+        candidates = (
+            {*active} | _matching_topics(str(config.get(TOPICS_REGEX) or ""), kafka)
+        ) - configured_topics
+        if internal_topics is None and candidates:
             candidates -= kafka.compacted_topics(candidates & kafka.partitions.keys())
-        topics |= configured | candidates
-    return Targets(None, topics - (internal or frozenset()), internal or frozenset())
+        topics |= configured_topics | candidates
+    return Targets(None, topics - (internal_topics or frozenset()), internal_topics or frozenset())
 
 
 def _matching_topics(pattern: str, kafka: LettersKafka) -> set[str]:

@@ -100,7 +100,7 @@ def describe_broker_error(error: str, protocol: str) -> tuple[str, str]:
 
 
 def _try_servers(servers: str, client: Mapping[str, str]) -> list[Cause]:
-    """Try the first few servers; return an empty list if a connection to one of them succeeds."""
+    """Try the first few servers; return the causes of failure, none if a server accepts a connection."""
     try:
         security = read_security(client)
         with TemporaryDirectory(prefix="kraal-doctor-") as scratch:

@@ -89,7 +89,7 @@ def check_stalled(expanded: Expanded) -> Iterator[Finding]:
         yield passed("connectors.stalled", "No task is stalled")
 
 
-def plugins(
+def check_plugins(
     url: str, expanded: Expanded, installed_plugins: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
     """Yield a finding for each class in a connector's config that the worker at `url` does not list.
@@ -99,11 +99,11 @@ def plugins(
     known_names = {
         name for plugin in installed_plugins for name in _class_aliases(str(plugin.get("class") or ""))
     }
-    all_kinds = any(plugin.get("type") == "converter" for plugin in installed_plugins)
+    lists_all_kinds = any(plugin.get("type") == "converter" for plugin in installed_plugins)
     connectors_by_class: dict[str, list[str]] = {}
     for name, entry in expanded.items():
         config: Mapping[str, Any] = (entry.get("info") or {}).get("config") or {}
-        for class_name in _plugin_classes(config, all_kinds=all_kinds):
+        for class_name in _plugin_classes(config, includes_all_kinds=lists_all_kinds):
             if class_name not in known_names and "${" not in class_name:
                 connectors_by_class.setdefault(class_name, []).append(name)
     for class_name, names in connectors_by_class.items():
@@ -121,17 +121,17 @@ def _instances(connector: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _describe_cause(part: Mapping[str, Any]) -> str:
-    return root_cause(part.get("trace")) or "without a trace"
+    return root_cause(part.get("trace")) or "no trace"
 
 
 def _format_workers(tasks: Sequence[Mapping[str, Any]]) -> str:
     return join_first([f"{task.get('id')} on {task.get('worker_id')}" for task in tasks], _MAX_SHOWN)
 
 
-def _plugin_classes(config: Mapping[str, Any], *, all_kinds: bool) -> Iterator[str]:
+def _plugin_classes(config: Mapping[str, Any], *, includes_all_kinds: bool) -> Iterator[str]:
     """Yield the plugin classes in a connector's config."""
     keys = ["connector.class"]
-    if all_kinds:
+    if includes_all_kinds:
         keys += _CONVERTER_KEYS
         for list_key in _ALIAS_KEYS:
             aliases = [alias.strip() for alias in str(config.get(list_key) or "").split(",")]

@@ -37,7 +37,7 @@ class Finding:
 
 IDS: Final[Mapping[str, str]] = {
     "config.valid": "The worker's file can be read, and every value in it is valid",
-    "config.warning": "Lists settings that have no effect, or that weaken the worker",
+    "config.warning": "Lists settings that have no effect, are insecure, or can cause failures",
     "machine.memory": "At least 1.5 GB of memory are available, within the container's limit if there is one",
     "machine.files": "A worker, which raises its soft limit to the hard limit, may open at least 4,096 files",
     "machine.disk": "The directory for scratch files is writable and has at least 1 GB of free space",
@@ -45,7 +45,7 @@ IDS: Final[Mapping[str, str]] = {
     "clock.synchronized": "The kernel considers its clock synchronized",
     "clock.records": "No record in the internal topics has a timestamp in the future",
     "clock.worker": "The clocks of running workers differ from this machine's by less than 5 s",
-    "java.version": "Java 17, 21 or 25 with all modules that Spark needs",
+    "java.version": "Java 17, 21 or 25 is installed with all modules that Spark needs",
     "java.prepared": "`kraal prepare` has created the archive of Spark's classes",
     "listeners.free": "The addresses of the REST API are free",
     "listeners.advertised": "The advertised host can be resolved, and other workers can reach it",

@@ -79,11 +79,11 @@ def _installed_path(file: PackagePath) -> Path:
     return Path(str(file.locate()))
 
 
-def _find_owners(changed: Collection[str], distributions: Iterable[Distribution]) -> dict[str, str]:
+def _find_owners(files: Collection[str], distributions: Iterable[Distribution]) -> dict[str, str]:
     """Return the names of the distributions that claim changed files of Kraal, by file."""
-    if not changed:
+    if not files:
         return {}
-    changed_files = {*changed}
+    changed_files = {*files}
     return {
         str(file): other.name
         for other in distributions

@@ -27,9 +27,9 @@ MIN_FILES = 4096
 
 def check_machine(subject: Subject) -> Iterator[Finding]:
     """Check the resources of the machine."""
-    available = available_memory()
-    if available is not None:
-        yield check_memory(available)
+    available_bytes = available_memory()
+    if available_bytes is not None:
+        yield check_memory(available_bytes)
     yield check_open_files(open_files_limit(*resource.getrlimit(resource.RLIMIT_NOFILE)))
     yield check_disk(scratch_parent(subject))
 
@@ -66,12 +66,12 @@ def _container_memory() -> int | None:
     return max(0, limit - used_bytes + int(memory_stats.get("inactive_file", 0)))
 
 
-def check_memory(available: int) -> Finding:
-    """Check the available memory, in bytes."""
-    if available >= MIN_MEMORY_BYTES:
-        return passed("machine.memory", f"{available // _MB:,} MB of memory are available")
+def check_memory(available_bytes: int) -> Finding:
+    """Check whether the available memory suffices for a worker with Spark."""
+    if available_bytes >= MIN_MEMORY_BYTES:
+        return passed("machine.memory", f"{available_bytes // _MB:,} MB of memory are available")
     requirement = f"a worker with Spark needs {MIN_MEMORY_BYTES // _MB:,} MB"
-    what = f"Only {available // _MB:,} MB of memory are available; {requirement}"
+    what = f"Only {available_bytes // _MB:,} MB of memory are available; {requirement}"
     fix = "Add memory to the machine or container, or stop other programs."
     return Finding("machine.memory", Level.WARNING, what, fix)
 
@@ -86,13 +86,13 @@ def check_open_files(limit: int) -> Finding:
 
 
 def scratch_parent(subject: Subject) -> Path:
-    """Return the parent of a worker's scratch directory."""
+    """Return the directory for a distributed worker's scratch files, or else the system's temporary directory."""
     config = subject.distributed
     return Path(tempfile.gettempdir()) if config is None or config.data_dir is None else config.data_dir
 
 
 def check_disk(directory: Path) -> Finding:
-    """Check the directory, or its nearest existing parent."""
+    """Check that scratch files can be created in a directory, and that there is enough free space."""
     existing_path = next(path for path in (directory, *directory.absolute().parents) if path.exists())
     if not existing_path.is_dir():
         what = f"{existing_path} is not a directory, so scratch files cannot be created in {directory}"

@@ -62,11 +62,11 @@ def find_duplicates(copies: Iterable[Copy]) -> Iterator[Finding]:
 
     Several plugins often contain the same version of a transform or converter, which is harmless.
     """
-    by_class: dict[str, list[Copy]] = defaultdict(list)
+    copies_by_class: dict[str, list[Copy]] = defaultdict(list)
     for copy in copies:
-        by_class[copy.class_name].append(copy)
+        copies_by_class[copy.class_name].append(copy)
     classes_by_copies: dict[tuple[Copy, ...], list[str]] = defaultdict(list)
-    for name, class_copies in by_class.items():
+    for name, class_copies in copies_by_class.items():
         versions_differ = len({copy.version for copy in class_copies}) > 1
         if len(class_copies) > 1 and (versions_differ or class_copies[0].is_connector):
             classes_by_copies[
@@ -86,7 +86,10 @@ def _duplicate_finding(copies: Sequence[Copy], classes: Sequence[str]) -> Findin
         fix = "Remove all but one of the jars; they belong to one plugin, and it is undefined which one Java loads."
         return Finding("plugins.classes", Level.WARNING, what, fix)
     if len({copy.version for copy in copies}) == len(copies):
-        fix = "None if the newest version is intended; configs select versions with keys like connector.plugin.version."
+        fix = (
+            "No action is required if the newest version is intended; configs select versions with keys like "
+            "connector.plugin.version."
+        )
         return Finding("plugins.classes", Level.HINT, what, fix)
     fix = "Remove all but one; it is undefined which one is used."
     return Finding("plugins.classes", Level.WARNING, what, fix)
@@ -96,5 +99,5 @@ def find_libraries(contents: Contents) -> Iterator[Finding]:
     """Yield a finding for each plugin with libraries that workers provide themselves."""
     for plugin_path, names in contents.libraries.items():
         what = f"{plugin_path} contains {', '.join(sorted({*names}))}, which workers replace with their own"
-        fix = "None if the plugin works; a NoSuchMethodError means that it requires other versions than the worker's."
+        fix = "No action is required if the plugin works; a NoSuchMethodError means that it requires other versions."
         yield Finding("plugins.libraries", Level.HINT, what, fix)

@@ -59,7 +59,7 @@ def check_running(target: Target) -> Iterator[Finding]:
             return
     yield from connectors.check_failed(expanded)
     yield from connectors.check_stalled(expanded)
-    yield from connectors.plugins(target.url, expanded, plugins)
+    yield from connectors.check_plugins(target.url, expanded, plugins)
     yield from check_others(worker, target, connectors.list_workers(expanded))
 
 
@@ -102,12 +102,12 @@ def check_health(rest: Rest) -> Iterator[Finding]:
     yield passed("worker.health", str(response.get("message")))
     for part in response.get("down", ()):
         what = f"The worker's {part['part']} is down: {part['why']}"
-        fix = "Remove the cause; the worker restarts the component automatically. See the worker's log."
+        fix = "Fix the cause; the worker restarts the component automatically. See the worker's log."
         yield Finding("worker.parts", Level.WARNING, what, fix)
 
 
 def check_others(worker: Worker, target: Target, ids: Sequence[str]) -> Iterator[Finding]:
-    """Check the workers that run connectors and tasks, at their advertised addresses."""
+    """Check the other workers that run connectors and tasks, at their advertised addresses."""
     scheme = target.url.partition("://")[0]
     urls = [url for worker_id in ids if (url := f"{scheme}://{worker_id}") != target.url]
     with ThreadPoolExecutor(_MAX_CONCURRENT, thread_name_prefix="doctor worker") as pool:
@@ -128,15 +128,17 @@ def _request_other_worker(target: Target, url: str) -> Worker | Finding:
     fix = "Check its rest.advertised.* and the firewall: workers forward requests to this address."
     try:
         cacert = target.cacert if url.startswith("https:") else None
-        other = replace(
+        other_target = replace(
             parse_target(url, cacert=cacert),
             timeout_s=min(_OTHER_WORKER_TIMEOUT_S, target.timeout_s),
             retry_s=0.0,
         )
-        with Rest(other) as rest:
+        with Rest(other_target) as rest:
             return request_worker(rest)
     except RequestRejected as exc:
-        return Finding("workers.reachable", Level.SKIPPED, f"{url} requires credentials ({exc.status})")
+        return Finding(
+            "workers.reachable", Level.SKIPPED, f"{url} rejected a request without credentials ({exc.status})"
+        )
     except InvalidTarget:
         return Finding("workers.reachable", Level.HINT, f"The worker id {url} is not an address", fix)
     except KraalError as exc:
@@ -145,13 +147,13 @@ def _request_other_worker(target: Target, url: str) -> Worker | Finding:
 
 def check_versions(workers: Sequence[Worker], *, unknown: int) -> Finding:
     """Check that all workers have the same version; `unknown`: number of workers that did not report a version."""
-    by_version: dict[str, list[str]] = {}
+    urls_by_version: dict[str, list[str]] = {}
     for worker in workers:
-        by_version.setdefault(worker.version, []).append(worker.url)
+        urls_by_version.setdefault(worker.version, []).append(worker.url)
     suffix = f"; {unknown} more did not report a version" if unknown else ""
-    if len(by_version) == 1:
-        return passed("workers.versions", f"{next(iter(by_version))} on {len(workers)} workers{suffix}")
-    listing = "; ".join(f"{version}: {', '.join(urls)}" for version, urls in by_version.items())
+    if len(urls_by_version) == 1:
+        return passed("workers.versions", f"{next(iter(urls_by_version))} on {len(workers)} workers{suffix}")
+    listing = "; ".join(f"{version}: {', '.join(urls)}" for version, urls in urls_by_version.items())
     fix = "Finish the upgrade or the migration, so that connectors behave alike on every worker."
     return Finding(
         "workers.versions", Level.WARNING, f"Workers have different versions: {listing}{suffix}", fix

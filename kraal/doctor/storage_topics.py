@@ -55,7 +55,7 @@ def describe_storage(admin: TopicAdmin, topic: InternalTopic) -> Storage:
 
 
 def check_topic(storage: Storage, *, single: bool, creates_topics: bool = True) -> Iterator[Finding]:
-    """Check a topic. A `single` topic must have one partition. `creates_topics`: a worker creates a missing topic."""
+    """Check a topic. `single`: the topic must have one partition; `creates_topics`: workers create missing topics."""
     topic, description = storage.topic, storage.description
     if isinstance(description, StoreError):
         yield _unknown_finding(storage, str(description), creates_topics=creates_topics)
@@ -111,12 +111,12 @@ def _check_settings(
 def check_creation(cluster: Cluster, missing_topics: Sequence[InternalTopic]) -> Iterator[Finding]:
     """Check that the cluster has enough brokers for the replicas of topics that the first worker creates."""
     for topic in missing_topics:
-        if topic.replication_factor > cluster.brokers:
+        if topic.replication_factor > cluster.broker_count:
             key = topic.key.replace(".topic", ".replication.factor")
-            brokers = "1 broker" if cluster.brokers == 1 else f"{cluster.brokers} brokers"
+            brokers = "1 broker" if cluster.broker_count == 1 else f"{cluster.broker_count} brokers"
             setting = f"{key}={topic.replication_factor}"
             what = f"The topic {topic.name} cannot be created with {setting}: the cluster has {brokers}"
-            fix = f"Start more brokers, or set {key} to at most {cluster.brokers}."
+            fix = f"Start more brokers, or set {key} to at most {cluster.broker_count}."
             yield Finding("topics.replicas", Level.ERROR, what, fix)
 
 
@@ -150,7 +150,7 @@ def _unknown_finding(storage: Storage, reason: str, *, creates_topics: bool) -> 
         fix = "Create it with `kraal topics create WORKER.properties`, as a user who may create topics."
         return Finding("topics.exist", Level.ERROR, what, fix)
     what = f"The topic {topic.name} does not exist; the first worker tries to create it"
-    fix = f"None if the worker may create topics; otherwise, create a compacted topic ({topic.key})."
+    fix = f"No action is required if the worker may create topics; otherwise, create a compacted topic ({topic.key})."
     return Finding("topics.exist", Level.HINT, what, fix)
 
 

@@ -37,7 +37,7 @@ class Subject:
 
 
 def read_subject(file: Path) -> tuple[Subject, list[Finding]]:
-    """Read a worker's properties file; return its errors as findings."""
+    """Read a worker's properties file; return the worker, and findings about the validity of the file."""
     raw: Mapping[str, str] = {}
     try:
         raw = read_properties(file, _FILE_KIND)

@@ -343,7 +343,7 @@ class Engine(Protocol):
         """
 
     def abandon(self, instance: Instance) -> None:
-        """Cancel the remaining runs of a task whose actor has died, or of a stopped connector. Returns at once."""
+        """Cancel the remaining runs of a task whose actor has died, or stop a hanging connector. Returns at once."""
 
     def close(self, timeout_s: float) -> None:
         """Cancel all runs and stop Spark; blocks for about `timeout_s` at most."""

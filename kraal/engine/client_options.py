@@ -55,7 +55,7 @@ _LANE_BLOCK_MS = "500"
 WORKER_CLIENT: Final = "connector-producer-worker"
 """Client id of a producer in the worker process."""
 WORKER_DELIVERY_MS: Final = 10_000
-"""`delivery.timeout.ms` of a producer in the worker process. After this timeout, a job writes the batch."""
+"""Maximum `delivery.timeout.ms` of a producer in the worker process. After this timeout, a job writes the batch."""
 _WORKER_DEFAULTS = {
     "enable.idempotence": "true",
     "max.in.flight.requests.per.connection": "5",

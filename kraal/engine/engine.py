@@ -45,11 +45,11 @@ log = logging.getLogger(__name__)
 
 JOB_THREADS = 8
 CONTROL_THREADS = 4
-"""Threads for plugins' `start` and `stop` and for commits, so that busy job threads do not delay them."""
+"""Number of threads for plugins' `start` and `stop` and for commits, so that busy job threads do not delay these."""
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class _WorkerProperties:
     """The worker's properties that plugins may read."""
 
     bootstrap_servers: str
@@ -154,7 +154,10 @@ class SparkEngine:
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
-        """Open a task. Returns at once. Cancels an older run of the same task first, because its actor has died."""
+        """Open a task. Returns at once.
+
+        Cancels older runs of the task, whose actors have died; the new run starts once they are over.
+        """
         if self._starts_early:
             self._session.start()
         owner = Owner(str(spec.task))
@@ -268,7 +271,7 @@ class SparkEngine:
             worker=worker,
             plugins=plugins,
             chains=chains,
-            view=_View(worker.get("bootstrap.servers", ""), self._is_local, scratch),
+            view=_WorkerProperties(worker.get("bootstrap.servers", ""), self._is_local, scratch),
             jobs=self._jobs.share_for(WORKER_OWNER),
             coalescer=self.coalescer,
             lanes=self.lanes,

@@ -16,10 +16,10 @@ from kraal.plugins.api import RetriableError
 LEASE_CHECK_INTERVAL_S: Final = 0.5
 
 
-class Attempt(NamedTuple):
-    """A job of a run, which may be launched repeatedly."""
+class RunJob(NamedTuple):
+    """A job of a run, and the callback for its result."""
 
-    job: JobLauncher
+    launch: JobLauncher
     executor: Executor
     """The executor that created the job."""
     done: Callable[[JobResult], None]
@@ -57,7 +57,7 @@ class Relaunch:
         self._has_lease = has_lease
         self._call_later = call_later
         self._lock = threading.Lock()
-        self._waiting: Attempt | None = None
+        self._waiting: RunJob | None = None
         self.awaits_spark = False
         """Whether a job waits for Spark."""
 
@@ -66,52 +66,53 @@ class Relaunch:
         """Whether a job waits for its next attempt."""
         return self._waiting is not None
 
-    def launch(self, attempt: Attempt) -> None:
+    def launch(self, job: RunJob) -> None:
         """Launch a job, and relaunch it after a retriable error or when Spark is up again."""
-        self._watch.begin(attempt.executor.interrupt)
-        error = self._quarantine.begin(self._watch.task, attempt.executor) if attempt.is_requested else None
+        self._watch.begin(job.executor.interrupt)
+        error = self._quarantine.begin(self._watch.task, job.executor) if job.is_requested else None
         if error is None:
-            attempt.job(partial(self._finish, attempt))
+            job.launch(partial(self._handle_outcome, job))
         else:
-            self._finish(attempt, error)
+            self._handle_outcome(job, error)
 
     def on_spark_ready(self) -> None:
         """Launch the job that waits for Spark."""
-        attempt = self._waiting
-        if self.awaits_spark and attempt is not None:
-            self._relaunch(attempt)
+        job = self._waiting
+        if self.awaits_spark and job is not None:
+            self._relaunch(job)
 
     def cancel(self) -> None:
         """End a waiting job with the result None."""
-        attempt = self._waiting
-        if attempt is not None and self._remove(attempt):
-            attempt.done(None)
+        job = self._waiting
+        if job is not None and self._remove(job):
+            job.done(None)
 
-    def _finish(self, attempt: Attempt, outcome: JobResult) -> None:
-        if attempt.is_requested:
-            self._quarantine.end(self._watch.task, attempt.executor, outcome)
+    def _handle_outcome(self, job: RunJob, outcome: JobResult) -> None:
+        """Report the final result of a job, or schedule its next attempt."""
+        if job.is_requested:
+            self._quarantine.end(self._watch.task, job.executor, outcome)
         outcome = self._watch.end(outcome)
         if not isinstance(outcome, RetriableError | SparkUnavailable):
-            attempt.done(outcome)
+            job.done(outcome)
             return
         with self._lock:
-            self._waiting, self.awaits_spark = attempt, isinstance(outcome, SparkUnavailable)
+            self._waiting, self.awaits_spark = job, isinstance(outcome, SparkUnavailable)
         delay_s = self._repeat(outcome)
         if delay_s is not None:
-            self._call_later(delay_s, partial(self._relaunch, attempt))
+            self._call_later(delay_s, partial(self._relaunch, job))
         elif self._spark_unavailable_reason() is None:  # Spark has started meanwhile
-            self._relaunch(attempt)
+            self._relaunch(job)
 
-    def _relaunch(self, attempt: Attempt) -> None:
-        if self._waiting is attempt and not self._has_lease():  # another worker may run the task by now
-            self._call_later(LEASE_CHECK_INTERVAL_S, partial(self._relaunch, attempt))
-        elif self._remove(attempt):
-            self.launch(attempt)
+    def _relaunch(self, job: RunJob) -> None:
+        if self._waiting is job and not self._has_lease():  # another worker may run the task by now
+            self._call_later(LEASE_CHECK_INTERVAL_S, partial(self._relaunch, job))
+        elif self._remove(job):
+            self.launch(job)
 
-    def _remove(self, attempt: Attempt) -> bool:
+    def _remove(self, job: RunJob) -> bool:
         """Remove a waiting job; return False if it is no longer waiting."""
         with self._lock:
-            if self._waiting is not attempt:
+            if self._waiting is not job:
                 return False
             self._waiting, self.awaits_spark = None, False
             return True

@@ -127,17 +127,17 @@ class PollTimer:
         self._interval_s = 0.0
 
 
-class Steps:
+class StepReports:
     """Reports the steps of a run. Consecutive checks of continuous writing without progress are a single step."""
 
     def __init__(self, working: StepReporter) -> None:
         self._working = working
-        self._continues = False
-        """Whether the latest job was a check without progress."""
+        self._is_writing = False
+        """Whether the latest job was a check of continuous writing that found no new acknowledgements."""
 
     def begin(self, step: str) -> None:
         """Record that a poll, a batch or a commit starts or is retried."""
-        self._working(busy=True, step="" if self._continues and step == "poll" else step)
+        self._working(busy=True, step="" if self._is_writing and step == "poll" else step)
 
     def fail(self, why: str) -> None:
         """Record why the step is retried or must wait."""
@@ -145,17 +145,17 @@ class Steps:
 
     def end_poll(self) -> None:
         """Record that a poll returned no batch."""
-        if not self._continues:
+        if not self._is_writing:
             self._working(busy=False)
 
     def end_job(self, result: JobResult) -> None:
         """Record the end of a job."""
-        self._continues = isinstance(result, StillWriting)
+        self._is_writing = isinstance(result, StillWriting)
         self.end_poll()
 
     def end(self) -> None:
         """Record that no step is in progress."""
-        self._continues = False
+        self._is_writing = False
         self._working(busy=False)
 
 

@@ -40,8 +40,8 @@ from kraal.engine.executor import (
     make_failure,
 )
 from kraal.engine.lease_watch import LeaseWatch
-from kraal.engine.relaunch import LEASE_CHECK_INTERVAL_S, Attempt, Relaunch
-from kraal.engine.run_host import Host, PollTimer, Steps, WaitingReports
+from kraal.engine.relaunch import LEASE_CHECK_INTERVAL_S, Relaunch, RunJob
+from kraal.engine.run_host import Host, PollTimer, StepReports, WaitingReports
 from kraal.engine.session.session import SparkUnavailable
 from kraal.engine.thread_pool import Owner
 from kraal.plugins.api import RetriableError
@@ -73,7 +73,7 @@ class TaskRun:
         self._batch_count, self._failures, self._has_opened = 0, 0, False
         self._version: str | None = None
         self._timer = PollTimer(host, owner, self._poll)
-        self._steps, self._waiting = Steps(spec.working), WaitingReports(report)
+        self._steps, self._waiting = StepReports(spec.working), WaitingReports(report)
         call_later, watch = host.poller.call_later, LeaseWatch(spec.task, spec.lease, host.poller.call_later)
         spark_reason, has_lease = host.spark_unavailable_reason, self._has_lease
         self._relaunch = Relaunch(host.quarantine, watch, self._repeat, spark_reason, has_lease, call_later)
@@ -294,7 +294,7 @@ class TaskRun:
             self._timer.cancel()
             self._phase = Phase.WORKING
             self._steps.begin("batch")
-        self._relaunch.launch(Attempt(launch, executor, self._handle_outcome, is_requested=requested))
+        self._relaunch.launch(RunJob(launch, executor, self._handle_outcome, is_requested=requested))
         return False
 
     def _handle_outcome(self, outcome: JobResult) -> None:
@@ -342,7 +342,7 @@ class TaskRun:
         self._phase = Phase.WORKING
         self._steps.begin("commit")
         commit = commit_job(self._executor, offsets, self._has_lease, self._pool.submit)
-        self._relaunch.launch(Attempt(commit, self._executor, self._handle_outcome))
+        self._relaunch.launch(RunJob(commit, self._executor, self._handle_outcome))
 
     def _has_lease(self) -> bool:
         has_lease = self.spec.lease()

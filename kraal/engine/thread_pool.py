@@ -79,7 +79,7 @@ class Pool:
             self._fill()
 
     def submit(self, function: Callable[[], None], owner: Owner = WORKER_OWNER) -> None:
-        """Schedule `function` to run for `owner`; it must not raise."""
+        """Schedule `function` to run for `owner`. `function` must not raise."""
         with self._lock:
             self._queued_counts[owner] += 1
         self._queue.put(_Call(bind_subject(function), owner))

@@ -102,7 +102,7 @@ class TimerThread:
         )
 
     def close(self, timeout_s: float) -> None:
-        """Drop pending callbacks and stop the thread."""
+        """Drop pending callbacks, and wait up to `timeout_s` for each thread to end."""
         with self._changed:
             self._closed = True
             self._over.set()

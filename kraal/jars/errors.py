@@ -8,7 +8,7 @@ from kraal.core.errors import KraalError
 
 
 class JavaMissing(KraalError):
-    """Raised if no suitable Java is found. The message contains the found version and the supported versions."""
+    """Raised if no suitable Java is found. The message contains the reason, and the hint a remedy."""
 
 
 class JarsUnavailable(KraalError):

@@ -110,8 +110,8 @@ def retrieve(
     ]
     code, output = _run_ivy(command, progress)
     if code != 0:
-        missing = () if _NETWORK_ERROR.search(output) else _find_missing(output)
-        raise JarsUnavailable(_describe_failure(output), hint=_MIRROR_HINT, missing=missing)
+        missing_modules = () if _NETWORK_ERROR.search(output) else _find_missing(output)
+        raise JarsUnavailable(_describe_failure(output), hint=_MIRROR_HINT, missing=missing_modules)
     return sorted((directory / "jars").glob("*"))
 
 

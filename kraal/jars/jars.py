@@ -147,7 +147,7 @@ def _download(jars: Sequence[LockedJar], directory: Path) -> None:
 
 @contextmanager
 def _lock(directory: Path) -> Iterator[None]:
-    """Hold the directory's lock file; print a message while another process holds it."""
+    """Hold the lock on the directory's lock file; print a message if another process holds the lock."""
     with (directory / ".lock").open("w", encoding="ascii") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

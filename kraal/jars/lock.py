@@ -18,21 +18,21 @@ from kraal.jars import ivy
 from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import LOCK, LockedJar
 
-KAFKA = "4.3.0"
+BROKER_VERSION = "4.3.0"
 """The version of the broker."""
-PLUGINS_KAFKA = "4.4.0"
+PLUGINS_KAFKA_VERSION = "4.4.0"
 """The version of Kafka for the JVM of Java plugins."""
 JAVA_WORKERS = {"4.4.0": "connect", "4.3.0": "connect-4.3", "4.0.2": "connect-4.0", "3.9.2": "connect-3.9"}
 """Groups of the Java workers in tests by version, the current version first; each group also contains a broker."""
 RELEASES = {version.rpartition(".")[0]: version for version in reversed(JAVA_WORKERS)}
 """The Kafka releases whose broker and Java workers tests can use, in order: `pytest --release`."""
-MIRROR_KAFKA = "4.3.0"
+MIRROR_VERSION = "4.3.0"
 """The version of MirrorMaker's connectors.
 
 Also used for connect-mirror and connect-file with Kafka 4.4.0, because the Maven repository lacks version 4.4.0 of
 these modules.
 """
-LOG4J = {"3.9.2": "2.25.4", "4.0.2": "2.25.4", "4.3.0": "2.25.4", "4.4.0": "2.25.5"}
+LOG4J_VERSIONS = {"3.9.2": "2.25.4", "4.0.2": "2.25.4", "4.3.0": "2.25.4", "4.4.0": "2.25.5"}
 """The version of Log4j 2 to use with each Kafka release. Kafka 3.9 depends on reload4j, but also runs with Log4j 2."""
 AWS_MODULES = (
     *("annotations", "apache-client", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol"),
@@ -48,7 +48,7 @@ def _broker_modules(kafka: str) -> tuple[str, ...]:
     return (
         f"org.apache.kafka:kafka_2.13:{kafka}",
         # Binds SLF4J to Log4j 2; without this jar, the broker logs nothing.
-        f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J[kafka]}",
+        f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J_VERSIONS[kafka]}",
     )
 
 
@@ -61,7 +61,7 @@ def _java_worker_modules(kafka: str) -> tuple[str, ...]:
 
 def _connector_version(kafka: str) -> str:
     """Return the version of Kafka's connectors to use with a version of Kafka."""
-    return MIRROR_KAFKA if kafka == PLUGINS_KAFKA else kafka
+    return MIRROR_VERSION if kafka == PLUGINS_KAFKA_VERSION else kafka
 
 
 ICEBERG_MODULES = (
@@ -75,19 +75,19 @@ ICEBERG_MODULES = (
     "orc",
     "parquet",
 )
-TRANSITIVE = {
-    "broker": _broker_modules(KAFKA),
+TRANSITIVE_GROUPS = {
+    "broker": _broker_modules(BROKER_VERSION),
     # For tests of Java plugins.
     "transforms": ("com.github.jcustenborder.kafka.connect:kafka-connect-transform-common:0.1.0.14",),
     # For the JVM of Java plugins.
-    "plugins": _java_worker_modules(PLUGINS_KAFKA),
+    "plugins": _java_worker_modules(PLUGINS_KAFKA_VERSION),
     # For Java workers of tests.
     **{
         group: (*_java_worker_modules(kafka), f"org.apache.kafka:connect-file:{_connector_version(kafka)}")
         for kafka, group in JAVA_WORKERS.items()
     },
 }
-NON_TRANSITIVE = {
+NON_TRANSITIVE_GROUPS = {
     # Dependencies are not resolved, because Spark provides the other jars, and a second version would conflict.
     "spark": (
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
@@ -97,14 +97,14 @@ NON_TRANSITIVE = {
     ),
     # MirrorMaker's connectors, for `kraal mirror`.
     "mirror": tuple(
-        f"org.apache.kafka:{name}:{MIRROR_KAFKA}" for name in ("connect-mirror", "connect-mirror-client")
+        f"org.apache.kafka:{name}:{MIRROR_VERSION}" for name in ("connect-mirror", "connect-mirror-client")
     ),
     # Compiles Kraal's own Java classes without a JDK.
     "compiler": ("org.eclipse.jdt:ecj:3.46.100",),
     # For the tests of Kraal's own Java classes.
     "junit": ("org.junit.platform:junit-platform-console-standalone:6.1.3",),
     # For tests of Java plugins.
-    "connect-tests": (f"org.apache.kafka:connect-runtime:jar:test:{KAFKA}",),
+    "connect-tests": (f"org.apache.kafka:connect-runtime:jar:test:{BROKER_VERSION}",),
     # Kafka's verifiable connectors, which are no longer released.
     "connect-tools": ("org.apache.kafka:connect-runtime:3.4.1", "org.apache.kafka:kafka-tools:3.4.1"),
     "debezium": (
@@ -157,8 +157,8 @@ def main() -> int:
     """Write the lock; return the exit code."""
     lines = []
     try:
-        for group, names in sorted((TRANSITIVE | NON_TRANSITIVE).items()):
-            jars = _resolve(group, names, transitive=group in TRANSITIVE)
+        for group, names in sorted((TRANSITIVE_GROUPS | NON_TRANSITIVE_GROUPS).items()):
+            jars = _resolve(group, names, transitive=group in TRANSITIVE_GROUPS)
             click.echo(f"{group}: {len(jars)} jars", err=True)
             lines += [str(jar) for jar in jars]
     except KraalError as exc:

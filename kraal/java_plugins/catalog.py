@@ -3,8 +3,8 @@
 The format is a JSON array of `{"class","kind","version","location","keys":[…],"task_class"?,"error"?,"lasts"?}`, where
 each key is a `ConfigKeyInfo` of the REST API. `error` is the reason why a plugin could not be described, and `lasts`
 marks an error that will recur. Config providers and override policies, which REST does not list, have no keys. The
-cache's file name is a digest of `plugin.path`, the names, sizes and modification times of all files in `plugin.path`,
-`plugin.discovery`, Kafka's jars and the version of Java.
+cache's file name is a digest of `plugin.path` and `plugin.discovery`, of Kafka's jars and the version of Java, and of
+the names, sizes and modification times of all files in `plugin.path`.
 Source: Plugins, AbstractHerder.convertConfigKey (Kafka 4.4.0).
 
 The result of a scan (the classes of all plugins, including Kafka's own) is cached in the same way, so that later JVMs
@@ -188,7 +188,7 @@ def _list_files(path: Path) -> Iterable[Path]:
 def _parse_plugin(content: Mapping[str, Any]) -> JavaPlugin:
     if error := content.get("error"):
         log.warning(
-            "Listing the Java plugin %s in %s without config keys, because it could not be instantiated: %s",
+            "Listing the Java plugin %s in %s without config keys, because it could not be described: %s",
             content["class"],
             content["location"],
             error,

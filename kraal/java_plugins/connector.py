@@ -100,7 +100,7 @@ class JavaConnector(Connector):
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """Return the result of the Java connector's `taskConfigs`, which reads `tasks.max` from its config."""
+        """Return the result of the Java connector's `taskConfigs`; the JVM reads `max_tasks` from the config."""
         del max_tasks
         response = json.loads(self._host.ask("taskConfigs", self._name, json.dumps(self._config)))
         _raise_failure(response.get("trace"))
@@ -289,9 +289,9 @@ class _JvmOnlyPlugin:
 
 def make_classes(plugins: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str, Sequence[PluginVersion]]:
     """Return the kinds and the class of each version of a Java plugin, by full name, in ascending order of versions."""
-    by_name: dict[str, dict[tuple[str, str], list[JavaPlugin]]] = {}
+    versions_by_name: dict[str, dict[tuple[str, str], list[JavaPlugin]]] = {}
     for plugin in plugins:
-        versions = by_name.setdefault(plugin.class_name, {})
+        versions = versions_by_name.setdefault(plugin.class_name, {})
         versions.setdefault((plugin.version, plugin.location), []).append(plugin)
     return {
         name: [
@@ -301,7 +301,7 @@ def make_classes(plugins: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[s
             )
             for _, roles in sorted(versions.items(), key=lambda item: ascending(item[0][0]))
         ]
-        for name, versions in by_name.items()
+        for name, versions in versions_by_name.items()
     }
 
 

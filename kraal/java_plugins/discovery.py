@@ -67,5 +67,5 @@ class Discovery:
         self._is_scanned.set()
 
     def wait_for_scan(self) -> None:
-        """Wait for the scan of the first JVM, which later JVMs reuse; return at once if a scan is cached."""
+        """Wait for the scan of the first JVM, which later JVMs reuse; return immediately if a scan is cached."""
         self._is_scanned.wait()

@@ -231,7 +231,7 @@ class PluginHost:
         for jvm in (self._jvm, self._starting_jvm):
             if jvm is not None:
                 jvm.close()
-        self._pool.shutdown(wait=False)  # queued calls fail at once, except those that release claims
+        self._pool.shutdown(wait=False)  # queued calls fail immediately, except those that release claims
         if self._thread.is_alive():
             self._thread.join(5.0)
 

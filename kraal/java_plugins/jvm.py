@@ -225,6 +225,6 @@ def _is_not_debug(record: logging.LogRecord) -> bool:
 
 
 def _pipe(stream: IO[str] | None) -> IO[str]:
-    if stream is None:  # pragma: no cover - both are pipes
+    if stream is None:  # pragma: no cover - all streams are pipes
         raise OSError("no pipe")
     return stream

@@ -1,4 +1,4 @@
-"""Fetches the metrics of the plugins' JVMs for scrapes, with one call at a time per JVM on its own thread.
+"""Fetches the metrics of the plugins' JVMs for scrapes, with one call at a time per JVM, on a thread for each JVM.
 
 A call returns a JSON object. `tasks` contains pairs of a run's number and the run's values, by the names of Connect's
 MBean attributes. For `jvm`, see `Measurements.java`; for `own`, see `PluginNumbers.java`. `own` is null if plugin code
@@ -135,9 +135,9 @@ class JavaMetrics:
     def _store_tasks(self, tasks: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
         """Store the values of tasks, by the numbers of their runs."""
         with self._lock:
-            by_number = {run.number: run for run in self._runs.values()}
+            runs_by_number = {run.number: run for run in self._runs.values()}
             for number, values in tasks:
-                run = by_number.get(number)
+                run = runs_by_number.get(number)
                 if run is not None and not run.is_over and not run.has_final_values:
                     run.values = _to_floats(values)
 

@@ -60,7 +60,7 @@ _COLLECTOR: Final = re.compile(r"-XX:\+Use(Serial|Parallel|G1|Z|Shenandoah|Epsil
 _OPTION_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Environment variables from which Java reads options."""
 MAX_SILENCE_S: Final = 5.0
-"""Maximum time without a poll after which a JVM exits; shorter for a short session timeout."""
+"""Time without a poll after which a JVM exits, unless half of the session timeout is shorter."""
 _PROVIDERS: Final = "config.providers"
 """The prefix of properties that Kafka's worker does not need, because all variables are already resolved."""
 _REPORTERS: Final = "metric.reporters"
@@ -82,7 +82,8 @@ def start_java_plugins(
     Args:
         registry: Kraal's own plugins.
         worker: the worker's properties.
-        session_timeout_s: JVMs that receive no poll for half of this time exit, before other workers run their tasks.
+        session_timeout_s: JVMs that receive no poll for half of this time, at most `MAX_SILENCE_S`, exit before other
+            workers run their tasks.
         offsets: the offset store of a standalone worker; None if Java sources use the offset topic.
         is_stopping: returns whether the worker was requested to stop.
 

@@ -74,7 +74,7 @@ class JavaRun:
         self._version, self._is_source, self._graceful_s = version, is_source, graceful_s
         self._report, self._store_metrics, self._on_end = report, store_metrics, on_end
         self._lock = threading.RLock()
-        self._calls = threading.Lock()
+        self._call_lock = threading.Lock()
         """Serializes the calls that start, pause and stop the task; acquired before `_lock`."""
         self._phase = _Phase.WAITING
         self._previous_run: JavaRun | None = None
@@ -211,7 +211,7 @@ class JavaRun:
         spec, task = self.spec, self.spec.task
         configs = (json.dumps(dict(spec.connector_config)), json.dumps(dict(spec.task_config)))
         try:
-            with self._calls:
+            with self._call_lock:
                 if not self._is_starting():
                     self._end_before_start()
                     return
@@ -273,7 +273,7 @@ class JavaRun:
     def _request_stop(self) -> None:
         task = self.spec.task
         try:
-            with self._calls:
+            with self._call_lock:
                 self._host.ask("requestStop", task.connector, task.task, self.number)
         except Exception as exc:  # noqa: BLE001 - any error of plugin code; the timeout ends the run
             log.warning("%s: Failed to request the Java task to stop: %s", task, exc)
@@ -285,7 +285,7 @@ class JavaRun:
         """Remove the task from the JVM, and cancel it if it has not ended; return whether it had ended."""
         task, has_ended = self.spec.task, False
         try:
-            with self._calls:
+            with self._call_lock:
                 has_ended = bool(self._host.ask("endTask", task.connector, task.task, self.number))
         except PluginsUnavailable:  # the task has exited with the JVM
             return False
@@ -326,7 +326,7 @@ class JavaRun:
 
         def ask() -> None:
             try:
-                with self._calls:  # the most recent request wins
+                with self._call_lock:  # the most recent request wins
                     self._host.ask("setPaused", task.connector, task.task, self.number, self._is_paused)
             except PluginsUnavailable:
                 log.debug("%s: The JVM of Java plugins exited before the task was paused or resumed", task)

@@ -35,7 +35,7 @@ class WorkerFile:
         return self._file.fileno()
 
     def close(self) -> None:
-        """Close the file. A memfd is freed once the process has closed it too; a temporary file is deleted at once."""
+        """Close the file. A memfd is freed once the process has also closed it; a temporary file is deleted."""
         self._file.close()
 
 

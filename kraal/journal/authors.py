@@ -88,7 +88,7 @@ class Authors:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._lock = threading.Lock()
-        self._pending: list[_Author] = []
+        self._authors: list[_Author] = []
 
     @contextmanager
     def asking(self, effect: Effect | None, by: str) -> Iterator[Callable[[], None]]:
@@ -109,7 +109,7 @@ class Authors:
             author.until_ms = self._now_ms() + FORWARDED_TIMEOUT_MS
 
         with self._lock:
-            self._pending = [*self._pending[-MAX_AUTHORS + 1 :], author]
+            self._authors = [*self._authors[-MAX_AUTHORS + 1 :], author]
         try:
             yield keep_author
         except (TimedOut, ActorDied, StoreError):
@@ -118,17 +118,17 @@ class Authors:
         finally:
             if not keeps_author:
                 with self._lock:
-                    self._pending = [other for other in self._pending if other is not author]
+                    self._authors = [other for other in self._authors if other is not author]
 
     def take(self, effect: Effect) -> str | None:
         """Remove and return the author of an effect; None if no request to this worker has the effect."""
         with self._lock:
             now_ms = self._now_ms()
-            self._pending = [candidate for candidate in self._pending if now_ms <= candidate.until_ms]
+            self._authors = [candidate for candidate in self._authors if now_ms <= candidate.until_ms]
             author = next(
-                (candidate for candidate in self._pending if _matches(candidate.effect, effect)), None
+                (candidate for candidate in self._authors if _matches(candidate.effect, effect)), None
             )
-            self._pending = [other for other in self._pending if other is not author]
+            self._authors = [other for other in self._authors if other is not author]
         return None if author is None else author.by
 
 

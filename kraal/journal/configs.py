@@ -64,7 +64,7 @@ class Configs:
     """The versions of all configs, written by the herder's thread. Reads are thread-safe."""
 
     def __init__(self, connector_limit: int, total_limit: int) -> None:
-        """`connector_limit`, `total_limit`: maximum size of the versions of one connector and of all connectors."""
+        """Create an empty history. The limits are the maximum sizes in bytes of one connector's and of all versions."""
         self._rings: KeyedRings[ConnectorName, Version] = KeyedRings(
             connector_limit, total_limit, MAX_VERSIONS
         )
@@ -75,7 +75,7 @@ class Configs:
         return self._rings.read(name)
 
     def last_write(self, name: ConnectorName) -> ConfigWrite | None:
-        """Return the time and author of the current version. Thread-safe."""
+        """Return the time and author of the current version; None if no write is recorded. Thread-safe."""
         return self._current.get(name)
 
     def record_stored_config(self, name: ConnectorName, write: ConfigWrite) -> None:
@@ -89,7 +89,10 @@ class Configs:
     def add(
         self, name: ConnectorName, before: Config | None, after: Config | None, write: ConfigWrite
     ) -> None:
-        """Record a new version; `before` is None for a new connector, `after` is None for a deleted connector."""
+        """Record a write, and the version that it replaces unless they are equal.
+
+        `before` is None for a new connector, `after` is None for a deleted connector.
+        """
         replaced_write = self._current.pop(name, None) or ConfigWrite(-1)
         if after is not None:
             self._current[name] = write

@@ -64,7 +64,7 @@ class Events:
     """The latest events of this worker."""
 
     def __init__(self, limit: int, now_ms: Callable[[], int]) -> None:
-        """`limit`: maximum size in bytes."""
+        """Create an empty list of events; `limit` is its maximum size in bytes."""
         self._ring: ByteRing[JournalEvent] = ByteRing(limit)
         self._now_ms = now_ms
         self._guard = Guard()

@@ -39,7 +39,7 @@ class Journal:
     """The recent history of a worker."""
 
     def __init__(self, now_ms: Callable[[], int], max_bytes: int = DEFAULT_BYTES) -> None:
-        """`max_bytes`: maximum size of all contents; 0 disables recording."""
+        """Create an empty journal. `max_bytes` is the maximum size of all contents; 0 disables recording."""
         self.enabled = max_bytes > 0
         self.boot = uuid.uuid4().hex
         """Id of this journal; sequence numbers are unique within a journal."""
@@ -133,9 +133,9 @@ class Journal:
         """
         if not self.enabled:
             return
-        missed: list[tuple[Instance, Status | None, int]] = self.states.take_missed_statuses()
+        missed_statuses: list[tuple[Instance, Status | None, int]] = self.states.take_missed_statuses()
         if self.status_replayed:
-            for instance, status, at_ms in missed:
+            for instance, status, at_ms in missed_statuses:
                 self.record_state(instance, status, at_ms)
             for instance in self.states.find_removed_instances(statuses):
                 self.record_state(instance, None, -1)

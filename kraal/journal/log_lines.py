@@ -65,7 +65,7 @@ class LogLines(logging.Handler):
     def __init__(
         self, connector_limit: int, total_limit: int, listener: Callable[[ConnectorName], None]
     ) -> None:
-        """`connector_limit`, `total_limit`: maximum size of the lines of a connector and of all connectors, in bytes.
+        """Create the handler. The limits are the maximum sizes in bytes of one connector's and of all lines.
 
         `listener` is called after each line, on the logging thread and without locks of this handler held.
         """

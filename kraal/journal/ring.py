@@ -33,7 +33,7 @@ class ByteRing(Generic[T]):
     """A list with a maximum size in bytes. Not thread-safe."""
 
     def __init__(self, limit: int, max_entries: int | None = None) -> None:
-        """`limit`: maximum size of all entries in bytes; `max_entries`: maximum number of entries, if limited."""
+        """Create an empty ring; `limit` is the maximum size in bytes, `max_entries` the maximum number of entries."""
         self._limit = limit
         self._max_entries = max_entries
         self._entries: deque[tuple[T, int]] = deque()
@@ -130,7 +130,7 @@ class KeyedRings(Generic[K, T]):
     _guard: Guard = field(default_factory=Guard)
 
     def append(self, key: K, make: Callable[[], tuple[T, int]]) -> bool:
-        """Add the entry that `make` returns with its size in bytes; return whether the entry was stored.
+        """Add the entry that `make` returns with its size in bytes; return whether the key has entries afterwards.
 
         `make` is called with the lock held, so that the ids that it generates are in the order of entries.
         """

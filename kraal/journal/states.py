@@ -87,13 +87,13 @@ class States:
     """The states of all instances, written by the herder's thread. Reads are thread-safe."""
 
     def __init__(self, connector_limit: int, total_limit: int) -> None:
-        """`connector_limit`, `total_limit`: maximum size of the entries of one connector and of all connectors."""
+        """Create an empty history. The limits are the maximum sizes in bytes of one connector's and of all entries."""
         self._rings: KeyedRings[ConnectorName, StateEntry] = KeyedRings(connector_limit, total_limit)
         self._latest: dict[Instance, Status] = {}
         """The latest recorded statuses."""
         self._pending_causes: dict[Instance, Cause] = {}
         """Causes that have not explained a settled state yet."""
-        self._missed: dict[Instance, _MissedRecords] = {}
+        self._missed_records: dict[Instance, _MissedRecords] = {}
 
     def read(self, name: ConnectorName) -> RingContent[StateEntry]:
         """Return a connector's entries, oldest first. Thread-safe."""
@@ -178,19 +178,21 @@ class States:
         latest = self._latest.get(instance)
         if latest is None:
             return
-        missed = self._missed.setdefault(instance, _MissedRecords())
+        missed_records = self._missed_records.setdefault(instance, _MissedRecords())
         if status is not None and (status, status.written_ms) == (latest, latest.written_ms):
-            missed.has_latest = True
-            missed.statuses.clear()
-        elif missed.has_latest or at_ms >= latest.written_ms:  # compaction may have removed the latest status
-            missed.statuses.append((status, at_ms))
+            missed_records.has_latest = True
+            missed_records.statuses.clear()
+        elif (
+            missed_records.has_latest or at_ms >= latest.written_ms
+        ):  # compaction may have removed the latest status
+            missed_records.statuses.append((status, at_ms))
 
     def take_missed_statuses(self) -> list[tuple[Instance, Status | None, int]]:
         """Remove and return the statuses and times that no earlier herder has read, in order for each instance."""
-        missed, self._missed = self._missed, {}
+        records_by_instance, self._missed_records = self._missed_records, {}
         return [
             (instance, *missed_status)
-            for instance, missed_records in missed.items()
+            for instance, missed_records in records_by_instance.items()
             for missed_status in missed_records.statuses
         ]
 

@@ -12,7 +12,7 @@ from kraal.core.errors import StoreError
 
 
 def list_topics(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: float) -> frozenset[str]:
-    """Return the names of the topics that the worker can access. Blocks up to `timeout_s`. Raises KafkaException."""
+    """Return the names of the topics that the worker can access; block for up to `timeout_s`. Raises KafkaException."""
     settings: dict[str, Any] = {**client, "bootstrap.servers": bootstrap_servers, "log_level": "0"}
     return frozenset(AdminClient(settings).list_topics(timeout=timeout_s).topics)
 

@@ -23,7 +23,7 @@ def fence_producers(
     """Fence the producers with these ids concurrently. Blocks for up to about `timeout_s` per producer.
 
     `options` contains librdkafka's options. Initializing a producer fences all earlier producers with its id. This
-    takes 0.15 to 0.3 s per id, mostly waiting for the broker, so a hundred ids in sequence would take half a minute.
+    takes 0.15 to 0.3 s per id, mostly waiting for the broker, so a hundred ids in sequence would take 15 to 30 s.
     After an error, the remaining ids are not fenced. Raises StoreError.
     """
 
@@ -45,9 +45,10 @@ def fence_producers(
 
 
 def _run_concurrently(action: Callable[[str], None], names: Sequence[str]) -> None:
-    """Call `action` for all names on this thread and on helper threads. Raises the first error, and skips the rest.
+    """Call `action` for all names on this thread and on helper threads.
 
-    Helpers are daemon threads, so that waiting for a broker does not keep the process alive.
+    After an error, the remaining names are skipped, and the error is raised. Helpers are daemon threads, so that a wait
+    for a broker does not keep the process alive.
     """
     lock, pending_names, errors = threading.Lock(), deque(names), list[Exception]()
 

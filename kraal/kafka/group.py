@@ -37,7 +37,7 @@ LOG_INTERVAL_S = 60.0
 LEAVE_TIMEOUT_S = 3.0
 """Maximum time to wait for the response to a LeaveGroup request."""
 _CLIENT_DEFAULTS = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 1000, "proxy_url": DIRECT}
-"""Connect's defaults where they differ from kafka-python's, and a socket class that closes refused connections."""
+"""Connect's defaults where they differ from kafka-python's, and the socket class in `kraal.kafka.sockets`."""
 
 
 class KafkaGroup:
@@ -87,7 +87,7 @@ class KafkaGroup:
         self._client.close()
 
     def heartbeat_age_s(self) -> float:
-        """Return the seconds since the broker last confirmed the membership; infinite if this is not a member."""
+        """Return the seconds since the broker last confirmed the membership; infinite if the worker is no member."""
         driver = self._driver
         return (
             math.inf if driver is None else lease_clock.now_s() - driver.coordinator.lease_heartbeat.lease_s
@@ -132,20 +132,20 @@ class JoinFailures:
     """Decides which failed joins to log: a new failure immediately, a repeated one every `LOG_INTERVAL_S`."""
 
     def __init__(self) -> None:
-        self._last = ""
+        self._last_error = ""
         self._next_log_s = 0.0
 
     def should_log(self, error: BaseException, now_s: float) -> bool:
         """Return whether to log a failure now; `now_s` is a monotonic time."""
         text = repr(error)
-        if text == self._last and now_s < self._next_log_s:
+        if text == self._last_error and now_s < self._next_log_s:
             return False
-        self._last, self._next_log_s = text, now_s + LOG_INTERVAL_S
+        self._last_error, self._next_log_s = text, now_s + LOG_INTERVAL_S
         return True
 
     def reset(self) -> None:
         """Clear the last failure after a successful join."""
-        self._last = ""
+        self._last_error = ""
 
 
 def likely_cause(error: BaseException) -> str:

@@ -64,7 +64,7 @@ class PrepareFailed(errors.RetriableError):  # type: ignore[misc]  # kafka-pytho
 
 
 class LeaseHeartbeat(Heartbeat):  # type: ignore[misc]  # as above
-    """Schedules heartbeats in monotonic seconds, and records when the broker last confirmed the membership."""
+    """Schedules heartbeats by a monotonic clock, and records when the broker last confirmed the membership."""
 
     def __init__(self, *, interval_s: float, **config: Any) -> None:
         super().__init__(**config)
@@ -74,7 +74,7 @@ class LeaseHeartbeat(Heartbeat):  # type: ignore[misc]  # as above
         self.confirmed_s = -math.inf
         """See the module docstring; a time of `lease_clock`."""
         self.lease_s = -math.inf
-        """`confirmed_s` while this is a member, otherwise minus infinity; read by other threads."""
+        """`confirmed_s` while this worker is a member, otherwise minus infinity; read by other threads."""
 
     def confirm(self, sent_s: float) -> None:
         """Record that the broker's response to a request sent at `sent_s` confirms the membership."""
@@ -100,17 +100,17 @@ class LeaseHeartbeat(Heartbeat):  # type: ignore[misc]  # as above
 
     @override
     def time_to_next_heartbeat(self) -> float:
-        now = time.monotonic()
+        now_s = time.monotonic()
         delay_s = min(
             self._interval_s,
             SECOND_ROUND_HEARTBEAT_INTERVAL_S
-            if now < self._second_round_until_s
+            if now_s < self._second_round_until_s
             else MAX_HEARTBEAT_INTERVAL_S,
         )
         if self.heartbeat_failed:
             delay_s = min(delay_s, self.config["retry_backoff_ms"] / 1000)
-        since: float = max(self.last_send, self.last_reset)
-        return max(0.0, delay_s - (now - since))
+        start_s: float = max(self.last_send, self.last_reset)
+        return max(0.0, delay_s - (now_s - start_s))
 
     @override
     def poll_timeout_expired(self) -> bool:
@@ -118,7 +118,7 @@ class LeaseHeartbeat(Heartbeat):  # type: ignore[misc]  # as above
         return False
 
 
-class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
+class Coordinator(BaseCoordinator):  # type: ignore[misc]  # kafka-python is published without types
     """A member of a group with protocol type `connect`."""
 
     def __init__(
@@ -301,7 +301,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         return [decode_metadata(bytes(member.member_metadata)).url for member in members]
 
     async def leave_group(self, reason: str, timeout_s: float) -> None:
-        """Leave the group if this is a member, and do not rejoin; wait at most `timeout_s` for the response."""
+        """Leave the group if this worker is a member, and do not rejoin; wait at most `timeout_s` for the response."""
         self.has_left = True
         node = self._second_connection() if self.join_in_progress else self.coordinator()
         if self._generation.has_member_id() and node is not None:
@@ -311,7 +311,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         self._leaving_group = False
 
     async def stop_heartbeats(self) -> None:
-        """Stop the heartbeats. Call after `leave_group` when closing."""
+        """Stop the heartbeats. Must be called after `leave_group`."""
         self._close_heartbeat()
         if self._heartbeat_loop_future is not None:
             with suppress(errors.KafkaError):
@@ -357,7 +357,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
 
     @property
     def is_stable(self) -> bool:
-        """Whether this is a member of a stable group."""
+        """Whether this worker is a member of a stable group."""
         return bool(self.state is MemberState.STABLE)
 
     async def _await_preparation(self, future: Future[None]) -> None:

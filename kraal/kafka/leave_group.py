@@ -26,7 +26,7 @@ _TIMEOUT_S = 3.0
 def leave_group(settings: Mapping[str, str], group: str, member_id: str, *, scratch: Path) -> None:
     """Remove `member_id` from `group`; log failures. Blocks. Thread-safe.
 
-    `settings` contains a consumer's settings with Connect's names, including `bootstrap.servers`.
+    `settings` contains a consumer's settings by the names of Kafka's Java client, including `bootstrap.servers`.
     """
     began_s = time.monotonic()
     try:

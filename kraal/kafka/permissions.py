@@ -44,7 +44,7 @@ class Permissions:
 class Cluster:
     """A cluster, and a client's authorized operations on it."""
 
-    brokers: int
+    broker_count: int
     """Current number of brokers."""
     operations: frozenset[str] = frozenset()
     """As in `Permissions`."""
@@ -61,7 +61,7 @@ class PermissionsReader:
     """Reads permissions on the cluster and on groups. Not thread-safe. Calls block for up to the client's timeout."""
 
     def __init__(self, admin: TopicAdmin, group_settings: Mapping[str, str]) -> None:
-        """`group_settings` contains the settings of the group's client with Connect's names, including brokers."""
+        """`group_settings` contains the settings of the group's client by the names of Kafka's Java client."""
         self._admin = admin
         self._group_settings = group_settings
 
@@ -89,7 +89,7 @@ class PermissionsReader:
                 )[group],
             )
         except StoreError as exc:
-            if cause_error_code(exc) == KafkaError._INVALID_ARG:  # noqa: SLF001 - its name
+            if cause_error_code(exc) == KafkaError._INVALID_ARG:  # noqa: SLF001 - librdkafka's local error
                 return _describe_worker_group(self._group_settings, group, self._admin.timeout_s)
             return _implied_permissions(exc)
         return Permissions(operation_names(description))

@@ -110,7 +110,7 @@ class TopicReader:
         self._read_up_to: list[int] = []
         """The offset in each partition up to which all records have been read since the last seek."""
         self._highest_read: list[int] = []
-        """The highest offset read in each partition, whose end cannot be lower."""
+        """The highest position reached in each partition; the end of the partition cannot be lower."""
         self._recent_positions: OrderedDict[int, tuple[int, ...]] = OrderedDict()
         self._write_ends: dict[int, int] = {}
         """The offset after the last write of this process, by partition."""

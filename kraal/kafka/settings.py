@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 Settings = dict[str, Any]
 
 TRANSACTION_TIMEOUT_S = 15.0
-"""Maximum time that a leader that crashed during a transaction blocks readers, unless a new leader fences it."""
+"""Maximum time that a leader that crashed during a transaction blocks readers; less if a new leader fences it."""
 _MAX_ERROR_AGE_S = 30.0
 
 _COMMON_SETTINGS: Settings = {
@@ -155,10 +155,10 @@ def reader_settings(
     options: Mapping[str, str], client_id: str, last_error: LastClientError, *, read_committed: bool
 ) -> Settings:
     """Return a consumer's settings. The consumer joins no group, but librdkafka requires and looks up a group id."""
-    common = client_settings(options, client_id, last_error)
+    base_settings = client_settings(options, client_id, last_error)
     return {
         "group.id": client_id,
-        **common,
+        **base_settings,
         **_READER_SETTINGS,
         "isolation.level": "read_committed" if read_committed else "read_uncommitted",
     }

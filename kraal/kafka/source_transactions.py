@@ -106,7 +106,7 @@ class SourceTransactions:
             target,
             tracks=tracks,
             limit_of=partial(self._read_topic_limit, config),
-            explain_too_large=partial(self._explain_refusal, config),
+            explain_refusal=partial(self._explain_refusal, config),
         )
         producer.claim(CLAIM_TIMEOUT_S)
         return producer

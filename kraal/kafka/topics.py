@@ -104,7 +104,7 @@ class TopicDescription:
 
 
 class TopicAdmin:
-    """The admin client `shared-admin` for all internal topics. Thread-safe. Connects on first use."""
+    """An admin client for topics. Thread-safe. Connects on first use."""
 
     def __init__(self, options: Mapping[str, str], *, client_id: str, timeout_s: float = 5.0) -> None:
         """`options` contains librdkafka's options with brokers and security; `timeout_s` is the timeout of a call."""

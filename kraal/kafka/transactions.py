@@ -51,7 +51,7 @@ _RECORDS_PER_POLL: Final = 10_000
 _FENCED_CODES: Final = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 )
-_PURGED_CODES: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - as above
+_PURGED_CODES: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - local errors
 _PERMANENT_CODES: Final = NOT_AUTHORIZED | {
     KafkaError.INVALID_CONFIG,
     KafkaError.INVALID_MSG_SIZE,
@@ -97,7 +97,7 @@ class TaskProducer:
         *,
         tracks: bool = False,
         limit_of: LimitReader = lambda _: None,
-        explain_too_large: Explain = lambda _: "",
+        explain_refusal: Explain = lambda _: "",
     ) -> None:
         """Create the producer without connecting; `settings` contains librdkafka's settings, with `transactional.id`.
 
@@ -116,7 +116,7 @@ class TaskProducer:
         self._count = 0
         self._delivery_error: KafkaError | None = None
         self._limits = BatchLimits(int(settings["batch.size"]), limit_of)
-        self._explain_refusal = explain_too_large
+        self._explain_refusal = explain_refusal
         self._failed_record: tuple[str, int] = ("", 0)
         """Topic and size of the record that was not delivered."""
 
@@ -244,7 +244,7 @@ class TaskProducer:
             except BufferError:  # the queue is full, so send the queued records first
                 producer.poll(_FULL_QUEUE_WAIT_S)
                 if self._is_cancelled:
-                    raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from None  # noqa: SLF001 - as above
+                    raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from None  # noqa: SLF001 - a local error
             except KafkaException as exc:
                 if error_code(exc) == KafkaError.MSG_SIZE_TOO_LARGE:
                     self._failed_record = topic, record_size((topic, value, key, fields))
@@ -257,7 +257,7 @@ class TaskProducer:
         while producer.flush(_POLL_INTERVAL_S) and not self._is_cancelled:
             pass
         if self._delivery_error is not None or self._is_cancelled:
-            raise KafkaException(self._delivery_error or KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - as above
+            raise KafkaException(self._delivery_error or KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - local
 
     def _retry_call(self, call: Callable[[float], None], timeout_s: float | None = None) -> None:
         """Repeat a call on retriable errors, such as timeouts. Raises KafkaException."""
@@ -337,7 +337,7 @@ class TaskProducer:
             self._delivery_error, self._failed_record = error, (message.topic() or "", size)
 
     def _explain_too_large(self) -> tuple[bool, str]:
-        """Return whether brokers may accept smaller batches, and why they rejected the last record."""
+        """Return whether smaller batches may succeed, and why the failed record was rejected."""
         topic, size = self._failed_record
         if self._delivery_error is None:
             limit = self._settings.get(LIBRDKAFKA_NAME)

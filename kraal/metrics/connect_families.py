@@ -123,10 +123,10 @@ def _worker(current: CurrentMetrics, connectors: int, tasks: int, now_s: float) 
 def _startups(startups: Startups, now_s: float) -> tuple[float, ...]:
     failure_share, success_share = shares(startups.results, now_s)
     return (
-        startups.succeeded + startups.failed,
-        startups.succeeded,
+        startups.succeeded_count + startups.failed_count,
+        startups.succeeded_count,
         success_share,
-        startups.failed,
+        startups.failed_count,
         failure_share,
     )
 
@@ -316,7 +316,7 @@ def _group(snapshot: Snapshot, group: GroupMetrics, identity: Identity, now_s: f
     since_ms = math.inf if group.ended_s is None else (now_s - group.ended_s) * 1000
     values = (
         snapshot.generation,
-        group.completed,
+        group.completed_count,
         int(group.began_s is not None),
         group.rebalance_ms.maximum(now_s),
         group.rebalance_ms.average(now_s),

@@ -16,7 +16,7 @@ class GroupMetrics:
 
     rebalance_ms: Sampled
     """Durations of completed rebalances."""
-    completed: int = 0
+    completed_count: int = 0
     began_s: float | None = None
     """Start of the current rebalance."""
     ended_s: float | None = None
@@ -36,7 +36,7 @@ class GroupMetrics:
         return replace(
             self,
             rebalance_ms=self.rebalance_ms.record((now_s - self.began_s) * 1000, now_s),
-            completed=self.completed + 1,
+            completed_count=self.completed_count + 1,
             began_s=None,
             ended_s=now_s,
         )

@@ -40,7 +40,10 @@ class ConnectorProgress:
 
 
 def merge(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> dict[str, Any]:
-    """Merge a connector's progress on several workers into JSON; the first report of each task is kept. Pure."""
+    """Merge a connector's progress on several workers into JSON; the first report of each task is kept. Pure.
+
+    `silent` contains the workers that did not respond.
+    """
     tasks: dict[int, Mapping[str, Any]] = {}
     recent, cause = NO_RATES, None
     for part in parts:

@@ -23,16 +23,16 @@ class Startups:
 
     results: Sampled
     """1 for a successful startup, 0 for a failed one."""
-    succeeded: int = 0
-    failed: int = 0
+    succeeded_count: int = 0
+    failed_count: int = 0
 
     def add_startup(self, now_s: float, *, succeeded: bool) -> Startups:
         """Return a copy with one more startup."""
         return replace(
             self,
             results=self.results.record(int(succeeded), now_s),
-            succeeded=self.succeeded + succeeded,
-            failed=self.failed + (not succeeded),
+            succeeded_count=self.succeeded_count + succeeded,
+            failed_count=self.failed_count + (not succeeded),
         )
 
 
@@ -67,7 +67,7 @@ class CurrentMetrics:
     """The states of the instances of this worker."""
     no_partitions_s: Mapping[TaskId, float]
     """Monotonic time since which each task has had no partitions; only for tasks whose engine has reported this."""
-    unassigned: Mapping[TaskId, str]
+    no_partitions_reasons: Mapping[TaskId, str]
     """Known reasons why sink tasks have no partitions."""
     connector_startups: Startups
     task_startups: Startups
@@ -99,7 +99,7 @@ class MetricsRegistry:
         self._partitions: dict[TaskId, int] = {}
         self._no_partitions_s: dict[TaskId, float] = {}
         self._backlogs: dict[TaskId, Backlog] = {}
-        self._unassigned: Mapping[TaskId, str] = {}
+        self._no_partitions_reasons: Mapping[TaskId, str] = {}
         self._work: dict[TaskId, Work] = {}
         self._connector_startups = Startups(Sampled(windows))
         self._task_startups = Startups(Sampled(windows))
@@ -114,7 +114,7 @@ class MetricsRegistry:
             steps={t: step for t, work in self._work.copy().items() if (step := work.step) is not None},
             instance_states=self._instance_states.copy(),
             no_partitions_s=self._no_partitions_s.copy(),
-            unassigned=self._unassigned,
+            no_partitions_reasons=self._no_partitions_reasons,
             connector_startups=self._connector_startups,
             task_startups=self._task_startups,
             group=self.group,
@@ -152,9 +152,9 @@ class MetricsRegistry:
         work = self._work[task] = Work(self.time)
         return work
 
-    def set_unassigned(self, reasons: Mapping[TaskId, str]) -> None:
+    def set_no_partitions_reasons(self, reasons: Mapping[TaskId, str]) -> None:
         """Publish the reasons why sink tasks have no partitions. Called by the stall watch's thread."""
-        self._unassigned = reasons
+        self._no_partitions_reasons = reasons
 
     # -- the worker's actor --------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class MetricsRegistry:
             self._instance_states[name] = replace(instance_state, failure=failure, failing_since_s=since_s)
 
     def record_state(self, instance: Instance, state: State, version: str | None) -> None:
-        """Record the state of a running instance; an unchanged state has no effect."""
+        """Record a state that an instance reports; an unchanged state has no effect."""
         now_s = self.time.now()
         instance_state = self._instance_states.get(instance, InstanceState(now_s))
         if instance_state.state is state:

@@ -79,21 +79,28 @@ class _Ring:
     """The samples of one task, and its metrics at the latest sample."""
 
     __slots__ = (
-        "_commit", "_poll", "_records", "_stalled", "_task_metrics", "_write", "active", "gap", "seen", "values"
+        "_commit", "_poll", "_records", "_task_metrics", "_was_stalled", "_write",
+        "last_active", "last_gap", "last_present", "values",
     )  # fmt: skip
 
     def __init__(self, number: int) -> None:
         self.values = array("f", [math.nan]) * (SAMPLES * len(COLUMNS))
         """The concatenated columns."""
-        self.seen = self.active = self.gap = number
+        self.last_present = self.last_active = self.last_gap = number
         """Numbers of the latest samples with the task, with changed metrics or a stall, and without the task."""
-        self._stalled = False
+        self._was_stalled = False
         self._task_metrics: TaskMetrics | None = None
         self._records = 0
         self._poll = self._write = self._commit = NO_PHASE
 
     def take(
-        self, number: int, task_metrics: TaskMetrics, backlog: int | None, elapsed_s: float, *, stalled: bool
+        self,
+        number: int,
+        task_metrics: TaskMetrics,
+        backlog: int | None,
+        elapsed_s: float,
+        *,
+        is_stalled: bool,
     ) -> None:
         """Take one sample."""
         if task_metrics is not self._task_metrics:  # the task was restarted and counts from zero
@@ -113,17 +120,17 @@ class _Ring:
             total != previous_total
             or write is not self._write
             or _differ(values[at + 4 * SAMPLES], before)
-            or stalled
-            or self._stalled
+            or is_stalled
+            or self._was_stalled
         ):
-            self.active = number
-        self._stalled = stalled
+            self.last_active = number
+        self._was_stalled = is_stalled
         self._records, self._poll, self._write, self._commit = total, poll, write, commit
-        self.seen = number
+        self.last_present = number
 
     def skip(self, number: int) -> None:
         """Record a gap for this sample."""
-        self.gap, at = number, number % SAMPLES
+        self.last_gap, at = number, number % SAMPLES
         for column in range(len(COLUMNS)):
             self.values[at + column * SAMPLES] = math.nan
 
@@ -173,9 +180,9 @@ class Series:
             if number <= self._number:
                 return
             elapsed_s, self._sampled_s = max(now_s - self._sampled_s, 0.001), now_s
-            skipped = range(max(self._number + 1, number - SAMPLES), number)
+            skipped_numbers = range(max(self._number + 1, number - SAMPLES), number)
             self._number = number
-            for skipped_number in skipped:
+            for skipped_number in skipped_numbers:
                 self._skip(skipped_number)
             self._follow_wall_clock()
             removed_tasks = self._skip_removed(current.tasks, number)
@@ -185,11 +192,11 @@ class Series:
                     is_running = task_metrics.states.state is State.RUNNING
                     backlog = current.backlogs.get(task) if is_running else None
                     state = task_metrics.states.state or State.UNASSIGNED
-                    stalled = task_progress(
+                    is_stalled = task_progress(
                         current, task, state, now_s, self._metrics.stall_timeout_s
                     ).stalled
                     records = None if backlog is None else backlog.records
-                    ring.take(number, task_metrics, records, elapsed_s, stalled=stalled)
+                    ring.take(number, task_metrics, records, elapsed_s, is_stalled=is_stalled)
             changed_connectors = self._changed_connectors() if self._listeners else frozenset()
         for listener in self._listeners if changed_connectors else ():
             listener(changed_connectors)
@@ -271,16 +278,19 @@ class Series:
         removed_tasks: list[TaskId] = []
         for task in [task for task in self._rings if task not in current_tasks]:
             ring = self._rings[task]
-            if number - ring.seen >= SAMPLES:
+            if number - ring.last_present >= SAMPLES:
                 del self._rings[task]
             else:
                 ring.leave()
                 ring.skip(number)
                 removed_tasks.append(task)
-        return sorted(removed_tasks, key=lambda task: self._rings[task].seen, reverse=True)
+        return sorted(removed_tasks, key=lambda task: self._rings[task].last_present, reverse=True)
 
     def _new_ring(self, task: TaskId, number: int, removed_tasks: list[TaskId]) -> _Ring | None:
-        """Add a task; if necessary, evict the earliest removed task, the last of `removed_tasks`."""
+        """Add a task. If all rings are in use, evict the earliest removed task, the last of `removed_tasks`.
+
+        Return None if there is no removed task.
+        """
         if len(self._rings) >= self._max_tasks:
             if not removed_tasks:
                 self._warn()
@@ -299,13 +309,13 @@ class Series:
 
     def _changed_connectors(self) -> frozenset[ConnectorName]:
         oldest = self._number - RECENT
-        return frozenset(task.connector for task, ring in self._rings.items() if ring.active >= oldest)
+        return frozenset(task.connector for task, ring in self._rings.items() if ring.last_active >= oldest)
 
     def _recent_rates(self) -> dict[ConnectorName, Values]:
         first = self._number - RECENT + 1
         rates: dict[ConnectorName, Values] = {}
         for task, ring in self._rings.items():
-            is_quiet = max(ring.active, ring.gap) < first
+            is_quiet = max(ring.last_active, ring.last_gap) < first
             values = _ZERO_RATES if is_quiet else _round(ring.column(0, first, RECENT))
             total = rates.get(task.connector)
             rates[task.connector] = values if total is None else add_values(total, values)

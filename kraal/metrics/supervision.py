@@ -29,7 +29,7 @@ HELP: Final[Mapping[str, str]] = {
     "kraal_connector_stall": "1 for a stalled connector, labeled with the kind of its stall.",
     "kraal_task_stall": "1 for a stalled task, labeled with the kind of its stall.",
     "kraal_task_last_batch_age_ms": "Milliseconds since the task wrote its latest batch.",
-    "kraal_task_backlog_records": "Lag of a running sink task: records (offsets) up to the end of its partitions.",
+    "kraal_task_backlog_records": "Backlog of a running sink task: records (offsets) up to the end of its partitions.",
 }
 
 _YIELD_INTERVAL: Final = 100

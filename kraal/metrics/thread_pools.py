@@ -15,7 +15,7 @@ _MAX_OWNERS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class StuckCall:
-    """A call that did not return although its owner was canceled, or that exceeded its pool's time limit."""
+    """A call that did not return although its owner was cancelled, or that exceeded its pool's time limit."""
 
     owner: str
     """Task or tasks that made the call."""

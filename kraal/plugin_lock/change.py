@@ -41,9 +41,9 @@ class Change:
     added: tuple[LockedPlugin, ...]
     removed: tuple[LockedPlugin, ...]
     lock: Lock
-    provided: tuple[str, ...] = ()
+    provided_jars: tuple[str, ...] = ()
     """Jars that were skipped because Spark provides them."""
-    connectors: tuple[str, ...] = ()
+    connector_jars: tuple[str, ...] = ()
     """Jars that were added for Spark, but contain Java connectors, which workers load only from `plugin.path`."""
 
 
@@ -61,11 +61,13 @@ def add(path: Path, plugins: Sequence[str]) -> Change:
         ]
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
         java_files = _locked_files(path, lock.java)
-        added, provided, connectors = list(lock.added), list[str](), list[str]()
+        added, provided_jars, connector_jars = list(lock.added), list[str](), list[str]()
         if coordinates:
             added = _replace_projects(added, coordinates)
-            jars, provided = resolve_jars([plugin for plugin in added if is_coordinates(plugin)], scratch)
-            connectors = [
+            jars, provided_jars = resolve_jars(
+                [plugin for plugin in added if is_coordinates(plugin)], scratch
+            )
+            connector_jars = [
                 entry.name for entry, jar in jars if entry.name in coordinates and has_connectors(jar)
             ]
         if packages:
@@ -86,8 +88,8 @@ def add(path: Path, plugins: Sequence[str]) -> Change:
                 *(pair for pair in java_files if pair[0].module not in replaced_modules),
                 *resolved_java,
             ]
-        change = _replace(path, lock, added, jars, wheels, java_files, provided)
-        return replace(change, connectors=tuple(connectors))
+        change = _replace(path, lock, added, jars, wheels, java_files, provided_jars)
+        return replace(change, connector_jars=tuple(connector_jars))
 
 
 def remove(path: Path, plugins: Sequence[str]) -> Change:
@@ -95,14 +97,16 @@ def remove(path: Path, plugins: Sequence[str]) -> Change:
     with _open_for_change(path) as (lock, scratch):
         removed_plugins = {_find_added(lock, plugin) for plugin in plugins}
         added = [plugin for plugin in lock.added if plugin not in removed_plugins]
-        provided: list[str] = []
+        provided_jars: list[str] = []
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
         if any(map(is_coordinates, removed_plugins)):
-            jars, provided = resolve_jars([plugin for plugin in added if is_coordinates(plugin)], scratch)
+            jars, provided_jars = resolve_jars(
+                [plugin for plugin in added if is_coordinates(plugin)], scratch
+            )
         if not all(is_coordinates(plugin) or is_java(plugin) for plugin in removed_plugins):
             wheels = _drop_unused(added, wheels, scratch)
         java_files = _locked_files(path, [entry for entry in lock.java if entry.name in added])
-        return _replace(path, lock, added, jars, wheels, java_files, provided)
+        return _replace(path, lock, added, jars, wheels, java_files, provided_jars)
 
 
 def relock(path: Path) -> Change:
@@ -111,7 +115,9 @@ def relock(path: Path) -> Change:
     Plugins added as a file or directory do not change. Raises PluginLockError, JarsUnavailable, JavaMissing.
     """
     with _open_for_change(path) as (lock, scratch):
-        jars, provided = resolve_jars([plugin for plugin in lock.added if is_coordinates(plugin)], scratch)
+        jars, provided_jars = resolve_jars(
+            [plugin for plugin in lock.added if is_coordinates(plugin)], scratch
+        )
         wheel_files = _locked_files(path, [wheel for wheel in lock.wheels if wheel.file in lock.added])
         requirements = [
             plugin
@@ -123,7 +129,7 @@ def relock(path: Path) -> Change:
             *_locked_files(path, [entry for entry in lock.java if not is_java_coordinates(entry.name)]),
             *resolve_java([plugin for plugin in lock.added if is_java_coordinates(plugin)], scratch),
         ]
-        return _replace(path, lock, lock.added, jars, wheels, java_files, provided)
+        return _replace(path, lock, lock.added, jars, wheels, java_files, provided_jars)
 
 
 def _check_package(text: str) -> str:
@@ -222,7 +228,7 @@ def _replace(
     jars: LockedFiles,
     wheels: LockedFiles,
     java: LockedFiles,
-    provided: Sequence[str],
+    provided_jars: Sequence[str],
 ) -> Change:
     """Store the files, unpack the plugins, and replace the lock."""
     directory = files_directory(path)
@@ -251,5 +257,5 @@ def _replace(
         tuple(sorted(new_entries - old_entries)),
         tuple(sorted(old_entries - new_entries)),
         lock,
-        tuple(provided),
+        tuple(provided_jars),
     )

@@ -151,7 +151,7 @@ def unpack_java(directory: Path, plugins: Sequence[LockedPlugin]) -> None:
                 try:
                     java_directory.rename(target)
                 except OSError:
-                    if not target.exists():  # another worker created it
+                    if not target.exists():  # otherwise another worker has created it
                         raise
         _update_link(link, target.name)
     except OSError as exc:

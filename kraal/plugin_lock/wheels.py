@@ -180,7 +180,7 @@ def unpack(files: Sequence[Path], site: Path) -> None:
             try:
                 directory.rename(site)
             except OSError:
-                if not site.exists():  # another worker created it
+                if not site.exists():  # otherwise another worker has created it
                     raise
     except (OSError, zipfile.BadZipFile) as exc:
         raise PluginLockError(f"Cannot unpack the wheels into {site}: {exc}.") from exc

@@ -94,9 +94,9 @@ class ConnectProtocol(StrEnum):
     STATIC = "static"
 
     @property
-    def offered(self) -> tuple[GroupProtocol, ...]:
+    def offered_protocols(self) -> tuple[GroupProtocol, ...]:
         """The protocols that a worker with this value offers, the preferred one first."""
-        return _OFFERED[self]
+        return _OFFERED_PROTOCOLS[self]
 
 
 _VERSIONS: Mapping[GroupProtocol, int] = MappingProxyType(
@@ -107,7 +107,7 @@ _VERSIONS: Mapping[GroupProtocol, int] = MappingProxyType(
         GroupProtocol.STATIC: 3,
     }
 )
-_OFFERED: Mapping[ConnectProtocol, tuple[GroupProtocol, ...]] = MappingProxyType(
+_OFFERED_PROTOCOLS: Mapping[ConnectProtocol, tuple[GroupProtocol, ...]] = MappingProxyType(
     {
         ConnectProtocol.EAGER: (GroupProtocol.DEFAULT,),
         ConnectProtocol.COMPATIBLE: (GroupProtocol.COMPATIBLE, GroupProtocol.DEFAULT),
@@ -167,7 +167,7 @@ class WorkerMetadata:
     config_offset: int
     allocation: GroupAssignment | None = None
     """The worker's current work, as an assignment; None if the worker has no work. Not in version 0."""
-    static: tuple[Job, ...] | None = None
+    static_assignment: tuple[Job, ...] | None = None
     """The only work that the worker may run; None if it has no static assignments. Since version 3."""
 
 
@@ -184,7 +184,7 @@ def make_offers(
     url: str,
     config_offset: int,
     allocation: GroupAssignment | None,
-    static: tuple[Job, ...] | None = None,
+    static_assignment: tuple[Job, ...] | None = None,
 ) -> tuple[Offer, ...]:
     """Return a worker's offers for JoinGroup, the preferred protocol first.
 
@@ -204,11 +204,11 @@ def make_offers(
                     url=url,
                     config_offset=config_offset,
                     allocation=sent_allocation,
-                    static=static,
+                    static_assignment=static_assignment,
                 )
             ),
         )
-        for name in protocol.offered
+        for name in protocol.offered_protocols
     )
 
 
@@ -226,7 +226,8 @@ def encode_metadata(metadata: WorkerMetadata) -> bytes:
             wire.nullable_bytes(None if allocation is None else _encode_assignment(allocation, version))
         )
     if version >= GroupProtocol.STATIC.version:
-        parts += [wire.int32(-1)] if metadata.static is None else _encode_jobs(metadata.static)
+        static_assignment = metadata.static_assignment
+        parts += [wire.int32(-1)] if static_assignment is None else _encode_jobs(static_assignment)
     return b"".join(parts)
 
 
@@ -236,13 +237,15 @@ def decode_metadata(data: bytes) -> WorkerMetadata:
     version = _read_version(reader)
     url, config_offset = reader.string("url"), reader.int64("config offset")
     allocation = reader.nullable_bytes("allocation") if reader.remaining else None
-    static = _read_nullable_jobs(reader, "static") if version >= GroupProtocol.STATIC.version else None
+    static_assignment = (
+        _read_nullable_jobs(reader, "static") if version >= GroupProtocol.STATIC.version else None
+    )
     return WorkerMetadata(
         version=version,
         url=url,
         config_offset=config_offset,
         allocation=None if allocation is None else decode_assignment(allocation),
-        static=static,
+        static_assignment=static_assignment,
     )
 
 

@@ -1,4 +1,4 @@
-"""Signatures of requests between workers, and their session keys (KIP-507).
+"""Signatures of requests between workers, and the session keys (KIP-507).
 
 A worker that is not the leader signs its requests to the leader. The session key is in the config topic, so only
 clients that may read that topic can sign. A signature covers only the raw body, not the path or a timestamp.
@@ -70,7 +70,7 @@ def sign_get(key: bytes, url: str, target: bytes, algorithm: str = DEFAULT_ALGOR
     Connect does not sign GETs. The key is derived from the session key, so that the signature of a GET is not valid for
     a request with a body.
     """
-    return signature_headers(_derive_get_key(key), _get_content(url, target), algorithm)
+    return signature_headers(_derive_get_key(key), _encode_get(url, target), algorithm)
 
 
 def is_signed_get(
@@ -81,7 +81,7 @@ def is_signed_get(
         parsed_signature = parse_signature(
             signature, key=_derive_get_key(key), allowed_algorithms=allowed_algorithms
         )
-        parsed_signature.verify(_get_content(url, target))
+        parsed_signature.verify(_encode_get(url, target))
     except (BadRequest, Forbidden):
         return False
     return True
@@ -168,7 +168,7 @@ def _derive_get_key(key: bytes) -> bytes:
     return hmac.new(key, b"kraal GET", "sha256").digest()
 
 
-def _get_content(url: str, target: bytes) -> bytes:
+def _encode_get(url: str, target: bytes) -> bytes:
     return url.rstrip("/").lower().encode() + b" " + target
 
 

@@ -64,12 +64,12 @@ def shipped_connectors() -> list[ShippedConnector]:
 
 
 def connector_files(
-    connectors: Iterable[ShippedConnector], existing: Mapping[str, str], examples: Mapping[str, str]
+    connectors: Iterable[ShippedConnector], current_pages: Mapping[str, str], examples: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the updated pages of all connectors by file name.
 
-    `existing` contains the current pages, and `examples` the properties files; both by file name. Raises KeyError if a
-    page refers to an unknown connector.
+    `current_pages` contains the texts of the pages, and `examples` the texts of properties files, both by file name.
+    Raises KeyError if a page refers to an unknown connector.
     """
     by_name = {connector.short_name: connector for connector in connectors}
     configs = {name: parse_properties(text, name, "example") for name, text in examples.items()}
@@ -83,7 +83,7 @@ def connector_files(
     }
     pages = {
         name: _fill_parts(text, by_name, examples_by_connector)
-        for name, text in existing.items()
+        for name, text in current_pages.items()
         if not text.startswith(GENERATED_MARK)
     }
     page_names = {short_name: name for name, text in pages.items() for short_name in _KEYS.findall(text)}

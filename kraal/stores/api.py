@@ -1,9 +1,9 @@
 """Interfaces of state storage, implemented by files, memory and (in a cluster) Kafka topics.
 
 A `Log` is an internal topic: an ordered log of keyed records, compacted by key. An `OffsetStore` stores source offsets
-like Connect. Both block. Only the actors that own a log or store call it (`actors.logs.writer`, `actors.logs.reader`,
-`actors.offsets.store`), so no other thread waits for a disk or a broker. `GroupOffsets` are the offsets of sinks,
-which Kafka stores; a separate actor waits for each request (`actors.offsets.request`).
+like Connect. Both block, so separate actors call them on behalf of the herder and the tasks: `actors.logs.writer`,
+`actors.logs.reader` and `actors.offsets.store`. `GroupOffsets` are the offsets of sinks, which Kafka stores; a separate
+actor waits for each request (`actors.offsets.request`).
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ payload length, uint32 CRC of the payload, uint32 CRC of these two, payload. Pay
 int64 offset, int64 timestamp in ms, int32 key length, int32 value length (-1: tombstone), key, value.
 
 A process that is killed during a write leaves an incomplete frame at the end; a power failure may leave garbage or
-zeros. Both are a torn tail: the append was never acknowledged, so the tail is truncated. An invalid frame followed by
-valid data is corruption and is never truncated silently. The frame's head has its own CRC, because an invalid length
+zeros. Both are a torn tail: the append was never acknowledged, so the tail is truncated. An invalid frame that further
+data follows is corruption and is never truncated silently. The frame's head has its own CRC, because an invalid length
 would look like a torn tail.
 """
 
@@ -97,7 +97,7 @@ def _find_frame_end(data: bytes, start: int, position: int) -> int | None:
     if zlib.crc32(data[start + HEAD_SIZE : end]) != crc:
         if end == len(data):
             return None
-        raise CorruptFile(f"the frame at byte {position + start} is damaged and followed by valid data")
+        raise CorruptFile(f"the frame at byte {position + start} is damaged, but further data follows it")
     return end
 
 

@@ -62,18 +62,18 @@ class FileLog:
         self._lock = threading.Lock()
         self._index: list[tuple[int, int]] = []
         """Ascending pairs of a frame's first offset and its position in the file."""
-        self._next = 0
+        self._next_offset = 0
         self._size = 0
         self._tail = (0, HEADER_SIZE)
         """The offset and file position from which a reader at the end continues."""
         self._failure: str | None = None
         try:
             make_directory(path.parent)
-            self._guard = _lock_exclusively(path.with_name(path.name + ".lock"), path)
+            self._lock_file = _lock_exclusively(path.with_name(path.name + ".lock"), path)
             try:
                 self._file = self._open(compaction, compact_from)
             except BaseException:
-                os.close(self._guard)
+                os.close(self._lock_file)
                 raise
         except OSError as exc:
             raise StoreError(f"cannot open the log {name!r} at {path}: {exc}") from exc
@@ -90,11 +90,13 @@ class FileLog:
     def append(self, entries: Sequence[Entry]) -> int:
         """Write `entries` durably and atomically; return the offset of the last one. Raises StoreError."""
         self._check_open()
-        base, now = self._next, time.time_ns() // 1_000_000
+        first_offset, now_ms = self._next_offset, time.time_ns() // 1_000_000
         if not entries:
-            return base - 1
+            return first_offset - 1
         try:
-            data = encode_frame([Record(base + i, e.key, e.value, now) for i, e in enumerate(entries)])
+            data = encode_frame(
+                [Record(first_offset + i, e.key, e.value, now_ms) for i, e in enumerate(entries)]
+            )
         except UnicodeEncodeError as exc:
             raise StoreError(
                 f"cannot write to the log {self._name!r}: a key is not valid text: {exc}"
@@ -106,17 +108,17 @@ class FileLog:
             self._truncate_append(exc)
             raise StoreError(f"cannot write to the log {self._name!r} at {self._path}: {exc}") from exc
         with self._lock:
-            self._add_index_entry(base, self._size)
+            self._add_index_entry(first_offset, self._size)
             self._size += len(data)
-            self._next = base + len(entries)
-        return base + len(entries) - 1
+            self._next_offset = first_offset + len(entries)
+        return first_offset + len(entries) - 1
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
         """Return at most `limit` records with offset ≥ `start`; never waits. Raises StoreError."""
         del wait_s  # there is no other writer
         self._check_open()
         with self._lock:
-            position, size, next_offset = self._find_position(start), self._size, self._next
+            position, size, next_offset = self._find_position(start), self._size, self._next_offset
         records: list[Record] = []
         if limit <= 0 or start >= next_offset:
             return records
@@ -139,7 +141,7 @@ class FileLog:
         """Return the offset of the next record."""
         self._check_open()
         with self._lock:
-            return self._next
+            return self._next_offset
 
     def claim(self) -> None:
         """No-op, because there is no other leader."""
@@ -149,7 +151,7 @@ class FileLog:
         if self._failure is None:
             self._failure = "it is closed"
             os.close(self._file)
-            os.close(self._guard)
+            os.close(self._lock_file)
 
     def _check_open(self) -> None:
         if self._failure is not None:
@@ -162,7 +164,7 @@ class FileLog:
         except OSError as exc:
             self._failure = f"{cause}; truncating the log then failed: {exc}"
             os.close(self._file)
-            os.close(self._guard)
+            os.close(self._lock_file)
 
     def _open(self, compaction: Compaction, compact_from: int) -> int:
         if not self._path.exists():
@@ -186,7 +188,7 @@ class FileLog:
                 end,
             )
             os.truncate(self._path, end)
-        self._next = max(header_offset, frames[-1].records[-1].offset + 1) if frames else header_offset
+        self._next_offset = max(header_offset, frames[-1].records[-1].offset + 1) if frames else header_offset
         frames, end = self._compact_frames(frames, end, compaction, compact_from)
         for frame in frames:
             self._add_index_entry(frame.records[0].offset, frame.begin)
@@ -208,7 +210,7 @@ class FileLog:
         )
         if HEADER_SIZE + len(data) > end // 2:
             return frames, end
-        replace_file(self._path, encode_header(self._next) + data)
+        replace_file(self._path, encode_header(self._next_offset) + data)
         return list(decode_frames(data, HEADER_SIZE)), HEADER_SIZE + len(data)
 
     def _add_index_entry(self, offset: int, position: int) -> None:

@@ -87,7 +87,7 @@ class Group(Protocol):
         """Leave the group permanently; block for at most about `timeout_s`."""
 
     def heartbeat_age_s(self) -> float:
-        """Return the seconds since the broker last confirmed the membership; infinite if this is not a member.
+        """Return the seconds since the broker last confirmed the membership; infinite if this worker is not a member.
 
         The age is measured from the time when the request was sent, so it is never less than the broker's measurement.
         The member may work for the group while the age is below the session timeout.

@@ -120,16 +120,16 @@ class _Reader:
             )
         return array
 
-    def _expect(self, expected: bytes, description: str) -> None:
+    def _expect(self, expected_bytes: bytes, description: str) -> None:
         begin = self._position
-        if self._data[begin : begin + len(expected)] != expected:
-            is_truncated = expected.startswith(self._data[begin:])
+        if self._data[begin : begin + len(expected_bytes)] != expected_bytes:
+            is_truncated = expected_bytes.startswith(self._data[begin:])
             raise ProtocolError(
                 f"it ends at byte {len(self._data)}"
                 if is_truncated
                 else f"expected {description} at byte {begin}"
             )
-        self._position += len(expected)
+        self._position += len(expected_bytes)
 
     def _read_bytes(self, size: int) -> bytes:
         begin, end = self._position, self._position + size

@@ -46,8 +46,10 @@ class MemoryLog:
         """Write `entries` atomically; return the offset of the last one. Raises StoreError."""
         self._begin_operation("append")
         with self._lock:
-            base, now = self._next_offset(), self._now_ms()
-            self._records.extend(Record(base + i, e.key, e.value, now) for i, e in enumerate(entries))
+            first_offset, now_ms = self._next_offset(), self._now_ms()
+            self._records.extend(
+                Record(first_offset + i, e.key, e.value, now_ms) for i, e in enumerate(entries)
+            )
             return self._next_offset() - 1
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:

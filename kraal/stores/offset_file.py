@@ -1,7 +1,7 @@
 """Source offsets in Connect's standalone file (`offset.storage.file.filename`), which Java also reads and writes.
 
-The file is read once and replaced by every `store`. A power failure may restore the previous file; the last batches are
-then delivered again.
+The file is read once and replaced by every `store` that changes it. A power failure may restore the previous file; the
+last batches are then delivered again.
 
 Entries that this worker cannot decode, such as those of another program, are preserved. Two differences from Java are
 intentional (docs/compat.md): the file is replaced atomically, so that a killed process never leaves a partial file; and

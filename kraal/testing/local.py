@@ -81,7 +81,7 @@ class Cluster:
             self.close()
 
     def close(self) -> None:
-        """Stop all workers gracefully, so that every plugin's `stop` is called.
+        """Stop all workers gracefully, so that every plugin's `stop` is called; kill frozen workers.
 
         Raises AssertionError if an actor died unexpectedly, or if an instance ran twice at once.
         """
@@ -152,7 +152,7 @@ class Cluster:
         self.embedded.advance(0)
 
     def kill_worker(self, number: int) -> None:
-        """Kill a worker, like SIGKILL; the group detects it after the session timeout (6 s)."""
+        """Kill a worker, like SIGKILL; the group detects the loss after the session timeout (6 s)."""
         self.embedded.kill(self._running_worker(number))
 
     def stop_worker(self, number: int) -> None:
@@ -272,7 +272,7 @@ class Cluster:
             self.embedded.advance(_STEP_S)
 
     def wait_for_states(self, name: str, states: Iterable[str], *, timeout_s: float = TIMEOUT_S) -> None:
-        """Wait until all workers that are not frozen show these states. Raises TimedOut."""
+        """Wait until all workers that are not frozen report these states. Raises TimedOut."""
         expected_states = list(states)
 
         def is_reached() -> bool:

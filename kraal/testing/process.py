@@ -41,7 +41,7 @@ _POLL_INTERVAL_S = 0.05
 _REQUEST_INTERVAL_S = 0.1
 """Interval between requests for states; each request costs both processes milliseconds."""
 _LISTENING_LINE = re.compile(r"REST listens at (http://\S+)/ ")
-_PACKAGES = str(Path(__file__).parents[2])
+_PACKAGE_ROOT = str(Path(__file__).parents[2])
 _STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 
 
@@ -54,7 +54,7 @@ class Answer:
 
 
 class WorkerProcess:
-    """`kraal standalone` or `kraal distributed`, with its files in one directory. It can be restarted.
+    """A restartable process of `kraal standalone` or `kraal distributed`, with its files in one directory.
 
     Not thread-safe.
     """
@@ -129,7 +129,7 @@ class WorkerProcess:
             raise RuntimeError(f"the worker is already running as process {self.pid}")
         path = self.directory / "worker.properties"
         path.write_text("".join(f"{k}={v}\n" for k, v in self.properties.items()), encoding="utf-8")
-        python_path = os.pathsep.join(filter(None, [_PACKAGES, os.environ.get("PYTHONPATH")]))
+        python_path = os.pathsep.join(filter(None, [_PACKAGE_ROOT, os.environ.get("PYTHONPATH")]))
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._close_client()
         with self.log.open("ab") as output:
@@ -251,7 +251,7 @@ class WorkerProcess:
         return self.request("DELETE", path)
 
     def ask(self, method: str, path: str, body: object = None, timeout_s: float = TIMEOUT_S) -> Answer:
-        """Send a REST request, with retries while a rebalance causes 409, like Connect's clients."""
+        """Send a REST request, with retries for up to `timeout_s` while a rebalance causes 409."""
         deadline = time.monotonic() + timeout_s
         while True:
             response = self.request(method, path, body)
@@ -263,7 +263,7 @@ class WorkerProcess:
             time.sleep(_POLL_INTERVAL_S)
 
     def create(self, name: str, config: Config, **more: object) -> Answer:
-        """Create a connector; `more`: additional fields of the request. Raises AssertionError if it is rejected."""
+        """Create a connector; `more`: additional request fields. Raises AssertionError if the request is rejected."""
         response = self.ask("POST", "/connectors", {"name": name, "config": config, **more})
         assert response.status == httpx2.codes.CREATED, response  # noqa: S101 - an assertion for tests
         return response

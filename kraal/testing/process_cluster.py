@@ -121,8 +121,8 @@ class ProcessCluster:
 
     def start_all(self, workers: Sequence[WorkerProcess]) -> None:
         """Start these workers in parallel and wait until each has its first assignment."""
-        with ThreadPoolExecutor() as threads:
-            list(threads.map(lambda worker: worker.start(), workers))
+        with ThreadPoolExecutor() as executor:
+            list(executor.map(lambda worker: worker.start(), workers))
         for worker in workers:
             worker.wait_until("it was in the group", partial(_is_ready, worker))
 
@@ -237,7 +237,7 @@ class ProcessCluster:
 
     @property
     def bootstrap(self) -> str:
-        """`bootstrap.servers`; the first access starts a broker unless `bootstrap` was set."""
+        """`bootstrap.servers`; the first access starts a broker unless an address or a broker is configured."""
         if self._bootstrap is None:
             self.broker = Broker(self._directory / "kafka", free_port())
             self._bootstrap = self.broker.start()
@@ -297,7 +297,7 @@ class ProcessCluster:
             time.sleep(_POLL_INTERVAL_S)
 
     def wait_for_states(self, name: str, states: Iterable[str], timeout_s: float = TIMEOUT_S) -> None:
-        """Wait until every worker shows these states of a connector and its tasks."""
+        """Wait until every running worker reports these states of a connector and its tasks."""
         expected_states = list(states)
         self.wait_until(
             f"{name} was {expected_states} everywhere",

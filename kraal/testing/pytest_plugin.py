@@ -42,7 +42,7 @@ def kraal_cluster(kraal_seed: int) -> Iterator[Callable[..., Cluster]]:
     The function accepts the arguments of `kraal.testing.Cluster`. All clusters are closed after the test, even if the
     test failed.
     """
-    from kraal.testing import Cluster  # noqa: PLC0415 - see above
+    from kraal.testing import Cluster  # noqa: PLC0415 - imported only when requested
 
     clusters: list[Cluster] = []
 
@@ -59,11 +59,11 @@ def kraal_cluster(kraal_seed: int) -> Iterator[Callable[..., Cluster]]:
 
 @pytest.fixture(scope="session")
 def kraal_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """Yield a cluster of two worker processes with its own broker, shared by all tests of a session.
+    """Yield a cluster of two worker processes, shared by all tests of a session.
 
     Startup takes about ten seconds. Tests must leave both workers running.
     """
-    from kraal.testing import ProcessCluster  # noqa: PLC0415 - see above
+    from kraal.testing import ProcessCluster  # noqa: PLC0415 - imported only when requested
 
     with ProcessCluster(2, directory=tmp_path_factory.mktemp("kraal")) as cluster:
         yield cluster

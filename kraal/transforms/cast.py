@@ -213,23 +213,23 @@ def cast(schema: Schema | None, value: Any, kind: Type) -> Any:
     """Convert a value to another type; null stays null. Raises DataException."""
     if value is None:
         return None
-    source = _infer_source_type(value) if schema is None else schema.type
-    if source not in _SOURCE_TYPES:
+    source_type = _infer_source_type(value) if schema is None else schema.type
+    if source_type not in _SOURCE_TYPES:
         raise DataException(
-            f"Cast transformation does not support casting from {source.name}; supported types are "
+            f"Cast transformation does not support casting from {source_type.name}; supported types are "
             f"{_format_type_names(_SOURCE_TYPES)}"
         )
     if kind is Type.STRING:
         return _to_text(value)
-    inner = _encode_time(schema, value) if schema is not None and isinstance(value, Instant) else value
-    if isinstance(inner, str):
-        result = _parse_text(inner, kind)
+    plain_value = _encode_time(schema, value) if schema is not None and isinstance(value, Instant) else value
+    if isinstance(plain_value, str):
+        result = _parse_text(plain_value, kind)
         if result is None:
-            raise DataException(f"Value ({inner}) was out of range for requested data type")
+            raise DataException(f"Value ({plain_value}) was out of range for requested data type")
         return result
-    if isinstance(inner, (int, float, Decimal)):
-        return _convert_number(inner, kind)
-    raise DataException(f"Unexpected type in Cast transformation: class {java_class(inner, schema)}")
+    if isinstance(plain_value, (int, float, Decimal)):
+        return _convert_number(plain_value, kind)
+    raise DataException(f"Unexpected type in Cast transformation: class {java_class(plain_value, schema)}")
 
 
 def _infer_source_type(value: Any) -> Type:

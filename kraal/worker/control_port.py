@@ -1,4 +1,4 @@
-"""Test control port, through which chaos scripts kill actors. Off unless `kraal.test.control.port` is set.
+"""The test control port, through which chaos scripts kill actors; closed unless `kraal.test.control.port` is set.
 
 Protocol: one line with a JSON object in each direction, then the connection is closed.
 
@@ -135,8 +135,8 @@ def count_clients() -> dict[str, int]:
     frozen_count = gc.get_freeze_count()
     gc.unfreeze()  # get_objects excludes frozen objects
     gc.collect()
-    objects = [obj for obj in gc.get_objects() if not _CLIENT_CLASSES.isdisjoint(map(str, type(obj).__mro__))]
-    counts = Counter([f"{type(client).__name__} of {_format_holders(client)}" for client in objects])
+    clients = [obj for obj in gc.get_objects() if not _CLIENT_CLASSES.isdisjoint(map(str, type(obj).__mro__))]
+    counts = Counter([f"{type(client).__name__} of {_format_holders(client)}" for client in clients])
     if frozen_count:
         gc.freeze()
     return dict(counts)
@@ -144,7 +144,7 @@ def count_clients() -> dict[str, int]:
 
 def _format_holders(client: object) -> str:
     """Format the holders of an object: classes and running functions."""
-    return ", ".join(sorted(set(filter(None, map(_format_holder, gc.get_referrers(client)))))) or "nobody"
+    return ", ".join(sorted(set(filter(None, map(_format_holder, gc.get_referrers(client)))))) or "unknown"
 
 
 def _format_holder(referrer: Any) -> str:

@@ -152,7 +152,7 @@ class DistributedProcess(Process[DistributedConfig]):
             signature_algorithm=self.config.signature_algorithm,
             members=self._group.members,
             start_problem=lambda: self._topics.problem,
-            allow_unsigned_internal=self.config.unsigned_internal,
+            allow_unsigned_internal=self.config.accepts_unsigned,
         )
 
     @override

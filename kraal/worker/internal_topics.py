@@ -23,7 +23,7 @@ from kraal.kafka.topics import InternalTopic
 
 log = logging.getLogger(__name__)
 
-RETRY_S: Final = 1.0
+RETRY_INTERVAL_S: Final = 1.0
 LOG_INTERVAL_S: Final = 60.0
 """Minimum interval between log lines with the same reason."""
 _CHECK_INTERVAL_S: Final = 0.25
@@ -106,7 +106,7 @@ class InternalTopicsCheck:
             if text != reason or time.monotonic() - logged_s >= LOG_INTERVAL_S:
                 reason, logged_s = text, time.monotonic()
                 log.log(level, "%s", text)
-            self._ended.wait(RETRY_S)
+            self._ended.wait(RETRY_INTERVAL_S)
 
     def wait(self) -> None:
         """Block until the topics can be read. Raises StoreError if the process ends first."""

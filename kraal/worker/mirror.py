@@ -144,7 +144,7 @@ class FlowProcess(DistributedProcess):
 
 
 def run_mirror(
-    file: Path, *, targets: Sequence[str], flow: str | None, is_child: bool, style: LogFormat
+    file: Path, *, targets: Sequence[str], flow: str | None, is_child: bool, log_format: LogFormat
 ) -> int:
     """Run the workers of all flows into `targets`, or the worker of one flow, until a signal; return the exit code.
 
@@ -154,7 +154,7 @@ def run_mirror(
     flows = parse_flows(raw, targets)
     if flow is None and len(flows) > 1:
         mirror_plugins()  # download the jars once, before several processes need them
-        return run_processes([_build_command(file, flow_to_run, style) for flow_to_run in flows])
+        return run_processes([_build_command(file, flow_to_run, log_format) for flow_to_run in flows])
     matching_flow = _find_flow(raw, flow) if flow is not None else flows[0]
     flow_index = parse_flows(raw).index(matching_flow)
     worker_properties = kraal_config(raw, matching_flow, flow_index, [str(mirror_plugins())])
@@ -175,10 +175,10 @@ def _find_flow(raw: Mapping[str, str], text: str) -> Flow:
     return Flow.parse(text)
 
 
-def _build_command(file: Path, flow: Flow, style: LogFormat) -> list[str]:
+def _build_command(file: Path, flow: Flow, log_format: LogFormat) -> list[str]:
     directory = str(Path(__file__).parents[2])  # in a checkout, the package may not be installed
     code = f"import sys; sys.path.append({directory!r}); from kraal.cli.main import main; main()"
-    options = ["--flow", str(flow), "--child", "--log-format", style.value]
+    options = ["--flow", str(flow), "--child", "--log-format", log_format.value]
     return [sys.executable, "-P", "-c", code, "mirror", str(file), *options]
 
 
@@ -190,7 +190,7 @@ def _exit_with_parent(process: FlowProcess) -> None:
 
 
 def run_processes(commands: Sequence[Sequence[str]]) -> int:
-    """Run processes until one exits or a signal arrives, then stop all; return the first nonzero exit code."""
+    """Run processes until one exits or a signal arrives, then stop all; return the first nonzero exit code, or 0."""
     queue: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
     for signal_number in _SIGNALS:
         signal.signal(signal_number, lambda *_: queue.put(None))

@@ -53,7 +53,7 @@ _CONNECTOR_KEYS: Final = """
     topic.filter.class topics topics.exclude transforms value.converter value.converter.plugin.version
 """
 """Keys of the three connectors, except TLS and SASL keys."""
-_LISTENERS: Final = ("listeners", "rest.", "admin.listeners")
+_LISTENER_PREFIXES: Final = ("listeners", "rest.", "admin.listeners")
 _KRAAL_PREFIXES: Final = ("kraal.", "config.providers", *JAVA_PLUGINS)
 """Prefixes of keys that Kraal's workers receive, although MirrorMaker's workers do not."""
 
@@ -130,11 +130,11 @@ def worker_config(raw: Properties, flow: Flow) -> dict[str, str]:
 def connector_configs(raw: Properties, flow: Flow) -> dict[str, dict[str, str]]:
     """Return the configs of a flow's three connectors by name, with variables unresolved."""
     names = {*_CONNECTOR_KEYS.split(), *_security_keys()}
-    common = {key: text for key, text in raw.items() if key in names}
-    common |= _with_prefix(raw, _PROVIDERS) | _with_prefix(raw, "replication.policy")
+    common_settings = {key: text for key, text in raw.items() if key in names}
+    common_settings |= _with_prefix(raw, _PROVIDERS) | _with_prefix(raw, "replication.policy")
     for side, cluster in (("source.", flow.source), ("target.", flow.target)):
         for key, text in _cluster_settings(raw, cluster).items():
-            common[side + ("" if _CLIENT_PATTERN.match(key) else "cluster.") + key] = text
+            common_settings[side + ("" if _CLIENT_PATTERN.match(key) else "cluster.") + key] = text
     flow_config = _without_prefix(raw, f"{flow}.")
     configs = {}
     for name in CONNECTORS:
@@ -144,7 +144,7 @@ def connector_configs(raw: Properties, flow: Flow) -> dict[str, dict[str, str]]:
             "source.cluster.alias": flow.source,
             "target.cluster.alias": flow.target,
         }
-        configs[name] = {"enabled": "false", **defaults, **common, **flow_config}
+        configs[name] = {"enabled": "false", **defaults, **common_settings, **flow_config}
     return configs
 
 
@@ -168,7 +168,7 @@ def kraal_config(raw: Properties, flow: Flow, flow_index: int, plugins: Sequence
     config[PATH] = ",".join([*plugins, *split_list(raw.get(PATH, ""))])
     if not _is_true(raw.get(INTERNAL_REST, "false")):
         return {**config, "listeners": LOOPBACK}
-    overrides = {key: text for key, text in raw.items() if key.startswith(_LISTENERS)}
+    overrides = {key: text for key, text in raw.items() if key.startswith(_LISTENER_PREFIXES)}
     for key in ("listeners", "admin.listeners"):
         if key in overrides:
             overrides[key] = ",".join(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MAX_OPEN_FILES: Final = 65_536
 """Limit of open files; sufficient for many thousands of connections."""
-YOUNG_OBJECTS: Final = 20_000
+YOUNG_THRESHOLD: Final = 20_000
 """Threshold of the youngest generation. Python's default is 700, but a response may allocate 50 times as many objects.
 
 Objects that survive two collections are old, and many old objects trigger a full collection, which stops all threads.
@@ -44,7 +44,7 @@ def raise_open_files_limit() -> None:
 
 def reduce_garbage_collections() -> None:
     """Run the garbage collector less often, usually only after a response is sent and its objects are freed."""
-    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+    gc.set_threshold(YOUNG_THRESHOLD, *gc.get_threshold()[1:])
 
 
 def freeze_live_objects(state: EngineState) -> None:

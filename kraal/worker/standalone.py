@@ -1,4 +1,7 @@
-"""Process of a standalone worker. It stores logs and offsets in files, and the command line lists its connectors."""
+"""Process of a standalone worker, whose connectors are listed on the command line.
+
+Offsets are stored in a file, and configs and statuses in files or, if they are not remembered, in memory.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CREATE_TIMEOUT_S = 90.0
-HERDER_RETRY_S = 0.1
+HERDER_RETRY_INTERVAL_S = 0.1
 
 
 class StandaloneProcess(Process[StandaloneConfig]):
@@ -129,7 +132,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
             try:
                 step()
             except ActorDied:
-                self._ended.wait(HERDER_RETRY_S)
+                self._ended.wait(HERDER_RETRY_INTERVAL_S)
             else:
                 return
 
@@ -193,4 +196,4 @@ def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
 
 
 def _log_failed_connector(path: object, error: KraalError) -> None:
-    log.error("Failed to create the connector of %s: %s", path, error)
+    log.error("Failed to create connector for %s: %s", path, error)

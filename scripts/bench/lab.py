@@ -111,7 +111,7 @@ class Lab:
         return reader
 
     def file(self, lines: int) -> Path:
-        """Write a file of numbered lines."""
+        """Write a new file of numbered lines; return its path."""
         path = self.directory / self.new_name("lines")
         write_lines(path, lines)
         return path

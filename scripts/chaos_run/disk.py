@@ -41,7 +41,7 @@ class Disk:
         )
 
     def fill(self) -> Callable[[], None] | None:
-        """Use up all free space; return a function that frees the space, or None if the directory is not mounted."""
+        """Use up all free space; return a function that frees the space, or None if the disk is not mounted."""
         if not self.is_mounted:
             return None
         file = self.path / _FILL_FILE

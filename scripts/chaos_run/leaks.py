@@ -100,7 +100,7 @@ def find_leaks(before: Sequence[Resources], after: Sequence[Resources]) -> list[
 
 def _describe_additional_threads(before: Sequence[Resources], after: Sequence[Resources]) -> str:
     """Describe additional threads by name and number."""
-    old, new = (
+    counts_before, counts_after = (
         Counter(name for worker in resources for name in worker.threads) for resources in (before, after)
     )
-    return ", ".join(f"{count} more {name}" for name, count in (new - old).most_common())
+    return ", ".join(f"{count} more {name}" for name, count in (counts_after - counts_before).most_common())

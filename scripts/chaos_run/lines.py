@@ -51,21 +51,21 @@ def parse_number(pipe: str, text: bytes) -> int | None:
 
 def check_delivery(pipe: str, written: int, texts: Iterable[bytes]) -> Delivery:
     """Check the delivery of lines 0 to `written` - 1 of a pipe; `texts` must be lines without line feeds."""
-    numbers, unknown, example = list[int](), 0, b""
+    numbers, unknown_count, example = list[int](), 0, b""
     for text in texts:
         number = parse_number(pipe, text)
         if number is None or number >= written:
-            unknown, example = unknown + 1, example or text[:200]
+            unknown_count, example = unknown_count + 1, example or text[:200]
         else:
             numbers.append(number)
     distinct = set(numbers)
-    missing = written - len(distinct)
+    missing_count = written - len(distinct)
     return Delivery(
         written_count=written,
-        delivered_count=len(numbers) + unknown,
-        missing_count=missing,
-        first_missing=next((n for n in range(written) if n not in distinct), None) if missing else None,
-        unknown_count=unknown,
+        delivered_count=len(numbers) + unknown_count,
+        missing_count=missing_count,
+        first_missing=next((n for n in range(written) if n not in distinct), None) if missing_count else None,
+        unknown_count=unknown_count,
         unknown_example=example,
         decrease_count=sum(later <= earlier for earlier, later in itertools.pairwise(numbers)),
     )
@@ -79,8 +79,8 @@ def find_out_of_order(pipe: str, texts: Iterable[bytes]) -> int | None:
     """
     numbers = [number for text in texts if (number := parse_number(pipe, text)) is not None]
     expected = sorted(set(numbers))
-    matched = 0
+    matched_count = 0
     for number in numbers:
-        if matched < len(expected) and number == expected[matched]:
-            matched += 1
-    return expected[matched] if matched < len(expected) else None
+        if matched_count < len(expected) and number == expected[matched_count]:
+            matched_count += 1
+    return expected[matched_count] if matched_count < len(expected) else None

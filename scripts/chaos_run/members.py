@@ -37,8 +37,8 @@ PROPERTIES: Final = {
     "kraal.spark.warmup.enabled": "true",
     "kraal.test.control.port": "0",
 }
-"""Additional worker properties. With these properties, the loss of a worker is detected within seconds, and tasks that
-fail because of a temporary fault are restarted automatically."""
+"""Additional worker properties. With these properties, the groups of sinks detect the loss of a worker within seconds,
+and tasks that fail because of a temporary fault are restarted automatically."""
 _CONTROL_PORT_LINE: Final = re.compile(r"test control port at [\d.]+:(\d+)")
 _LANE_MESSAGES: Final = {
     "started": "Started the lane for small batches",

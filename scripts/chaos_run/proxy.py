@@ -66,10 +66,10 @@ class Proxy:
         return port
 
     async def _set(self, mode: Mode) -> None:
-        previous, self._mode = self._mode, mode
+        previous_mode, self._mode = self._mode, mode
         if mode is Mode.CUT:
             self._abort(self._writers)
-        elif previous is Mode.HALF_OPEN:
+        elif previous_mode is Mode.HALF_OPEN:
             self._abort(self._writers[::4])  # each connection has two writers
         if mode is Mode.HALF_OPEN:
             self._flows.clear()

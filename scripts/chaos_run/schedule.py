@@ -31,7 +31,10 @@ INITIAL_DELAY_S: Final = 3.0
 OUTAGE_S: Final = 600.0
 """Duration of the long outage of the broker."""
 LONG_RUN_S: Final = 1_800.0
-"""Minimum duration of runs with a long outage. The outage occurs after every other fault has occurred once."""
+"""Minimum duration of runs with a long outage, unless `--first` or `--only` requests the outage.
+
+The outage occurs after every other fault has occurred once.
+"""
 
 
 class HeavyFault(StrEnum):
@@ -56,7 +59,7 @@ class HeavyFault(StrEnum):
     OVERLAP_FROZEN = "SIGSTOP of the Python of a task that hangs in its target"
     SUSPEND = "suspension of a worker"
     EXHAUST_POOL = "more hanging tasks than workers have threads"
-    KILL_LANE = "kill of a lane's Spark task"
+    KILL_LANE = "kill of a lane's Spark job"
     KILL_FULL_JVM = "kill -9 of a JVM whose lane waits for the broker"
     HOSTILE_RECORDS = "records that are hard to read"
     SMALL_TOPIC = "topic with a small max.message.bytes"

@@ -34,7 +34,7 @@ class SparkUi:
             return []
 
     def kill(self, job: int) -> bool:
-        """Kill a job through the UI's kill link; return whether Spark accepted it."""
+        """Kill a job through the UI's kill link; return whether Spark accepted the request."""
         try:
             response = httpx2.post(
                 f"{self._url}/jobs/job/kill/?id={job}",

@@ -37,7 +37,7 @@ class Page:
     markup: list[str] = field(default_factory=list)
 
 
-class _Reader(HTMLParser):
+class _PageParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.page = Page()
@@ -73,10 +73,10 @@ class _Reader(HTMLParser):
 
 def read_page(html: str) -> Page:
     """Parse one page."""
-    reader = _Reader()
-    reader.feed(html)
-    reader.close()
-    return reader.page
+    parser = _PageParser()
+    parser.feed(html)
+    parser.close()
+    return parser.page
 
 
 def find_problems(site: Path) -> list[str]:

@@ -33,8 +33,9 @@ import org.eclipse.jetty.client.Request;
 import org.eclipse.jetty.http.HttpFields;
 
 /**
- * Prints test vectors as JSON: metadata and assignments of groups, signatures of internal requests, offset files (the first argument
- * is their directory), and the entries of properties files (the second argument names a JSON file with their texts).
+ * Prints test vectors as JSON: metadata and assignments of groups, signatures of internal requests, and the entries of offset files
+ * and properties files. The first argument is the directory of the offset files, in which the program also writes Java's own. The
+ * second argument is a JSON file with the texts of properties files.
  */
 public class ProtocolBytes {
     private static final String URL = "http://w1:8083/";

@@ -57,10 +57,12 @@ class RecordingClient:
         self.lines.append(f"{method} {path} ({response.status_code}, {response.text!r})")
         return response
 
-    def create(self, name: str, kind: str, file: str, *, state: str | None = None, **settings: str) -> None:
+    def create(
+        self, name: str, connector_class: str, file: str, *, state: str | None = None, **settings: str
+    ) -> None:
         """Create a file connector with an initial state, and wait for this state (default: RUNNING)."""
-        config = {"connector.class": kind, "tasks.max": "1", "file": str(FILES / file)}
-        config["topics" if kind == SINK else "topic"] = self.topic
+        config = {"connector.class": connector_class, "tasks.max": "1", "file": str(FILES / file)}
+        config["topics" if connector_class == SINK else "topic"] = self.topic
         body = {"name": name, "config": config | settings}
         self.ask("POST", "/connectors", body | ({"initial_state": state} if state else {}))
         tasks = 0 if state == "STOPPED" else int(settings.get("tasks.max", "1"))

@@ -27,7 +27,7 @@ _AGENT_SOURCES: Final = Path(__file__).parents[2] / "java" / "src" / "harness"
 def class_path(version: str = CURRENT) -> str:
     """Return the class path of a worker of this version; download missing jars.
 
-    Jars of an older version, which substitute for unreleased jars, are rewritten for the current class names.
+    Jars of an older version, which substitute for unreleased jars, are rewritten for the class names of this version.
     Raises the same errors as `ensure`.
     """
     jars = ensure(JAVA_WORKERS[version])

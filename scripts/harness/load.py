@@ -49,7 +49,7 @@ Script = Generator[bytes, Response, None]
 
 
 @dataclass(slots=True)
-class Load:
+class LoadResult:
     """The results of a load run."""
 
     seconds: float = 0.0
@@ -126,12 +126,12 @@ def _parse_total(received: bytes) -> int | None:
     return end
 
 
-def run_scripts(port: int, scripts: Iterable[Script], seconds: float) -> Load:
+def run_scripts(port: int, scripts: Iterable[Script], seconds: float) -> LoadResult:
     """Run all scripts, each on its own connection, until the time is up or all scripts have ended.
 
     Requests in flight at the end are awaited and counted. Raises ScriptFailed.
     """
-    load = Load()
+    load = LoadResult()
     with selectors.DefaultSelector() as selector:
         for script in scripts:
             connection = _Connection(port, script)
@@ -170,7 +170,7 @@ def request(method: str, path: str, body: Mapping[str, object] | None = None) ->
     return head.encode() + b"\r\n" + data
 
 
-def send_gets(port: int, paths: Sequence[str], *, connections: int, seconds: float) -> Load:
+def send_gets(port: int, paths: Sequence[str], *, connections: int, seconds: float) -> LoadResult:
     """Send GETs of the paths in turn over several connections. Raises ScriptFailed for any status but 200."""
     messages = cycle([request("GET", path) for path in paths])
 
@@ -183,12 +183,12 @@ def send_gets(port: int, paths: Sequence[str], *, connections: int, seconds: flo
     return run_scripts(port, [script() for _ in range(connections)], seconds)
 
 
-def send_paced_gets(port: int, path: str, *, every_s: float, seconds: float) -> Load:
+def send_paced_gets(port: int, path: str, *, every_s: float, seconds: float) -> LoadResult:
     """Send GETs of one path at fixed times. Response times are measured from these times, even for requests sent late.
 
     A pause of the worker therefore affects every request that was due during the pause. Raises ScriptFailed.
     """
-    message, load = request("GET", path), Load()
+    message, load = request("GET", path), LoadResult()
 
     def once() -> Script:
         yield message
@@ -209,7 +209,7 @@ def send_paced_gets(port: int, path: str, *, every_s: float, seconds: float) -> 
 
 
 @contextmanager
-def empty_server(body: bytes) -> Iterator[int]:
+def stub_server(body: bytes) -> Iterator[int]:
     """Run a server process that responds to every request with `body`; yield its port."""
     parent_pipe, child_pipe = multiprocessing.get_context("spawn").Pipe()
     process = multiprocessing.get_context("spawn").Process(

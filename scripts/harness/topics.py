@@ -49,7 +49,7 @@ class Reader:
         self._consumer.close()
 
     def end(self) -> int:
-        """Return the offset after the last record and before any open transaction; 0 if the topic does not exist.
+        """Return the offset after the last record and before any open transaction; 0 if the offset cannot be queried.
 
         Transaction markers also occupy offsets.
         """

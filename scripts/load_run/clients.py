@@ -25,7 +25,7 @@ class Responses:
     """Missing responses, and responses with status 503 without `Retry-After`."""
 
     def line(self) -> str:
-        """Format the result as one line."""
+        """Format the numbers of responses by status, and the longest response time, as one line."""
         codes = ", ".join(f"{code or 'none'}: {count}" for code, count in sorted(self.statuses.items()))
         return f"{codes}; longest {max(self.durations_s, default=0):.2f} s"
 

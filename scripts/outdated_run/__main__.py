@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from kraal.core.errors import KraalError
-from kraal.jars.lock import NON_TRANSITIVE, TRANSITIVE
+from kraal.jars.lock import NON_TRANSITIVE_GROUPS, TRANSITIVE_GROUPS
 from scripts.outdated_run.pins import Pin, javascript_pins, maven_pins, python_pins
 from scripts.outdated_run.registries import newest_installed, newest_javascript, newest_maven, newest_python
 from scripts.outdated_run.report import find_limits, find_outdated
@@ -66,7 +66,7 @@ def _query_python_versions(pins: list[Pin]) -> dict[tuple[str, str], str]:
 
 
 def _read_maven_pins() -> list[Pin]:
-    return maven_pins(TRANSITIVE | NON_TRANSITIVE)
+    return maven_pins(TRANSITIVE_GROUPS | NON_TRANSITIVE_GROUPS)
 
 
 def _read_javascript_pins() -> list[Pin]:

@@ -19,8 +19,8 @@ from scripts.outdated_run.report import is_final
 
 _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 _TIMEOUT_S: Final = 1_800.0
-_MAX_PREVIEWS: Final = 4
-"""Maximum number of skipped previews of one module."""
+_MAX_ATTEMPTS: Final = 4
+"""Maximum number of versions of a module that are resolved; previews are skipped."""
 
 
 def newest_installed() -> dict[tuple[str, str], str]:
@@ -60,7 +60,7 @@ def newest_maven(modules: Iterable[str]) -> dict[tuple[str, str], str]:
     """
     revisions = dict.fromkeys(modules, "latest.release")
     newest: dict[tuple[str, str], str] = {}
-    for _ in range(_MAX_PREVIEWS):
+    for _ in range(_MAX_ATTEMPTS):
         if not revisions:
             break
         versions = _resolve(revisions)

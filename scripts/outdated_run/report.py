@@ -95,7 +95,10 @@ def find_limits(requirements: Iterable[tuple[str, str]], newest: Newest) -> dict
 
 
 def _get_family(pin: Pin) -> tuple[str, ...]:
-    """Return a key of packages updated together: Spark with its jars, or jars of one organization and version."""
+    """Return the key of packages that are upgraded together: PySpark and Spark's jars, or jars of one organization.
+
+    The jars must also have the same version and hold. Any other package is upgraded alone.
+    """
     if (pin.registry, pin.name) == _SPARK or pin.name.startswith(_SPARK_JARS):
         return _SPARK
     if pin.registry == "maven":

@@ -30,10 +30,10 @@ def main(families: list[str]) -> None:
 
 def _report(results: Mapping[str, Sequence[ReplayedStep]]) -> Iterator[str]:
     """Yield the differences, and the rows of docs/compat.md that are needed."""
-    needed: set[str] = set()
+    needed_rows: set[str] = set()
     for mode, replayed in results.items():
         verdicts = [(replayed_step.step, replayed_step.verdict) for replayed_step in replayed]
-        needed |= {row for _, verdict in verdicts if not verdict.faults for row in verdict.needed_rows}
+        needed_rows |= {row for _, verdict in verdicts if not verdict.faults for row in verdict.needed_rows}
         for step, verdict in verdicts:
             if verdict.faults:
                 request = step.requests[0]
@@ -42,7 +42,7 @@ def _report(results: Mapping[str, Sequence[ReplayedStep]]) -> Iterator[str]:
                 yield from verdict.faults
         faulty_count = sum(bool(verdict.faults) for _, verdict in verdicts)
         yield f"\n{mode}: {len(verdicts)} steps, {faulty_count} with faults"
-    yield f"rows needed: {' '.join(sorted(needed))}"
+    yield f"rows needed: {' '.join(sorted(needed_rows))}"
 
 
 if __name__ == "__main__":

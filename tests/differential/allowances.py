@@ -196,12 +196,12 @@ def missing_plugins(row: str, *types: str) -> Allowance:
         if not isinstance(expected.json, list) or not isinstance(actual.json, list):
             return expected, actual
         kraal_classes = {plugin["class"] for plugin in actual.json}
-        common = [
+        compared_plugins = [
             plugin
             for plugin in expected.json
             if plugin["class"] in kraal_classes or plugin["type"] not in types
         ]
-        return _with_json(expected, common), _with_json(actual, actual.json)
+        return _with_json(expected, compared_plugins), _with_json(actual, actual.json)
 
     return Allowance(row=row, forgive=forgive)
 

@@ -69,10 +69,10 @@ def _chain(
     drops_all: bool = False,
     **config: Mapping[str, str],
 ) -> ChainCase:
-    merged = dict(SCHEMAS)
+    merged_config = dict(SCHEMAS)
     for overrides in config.values():
-        merged |= overrides
-    return ChainCase(name=name, transforms=transforms, lines=lines, config=merged, drops_all=drops_all)
+        merged_config |= overrides
+    return ChainCase(name=name, transforms=transforms, lines=lines, config=merged_config, drops_all=drops_all)
 
 
 _HOIST: Final = _transform("HoistField$Value", field="line")

@@ -36,32 +36,34 @@ def judge(
     if missing := _describe_missing("Java", java) + _describe_missing("Kraal", kraal):
         return Verdict(tuple(missing), frozenset())
     if step.allowed_statuses:
-        relevant = [response for response in java if _JAVA_RACE not in response.body]
-        unexpected = _describe_unexpected(step.allowed_statuses, "Java", relevant) + _describe_unexpected(
-            step.allowed_statuses, "Kraal", kraal
-        )
-        return Verdict(tuple(unexpected), frozenset())
+        relevant_responses = [response for response in java if _JAVA_RACE not in response.body]
+        faults = _describe_unexpected(
+            step.allowed_statuses, "Java", relevant_responses
+        ) + _describe_unexpected(step.allowed_statuses, "Kraal", kraal)
+        return Verdict(tuple(faults), frozenset())
     pairs = list(zip(_sort_responses(java), _sort_responses(kraal), strict=True))
-    allowed = (*step.allow, *everywhere)
-    if faults := _find_remaining(pairs, allowed):
-        return Verdict(tuple(faults), frozenset(allowance.row for allowance in allowed))
-    needed = {
+    allowances = (*step.allow, *everywhere)
+    if faults := _find_remaining(pairs, allowances):
+        return Verdict(tuple(faults), frozenset(allowance.row for allowance in allowances))
+    needed_rows = {
         allowance.row
-        for index, allowance in enumerate(allowed)
-        if _find_remaining(pairs, (*allowed[:index], *allowed[index + 1 :]))
+        for index, allowance in enumerate(allowances)
+        if _find_remaining(pairs, (*allowances[:index], *allowances[index + 1 :]))
     }
     unused_rows = [
-        allowance.row for allowance in step.allow if allowance.row not in needed and not allowance.is_random
+        allowance.row
+        for allowance in step.allow
+        if allowance.row not in needed_rows and not allowance.is_random
     ]
-    return Verdict(tuple(f"the row {row} is not needed here" for row in unused_rows), frozenset(needed))
+    return Verdict(tuple(f"the row {row} is not needed here" for row in unused_rows), frozenset(needed_rows))
 
 
-def _find_remaining(pairs: Iterable[tuple[Response, Response]], allowed: Iterable[Allowance]) -> list[str]:
+def _find_remaining(pairs: Iterable[tuple[Response, Response]], allowances: Iterable[Allowance]) -> list[str]:
     """Return the differences that remain after these allowances."""
     texts = []
     for java, kraal in pairs:
         expected, actual = java, kraal
-        for allowance in allowed:
+        for allowance in allowances:
             expected, actual = allowance.forgive(expected, actual)
         texts += differences(expected, actual)
     return texts

@@ -10,7 +10,7 @@ Config = dict[str, Any]
 
 
 def source(name: str, /, **extra: Any) -> Config:
-    """Return the config of a source from `NAME.in` in the worker's directory into the topic `NAME-TAG`."""
+    """Return the config of a source that copies `NAME.in` in the worker's directory to the topic `NAME-TAG`."""
     return {
         "connector.class": SOURCE,
         "file": f"DIR/{name}.in",
@@ -20,7 +20,7 @@ def source(name: str, /, **extra: Any) -> Config:
 
 
 def sink(name: str, topics: str, /, **extra: Any) -> Config:
-    """Return the config of a sink to `NAME.out` in the worker's directory."""
+    """Return the config of a sink that writes to `NAME.out` in the worker's directory."""
     return {"connector.class": SINK, "file": f"DIR/{name}.out", "topics": topics, **_to_config_keys(extra)}
 
 
@@ -30,7 +30,7 @@ def creation(name: str, config: Config, /, **extra: Any) -> dict[str, Any]:
 
 
 def idle(name: str, /, **extra: Any) -> dict[str, Any]:
-    """Return the body that creates a stopped source."""
+    """Return the body of `POST /connectors` that creates a stopped source."""
     return creation(name, source(name, **extra), initial_state="STOPPED")
 
 

@@ -30,11 +30,11 @@ def test_kraal_response_equals_java_response(replayed: Outcome, mode: str, step:
 
 
 def test_every_documented_difference_occurs(replayed: Outcome, java_version: str) -> None:
-    needed = {
+    needed_rows = {
         row
         for steps in replayed.values()
         for replayed_step in steps.values()
         for row in replayed_step.verdict.needed_rows
     }
     unused_rows = {OLDER_ROW} if java_version == CURRENT else set()
-    assert set(ids_in(PAGE.read_text("utf-8"))) - needed == unused_rows, "remove these rows or their ids"
+    assert set(ids_in(PAGE.read_text("utf-8"))) - needed_rows == unused_rows, "remove these rows or their ids"

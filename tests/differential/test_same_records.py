@@ -117,11 +117,11 @@ class Side:
         if chain.drops_all:  # the connector was created before connectors that have completed
             return states == ["RUNNING", "RUNNING"]
         text = self._files["\n".join(chain.lines)].read_text("utf-8")
-        ends = {
+        end_positions = {
             len(text.encode(code)) // width for code, width in (("utf-8", 1), ("utf-16-le", 2))
         }  # positions in bytes and in UTF-16 units
         offsets = self._worker.get(f"/connectors/{name}/offsets").body["offsets"]
-        return [entry["offset"]["position"] in ends for entry in offsets] == [True]
+        return [entry["offset"]["position"] in end_positions for entry in offsets] == [True]
 
     def _records(self) -> dict[str, list[Content]]:
         """Read all topics of this side to the end."""
@@ -136,15 +136,17 @@ class Side:
                 if name.startswith(self._label)
                 for number in topic.partitions
             ]
-            ends = {
+            end_offsets = {
                 partition.topic: consumer.get_watermark_offsets(partition, READ_TIMEOUT_S)[1]
                 for partition in topic_partitions
             }
-            assert len(ends) == len(topic_partitions), "topics must have one partition each"
+            assert len(end_offsets) == len(topic_partitions), "topics must have one partition each"
             consumer.assign(topic_partitions)
-            records_by_topic: dict[str, list[Content]] = {self._remove_label(topic): [] for topic in ends}
+            records_by_topic: dict[str, list[Content]] = {
+                self._remove_label(topic): [] for topic in end_offsets
+            }
             deadline = time.monotonic() + READ_TIMEOUT_S
-            while sum(map(len, records_by_topic.values())) < sum(ends.values()):
+            while sum(map(len, records_by_topic.values())) < sum(end_offsets.values()):
                 assert time.monotonic() < deadline, "timeout while reading records"
                 message: Any = consumer.poll(0.5)
                 if message is not None and message.error() is None:

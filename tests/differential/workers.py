@@ -50,14 +50,14 @@ def workers(
     properties: Mapping[str, str] = {**(QUICK_PROPERTIES if mode == DISTRIBUTED else {}), **PROPERTIES}
     java = JavaWorker(directory / "java", bootstrap, group=group(), properties=properties, version=version)
     kraal = WorkerProcess(directory / "kraal", bootstrap, group=group(), properties=properties)
-    both = (java, kraal)
+    both_workers = (java, kraal)
     try:
         with ThreadPoolExecutor() as threads:
-            list(threads.map(_start, both))
-        yield both
-        codes = [worker.end() for worker in both]
+            list(threads.map(_start, both_workers))
+        yield both_workers
+        codes = [worker.end() for worker in both_workers]
     finally:
-        for worker in both:
+        for worker in both_workers:
             worker.close()
     if codes != [143, 0]:
         raise AssertionError(f"Java and Kraal exited with {codes}\n{kraal.log_text()}")
@@ -81,16 +81,17 @@ def replay_on_both(
     version: str = CURRENT,
 ) -> list[ReplayedStep]:
     """Start both workers, replay the steps of the mode on both concurrently, and stop them."""
-    selected = [step.in_mode(mode) for step in steps if step.only in ("", mode)]
-    with workers(mode, directory, bootstrap, version) as both, ThreadPoolExecutor() as threads:
+    selected_steps = [step.in_mode(mode) for step in steps if step.only in ("", mode)]
+    with workers(mode, directory, bootstrap, version) as both_workers, ThreadPoolExecutor() as threads:
         java, kraal = threads.map(
             lambda worker: Replay(worker.url, _make_placeholders(worker), limits, worker.evidence).run(
-                selected
+                selected_steps
             ),
-            both,
+            both_workers,
         )
     return [
-        ReplayedStep(*step_and_responses) for step_and_responses in zip(selected, java, kraal, strict=True)
+        ReplayedStep(*step_and_responses)
+        for step_and_responses in zip(selected_steps, java, kraal, strict=True)
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tests.fuzz.raw import RawRequest, curl, find_faults
+from tests.fuzz.raw import RawRequest, find_faults, format_shell_command
 from tests.fuzz.raw_requests import requests
 
 ROOT: Final = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ class Finding:
 
 
 def from_schema(
-    url: str, seed_: int, examples: int, *, operations: Sequence[str] = (), timeout_s: float = 600
+    url: str, seed_: int, examples: int, *, skipped_operations: Sequence[str] = (), timeout_s: float = 600
 ) -> str:
     """Test a worker with schemathesis against its OpenAPI document; return the report, or "" if there are no findings.
 
@@ -42,11 +42,13 @@ def from_schema(
         url: URL of the worker, with a trailing slash.
         seed_: seed with which the run is reproducible.
         examples: number of examples per operation, and number of operation sequences.
-        operations: names of operations to skip.
+        skipped_operations: names of operations to skip.
         timeout_s: time limit of the run.
     """
     exclusions = [
-        part for name in (*_ENDLESS_OPERATIONS, *operations) for part in ("--exclude-operation-id", name)
+        part
+        for name in (*_ENDLESS_OPERATIONS, *skipped_operations)
+        for part in ("--exclude-operation-id", name)
     ]
     command = [sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(_SETTINGS), "run"]
     command += [f"{url}openapi.json", "--seed", str(seed_), "--max-examples", str(examples), *exclusions]
@@ -99,7 +101,7 @@ def from_bytes(
             return
         for fault in find_faults(host, port, request):
             if fault not in findings or (request.is_well_formed and "| nc " in findings[fault].command):
-                findings[fault] = Finding(fault, curl(request, host, port))
+                findings[fault] = Finding(fault, format_shell_command(request, host, port))
 
     check_request()
     return list(findings.values())

@@ -107,7 +107,7 @@ def find_faults(host: str, port: int, request: RawRequest) -> list[str]:
     raise AssertionError("the last attempt returns")
 
 
-def curl(request: RawRequest, host: str, port: int) -> str:
+def format_shell_command(request: RawRequest, host: str, port: int) -> str:
     """Return a shell command that repeats the request, with curl or, if curl cannot send it, over a plain socket."""
     if not request.is_well_formed or request.framing is not None:
         return f"printf '{_escape_octal(request.head + request.body)}' | nc -q 5 {host} {port}"

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tests.fuzz.findings import from_bytes, from_schema
-from tests.fuzz.raw import RawRequest, curl, find_faults
+from tests.fuzz.raw import RawRequest, find_faults, format_shell_command
 from tests.fuzz.response_checks import SLOW_S, WorkerResponse, faults
 from web.server import HttpServer, Listener
 
@@ -88,14 +88,14 @@ def test_reproduction_command_sends_the_same_bytes() -> None:
     malformed_request = RawRequest(
         method=b"GET", target=b"/%", headers=((b"a b", b"\xff'\\"),), body=b"%d\\0\x00", is_broken=True
     )
-    command = curl(malformed_request, "h", 1)
+    command = format_shell_command(malformed_request, "h", 1)
     assert command.endswith(" | nc -q 5 h 1")
     result = subprocess.run(  # noqa: S602
         command.removesuffix(" | nc -q 5 h 1"), shell=True, check=True, capture_output=True
     )
     assert result.stdout == malformed_request.head + malformed_request.body
     valid_request = RawRequest(method=b"PUT", target=b"/a?b'c", headers=((b"A", b"\xff'"),), body=b"{}")
-    assert curl(valid_request, "h", 1) == (
+    assert format_shell_command(valid_request, "h", 1) == (
         r"""printf '\173\175' | curl -i --path-as-is -X PUT -H $'A: \xff\x27' --data-binary @- 'http://h:1/a?b'"'"'c'"""
     )
 

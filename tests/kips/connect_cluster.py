@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MAX_IDLE_TURNS = 25
 """Number of event loop turns without a message after which time advances. A response takes a few turns to arrive."""
 REQUEST_TIMEOUT_S = 100.0
-"""Virtual seconds of a request after which time stops, so that only a real timeout can end the request."""
+"""Virtual duration of a request after which virtual time stops. Only a real timeout can then end the request."""
 Json = dict[str, Any]
 
 

@@ -28,9 +28,9 @@ def create_with_failures(connect: ConnectCluster, failed_instances: tuple[int, .
     assert connect.states(NAME) == ["FAILED" if n in failed_instances else "RUNNING" for n in ALL_INSTANCES]
 
 
-def count_starts(connect: ConnectCluster, before: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the number of starts of each instance since `before`, which must be an earlier result of `starts`."""
-    return tuple(later - earlier for later, earlier in zip(connect.starts(NAME), before, strict=True))
+def count_starts(connect: ConnectCluster, earlier_starts: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the number of starts of each instance since `starts` returned `earlier_starts`."""
+    return tuple(later - earlier for later, earlier in zip(connect.starts(NAME), earlier_starts, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,10 @@ def test_parameters_select_the_restarted_instances(
     assert response.body == expected_body
     connect.advance_until_idle()
     assert count_starts(connect, starts) == tuple(int(n in restarted_instances) for n in ALL_INSTANCES)
-    still_failed = set(failed_instances) - set(restarted_instances)
-    assert connect.states(NAME) == ["FAILED" if n in still_failed else "RUNNING" for n in ALL_INSTANCES]
+    still_failed_instances = set(failed_instances) - set(restarted_instances)
+    assert connect.states(NAME) == [
+        "FAILED" if n in still_failed_instances else "RUNNING" for n in ALL_INSTANCES
+    ]
 
 
 @pytest.mark.parametrize("query", ["", "?includeTasks=false&onlyFailed=false", "?includeTasks=no"])

@@ -80,9 +80,11 @@ def test_starting_worker_ignores_old_restart_requests(connect: ConnectCluster) -
     connect.create(NAME)
     assert connect.post(RESTART_ALL).status == 202
     connect.advance_until_idle()
-    before, end = connect.starts(NAME), connect.status_log.end()
+    starts_before, end = connect.starts(NAME), connect.status_log.end()
     connect.restart_workers(is_graceful=False)
-    assert tuple(later - earlier for later, earlier in zip(connect.starts(NAME), before, strict=True)) == (
+    assert tuple(
+        later - earlier for later, earlier in zip(connect.starts(NAME), starts_before, strict=True)
+    ) == (
         1,
         1,
         1,
@@ -105,7 +107,7 @@ def test_restart_records_do_not_affect_other_config_records(connect: ConnectClus
     """
     connect.create(NAME)
     connect.create("connector", tasks=1)
-    before = connect.get("/connectors?expand=info").body
+    infos_before = connect.get("/connectors?expand=info").body
     for name in (NAME, "connector"):
         assert connect.post(f"/connectors/{name}/restart?includeTasks=true").status == 202
     connect.advance_until_idle()
@@ -115,7 +117,7 @@ def test_restart_records_do_not_affect_other_config_records(connect: ConnectClus
         "no tombstones are written"
     )
     connect.restart_workers()
-    assert connect.get("/connectors?expand=info").body == before
+    assert connect.get("/connectors?expand=info").body == infos_before
 
 
 # -- standalone --------------------------------------------------------------------------------------------
@@ -132,11 +134,16 @@ def test_standalone_completes_the_restart_before_its_response(standalone: Connec
     standalone.create(NAME)
     standalone.fail_task(NAME, 1)
     standalone.advance_until_idle()
-    before = standalone.starts(NAME)
+    starts_before = standalone.starts(NAME)
     response = standalone.post(RESTART_FAILED)
     assert get_states(response.body) == ["RUNNING", "RUNNING", "RESTARTING", "RUNNING"]
     assert standalone.states(NAME) == ["RUNNING"] * 4
-    assert standalone.starts(NAME) == (before[0], before[1], before[2] + 1, before[3])
+    assert standalone.starts(NAME) == (
+        starts_before[0],
+        starts_before[1],
+        starts_before[2] + 1,
+        starts_before[3],
+    )
 
 
 def test_standalone_stops_all_instances_before_it_starts_any(standalone: ConnectCluster) -> None:
@@ -209,10 +216,10 @@ def test_every_worker_restarts_its_own_instances(distributed: ThreeWorkers) -> N
     distributed.create(NAME, tasks=5)
     owners = [distributed.owner(NAME), *(distributed.owner(NAME, n) for n in range(5))]
     assert len(set(owners)) == 3
-    before = distributed.starts(NAME)
+    starts_before = distributed.starts(NAME)
     assert distributed.post(RESTART_ALL).status == 202
     distributed.advance_until_idle()
-    assert distributed.starts(NAME) == tuple(count + 1 for count in before)
+    assert distributed.starts(NAME) == tuple(count + 1 for count in starts_before)
     assert [distributed.owner(NAME), *(distributed.owner(NAME, n) for n in range(5))] == owners
 
 
@@ -229,7 +236,7 @@ def test_instance_that_fails_before_the_request_is_read_is_restarted(
     distributed.create(NAME, tasks=5)
     leader = distributed.leader()
     task = next(n for n in range(5) if distributed.owner(NAME, n) != leader)
-    late_worker, before = distributed.owner(NAME, task), distributed.starts(NAME)
+    late_worker, starts_before = distributed.owner(NAME, task), distributed.starts(NAME)
     distributed.freeze("config reader", url=late_worker)
     response = distributed.request("POST", RESTART_FAILED, via=leader)
     assert "RESTARTING" not in get_states(response.body), "no instance has failed yet"
@@ -237,7 +244,7 @@ def test_instance_that_fails_before_the_request_is_read_is_restarted(
     distributed.scheduler.advance(1)
     distributed.freeze("config reader", url=late_worker, frozen=False)
     distributed.advance_until_idle()
-    assert distributed.starts(NAME)[1 + task] == before[1 + task] + 1
+    assert distributed.starts(NAME)[1 + task] == starts_before[1 + task] + 1
     assert distributed.states(NAME) == ["RUNNING"] * 6
 
 
@@ -252,13 +259,15 @@ def test_death_of_a_worker_before_reading_the_request_restarts_its_instances(
     distributed.create(NAME, tasks=5)
     leader = distributed.cluster.leader
     dying_worker = next(worker for worker in distributed.cluster.alive if worker is not leader)
-    before = distributed.starts(NAME)
+    starts_before = distributed.starts(NAME)
     distributed.freeze("config reader", url=dying_worker.url)
     assert distributed.request("POST", RESTART_ALL, via=leader.url).status == 202
     distributed.cluster.kill(dying_worker)
     distributed.cluster.add()
     distributed.cluster.settle(30)
-    assert all(later > earlier for later, earlier in zip(distributed.starts(NAME), before, strict=True))
+    assert all(
+        later > earlier for later, earlier in zip(distributed.starts(NAME), starts_before, strict=True)
+    )
     assert distributed.states(NAME) == ["RUNNING"] * 6
 
 

@@ -1,4 +1,4 @@
-"""Tests for KIP-987: static assignments in a group. All sentences apply only to distributed mode.
+"""Tests for KIP-987: static assignments in a group. The quoted sentences apply only to distributed mode.
 
 This is draft v1 of the KIP, which Apache Kafka does not implement. tests/integration/cluster/test_static.py has the
 same tests with real processes.
@@ -52,10 +52,12 @@ def check_flow(connect: ThreeWorkers, *names: ConnectorName) -> None:
     """Check that every task writes new records."""
     for name in names:
         for task in range(2):
-            before = len(connect.get_written_numbers(name, task))
+            count_before = len(connect.get_written_numbers(name, task))
             connect.feed(name, task, 5)
             connect.cluster.advance(5)
-            assert len(connect.get_written_numbers(name, task)) >= before + 5, f"{name}-{task} writes nothing"
+            assert len(connect.get_written_numbers(name, task)) >= count_before + 5, (
+                f"{name}-{task} writes nothing"
+            )
 
 
 def count_instances(*workers: ClusterWorker) -> list[list[int]]:
@@ -198,11 +200,11 @@ def test_wildcard_jobs_are_balanced_among_wildcard_workers(distributed: ThreeWor
     add_worker(distributed, names[0], TaskId(names[0], 0), TaskId(names[0], 1))
     idle_worker = add_worker(distributed, ConnectorName("elsewhere"))
     assert count_instances(*wildcard_workers) == [[1, 2, 2], [3, 3, 4]]
-    before = {worker.name: set(worker.running) for worker in wildcard_workers}
+    instances_before = {worker.name: set(worker.running) for worker in wildcard_workers}
     new_worker = add_worker(distributed)
     assert count_instances(*wildcard_workers, new_worker) == [[1, 1, 1, 2], [2, 2, 3, 3]]
     retained_instances = [
-        instance for worker in wildcard_workers for instance in worker.running & before[worker.name]
+        instance for worker in wildcard_workers for instance in worker.running & instances_before[worker.name]
     ]
     assert len(retained_instances) == 15 - len(new_worker.running), "no other job has moved"
     assert idle_worker.running == set()
@@ -328,7 +330,7 @@ def test_migration_plan_of_the_kip_keeps_data_flowing(
     cluster.protocol = protocol
     distributed.restart_workers()
     old_workers = create_connectors(distributed, ONE, TWO)
-    assert get_protocols(distributed) == {protocol.offered[0]}
+    assert get_protocols(distributed) == {protocol.offered_protocols[0]}
     cluster.protocol = ConnectProtocol.STATIC
     for worker in old_workers:
         close_workers(distributed, worker)
@@ -348,10 +350,12 @@ def test_migration_plan_of_the_kip_keeps_data_flowing(
     )
     close_workers(distributed, wildcard_workers.pop())
     check_flow(distributed, ONE, TWO)
-    remaining = list_instances(ONE, TWO) - {ONE, TaskId(ONE, 0)}
-    workers = {instance: add_worker(distributed, instance) for instance in sorted(remaining, key=str)}
+    remaining_instances = list_instances(ONE, TWO) - {ONE, TaskId(ONE, 0)}
+    workers = {
+        instance: add_worker(distributed, instance) for instance in sorted(remaining_instances, key=str)
+    }
     close_workers(distributed, *wildcard_workers)
     assert {instance: worker.running for instance, worker in workers.items()} == {
-        instance: {instance} for instance in remaining
+        instance: {instance} for instance in remaining_instances
     }
     check_flow(distributed, ONE, TWO)

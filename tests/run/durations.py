@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "results" / "durations.md"
-_NAME: Final = "fixture"
+_PROPERTY_NAME: Final = "fixture"
 _MIN_FIXTURE_S: Final = 0.1
 """Minimum duration of a fixture setup to be recorded."""
 _current = pytest.StashKey[pytest.Item]()
@@ -40,7 +40,7 @@ class Totals:
             self.tests[path] += 1
         if report.when == "setup":
             for name, value in report.user_properties:
-                if name == _NAME:
+                if name == _PROPERTY_NAME:
                     fixture, seconds = str(value).rsplit(" ", 1)
                     self.fixtures[fixture] += float(seconds)
 
@@ -76,7 +76,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.Fix
         seconds = time.perf_counter() - start
         if seconds >= _MIN_FIXTURE_S and (item := request.config.stash.get(_current, None)) is not None:
             fixture_name = f"{fixturedef.argname} ({fixturedef.scope}, {fixturedef.baseid or 'a plugin'})"
-            item.user_properties.append((_NAME, f"{fixture_name} {seconds:.3f}"))
+            item.user_properties.append((_PROPERTY_NAME, f"{fixture_name} {seconds:.3f}"))
 
 
 class _Reports:

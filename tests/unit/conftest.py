@@ -18,7 +18,7 @@ def _earlier_threads() -> frozenset[threading.Thread]:
 def _exclude_log_records_of_earlier_threads(
     caplog: pytest.LogCaptureFixture, _earlier_threads: frozenset[threading.Thread]
 ) -> Iterator[None]:
-    """Exclude records of threads that the test did not start from `caplog`."""
+    """Exclude from `caplog` the log records of threads that tests of earlier modules have started."""
 
     def is_included(_: object) -> bool:
         return threading.current_thread() not in _earlier_threads  # a handler runs in the thread that logs

@@ -12,7 +12,7 @@ from tests.golden_files import GOLDEN
 def recorded(family: str, prefix: str = "", version: str = CONNECT_VERSION) -> dict[str, Any]:
     """Return the recorded requests and responses of a file, by name, if the name starts with `prefix`.
 
-    In recordings of an older version of Connect, the number of this version is replaced by the current one.
+    In recordings of an older Connect version, its version number is replaced by the current version number.
     """
     text = (GOLDEN / "rest" / version / f"{family}.jsonl").read_text("utf-8")
     responses = {

@@ -27,7 +27,7 @@ def sources() -> list[Path]:
 
 
 def prose(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
-    """Yield the numbers and texts of lines that may be comments or docstrings, if the file matches the pattern."""
+    """Yield the numbers and texts of lines that may be comments or docstrings, if the file contains a match."""
     text = path.read_text("utf-8")
     for number, line in enumerate(text.splitlines(), 1) if pattern.search(text) else ():
         if re.match(r'\s*(#|"""|\*|//|[A-Za-z(`>])', line):

@@ -279,6 +279,6 @@ def test_code_reads_only_declared_keys() -> None:
     } == {}
 
 
-def test_pages_state_their_number_of_keys() -> None:
+def test_page_count_includes_the_entries_of_all_sections() -> None:
     page = Page(file="x.md", title="X", text="", sections=PAGES[0].sections)
     assert page.count == sum(len(section.entries) for section in page.sections)

@@ -59,7 +59,7 @@ class CrossOrigin:
         self._app = app
         self._rules = rules
         self._except_for = except_for
-        self._methods = (b"access-control-allow-methods", rules.methods.encode("latin-1"))
+        self._methods_header = (b"access-control-allow-methods", rules.methods.encode("latin-1"))
         self._results: dict[bytes, bool] = {}
         self._limiter: CapacityLimiter | None = None
 
@@ -86,7 +86,7 @@ class CrossOrigin:
         if scope["method"] == "OPTIONS" and any(
             name == b"access-control-request-method" for name, _ in headers
         ):
-            response_headers += [self._methods, _ALLOW_HEADERS, _MAX_AGE]
+            response_headers += [self._methods_header, _ALLOW_HEADERS, _MAX_AGE]
         return response_headers
 
     async def _is_allowed(self, origins: bytes) -> bool:

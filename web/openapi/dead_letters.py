@@ -1,4 +1,4 @@
-"""Schemas of dead letters. They are inline, because some workers do not serve dead letters."""
+"""Schemas of dead letters, which are inlined into the operations."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ async def ask_workers(
 async def _request_part(
     services: Services, request: Request, url: str | None, query: str, parse: Callable[[object], T | None]
 ) -> T | None:
-    """Return the relevant part of the response of the worker at `url`; None if the request fails or times out."""
+    """Return the relevant part of the response of the worker at `url`; None without a valid response."""
     if url is None or not services.admission.can_admit(LimitedResource.WORKERS):
         return None
     target = request.scope["raw_path"] + f"?{HOP}=false&{query}".encode("ascii")

@@ -50,7 +50,7 @@ def author(services: Services, request: Request, *, forwarded: bool) -> str:
 
 
 def journal_effect(message: object) -> Effect | None:
-    """Return the effect that the journal records for a message to the herder; None if it records none."""
+    """Return the effect that the journal records for a message to the herder; None if there is no effect to record."""
     match message:
         case CreateConnector(name=name, config=config) | PutConfig(name=name, config=config):
             return ConfigWritten(name, config)

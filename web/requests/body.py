@@ -98,8 +98,8 @@ async def read_raw(services: Services, request: Request, limit: int, *, internal
         try:
             services.admission.count_body_bytes(request.scope, len(chunk), internal=internal)
         except Unavailable as error:
-            # The server discards the remaining body, except with `Connection: close`: it would then close the
-            # connection while the client is still sending, so the body is read to its end first.
+            # The server discards the remaining body. With `Connection: close`, the server would close the connection
+            # while the client is still sending, so the body is first read to its end.
             if request.headers.get("connection", "").lower() != "close":
                 raise
             refusal = error

@@ -6,7 +6,7 @@ the request, because the group is changing and the client should retry. No worke
 receives the other worker's response; no request is sent twice.
 
 Reads are not forwarded, except for data that only the leader has (`ask_leader`) and data that each worker has only
-about its own instances (`web.routes.supervision`). Source: HerderRequestHandler, RestClient (Kafka 4.4.0).
+about its own instances (`web.requests.ask_workers`). Source: HerderRequestHandler, RestClient (Kafka 4.4.0).
 """
 
 from __future__ import annotations

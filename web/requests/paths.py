@@ -59,15 +59,15 @@ def nonnegative_integer(request: Request, parameter: str) -> int | None:
     return int(text)
 
 
-def integer_in_range(request: Request, parameter: str, allowed: range) -> int | None:
+def integer_in_range(request: Request, parameter: str, interval: range) -> int | None:
     """Return the value of an integer query parameter within a range; None if it is missing. Raises BadRequest."""
     text = request.query_params.get(parameter)
     if text is None:
         return None
-    if _DIGITS.fullmatch(text) and int(text) in allowed:
+    if _DIGITS.fullmatch(text) and int(text) in interval:
         return int(text)
     raise BadRequest(
-        f"Invalid {parameter} '{text[:_MAX_SHOWN]}'; expected a whole number from {allowed[0]} to {allowed[-1]}."
+        f"Invalid {parameter} '{text[:_MAX_SHOWN]}'; expected a whole number from {interval[0]} to {interval[-1]}."
     )
 
 

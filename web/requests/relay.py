@@ -113,7 +113,7 @@ class MetricsRelay:
         self._services = services
         self._reader_count = 0
         self._until_s = 0.0
-        """Time at which the streams end if no reader returns. By then the history has expired."""
+        """Time at which the streams end if no reader returns. By then the history of changes has expired."""
         self._run_task: asyncio.Task[None] | None = None
         self._streams: dict[WorkerId, asyncio.Task[None]] = {}
         self._pending_changes: dict[str, Names] = {}

@@ -175,17 +175,17 @@ def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
 async def _create(services: Services, request: Request) -> Response:
     """POST /connectors."""
     body = await read_body(services, request)
-    create = parse_create_request(body)
+    create_request = parse_create_request(body)
     message = CreateConnector(
-        name=create.name,
-        config=create.config,
-        initial_state=create.initial_state,
-        initial_offsets=create.initial_offsets,
+        name=create_request.name,
+        config=create_request.config,
+        initial_state=create_request.initial_state,
+        initial_offsets=create_request.initial_offsets,
     )
 
     def respond_created(offsets: str | None) -> Response:
         fields = {} if offsets is None else {"offsets_status": offsets}
-        return _respond_written(services, create.name, created=True, extra_fields=fields)
+        return _respond_written(services, create_request.name, created=True, extra_fields=fields)
 
     return await ask_or_forward(services, request, message, respond_created, body=body)
 
@@ -271,7 +271,7 @@ def _respond_empty(status: HTTPStatus) -> Callable[[None], Response]:
     return lambda _: empty_response(status)
 
 
-def _target(
+def _target_state_endpoint(
     verb: str, target: TargetState, status: HTTPStatus, summary: str, *, links: tuple[str, ...] = ()
 ) -> Endpoint:
     """Return the endpoint PUT /connectors/{c}/{verb}, with `links` as additional OpenAPI links."""
@@ -295,9 +295,13 @@ def _target(
     return put
 
 
-_pause = _target("pause", TargetState.PAUSED, HTTPStatus.ACCEPTED, "Pause a connector and its tasks")
-_resume = _target("resume", TargetState.STARTED, HTTPStatus.ACCEPTED, "Resume a paused or stopped connector")
-_stop = _target(
+_pause = _target_state_endpoint(
+    "pause", TargetState.PAUSED, HTTPStatus.ACCEPTED, "Pause a connector and its tasks"
+)
+_resume = _target_state_endpoint(
+    "resume", TargetState.STARTED, HTTPStatus.ACCEPTED, "Resume a paused or stopped connector"
+)
+_stop = _target_state_endpoint(
     "stop",
     TargetState.STOPPED,
     HTTPStatus.NO_CONTENT,

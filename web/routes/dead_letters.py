@@ -1,6 +1,6 @@
 """`/connectors/{c}/dead-letters`: records that a connector could not process, and their replay. Kraal's addition.
 
-Every worker serves the endpoints: it reads from Kafka with its own client settings, on two threads and within limits.
+Any worker can handle a request: it reads from Kafka with its own client settings, on two threads and within limits.
 A replay writes letters and then commits its progress to the consumer group that `kraal dlq replay` uses.
 """
 
@@ -244,7 +244,7 @@ class _DeadLetterService:
 
     @contextmanager
     def _exclusive_replay(self, queue: DeadLetterQueue, *, dry_run: bool) -> Iterator[None]:
-        """Prevent concurrent replays of the same letters, which would write them twice. Raises RetryableConflict."""
+        """Prevent concurrent replays of the same letters on this worker. Raises RetryableConflict."""
         if dry_run:
             yield
             return

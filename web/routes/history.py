@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _MAX_ENTRIES: Final = 1_000
 _DEFAULT_ENTRIES: Final = 100
-_LIMITS: Final = range(1, _MAX_ENTRIES + 1)
-_TASKS: Final = range(2**31)
-_SEQS: Final = range(2**53)
+_LIMIT_RANGE: Final = range(1, _MAX_ENTRIES + 1)
+_TASK_RANGE: Final = range(2**31)
+_SEQ_RANGE: Final = range(2**53)
 
 
 @endpoint(
@@ -49,7 +49,10 @@ _SEQS: Final = range(2**53)
 async def _history(services: Services, request: Request) -> Response:
     """GET /connectors/{c}/history: 404 if the connector does not exist and has no history."""
     name = connector_name(request)
-    limit, task = integer_in_range(request, "limit", _LIMITS), integer_in_range(request, "task", _TASKS)
+    limit, task = (
+        integer_in_range(request, "limit", _LIMIT_RANGE),
+        integer_in_range(request, "task", _TASK_RANGE),
+    )
     snapshot = await live_snapshot(services)
     journal = services.journal
     history = journal.states.read(name)
@@ -117,7 +120,7 @@ async def _configs(services: Services, request: Request) -> Response:
             Query(
                 name="after",
                 description="The `seq` of an event; returns the events after this one.",
-                schema={"type": "integer", "minimum": 0, "maximum": _SEQS[-1]},
+                schema={"type": "integer", "minimum": 0, "maximum": _SEQ_RANGE[-1]},
             ),
         ),
         responses={200: shapes.EVENTS},
@@ -126,7 +129,10 @@ async def _configs(services: Services, request: Request) -> Response:
 )
 async def _events(services: Services, request: Request) -> Response:
     """GET /events; available during startup."""
-    limit, after = integer_in_range(request, "limit", _LIMITS), integer_in_range(request, "after", _SEQS)
+    limit, after = (
+        integer_in_range(request, "limit", _LIMIT_RANGE),
+        integer_in_range(request, "after", _SEQ_RANGE),
+    )
     journal = services.journal
     events = journal.events.after(after, limit or _DEFAULT_ENTRIES)
     return json_response(

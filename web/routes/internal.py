@@ -65,7 +65,7 @@ _MAX_FENCE_BODY_BYTES: Final = 1024
 async def _put_task_configs(services: Services, request: Request) -> Response:
     """POST /connectors/{c}/tasks: store the task configs sent by the connector's owner."""
     name = connector_name(request)
-    signature = await _expected_signature(services, request, "externally setting task configurations")
+    signature = await _required_signature(services, request, "externally setting task configurations")
     body = await read_raw(services, request, services.settings.max_internal_body_bytes, internal=True)
 
     def parse() -> list[Config]:
@@ -93,7 +93,7 @@ async def _put_task_configs(services: Services, request: Request) -> Response:
 async def _fence_zombies(services: Services, request: Request) -> Response:
     """PUT /connectors/{c}/fence: fence zombie tasks before a task starts (KIP-618)."""
     name = connector_name(request)
-    signature = await _expected_signature(services, request, "exactly-once source connectors")
+    signature = await _required_signature(services, request, "exactly-once source connectors")
     body = await read_raw(services, request, _MAX_FENCE_BODY_BYTES, internal=True)
     if signature is not None:
         signature.verify(body)
@@ -104,8 +104,8 @@ async def _fence_zombies(services: Services, request: Request) -> Response:
         raise Unavailable(str(exc)) from exc
 
 
-async def _expected_signature(services: Services, request: Request, feature: str) -> ParsedSignature | None:
-    """Return the expected signature of the body, or None if no signature is required.
+async def _required_signature(services: Services, request: Request, feature: str) -> ParsedSignature | None:
+    """Return the signature in the headers, which the body must match; None if no signature is required.
 
     Raises BadRequest if the worker is standalone, because `feature` requires a distributed worker. Also raises the
     errors of `_parse_signature`.

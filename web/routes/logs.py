@@ -37,8 +37,8 @@ MAX_BYTES: Final = 1024 * 1024
 """Maximum total size of the lines in a response, in bytes of UTF-8 before JSON escaping."""
 _LINE_BYTES: Final = 300
 """Maximum size of a line without its message."""
-_LIMITS: Final = range(1, _MAX_LINES + 1)
-_TASKS: Final = range(2**31)
+_LIMIT_RANGE: Final = range(1, _MAX_LINES + 1)
+_TASK_RANGE: Final = range(2**31)
 _MAX_AFTER_LENGTH: Final = 20_000
 """Maximum length of `after` in characters."""
 _POSITION_PATTERN: Final = "[0-9]{1,16}(@[!-+.-?A-~-]{1,300})?"
@@ -191,8 +191,8 @@ def _log_query(request: Request) -> LogQuery:
     if level is not None and parse_level(level) is None:
         raise BadRequest(f"Invalid level '{level[:100]}'; expected one of {', '.join(LEVELS)}.")
     return LogQuery(
-        limit=integer_in_range(request, "limit", _LIMITS) or _DEFAULT_LINES,
-        task=integer_in_range(request, "task", _TASKS),
+        limit=integer_in_range(request, "limit", _LIMIT_RANGE) or _DEFAULT_LINES,
+        task=integer_in_range(request, "task", _TASK_RANGE),
         level=level,
         after=None if after is None else Positions.parse(after),
     )

@@ -45,11 +45,11 @@ async def _show(services: Services, request: Request) -> Response:
     """GET /connectors/{c}/offsets; any worker responds without forwarding."""
     name = connector_name(request)
     if _LAG in request.query_params.getlist("expand"):
-        lags = await ask_herder(services, ShowLags(name=name))
-        parts = [{"lag": lag} for lag in lags.lags] or [{}] * len(lags.pairs)
+        lagged_offsets = await ask_herder(services, ShowLags(name=name))
+        parts = [{"lag": lag} for lag in lagged_offsets.lags] or [{}] * len(lagged_offsets.pairs)
         offsets = [
             {"partition": partition, "offset": offset} | part
-            for (partition, offset), part in zip(lags.pairs, parts, strict=True)
+            for (partition, offset), part in zip(lagged_offsets.pairs, parts, strict=True)
         ]
         return json_response({"offsets": offsets})
     pairs = await ask_herder(services, ShowOffsets(name=name))

@@ -187,7 +187,7 @@ async def get_shared_response(
     key: tuple[object, ...],
     gather: Callable[[], Coroutine[Any, Any, T]],
 ) -> T:
-    """Return a response that requests with the same key and credentials share until metrics change."""
+    """Return a response that requests with the same key and credentials share for a second, unless metrics change."""
     caller = (HOP in request.query_params, request.headers.get("authorization"))
     return await services.shared.get((key, caller, services.streams.metrics_seq), gather)
 

@@ -39,7 +39,7 @@ class MultilineText(str):
 
 
 def url(*segments: str, **query: str | int | None) -> str:
-    """Return the URL of a page below `/ui` from decoded segments, without parameters that are None or empty."""
+    """Return the URL of a page under `/ui` from decoded segments, without parameters that are None or empty."""
     path = "".join(f"/{encode_segment(_escape_dots(segment))}" for segment in segments)
     parameters = [(key, str(value)) for key, value in query.items() if value is not None and value != ""]
     return f"{PREFIX}{path or '/'}" + (f"?{urlencode(parameters, errors='replace')}" if parameters else "")

@@ -56,10 +56,10 @@ class Dashboard:
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """A route below `/ui`: a page (GET) or an action (POST)."""
+    """A route under `/ui`: a page (GET) or an action (POST)."""
 
     path: str
-    """Path below `/ui`, in Starlette's syntax."""
+    """Path under `/ui`, in Starlette's syntax."""
     handler: Handler
     template: str = ""
     parts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

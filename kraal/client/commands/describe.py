@@ -58,7 +58,7 @@ def describe(rest: Rest, names: tuple[str, ...], *, style: str, show_secrets: bo
     succeeded = for_each(names, add)
     if style == "table":
         for number, description in enumerate(descriptions):
-            click.echo(("\n" if number else "") + "\n".join(_sections(description)))
+            click.echo(("\n" if number else "") + "\n".join(_output_lines(description)))
     elif descriptions:
         emit(descriptions[0] if len(names) == 1 else descriptions, style)
     exit_with_status(succeeded=succeeded)
@@ -104,7 +104,7 @@ def _java_parts(rest: Rest, name: str) -> list[dict[str, str | None]]:
     ]
 
 
-def _sections(description: dict[str, Any]) -> list[str]:
+def _output_lines(description: dict[str, Any]) -> list[str]:
     """Return the lines to print, with colored states."""
     status: Status | None = description["status"]
     parts = [(_summary_lines(description), False)]

@@ -57,7 +57,7 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, s
 
     Lines with - show the config on the worker, and lines with + the config in the files. Secrets are printed as
     [hidden] and marked if they differ. With --prune, connectors that are not in the files are shown as deleted. With -o
-    json or yaml, prints a list of the keys that differ, with the old and new values.
+    json or yaml, prints the connectors that differ, with the old and new values of each key that differs.
     """
     manifests = read_files(paths, recursive=recursive)
     require_connectors(manifests, prunes=prunes)

@@ -78,8 +78,8 @@ def patch(
             rest.ask("PATCH", "connectors", name, "config", body=changes)
             say(f"{name} {Action.CONFIGURED}")
     except (RequestRejected, NoResponse) as error:
-        scrubbed = KraalError(scrub(format_error(error), patched_config, secrets), hint=error.hint)
-        print_error(scrubbed, about=name)
+        scrubbed_error = KraalError(scrub(format_error(error), patched_config, secrets), hint=error.hint)
+        print_error(scrubbed_error, about=name)
         raise click.exceptions.Exit(FAILURE_EXIT_CODE) from error
 
 

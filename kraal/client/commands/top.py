@@ -52,7 +52,7 @@ class Top:
             self._latest_poll.refresh()
 
     def _show(self, screen: Screen, wait: Wait) -> bool:
-        """Show the latest response for one interval, sorted by the last key pressed; return False to quit."""
+        """Show the latest response for one interval; a key changes the order. Return False if the user quits."""
         end_s = self._clock.now() + self._interval_s
         while True:
             columns, lines = screen.size()

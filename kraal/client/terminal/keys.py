@@ -21,22 +21,22 @@ def keys(pause: Callable[[float], None]) -> Iterator[Wait]:
     Ctrl-C still raises KeyboardInterrupt. The terminal's mode is restored at the end.
     """
     if not sys.stdin.isatty():
-        yield lambda seconds: _no_key(pause, seconds)
+        yield lambda seconds: _wait_without_key(pause, seconds)
         return
     descriptor = sys.stdin.fileno()
     attributes = termios.tcgetattr(descriptor)
     try:
         tty.setcbreak(descriptor)
-        yield lambda seconds: _key(descriptor, seconds)
+        yield lambda seconds: _read_key(descriptor, seconds)
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, attributes)
 
 
-def _key(descriptor: int, seconds: float) -> str:
-    ready, _, _ = select.select([descriptor], [], [], seconds)
-    return os.read(descriptor, 1).decode("latin-1") if ready else ""
+def _read_key(descriptor: int, seconds: float) -> str:
+    ready_descriptors, _, _ = select.select([descriptor], [], [], seconds)
+    return os.read(descriptor, 1).decode("latin-1") if ready_descriptors else ""
 
 
-def _no_key(pause: Callable[[float], None], seconds: float) -> str:
+def _wait_without_key(pause: Callable[[float], None], seconds: float) -> str:
     pause(seconds)
     return ""

@@ -69,7 +69,7 @@ class Sort:
     """Sort order of the rows."""
 
     label: str
-    """Key to press and name of the order, as shown in the title."""
+    """Key to press and name of the order, as shown in the second line."""
     key: Callable[[Row], Any]
 
     def sorted(self, rows: Iterable[Row]) -> list[Row]:
@@ -105,7 +105,7 @@ def parse_cluster(response: Mapping[str, Any], patterns: Sequence[str] = ()) -> 
     """Parse the worker's response; with patterns, keep only connectors whose names match one of them."""
     rows: list[Row] = []
     counts: dict[str, int] = {}
-    silent: dict[str, None] = {}
+    silent_workers: dict[str, None] = {}
     for name, entry in response.items():
         if patterns and not any(fnmatchcase(name, pattern) for pattern in patterns):
             continue
@@ -113,13 +113,13 @@ def parse_cluster(response: Mapping[str, Any], patterns: Sequence[str] = ()) -> 
         kind, connector = str(status.get("type", NONE)), status.get("connector") or {}
         worker = _worker(connector)
         counts[worker] = counts.get(worker, 0) + 1
-        silent |= dict.fromkeys(map(str, progress.get("silent", ())))
+        silent_workers |= dict.fromkeys(map(str, progress.get("silent", ())))
         metrics = {task["id"]: task for task in progress.get("tasks", ())}
         tasks = status.get("tasks") or ()
         if not tasks or connector.get("state") != RUNNING:
             rows.append(_build_row(name, kind, None, connector, None))
         rows += (_build_row(name, kind, task["id"], task, metrics.get(task["id"])) for task in tasks)
-    return Cluster(rows, counts, list(silent))
+    return Cluster(rows, counts, list(silent_workers))
 
 
 def worker_sums(cluster: Cluster) -> list[dict[str, Any]]:

@@ -39,8 +39,8 @@ def find_surplus(current: Mapping[str, Sequence[T]], total: int) -> dict[str, Se
 def spread(sizes: Mapping[str, int], jobs: Iterable[T]) -> dict[str, list[T]]:
     """Assign each of `jobs`, in order, to the least loaded member; `sizes` is the current number of jobs by member.
 
-    Members take turns, ordered by (size, id). All members on the lowest level receive one job each, and then precede
-    the members that started on the next level.
+    Members take turns, ordered by (size, id). All members with the fewest jobs receive one job each, and then precede
+    the members that had one job more from the start.
     """
     order = sorted(sizes, key=lambda member: (sizes[member], member))
     assignments: dict[str, list[T]] = {member: [] for member in order}

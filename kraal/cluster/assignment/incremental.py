@@ -34,14 +34,14 @@ JobsByMember = Mapping[str, Sequence[Job]]
 
 def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
     """Decide one round. O(n log n) in the number of jobs, because the jobs to assign are sorted."""
-    reported = reported_jobs(round_)
-    diff = diff_assignments(reported, round_, state)
+    reports = reported_jobs(round_)
+    diff = diff_assignments(reports, round_, state)
     to_revoke = diff.deleted | diff.duplicated
-    current = {member: exclude_jobs(jobs, to_revoke) for member, jobs in reported.items()}
+    current = {member: exclude_jobs(jobs, to_revoke) for member, jobs in reports.items()}
     shares = allocate(current, diff.lost, diff.new_submissions, round_, state)
     revoked = {
         member: (*select_jobs(jobs, to_revoke), *shares.revoked.get(member, ()))
-        for member, jobs in reported.items()
+        for member, jobs in reports.items()
     }
     return build_outcome(round_, shares, revoked, diff, waiting=diff.lost, lists={})
 
@@ -59,7 +59,11 @@ class Shares:
 
 
 def allocate(
-    current: JobsByMember, lost: frozenset[Job], new: frozenset[Job], round_: Round, state: AssignorState
+    current: JobsByMember,
+    lost: frozenset[Job],
+    new_submissions: frozenset[Job],
+    round_: Round,
+    state: AssignorState,
 ) -> Shares:
     """Assign lost work and new submissions, and balance load.
 
@@ -75,7 +79,7 @@ def allocate(
     balance = balance_load(allocations, round_, plan.state)
     for member, jobs in balance.revoked.items():
         allocations[member] = exclude_jobs(allocations[member], frozenset(jobs))
-    spread_jobs = spread_evenly(allocations, new | plan.reassign)
+    spread_jobs = spread_evenly(allocations, new_submissions | plan.reassign)
     return Shares(
         assigned={
             member: (*select_jobs(jobs, frozenset(plan.to_candidates.get(member, ()))), *spread_jobs[member])
@@ -124,16 +128,16 @@ def reported_jobs(round_: Round) -> dict[str, Jobs]:
     return {member: tuple(dict.fromkeys(round_.members[member])) for member in sorted(round_.members)}
 
 
-def diff_assignments(reported: JobsByMember, round_: Round, state: AssignorState) -> DerivedSets:
+def diff_assignments(reports: JobsByMember, round_: Round, state: AssignorState) -> DerivedSets:
     """Compare the reported jobs with the last round's assignment and with the configured jobs."""
-    report_counts = Counter(chain.from_iterable(reported.values()))
+    report_counts = Counter(chain.from_iterable(reports.values()))
     active = frozenset(report_counts)
     expected_jobs = state.assigned if state.generation == round_.last_generation else frozenset[Job]()
     if not state.revoked.isdisjoint(active):
         expected_jobs = active  # members did not receive or did not apply the last round's assignment
-    # Java checks only expected jobs, so it would keep a job forever if it was deleted during a change of leader.
+    # Java checks only expected jobs, so a job that was deleted during a change of leader would run forever.
     deleted = (expected_jobs | active) - round_.configured
-    has_duplicates = len(active) < sum(map(len, reported.values()))
+    has_duplicates = len(active) < sum(map(len, reports.values()))
     return DerivedSets(
         previous=expected_jobs,
         active=active,
@@ -224,6 +228,6 @@ def select_jobs(jobs: Sequence[Job], selection: frozenset[Job]) -> Jobs:
     return tuple(job for job in jobs if job in selection) if selection else ()
 
 
-def exclude_jobs(jobs: Sequence[Job], excluded: frozenset[Job]) -> Jobs:
-    """Return the jobs that are not in `excluded`, in order."""
-    return tuple(job for job in jobs if job not in excluded) if excluded else tuple(jobs)
+def exclude_jobs(jobs: Sequence[Job], excluded_jobs: frozenset[Job]) -> Jobs:
+    """Return the jobs that are not in `excluded_jobs`, in order."""
+    return tuple(job for job in jobs if job not in excluded_jobs) if excluded_jobs else tuple(jobs)

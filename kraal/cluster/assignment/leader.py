@@ -145,7 +145,11 @@ def _plan_incrementally(
     previous: GroupPlan | None,
 ) -> GroupPlan:
     members = join_result.members
-    static_lists = {m: frozenset(metadata.static) for m, metadata in members.items() if metadata.static}
+    static_lists = {
+        m: frozenset(metadata.static_assignment)
+        for m, metadata in members.items()
+        if metadata.static_assignment
+    }
     round_ = Round(
         members={member: _current_jobs(metadata) for member, metadata in members.items()},
         configured=list_jobs(cluster),
@@ -197,26 +201,28 @@ def list_jobs(cluster: ClusterState) -> frozenset[Job]:
     )
 
 
-def apply_assignment(current: GroupAssignment | None, received: GroupAssignment) -> GroupAssignment:
-    """Return the work that a member runs after it has applied `received`.
+def apply_assignment(
+    current_assignment: GroupAssignment | None, new_assignment: GroupAssignment
+) -> GroupAssignment:
+    """Return the work that a member runs after it has applied `new_assignment`.
 
     Since version 1 a member keeps all work that is not revoked, even if the round failed; an eager member stops all
     work before it joins. New jobs come first, as in Java, so that they are the first to be revoked from a member with
     too many jobs. The result includes the revocations and the delay.
     """
-    if current is None or received.version < GroupProtocol.COMPATIBLE.version:
-        return received
-    revoked_jobs = frozenset(received.revoked)
-    remaining_jobs = [job for job in current.assigned if job not in revoked_jobs]
+    if current_assignment is None or new_assignment.version < GroupProtocol.COMPATIBLE.version:
+        return new_assignment
+    revoked_jobs = frozenset(new_assignment.revoked)
+    remaining_jobs = [job for job in current_assignment.assigned if job not in revoked_jobs]
     return GroupAssignment(
-        version=received.version,
-        error=received.error,
-        leader=received.leader,
-        leader_url=received.leader_url,
-        config_offset=received.config_offset,
-        assigned=tuple(dict.fromkeys([*received.assigned, *remaining_jobs])),
-        revoked=received.revoked,
-        delay_ms=received.delay_ms,
+        version=new_assignment.version,
+        error=new_assignment.error,
+        leader=new_assignment.leader,
+        leader_url=new_assignment.leader_url,
+        config_offset=new_assignment.config_offset,
+        assigned=tuple(dict.fromkeys([*new_assignment.assigned, *remaining_jobs])),
+        revoked=new_assignment.revoked,
+        delay_ms=new_assignment.delay_ms,
     )
 
 

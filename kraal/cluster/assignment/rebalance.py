@@ -43,7 +43,7 @@ class AssignorState:
     """Members of the last round."""
     pause: Pause = field(default_factory=Pause)
     rebalancing: bool = False
-    """Whether work was revoked to balance load, and since then no round was balanced and no delay has expired."""
+    """Whether work was revoked to balance load; reset by a balanced round, during a delay, and when a delay expires."""
     revocations: int = 0
     """Number of consecutive rounds that needed revocations after a round with revocations."""
     lists: Mapping[str, frozenset[Job]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Static assignments: static workers run exactly the work that they list, other workers share the rest (KIP-987). Pure.
+"""Static assignments: static workers run only work that they list, and other workers share the rest (KIP-987). Pure.
 
 A worker with lists is a *static* worker, a worker without lists a *wildcard* worker. A job listed by any worker of the
 group is a *static* job, every other job a *wildcard* job. Static jobs run on workers that list them. Incremental
@@ -37,29 +37,29 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
     """Decide one round in which every member supports static assignments."""
     if not round_.lists:
         return assign_incrementally(round_, state)
-    reported = reported_jobs(round_)
+    reports = reported_jobs(round_)
     wildcard_runs = frozenset(
-        chain.from_iterable(jobs for member, jobs in reported.items() if member not in round_.lists)
+        chain.from_iterable(jobs for member, jobs in reports.items() if member not in round_.lists)
     )
     # A revocation that a static worker missed does not mean that wildcard workers missed their assignments.
-    diff = diff_assignments(reported, round_, replace(state, revoked=state.revoked & wildcard_runs))
-    static = static_jobs(round_)  # steps 1 and 2 of the KIP
-    diff = replace(diff, misplaced=misplaced_jobs(reported, static, round_.lists))  # steps 3 to 5
-    misplaced = diff.deleted | diff.duplicated | diff.misplaced
-    revoked = {member: select_jobs(jobs, misplaced) for member, jobs in reported.items()}
-    current = {member: exclude_jobs(jobs, misplaced) for member, jobs in reported.items()}
+    diff = diff_assignments(reports, round_, replace(state, revoked=state.revoked & wildcard_runs))
+    static_jobs = find_static_jobs(round_)  # steps 1 and 2 of the KIP
+    diff = replace(diff, misplaced=misplaced_jobs(reports, static_jobs, round_.lists))  # steps 3 to 5
+    to_revoke = diff.deleted | diff.duplicated | diff.misplaced
+    revoked = {member: select_jobs(jobs, to_revoke) for member, jobs in reports.items()}
+    current = {member: exclude_jobs(jobs, to_revoke) for member, jobs in reports.items()}
     static_members = {member: jobs for member, jobs in current.items() if member in round_.lists}
     listed_jobs = assign_listed(
-        (diff.lost | diff.new_submissions) & static, static_members, round_.lists
+        (diff.lost | diff.new_submissions) & static_jobs, static_members, round_.lists
     )  # step 6
     wildcard_members = {member: jobs for member, jobs in current.items() if member not in round_.lists}
-    lost = diff.lost - static if wildcard_members else frozenset[Job]()
+    lost = diff.lost - static_jobs if wildcard_members else frozenset[Job]()
     if wildcard_members:  # steps 7 and 8
         shares = allocate(
             wildcard_members,
             lost,
-            diff.new_submissions - static,
-            replace(round_, configured=round_.configured - static),
+            diff.new_submissions - static_jobs,
+            replace(round_, configured=round_.configured - static_jobs),
             replace(state, members=expected_members(lost, round_, state)),
         )
     else:  # unassigned jobs do not count as expected, so that the first wildcard worker receives them at once
@@ -68,32 +68,34 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
     all_shares = replace(
         shares,
         assigned={
-            member: (*shares.assigned.get(member, ()), *listed_jobs.get(member, ())) for member in reported
+            member: (*shares.assigned.get(member, ()), *listed_jobs.get(member, ())) for member in reports
         },
         owned={
             member: shares.owned[member]
             if member in wildcard_members
             else (*static_members[member], *listed_jobs[member])
-            for member in reported
+            for member in reports
         },
     )
     revoked = {member: (*jobs, *shares.revoked.get(member, ())) for member, jobs in revoked.items()}
     return build_outcome(round_, all_shares, revoked, diff, waiting=lost, lists=round_.lists)
 
 
-def static_jobs(round_: Round) -> frozenset[Job]:
+def find_static_jobs(round_: Round) -> frozenset[Job]:
     """Return the configured jobs that a member lists; a connector and its tasks are listed separately."""
     return round_.configured.intersection(chain.from_iterable(round_.lists.values()))
 
 
 def misplaced_jobs(
-    reported: Mapping[str, Sequence[Job]], static: frozenset[Job], lists: Mapping[str, frozenset[Job]]
+    reports: Mapping[str, Sequence[Job]], static_jobs: frozenset[Job], lists: Mapping[str, frozenset[Job]]
 ) -> frozenset[Job]:
     """Return static jobs on workers that do not list them, and wildcard jobs on static workers (steps 3 to 5)."""
     misplaced: set[Job] = set()
-    for member, jobs in reported.items():
+    for member, jobs in reports.items():
         listed_jobs = lists.get(member)
-        misplaced.update(static.intersection(jobs) if listed_jobs is None else frozenset(jobs) - listed_jobs)
+        misplaced.update(
+            static_jobs.intersection(jobs) if listed_jobs is None else frozenset(jobs) - listed_jobs
+        )
     return frozenset(misplaced)
 
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorRestartBudget:
-    """Budget of `restarts` per `window_s` seconds, with exponential backoff from `backoff_s` to `backoff_max_s`."""
+    """Budget of `restarts` per `window_s` seconds.
+
+    The first restart is immediate; later ones have exponential backoff from `backoff_s` to `backoff_max_s`.
+    """
 
     restarts: int = 5
     window_s: float = 60.0

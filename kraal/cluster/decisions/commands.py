@@ -52,15 +52,17 @@ def check_absent(state: ClusterState, name: ConnectorName) -> None:
 def create(
     state: ClusterState, name: ConnectorName, config: Config, initial_state: TargetState | None = None
 ) -> list[Entry]:
-    """Handle POST /connectors. The target state precedes the config, which is thus never read without it (KIP-980).
+    """Handle POST /connectors. The target state precedes the config, so that no reader sees only the config (KIP-980).
 
     If `initial_state` is None, no target state is written. Raises BadRequest if `name` in `config` differs or the
     config is too large, AlreadyExists if the connector exists.
     """
     named_config = add_name(name, config)
     check_absent(state, name)
-    target: list[ConfigRecord] = [] if initial_state is None else [TargetStateRecord(name, initial_state)]
-    return _require_within_limit(_entries(*target, ConnectorConfigRecord(name, named_config)))
+    target_records: list[ConfigRecord] = (
+        [] if initial_state is None else [TargetStateRecord(name, initial_state)]
+    )
+    return _require_within_limit(_entries(*target_records, ConnectorConfigRecord(name, named_config)))
 
 
 def put(name: ConnectorName, config: Config) -> list[Entry]:
@@ -141,10 +143,10 @@ def _entries(*records: ConfigRecord) -> list[Entry]:
 
 
 def _require_within_limit(entries: list[Entry]) -> list[Entry]:
-    """Return the entries. Raises BadRequest if a record is too large for the broker."""
-    largest = max(len(entry.key.encode()) + len(entry.value or b"") for entry in entries)
-    if largest > MAX_RECORD_BYTES:
+    """Return the entries. Raises BadRequest if a record exceeds `MAX_RECORD_BYTES`."""
+    size = max(len(entry.key.encode()) + len(entry.value or b"") for entry in entries)
+    if size > MAX_RECORD_BYTES:
         raise BadRequest(
-            f"The connector's config is too large: its record has {largest} bytes; the maximum is {MAX_RECORD_BYTES}"
+            f"The connector's config is too large: its record has {size} bytes; the maximum is {MAX_RECORD_BYTES}"
         )
     return entries

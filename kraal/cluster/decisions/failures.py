@@ -58,7 +58,7 @@ _CONVERSION_FAILED: Final = re.compile(
 _RECORD_POSITION: Final = re.compile(r": record \S+-\d+@\d+ failed at ")
 """Position of a sink's record; removed because the topic name may contain any words."""
 
-_TYPE: Final = re.compile(r"(?:[A-Za-z_$][\w$]*\.)*(?P<name>[A-Za-z_$][\w$]*)(?::|$)")
+_EXCEPTION_CLASS: Final = re.compile(r"(?:[A-Za-z_$][\w$]*\.)*(?P<name>[A-Za-z_$][\w$]*)(?::|$)")
 
 
 def first_line(trace: str) -> str:
@@ -69,7 +69,7 @@ def first_line(trace: str) -> str:
 def classify(trace: str) -> Failure:
     """Return the expected effect of a restart after a failure with this trace."""
     line = first_line(trace)
-    exception = _TYPE.match(line)
+    exception = _EXCEPTION_CLASS.match(line)
     name = "" if exception is None else exception["name"]
     message = _RECORD_POSITION.sub(": ", line, count=1)
     if (

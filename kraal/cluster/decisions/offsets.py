@@ -200,7 +200,7 @@ def write_timeout_text(name: ConnectorName) -> str:
 
 
 def unreadable_offsets_text(name: ConnectorName) -> str:
-    """Return the message for a failure to read a sink's offsets before a reset."""
+    """Return the message for a failure to read a sink's offsets before a reset or replacement."""
     return f"Failed to list offsets prior to resetting offsets for sink connector {name}"
 
 

@@ -33,9 +33,9 @@ class RestartRequest:
         return 2 * (not self.only_failed) + self.include_tasks
 
 
-def higher_impact(pending: RestartRequest, new: RestartRequest) -> RestartRequest:
+def higher_impact(pending_request: RestartRequest, new_request: RestartRequest) -> RestartRequest:
     """Return the request with the larger scope; the pending one in case of a tie."""
-    return new if new.impact > pending.impact else pending
+    return new_request if new_request.impact > pending_request.impact else pending_request
 
 
 def restart_entry(request: RestartRequest) -> Entry:

@@ -20,7 +20,7 @@ _INHERITED_KEYS = ("topics", "topics.regex")
 PUBLISH_RETRY_FIRST_S = 0.25
 PUBLISH_RETRY_MAX_S = 60.0
 _MAX_DOUBLINGS = 8
-"""The backoff reaches its maximum before this many doublings."""
+"""Number of doublings after which the backoff has reached its maximum."""
 
 KEY_LAG_S = 60.0
 """Maximum time after a key rotation during which workers may have different keys."""
@@ -72,10 +72,10 @@ def with_task_class(
     return [{**config, TASK_CLASS: task_class, **topics} for config in configs]
 
 
-def too_many_tasks_text(name: ConnectorName, generated: int, allowed: int) -> str:
-    """Return the message for more tasks than `tasks.max`: the trace of FAILED, or a warning if not enforced."""
+def too_many_tasks_text(name: ConnectorName, task_count: int, max_tasks: int) -> str:
+    """Return the message for a connector that generates more tasks than `tasks.max`."""
     return (
-        f"The connector {name} has generated {generated} tasks, which is greater than {allowed}, the maximum "
+        f"The connector {name} has generated {task_count} tasks, which is greater than {max_tasks}, the maximum "
         "number of tasks it is configured to create. This behaviour should be considered a bug and is "
         "disallowed. If necessary, it can be permitted by reconfiguring the connector with "
         "'tasks.max.enforce' set to false; however, this option will be removed in a future release of Kafka Connect."

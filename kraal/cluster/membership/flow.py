@@ -1,6 +1,6 @@
 """Rebalance flow of one cluster member, as in DistributedHerder.tick and WorkerCoordinator. Pure.
 
-Four rules keep an instance from running twice; each delays a step of this module.
+Four rules delay the steps of this module; rules 1, 2 and 4 keep an instance from running twice.
 
 1. A join waits until work has stopped (`AllowJoin`): all work under the eager protocol, the work revoked in the last
    round under the cooperative protocols. Work is therefore never assigned while its previous owner runs it.
@@ -199,7 +199,7 @@ class _Step:
             self.decisions += [Join(), Rejoin("the membership actor was restarted")]
 
     def _watch_herder(self) -> None:
-        """Leave the group if the herder hangs, so that its work is reassigned."""
+        """Leave the group if the herder hangs, so that this worker's work is reassigned."""
         state, settings, now_s = self.state, self._settings, self._now_s
         if state.last_check_s is None or now_s < state.last_check_s + settings.tick_s:
             return

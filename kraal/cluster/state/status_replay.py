@@ -108,18 +108,18 @@ def stale_statuses(
 
     `clean_states`: earlier states without stale statuses; only connectors that changed since are checked.
     """
-    stale: list[str] = []
+    stale_keys: list[str] = []
     clean_config, clean_status = clean_states[0].connectors, clean_states[1].statuses
     for name, statuses in status.statuses.items():
         entry = config.connectors.get(name)
         if statuses is clean_status.get(name) and entry is clean_config.get(name):
             continue
         if entry is None and statuses.connector is not None:
-            stale.append(status_key(name))
+            stale_keys.append(status_key(name))
         task_count = 0 if entry is None else len(entry.tasks)
         if statuses.tasks and max(statuses.tasks) >= task_count:
-            stale.extend(status_key(TaskId(name, n)) for n in sorted(statuses.tasks) if n >= task_count)
-    return stale
+            stale_keys.extend(status_key(TaskId(name, n)) for n in sorted(statuses.tasks) if n >= task_count)
+    return stale_keys
 
 
 def tombstones(keys: Iterable[str]) -> list[Entry]:

@@ -50,7 +50,7 @@ class AdoptedInstance:
     """A running instance that an earlier herder assigned; its target state is stored only by the worker."""
 
     incarnation: Incarnation
-    next: Incarnation | None = None
+    next_incarnation: Incarnation | None = None
     """Incarnation that the worker starts when this one has stopped, if any."""
 
 

@@ -81,8 +81,8 @@ def connector_status(snapshot: Snapshot, name: ConnectorName, *, causes: bool = 
     if statuses is None or statuses.connector is None:
         if name not in snapshot.config.connectors:
             raise NotFound(f"No status found for connector {name}")
-        unassigned: Json = {"state": str(State.UNASSIGNED), "worker_id": ""}
-        return {"name": name, "connector": unassigned, "tasks": [], "type": find_type(snapshot, name)}
+        unassigned_fields: Json = {"state": str(State.UNASSIGNED), "worker_id": ""}
+        return {"name": name, "connector": unassigned_fields, "tasks": [], "type": find_type(snapshot, name)}
     tasks: list[Json] = [
         {"id": number, **_state_fields(snapshot, TaskId(name, number), statuses.tasks[number], causes=causes)}
         for number in sorted(statuses.tasks)

@@ -8,6 +8,7 @@
     kafka_python.py   arguments for kafka-python: the group of the workers
     java.py           options for the Java clients inside Spark
 
-A setting that a library does not support is rejected where the library is used, with an error that names the allowed
-values. Errors and logs contain no secrets. No module in this package imports any of the libraries.
+Security settings that a library does not support are rejected where the library is used, with an error that names the
+allowed values. Other unsupported settings are ignored, some of them with a warning. Errors and logs contain no secrets.
+No module in this package imports any of the libraries.
 """

@@ -42,7 +42,7 @@ class BatchLimits:
         return bool(self._smaller_limits) and not self._smaller_limits.keys().isdisjoint(topics)
 
     def reset(self) -> None:
-        """Reset the size of the queued records to zero."""
+        """Reset the size of the queued records to the size of an empty batch."""
         self._queued_bytes = _BATCH_OVERHEAD_BYTES
 
     def flush_at_limits(self, records: Iterable[Record], flush: Callable[[], None]) -> Iterator[Record]:

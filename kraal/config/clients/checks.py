@@ -24,8 +24,8 @@ def client_errors(
     """Return the errors in the client settings of a worker. Reads key stores and trust stores.
 
     `own_settings` are the settings of the worker's own clients. The types of the keys in `declared` are checked
-    elsewhere. The worker's own clients, consumers and admin clients use librdkafka or kafka-python; producers are
-    always Java clients.
+    elsewhere. Producers are Java clients; consumers, admin clients and the worker's own clients use librdkafka or
+    kafka-python.
     """
     errors: list[str] = []
     undeclared_keys = (

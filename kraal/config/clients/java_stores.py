@@ -1,8 +1,8 @@
 """Conversion of key stores in Java's formats, JKS and JCEKS, to PKCS12 with Java's keytool.
 
 keytool writes the result, encrypted with a one-time password, to a file in a directory that only this user can access.
-Passwords are passed to keytool in its environment and through a pipe, never on its command line. Each store is
-converted once per process.
+Passwords are passed to keytool in its environment and through a pipe, never on its command line. Results are
+cached.
 """
 
 from __future__ import annotations

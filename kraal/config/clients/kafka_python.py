@@ -54,7 +54,7 @@ def kafka_python_options(
     """
     errors: list[str] = []
 
-    def number(key: str) -> int | None:
+    def read_number(key: str) -> int | None:
         text = trim(settings.get(key) or "")
         try:
             return int(text) if text else None
@@ -64,14 +64,14 @@ def kafka_python_options(
 
     options: dict[str, Any] = {"receive_message_max_bytes": _MAX_RESPONSE_BYTES}
     for key, name in _INTEGERS.items():
-        if (value := number(key)) is not None:
+        if (value := read_number(key)) is not None:
             options[name] = value if value >= 0 else _NEVER_MS
     options["socket_options"] = [
         (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     ]
     for key, option in _BUFFERS.items():
-        if (value := number(key)) is not None and value > 0:  # -1: the operating system's default
+        if (value := read_number(key)) is not None and value > 0:  # -1: the operating system's default
             options["socket_options"].append((socket.SOL_SOCKET, option, value))
     if servers := settings.get("bootstrap.servers"):
         options["bootstrap_servers"] = list(split_list(servers))

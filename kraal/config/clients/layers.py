@@ -30,7 +30,7 @@ SOURCE_PRODUCER: Final[Mapping[str, str]] = {
 
 
 def merge_layers(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> dict[str, str]:
-    """Return the settings of a connector's client: `producer.*`, overridden by `producer.override.*`.
+    """Return the settings of a connector's client, such as `producer.*`, overridden by `producer.override.*`.
 
     If neither contains `security.protocol`, the worker's security settings are the defaults, whereas Connect uses no
     security. Otherwise, as in Connect, the worker's security settings do not apply.

@@ -34,7 +34,7 @@ class OffsetReset:
 
     @staticmethod
     def parse(text: str) -> OffsetReset:
-        """Parse a value. As in Java, values are case-sensitive. Raises ValueError."""
+        """Parse a value. As in Java, only durations are case-insensitive. Raises ValueError."""
         name = trim(text)
         if name in _NAMES:
             return OffsetReset(cast("Literal['earliest', 'latest', 'none']", name))

@@ -1,6 +1,6 @@
 """The default of a producer's `max.request.size`, and the errors for oversized records, which name a setting to raise.
 
-The default is 1,048,576 bytes in Java and 1,000,000 in librdkafka, where it is called `message.max.bytes`.
+The default is 1,048,576 bytes in Java and 1,000,000 in librdkafka, which calls the setting `message.max.bytes`.
 Source: ProducerConfig.MAX_REQUEST_SIZE_CONFIG, RecordTooLargeException (Kafka 4.3.0).
 """
 

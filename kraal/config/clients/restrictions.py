@@ -19,7 +19,7 @@ from kraal.core.errors import ConfigInvalid
 
 ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 _DISALLOWED_MODULES: Final = "org.apache.kafka.disallowed.login.modules"
-_URLS: Final = ("sasl.oauthbearer.jwks.endpoint.url", "sasl.oauthbearer.token.endpoint.url")
+_URL_KEYS: Final = ("sasl.oauthbearer.jwks.endpoint.url", "sasl.oauthbearer.token.endpoint.url")
 _REFUSAL: Final = (
     f"The URL cannot be accessed due to restrictions. Update the system property '{ALLOWED_URLS}' to allow the URL to "
     "be accessed."
@@ -31,7 +31,7 @@ def check_urls(worker: Mapping[str, str], connector: Mapping[str, str]) -> None:
 
     Raises ConfigInvalid with all errors.
     """
-    urls = {key: trim(value or "") for key, value in connector.items() if key.endswith(_URLS)}
+    urls = {key: trim(value or "") for key, value in connector.items() if key.endswith(_URL_KEYS)}
     requested_urls = {key: url for key, url in urls.items() if url}
     if not requested_urls:
         return
@@ -50,7 +50,7 @@ def allowed_urls(worker: Mapping[str, str], environment: Mapping[str, str] = os.
     allowed_text = worker.get(ALLOWED_URLS)
     if allowed_text is None:
         allowed_text = kafka_opts_property(ALLOWED_URLS, environment)
-    worker_urls = (trim(value) for key, value in worker.items() if key.endswith(_URLS) and value)
+    worker_urls = (trim(value) for key, value in worker.items() if key.endswith(_URL_KEYS) and value)
     return frozenset((*split_list(allowed_text or ""), *worker_urls))
 
 

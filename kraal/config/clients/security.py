@@ -167,8 +167,8 @@ class _Reader:
         text = self._get("security.protocol") or SecurityProtocol.PLAINTEXT
         protocol = next((candidate for candidate in SecurityProtocol if candidate == text.upper()), None)
         if protocol is None:
-            allowed = ", ".join(SecurityProtocol)
-            self._add_error("security.protocol", f"String must be one of (case insensitive): {allowed}")
+            protocols = ", ".join(SecurityProtocol)
+            self._add_error("security.protocol", f"String must be one of (case insensitive): {protocols}")
         return protocol or SecurityProtocol.PLAINTEXT
 
     def tls(self) -> Tls:

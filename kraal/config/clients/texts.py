@@ -22,7 +22,7 @@ metadata.max.age.ms reads them.
 batch.size Maximum size of a batch of records for one partition, in bytes.
 bootstrap.controllers Addresses HOST:PORT of controllers to connect to instead of brokers.
 bootstrap.resolve.timeout.ms Maximum time for resolving bootstrap.servers in the background, in milliseconds; \
-0: when the client is created (KIP-909).
+0: they are resolved when the client is created (KIP-909).
 bootstrap.servers Addresses HOST:PORT of brokers for the initial connection; default: the worker's.
 buffer.memory Memory for records that wait to be sent, in bytes.
 buffer.memory.allocation.strategy How the producer allocates memory for a batch: batch.size at once (full), or \
@@ -98,15 +98,15 @@ sasl.kerberos.kinit.cmd Path of the command kinit.
 sasl.kerberos.min.time.before.relogin Minimum time between two Kerberos logins, in milliseconds.
 sasl.kerberos.service.name Name of the brokers' Kerberos principal.
 sasl.kerberos.ticket.renew.jitter Random jitter added to the renewal time of a ticket, as a fraction.
-sasl.kerberos.ticket.renew.window.factor Fraction of its lifetime after which a Kerberos ticket is renewed.
+sasl.kerberos.ticket.renew.window.factor Fraction of a Kerberos ticket's lifetime after which the ticket is renewed.
 sasl.login.callback.handler.class Java class that obtains login credentials; Kraal also supports Kafka's own \
 classes for OAUTHBEARER.
 sasl.login.class Java class that performs the login; only producers support it.
 sasl.login.connect.timeout.ms Timeout for connecting to the token endpoint, in milliseconds.
 sasl.login.read.timeout.ms Timeout for the token endpoint's response, in milliseconds.
-sasl.login.refresh.buffer.seconds Minimum time before its expiry at which a token is refreshed, in seconds.
+sasl.login.refresh.buffer.seconds Minimum time between the refresh of a token and its expiry, in seconds.
 sasl.login.refresh.min.period.seconds Minimum time that a token is kept before it is refreshed, in seconds.
-sasl.login.refresh.window.factor Fraction of its lifetime after which a token is refreshed.
+sasl.login.refresh.window.factor Fraction of a token's lifetime after which the token is refreshed.
 sasl.login.refresh.window.jitter Random jitter added to the refresh time, as a fraction of a token's lifetime.
 sasl.login.retry.backoff.max.ms Maximum time between two login attempts, in milliseconds.
 sasl.login.retry.backoff.ms Milliseconds before a login is retried; doubled after each failure.
@@ -119,8 +119,8 @@ sasl.oauthbearer.assertion.claim.aud Claim aud (audience) of the JWT that the cl
 sasl.oauthbearer.assertion.claim.exp.seconds Lifetime of the JWT that the client creates, in seconds.
 sasl.oauthbearer.assertion.claim.iss Claim iss (issuer) of the JWT that the client creates.
 sasl.oauthbearer.assertion.claim.jti.include Whether the JWT that the client creates has a unique id (claim jti).
-sasl.oauthbearer.assertion.claim.nbf.seconds Number of seconds before its creation at which the client's JWT \
-becomes valid.
+sasl.oauthbearer.assertion.claim.nbf.seconds Number of seconds before the creation of the client's JWT at \
+which the JWT becomes valid.
 sasl.oauthbearer.assertion.claim.sub Claim sub (subject) of the JWT that the client creates.
 sasl.oauthbearer.assertion.file File that contains a complete JWT to use instead of creating one.
 sasl.oauthbearer.assertion.private.key.file File with the private key, in PEM, that signs the client's JWT.

@@ -25,7 +25,7 @@ _GROUP: Final = "Error Handling"
 _MAX_RESTARTS: Final = 1_000
 _MAX_WINDOW_MS: Final = 30 * 24 * 3_600_000
 _MAX_BACKOFF_MS: Final = 3_600_000
-_MAX_STALL_MS: Final = 7 * 24 * 3_600_000
+_MAX_STALL_TIMEOUT_MS: Final = 7 * 24 * 3_600_000
 _DEFAULT_NOTE: Final = "Default: the worker's value."
 
 
@@ -101,7 +101,7 @@ WORKER_SUPERVISION: Final = (
     ),
     Key(
         name=STALL_TIMEOUT, type=ConfigType.LONG, default=60_000, importance=Importance.LOW,
-        validator=between(0, _MAX_STALL_MS), source="Kraal",
+        validator=between(0, _MAX_STALL_TIMEOUT_MS), source="Kraal",
         doc="Milliseconds without progress after which a task or connector is reported as stalled; its state does not "
         "change. Applies to each step of a running task, such as a batch or a commit; to the startup of a task or "
         "connector; to a sink that reads no records while its backlog grows; and to a sink without topics. "

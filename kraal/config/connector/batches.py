@@ -60,11 +60,11 @@ def _check_spark_setting(name: str, value: object) -> str | None:
     """Require a setting that affects only this connector and loads no code."""
     if name.startswith(_SAFE_PREFIXES) and not name.lower().endswith("class"):
         return None
-    allowed = ", ".join(f"{prefix}*" for prefix in _SAFE_PREFIXES)
+    allowed_settings = ", ".join(f"{prefix}*" for prefix in _SAFE_PREFIXES)
     return invalid(
         name,
         value,
-        f"A connector may set {allowed}, but not classes; set other Spark settings in the worker's config",
+        f"A connector may set {allowed_settings}, but not classes; set other Spark settings in the worker's config",
     )
 
 

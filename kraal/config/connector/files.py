@@ -42,9 +42,9 @@ def parse_initial_state(text: str) -> TargetState:
     """Parse the value of `initial_state`, ignoring case. Raises BadRequest with the allowed states."""
     state = _STATES.get(text.upper())
     if state is None:
-        allowed = ", ".join(_STATES)
+        allowed_states = ", ".join(_STATES)
         raise BadRequest(
-            f"Invalid value {text} for initial_state: it must be one of {allowed} (in any letter case)."
+            f"Invalid value {text} for initial_state: it must be one of {allowed_states} (in any letter case)."
         )
     return state
 

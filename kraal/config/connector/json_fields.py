@@ -1,4 +1,4 @@
-"""Parsing of JSON fields that users send over REST or in files, with errors that name the field and its value.
+"""Parsing of JSON fields that users send over REST or in files, with errors that name the field.
 
 Callers must parse JSON numbers as `Number`, which preserves their text until the type is known.
 """

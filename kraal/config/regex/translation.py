@@ -40,16 +40,16 @@ class _Translation:
         self._outer_flags: list[frozenset[str]] = []
         """For each open group, the flags that apply after it."""
         self._group_count = 0
-        self._after_flags = False
+        self._is_after_flags = False
         """Whether the position follows `(?i)`, which cannot be repeated."""
 
     def translate(self) -> str:
         """Return the translation. Raises re.error."""
         cursor = self._cursor
         while char := cursor.peek():
-            after_flags, self._after_flags = self._after_flags, False
+            is_after_flags, self._is_after_flags = self._is_after_flags, False
             if char in "*+?" or (char == "{" and _COUNT.match(cursor.text, cursor.at)):
-                if after_flags:
+                if is_after_flags:
                     raise cursor.error(f"Dangling meta character '{char}'")
                 self._translate_repetition()
             elif char == "\\":
@@ -144,7 +144,7 @@ class _Translation:
             if flags[3] == ":":
                 self._push("(?:")
             else:
-                self._after_flags = True
+                self._is_after_flags = True
             cursor.flags = (cursor.flags | set(flags[1])) - set(flags[2] or "")
         else:
             construct = cursor.text[start : cursor.at + 2]

@@ -195,9 +195,9 @@ def trimmed_values(raw: Mapping[str, str]) -> dict[str, str]:
 def check_worker(
     definition: ConfigDef, raw: Mapping[str, str], *, resolve: Resolve | None
 ) -> ValidatedProperties:
-    """Validate the settings common to all workers, and the stores of Kafka clients.
+    """Validate each key of a worker, and the combinations of keys that are common to all workers.
 
-    `definition` must contain all keys of the worker.
+    `definition` must contain all keys of the worker. Reads the stores of clients and listeners, and the REST users.
     """
     config_values = definition.validate(raw, resolve=resolve)
     values = {key_value.name: key_value.value for key_value in config_values}

@@ -122,7 +122,7 @@ class DistributedConfig(WorkerConfig):
     """The time after which session keys expire; 0 for never."""
     signature_algorithm: str
     verification_algorithms: tuple[str, ...]
-    unsigned_internal: bool
+    accepts_unsigned: bool
     """Whether unsigned requests of other workers are accepted while the group's protocol does not sign requests."""
     exactly_once: ExactlyOnce
     missing_plugins: MissingPlugins
@@ -148,7 +148,7 @@ class DistributedConfig(WorkerConfig):
 
     @property
     def transactional_id(self) -> str | None:
-        """The transactional ID of the leader; None if the leader writes without transactions."""
+        """The transactional id of the leader; None if the leader writes without transactions."""
         return f"connect-cluster-{self.group_id}" if self.exactly_once.transactional_leader else None
 
     @property
@@ -212,7 +212,7 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
         session_key_ttl_ms=number("inter.worker.key.ttl.ms"),
         signature_algorithm=text(SIGNATURE),
         verification_algorithms=tuple(as_strings(properties.values[VERIFICATION])),
-        unsigned_internal=properties.basic_auth is None or text(UNSIGNED) == "allow",
+        accepts_unsigned=properties.basic_auth is None or text(UNSIGNED) == "allow",
         exactly_once=ExactlyOnce(text(EXACTLY_ONCE).lower()),
         missing_plugins=MissingPlugins(text(MISSING_PLUGINS)),
         data_dir=Path(data_dir) if data_dir else None,
@@ -301,7 +301,7 @@ def _unsigned_warnings(properties: ValidatedProperties) -> list[str]:
                 "worker can write task configs without a password."
             )
         ]
-    if not ConnectProtocol(properties.text(PROTOCOL).lower()).offered[0].is_signed:
+    if not ConnectProtocol(properties.text(PROTOCOL).lower()).offered_protocols[0].is_signed:
         return [
             (
                 f"{PROTOCOL}={properties.text(PROTOCOL)} does not sign requests, so this worker will reject requests "

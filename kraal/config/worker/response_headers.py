@@ -16,10 +16,10 @@ from kraal.config.checks import rule
 from kraal.config.values import is_blank, trim
 
 _ACTIONS: Final = ("set", "add", "setDate", "addDate")
-_PARTS: Final = 2
+_PART_COUNT: Final = 2
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
-_FRAMING: Final = ("connection", "content-length", "transfer-encoding")
+_FRAMING_HEADERS: Final = ("connection", "content-length", "transfer-encoding")
 _RULE: Final = re.compile(r'\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"?[^,]*|(?P<plain>[^,]*))(?:,|$)', re.DOTALL)
 
 
@@ -56,7 +56,7 @@ def sets_date(rules: Sequence[HeaderRule]) -> bool:
 
 
 def _split_rules(text: str) -> list[str]:
-    """Split at commas outside quotes; remove the quotes and any text after them."""
+    """Split at commas outside quotes; remove quotes, and any text between a closing quote and the next comma."""
     fields: list[str] = []
     position = 0
     while position < len(text):
@@ -74,7 +74,7 @@ def _split_rules(text: str) -> list[str]:
 
 def _parse_rule(text: str) -> HeaderRule:
     parts = trim(text).split(maxsplit=1)
-    if len(parts) != _PARTS:
+    if len(parts) != _PART_COUNT:
         raise ValueError(
             f"Invalid format of header config '{text}'. Expected: '[action] [header name]:[header value]'"
         )
@@ -84,7 +84,7 @@ def _parse_rule(text: str) -> HeaderRule:
             f"Invalid header config action: '{parts[0]}'. Expected one of [{', '.join(_ACTIONS)}]"
         )
     name_and_value = parts[1].rstrip(":").split(":")  # like Java's split, which drops trailing empty strings
-    if len(name_and_value) != _PARTS:
+    if len(name_and_value) != _PART_COUNT:
         raise ValueError(
             f"Invalid format of header name and header value pair '{parts[1]}'. "
             "Expected: '[header name]:[header value]'"
@@ -109,7 +109,7 @@ def _check_sendable(name: str, value: str) -> None:
     """Raise ValueError for a header that the HTTP server cannot send, because every response would fail."""
     if not _TOKEN.fullmatch(name):
         raise ValueError(f"Invalid header name '{name}'. It has a character that HTTP does not allow")
-    if name.lower() in _FRAMING:
+    if name.lower() in _FRAMING_HEADERS:
         raise ValueError(f"Invalid header name '{name}'. This header belongs to the server")
     if not all(char == "\t" or " " <= char < "\x7f" or "\x80" <= char <= "\xff" for char in value):
         raise ValueError(

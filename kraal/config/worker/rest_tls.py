@@ -33,8 +33,8 @@ _CLIENT_AUTH_MODES: Final = {
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
-_STORES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
-_FURTHER_SETTINGS: Final = (
+_STORE_PREFIXES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
+_FURTHER_KEYS: Final = (
     "ssl.enabled.protocols",
     "ssl.endpoint.identification.algorithm",
     "ssl.engine.factory.class",
@@ -122,7 +122,7 @@ def https_warnings(raw: Mapping[str, str]) -> list[str]:
     """Return warnings about keys of HTTPS listeners that have no effect."""
     warnings: list[str] = []
     ssl_keys = {key.name for key in client_def("admin") if key.name.startswith("ssl.")}
-    effective_keys = {*_FURTHER_SETTINGS, *(name for name in ssl_keys if name.startswith(_STORES))}
+    effective_keys = {*_FURTHER_KEYS, *(name for name in ssl_keys if name.startswith(_STORE_PREFIXES))}
     for name in raw:
         prefix = next((item for item in (LISTENERS, ADMIN_LISTENERS) if name.startswith(item)), None)
         if prefix is None or (key := name.removeprefix(prefix)) in effective_keys:

@@ -8,8 +8,8 @@ from typing import Final
 from kraal.config.spark_master import SHARED_PATHS, get_master, is_local, is_standalone, shared_paths
 from kraal.core.secrets import secrets
 
-_SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - the name of a key
-_MODE: Final = "spark.submit.deployMode"
+_SECRET_KEY: Final = "spark.authenticate.secret"  # noqa: S105 - the name of a key
+_DEPLOY_MODE: Final = "spark.submit.deployMode"
 
 
 def cluster_errors(raw: Mapping[str, str]) -> list[str]:
@@ -18,13 +18,13 @@ def cluster_errors(raw: Mapping[str, str]) -> list[str]:
         return []
     errors = []
     uses_authentication = raw.get("spark.authenticate", "true").strip().lower() != "false"
-    if is_standalone(raw) and uses_authentication and not raw.get(_SECRET):
+    if is_standalone(raw) and uses_authentication and not raw.get(_SECRET_KEY):
         errors.append(
-            f"{_SECRET} is missing: {get_master(raw)} requires the secret of the Spark master and workers. If they "
+            f"{_SECRET_KEY} is missing: {get_master(raw)} requires the secret of the Spark master and workers. If they "
             "have no secret, set spark.authenticate=false; any client that can reach them can then run code there"
         )
-    if raw.get(_MODE, "client") != "client":
-        errors.append(f"{_MODE} must be client: Spark's driver runs on the worker's machine")
+    if raw.get(_DEPLOY_MODE, "client") != "client":
+        errors.append(f"{_DEPLOY_MODE} must be client: Spark's driver runs on the worker's machine")
     errors += [
         f"{SHARED_PATHS} has {path}, which is not an absolute path"
         for path in shared_paths(raw)
@@ -50,7 +50,7 @@ Source: SparkSubmitCommandBuilder (Spark 4.2.0).
 
 
 def launch_warnings(raw: Mapping[str, str]) -> list[str]:
-    """Return a warning for each command-line setting that contains a secret. Variables in `raw` are resolved."""
+    """Return a warning for each command-line setting that contains a secret. Variables in `raw` must be resolved."""
     return [
         f"{key} contains a secret or the value of a variable, and is passed on the command line of a JVM, where every "
         "user of the machine can read it; move the secret to another setting"

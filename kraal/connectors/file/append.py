@@ -50,7 +50,7 @@ class AppendTarget:
         """Open or create the file.
 
         `fallback_directory`: directory for staged files if the journal is not a file next to the target. Raises OSError
-        with the path and the reason, and RetriableError if another process keeps the file locked.
+        with the path and the reason, and RetriableError if another task keeps the file locked.
         """
         self._path = Path(path).absolute()
         self._journal: Journal | None = None
@@ -98,13 +98,13 @@ class AppendTarget:
         if self._journal is not None:
             self._journal.close()
 
-    def _copy(self, source: int) -> None:
-        size = os.fstat(source).st_size
+    def _copy(self, source_fd: int) -> None:
+        size = os.fstat(source_fd).st_size
         if self._journal is None:
-            while data := os.read(source, _COPY_BYTES):
+            while data := os.read(source_fd, _COPY_BYTES):
                 self._write(memoryview(data))
         elif size:  # a single call, which the kernel does not interleave with others
-            with mmap.mmap(source, size, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
+            with mmap.mmap(source_fd, size, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
                 self._write(view)
 
     def _write(self, data: memoryview) -> None:
@@ -116,7 +116,7 @@ class AppendTarget:
 
     @contextmanager
     def _journaled_append(self, total: int, check_owned: Callable[[], None]) -> Iterator[None]:
-        """Hold the locks and update the journal around a body that appends `total` bytes."""
+        """Hold the locks and update the journal around a body that appends up to `total` bytes."""
         with self._explain_errors(), self._hold_lock():
             check_owned()
             if self._journal is None:
@@ -139,10 +139,10 @@ class AppendTarget:
     def _hold_lock(self) -> Iterator[None]:
         """Lock the journal, then the target (all processes lock in this order), and undo an interrupted append."""
         deadline_s = time.monotonic() + LOCK_TIMEOUT_S
-        journal = None if self._journal is None else self._journal.fd
+        journal_fd = None if self._journal is None else self._journal.fd
         try:
-            if journal is not None:
-                self._lock(journal, deadline_s)
+            if journal_fd is not None:
+                self._lock(journal_fd, deadline_s)
             self._lock(self._fd, deadline_s)
             self._repair()
             while self._reopen_if_replaced():
@@ -150,7 +150,7 @@ class AppendTarget:
                 self._repair()
             yield
         finally:
-            for fd in (self._fd, journal):
+            for fd in (self._fd, journal_fd):
                 if fd is not None:
                     fcntl.flock(fd, fcntl.LOCK_UN)
 
@@ -179,7 +179,7 @@ class AppendTarget:
                 self._undo(entry, entry.append_size)
 
     def _undo(self, entry: Entry, max_append_size: int) -> None:
-        """Truncate an incomplete append, or terminate its last line if the target is shared.
+        """Truncate an incomplete append; if the target was shared before the append, only terminate the last line.
 
         `max_append_size`: maximum size of the append in bytes.
         """
@@ -240,7 +240,7 @@ def _describe_lock_holder(fd: int) -> str:
     inode = os.fstat(fd).st_ino
     with suppress(OSError):
         for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-            _, kind, *_, process, file, _, _ = line.split()
-            if kind == "FLOCK" and file.endswith(f":{inode}") and int(process) > 0:
-                return "another task of this worker" if int(process) == os.getpid() else f"process {process}"
+            _, kind, *_, pid, file, _, _ = line.split()
+            if kind == "FLOCK" and file.endswith(f":{inode}") and int(pid) > 0:
+                return "another task of this worker" if int(pid) == os.getpid() else f"process {pid}"
     return "a process on another machine"

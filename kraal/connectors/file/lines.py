@@ -145,7 +145,7 @@ def find_first_line_end(fd: int, start: int, stop: int) -> int | None:
             index = min(ends)
             if data[index] == ord("\n"):
                 return low + index + 1
-            after = os.pread(fd, 1, low + index + 1) if low + index + 1 < stop else b""
-            return None if not after else low + index + (2 if after == b"\n" else 1)
+            next_byte = os.pread(fd, 1, low + index + 1) if low + index + 1 < stop else b""
+            return None if not next_byte else low + index + (2 if next_byte == b"\n" else 1)
         low += len(data)
     return None

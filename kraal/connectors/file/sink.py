@@ -55,9 +55,8 @@ class FileStreamSinkTask(SinkTask):
         if not path:
             return
         self._target = AppendTarget(path, context.worker.scratch)
-        self.all_or_nothing = (
-            self._executors_see_files
-        )  # appends start only after Spark has written all files
+        # Appends start only after Spark has written all files.
+        self.all_or_nothing = self._executors_see_files
         self.takes_pieces = self._executors_see_files
         self._staging = Staging(self._target.staging_parent, f".{self._target.name}.kraal-")
 

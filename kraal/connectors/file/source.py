@@ -55,7 +55,7 @@ BATCH_BYTES: Final = 128 * 1024 * 1024
 """Maximum number of bytes that one Spark job reads, in one to two seconds."""
 
 WORKER_BATCH_BYTES: Final = 2 * 1024 * 1024
-"""Maximum number of bytes that the worker reads at once if the executors cannot access its files."""
+"""Number of bytes that the worker reads at once, or one longer line, if the executors cannot access its files."""
 
 CHECK_INTERVAL_S: Final = 1.0
 """Interval between checks for a replaced file."""

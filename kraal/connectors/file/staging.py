@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STALE_AFTER_S: Final = 24 * 3600.0
-"""Age after which an unmodified directory cannot belong to an active run."""
+"""Age after which an unmodified directory is assumed not to belong to an active run."""
 _REPORT_TIMEOUT_S: Final = 2.0
 """Maximum time to wait for Spark's report after a job ends."""
 _POLL_INTERVAL_S: Final = 0.002

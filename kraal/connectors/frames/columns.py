@@ -50,22 +50,28 @@ class Layout:
         the config. Raises ValueError with the column's name if a column is missing or has no Connect type.
         """
         struct = frame.schema if declared_schema is None else declared_schema
-        types = {field.name: field for field in struct.fields}
+        fields_by_name = {field.name: field for field in struct.fields}
         reserved_names = [*self.key_columns, *filter(None, [self.topic_column, self.value_column])]
-        if missing := [name for name in reserved_names if name not in types]:
-            raise ValueError(f"column {missing[0]} does not exist; existing columns are {', '.join(types)}")
+        if missing_names := [name for name in reserved_names if name not in fields_by_name]:
+            raise ValueError(
+                f"column {missing_names[0]} does not exist; existing columns are {', '.join(fields_by_name)}"
+            )
         columns: list[Column] = []
         if self.topic_column is not None:
             columns.append(self._make_topic_column().alias("topic"))
         key_schema: Schema | None = None
         if self.key_columns:
-            key, key_schema = _select_part(types, self.key_columns, is_single=len(self.key_columns) == 1)
+            key, key_schema = _select_part(
+                fields_by_name, self.key_columns, is_single=len(self.key_columns) == 1
+            )
             columns.append(key.alias("key"))
         if self.value_column is not None:
-            value, value_schema = _select_part(types, [self.value_column], is_single=True)
+            value, value_schema = _select_part(fields_by_name, [self.value_column], is_single=True)
         else:
             value, value_schema = _select_part(
-                types, [name for name in types if name not in reserved_names], is_single=False
+                fields_by_name,
+                [name for name in fields_by_name if name not in reserved_names],
+                is_single=False,
             )
         columns.append(value.alias("value"))
         return SourceBatch(
@@ -92,16 +98,16 @@ def make_schemaless_batch(
 
 
 def _select_part(
-    types: Mapping[str, T.StructField], names: Sequence[str], *, is_single: bool
+    fields_by_name: Mapping[str, T.StructField], names: Sequence[str], *, is_single: bool
 ) -> tuple[Column, Schema]:
     """Return a column and its schema: the only named column if `is_single`, else a struct of the named columns."""
     if is_single:
-        field = types[names[0]]
+        field = fields_by_name[names[0]]
         schema = to_schema(field.dataType, field.name, optional=field.nullable)
         return to_connect_column(select_column(field.name), field.dataType), schema
     if not names:
         raise ValueError("no column remains for the value; all columns belong to the key or the topic")
-    fields = [types[name] for name in names]
+    fields = [fields_by_name[name] for name in names]
     columns = [to_connect_column(select_column(f.name), f.dataType).alias(f.name) for f in fields]
     return F.struct(*columns), make_struct_schema(T.StructType(fields))
 

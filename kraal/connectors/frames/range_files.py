@@ -141,7 +141,7 @@ class RangeFolder:
     """A folder of range files. Not thread-safe; other tasks write files of other partitions."""
 
     def __init__(self, files: Files, max_offsets: int = DEFAULT_MAX_RECORDS) -> None:
-        """Create the folder over `files`; `max_offsets`: maximum number of a partition's offsets in a batch."""
+        """Use `files` as the storage; `max_offsets`: maximum number of a partition's offsets in a batch."""
         self._files = files
         self._max_offsets = max_offsets
         self._ends: dict[TopicPartition, int] = {}
@@ -202,7 +202,7 @@ class RangeFolder:
         span: Span,
         existing_files: Sequence[RangeFile],
     ) -> None:
-        """Move a file to its name, then remove the files that it replaces if they still exist."""
+        """Move the staged file, if any, to its final name; then remove replaced and redundant files."""
         span_to_write = find_missing_span(span, existing_files)
         obsolete_names = {
             file.name for file in existing_files if span_to_write is not None and _is_within(file.span, span)

@@ -52,7 +52,7 @@ def make_rows(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
 
 
 def make_json_lines(rows: DataFrame, values: SinkValues | None) -> DataFrame | None:
-    """Return the rows with schemaless values as JSON text; None if values have a schema, or with metadata columns."""
+    """Return the rows with schemaless values as JSON text; None with a schema or metadata columns."""
     if [name for name in rows.columns if name != RANGE] != ["value"]:
         return None
     if values == "json-text":
@@ -118,7 +118,7 @@ def _parse_values(frame: DataFrame, text: Column, declared_schema: T.StructType)
     error = F.raise_error(F.concat(F.lit("The value of "), location, F.lit(" does not match spark.schema")))
     is_malformed = F.col("value").getField(_CORRUPT_COLUMN).isNotNull()
     frame = frame.withColumn("value", parsed)
-    return frame.where(F.when(is_malformed, error.cast("boolean")).otherwise(F.lit(True)))  # noqa: FBT003 - as above
+    return frame.where(F.when(is_malformed, error.cast("boolean")).otherwise(F.lit(True)))  # noqa: FBT003 - Spark's literal
 
 
 def _make_single_column(spark_format: str, value_type: T.DataType) -> Column:

@@ -58,7 +58,7 @@ class SqlFailed(Exception):
 
 
 class Database(Protocol):
-    """A database connection without auto-commit. Not thread-safe. All methods raise SqlFailed."""
+    """A database connection without auto-commit. Not thread-safe. All methods except `quote` raise SqlFailed."""
 
     kind: str
     """The kind of database: the subprotocol of its JDBC URL, such as `postgresql`."""
@@ -157,7 +157,7 @@ def drop_staging_table(database: Database, tables: Tables) -> None:
 
 
 def drop_orphaned_tables(database: Database, tables: Tables) -> None:
-    """Drop the staging tables of earlier runs of this task; failures are only logged."""
+    """Drop the staging tables of earlier runs of this task; a failure to drop a table is only logged."""
     for name in database.list_tables(tables.prefix):
         try:
             database.execute(f"DROP TABLE {_get_schema_prefix(tables.target)}{name}", wait_s=LOCK_TIMEOUT_S)
@@ -189,7 +189,7 @@ def commit_batch(
             _reject_duplicates(database, tables)
             names = ", ".join(map(database.quote, columns))
             database.execute(
-                f"INSERT INTO {tables.target} ({names}) SELECT {names} FROM {tables.staging}{where}"  # noqa: S608 - as above
+                f"INSERT INTO {tables.target} ({names}) SELECT {names} FROM {tables.staging}{where}"  # noqa: S608 - names are validated
             )
         check_owned()
         database.commit()
@@ -206,9 +206,9 @@ def alter_offsets(
     ensure_offsets_table(database, table)
     for partition in sorted(offsets):
         key, offset = (connector, partition.topic, partition.partition), offsets[partition]
-        database.execute(f"DELETE FROM {table} WHERE {_KEY_CONDITION}", *key, wait_s=LOCK_TIMEOUT_S)  # noqa: S608 - as above
+        database.execute(f"DELETE FROM {table} WHERE {_KEY_CONDITION}", *key, wait_s=LOCK_TIMEOUT_S)  # noqa: S608 - names are validated
         if offset is not None:
-            database.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", *key, offset)  # noqa: S608 - as above
+            database.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", *key, offset)  # noqa: S608 - names are validated
     database.commit()
 
 
@@ -239,10 +239,10 @@ def _advance_offsets(
     keys = {
         partition: (tables.connector, partition.topic, partition.partition) for partition in sorted(ranges)
     }
-    lock = f"UPDATE {table} SET next_offset = next_offset WHERE {_KEY_CONDITION}"  # noqa: S608 - as above
+    lock_sql = f"UPDATE {table} SET next_offset = next_offset WHERE {_KEY_CONDITION}"  # noqa: S608 - names are validated
     # Lock all rows before the first read, because that read may take the snapshot of the transaction.
     for key in keys.values():
-        database.execute(lock, *key, wait_s=LOCK_TIMEOUT_S)
+        database.execute(lock_sql, *key, wait_s=LOCK_TIMEOUT_S)
     for partition, key in keys.items():
         start, end = ranges[partition]
         stored_offset = _read_offset(database, table, key)
@@ -250,8 +250,8 @@ def _advance_offsets(
         if stored_offset is None:
             _insert_offset(database, table, (*key, end))
         elif stored_offset < end:
-            update = f"UPDATE {table} SET next_offset = ? WHERE {_KEY_CONDITION}"  # noqa: S608 - as above
-            database.execute(update, end, *key)
+            update_sql = f"UPDATE {table} SET next_offset = ? WHERE {_KEY_CONDITION}"  # noqa: S608 - names are validated
+            database.execute(update_sql, end, *key)
         if next_offsets[partition] > start:
             name = f"{partition.topic}-{partition.partition}"
             log_args = (tables.connector, start, min(next_offsets[partition], end) - 1, name, tables.target)
@@ -264,7 +264,7 @@ def _read_offset(database: Database, table: str, key: tuple[str, str, int]) -> i
 
     Raises ValueError if the database compares strings inexactly.
     """
-    sql = f"SELECT next_offset, connector, kafka_topic FROM {table} WHERE {_KEY_CONDITION}"  # noqa: S608 - as above
+    sql = f"SELECT next_offset, connector, kafka_topic FROM {table} WHERE {_KEY_CONDITION}"  # noqa: S608 - names are validated
     for offset, *names in database.query(sql, *key):
         if names != [*key[:2]]:
             raise ValueError(
@@ -277,7 +277,7 @@ def _read_offset(database: Database, table: str, key: tuple[str, str, int]) -> i
 def _insert_offset(database: Database, table: str, row: tuple[object, ...]) -> None:
     """Insert a partition's first offset. Raises RetriableError if another owner does so concurrently."""
     try:
-        database.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", *row, wait_s=LOCK_TIMEOUT_S)  # noqa: S608 - as above
+        database.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", *row, wait_s=LOCK_TIMEOUT_S)  # noqa: S608 - names are validated
     except SqlFailed as error:
         if error.state.startswith("23"):
             raise RetriableError(f"another owner writes {row[1]}-{row[2]}: {error}") from error
@@ -287,8 +287,8 @@ def _insert_offset(database: Database, table: str, row: tuple[object, ...]) -> N
 def _reject_duplicates(database: Database, tables: Tables) -> None:
     """Raise RetriableError if Spark staged a record twice, which can happen when Spark retries part of a job."""
     key_columns = f"{database.quote(RANGE)}, {database.quote(OFFSET)}"
-    duplicates = f"SELECT COUNT(*) AS times FROM {tables.staging} GROUP BY {key_columns} HAVING COUNT(*) > 1"  # noqa: S608 - as above
-    ((count,),) = database.query(f"SELECT COUNT(*) FROM ({duplicates}) duplicates")  # noqa: S608 - as above
+    duplicates = f"SELECT COUNT(*) AS times FROM {tables.staging} GROUP BY {key_columns} HAVING COUNT(*) > 1"  # noqa: S608 - names are validated
+    ((count,),) = database.query(f"SELECT COUNT(*) FROM ({duplicates}) duplicates")  # noqa: S608 - names are validated
     if int(str(count)):
         raise RetriableError(f"Spark has staged {count} records more than once in {tables.staging}")
 

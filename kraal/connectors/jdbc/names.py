@@ -1,4 +1,4 @@
-"""Quotes table and column names for SQL, safe against injection.
+"""Quotes table and column names for SQL, to prevent SQL injection.
 
 A config may use any kind of quotes; they are converted to the quotes of the database, where other quotes may delimit a
 string literal. MySQL, for example, reads "name" as a literal in which a backslash escapes the closing quote. Spark

@@ -71,39 +71,41 @@ class Columns:
     def of(parsed: Mapping[str, Any]) -> Columns:
         """Return the columns of the config's mode, as written in the config."""
         kinds = str(parsed["jdbc.mode"]).split("+")
-        number, timestamp = (
+        incrementing, timestamp = (
             parsed[f"jdbc.{kind}.column"] if kind in kinds else None for kind in ("incrementing", "timestamp")
         )
-        return Columns(number, timestamp)
+        return Columns(incrementing, timestamp)
 
     def quote_for(self, kind: str) -> Columns:
         """Return the columns, quoted for this kind of database."""
-        number, timestamp = (
+        incrementing, timestamp = (
             None if name is None else to_sql(kind, name) for name in (self.incrementing, self.timestamp)
         )
-        return Columns(number, timestamp)
+        return Columns(incrementing, timestamp)
 
     def after(self, mark: Mark) -> str | None:
         """Return the condition for rows after `mark`; None if nothing was read yet."""
-        number = f"{self.incrementing} > {mark.incrementing}" if mark.incrementing is not None else None
+        number_condition = (
+            f"{self.incrementing} > {mark.incrementing}" if mark.incrementing is not None else None
+        )
         if self.timestamp is None:
-            return number
+            return number_condition
         if mark.timestamp is None:
             return None
         timestamp = _make_timestamp_literal(mark.timestamp)
-        if self.incrementing is None or number is None:
+        if self.incrementing is None or number_condition is None:
             return f"{self.timestamp} > {timestamp}"
-        return f"({self.timestamp} > {timestamp} OR ({self.timestamp} = {timestamp} AND {number}))"
+        return f"({self.timestamp} > {timestamp} OR ({self.timestamp} = {timestamp} AND {number_condition}))"
 
     def until(self, mark: Mark) -> str:
         """Return the condition for rows up to `mark`."""
-        number = f"{self.incrementing} <= {mark.incrementing}"
+        number_condition = f"{self.incrementing} <= {mark.incrementing}"
         if self.timestamp is None or mark.timestamp is None:
-            return number
+            return number_condition
         timestamp = _make_timestamp_literal(mark.timestamp)
         if self.incrementing is None:
             return f"{self.timestamp} <= {timestamp}"
-        return f"({self.timestamp} < {timestamp} OR ({self.timestamp} = {timestamp} AND {number}))"
+        return f"({self.timestamp} < {timestamp} OR ({self.timestamp} = {timestamp} AND {number_condition}))"
 
     def get_sort_columns(self) -> list[str]:
         """Return the names of the sort columns in Spark. Must be called before the columns are quoted."""

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class ExactlyOnceTable:
-    """The target table of one task. Not thread-safe; connects to the database on the first batch."""
+    """The target table of one task. Not thread-safe; opens a database connection for each batch."""
 
     def __init__(self, tables: Tables, options: Mapping[str, str]) -> None:
         """Set the table names and the options of Spark's JDBC writer; does not connect yet."""
@@ -71,9 +71,8 @@ class ExactlyOnceTable:
 
     def _save(self, rows: DataFrame, table: str, mode: str) -> None:
         writer = rows.write.format("jdbc").options(**self._options).mode(mode)
-        writer.option("truncate", "true").option(
-            "dbtable", table
-        ).save()  # truncates the table instead of recreating it with other types
+        # With `truncate`, Spark truncates the table instead of recreating it with other types.
+        writer.option("truncate", "true").option("dbtable", table).save()
 
 
 def alter_offsets(

@@ -1,7 +1,7 @@
 """Clients of a mirror's two clusters. They use librdkafka to manage topics and to get the offsets of partitions.
 
-Spark reads the records. `SourceClient` uses a consumer only to detect new records: its fetch requests wait at the
-broker, so an idle task uses almost no resources and still detects new records immediately.
+Spark reads the records. `SourceClient` uses a consumer to detect new records: the fetch requests of the consumer
+wait at the broker, so an idle task uses almost no resources and still detects new records immediately.
 """
 
 from __future__ import annotations
@@ -60,9 +60,13 @@ class SourceClient:
 
         Raises RetriableError, MirrorRequestFailed.
         """
-        lows = self._list_offsets(partitions, _EARLIEST)
-        highs = self._list_offsets(partitions, _LATEST)
-        return {tp: Bounds(low, highs[tp]) for tp, low in lows.items() if tp in highs}
+        beginning_offsets = self._list_offsets(partitions, _EARLIEST)
+        end_offsets = self._list_offsets(partitions, _LATEST)
+        return {
+            tp: Bounds(beginning_offset, end_offsets[tp])
+            for tp, beginning_offset in beginning_offsets.items()
+            if tp in end_offsets
+        }
 
     def find_offset_since(self, partition: TopicPartition, age_ms: int) -> int | None:
         """Return the offset of the first record that is not older than `age_ms`; None if all records are older.

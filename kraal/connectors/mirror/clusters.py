@@ -44,35 +44,36 @@ class Clusters:
         Raises RetriableError, MirrorRequestFailed, PatternTooSlow.
         """
         counts = self._source.count_partitions()
-        source = {topic: count for topic, count in counts.items() if self._filter.includes(topic)}
-        target = self._target.count_partitions() if source else {}
-        if source:
-            self._create_syncs_topic(counts if self._syncs_are_in_source else target)
+        source_counts = {topic: count for topic, count in counts.items() if self._filter.includes(topic)}
+        target_counts = self._target.count_partitions() if source_counts else {}
+        if source_counts:
+            self._create_syncs_topic(counts if self._syncs_are_in_source else target_counts)
         policy = self._filter.policy
-        missing = find_missing(source, target, policy)
+        missing = find_missing(source_counts, target_counts, policy)
         if missing.topics:
             configs = self._source.describe_settings(
-                [topic for topic in source if policy.remote_topic(topic) in missing.topics]
+                [topic for topic in source_counts if policy.remote_topic(topic) in missing.topics]
             )
             settings = {
                 policy.remote_topic(topic): self._select_settings(config) for topic, config in configs.items()
             }
             errors = self._target.create_topics(missing.topics, self._replication_factor, settings)
             _log_changes("created with", missing.topics, errors)
-            target |= {name: count for name, count in missing.topics.items() if name not in errors}
+            target_counts |= {name: count for name, count in missing.topics.items() if name not in errors}
         if missing.partitions:
             errors = self._target.add_partitions(missing.partitions)
             _log_changes("expanded to", missing.partitions, errors)
-            target |= {name: count for name, count in missing.partitions.items() if name not in errors}
+            target_counts |= {name: count for name, count in missing.partitions.items() if name not in errors}
         counts_to_copy = {
-            topic: min(count, target.get(policy.remote_topic(topic), 0)) for topic, count in source.items()
+            topic: min(count, target_counts.get(policy.remote_topic(topic), 0))
+            for topic, count in source_counts.items()
         }
-        if source and not any(counts_to_copy.values()):
+        if source_counts and not any(counts_to_copy.values()):
             raise RetriableError("the target has none of the topics, and none could be created")
         return list_partitions(counts_to_copy)
 
     def _create_syncs_topic(self, topics: Collection[str]) -> None:
-        """Create the offset-syncs topic if it is missing. Failures are only logged; copying does not require it."""
+        """Create the offset-syncs topic if it is missing. Failures are only logged; copying works without the topic."""
         name = self._syncs_topic
         if name is None:
             return

@@ -31,7 +31,7 @@ _ACLS_NOT_SYNCED: Final = "ACLs are not copied"
 
 @rule("names and Java regular expressions")
 def validate_patterns(name: str, value: object) -> str | None:
-    """Require one or more regular expressions; topic names are valid expressions."""
+    """Require regular expressions; topic names are valid expressions."""
     for entry in (value,) if isinstance(value, str) else as_strings(value):
         if (reason := find_pattern_error(entry)) is not None:
             return invalid(name, entry, f"Invalid regex: {reason}")
@@ -133,7 +133,7 @@ _TOPICS: Final = in_group(
     _make_key(
         "refresh.topics.enabled",
         ConfigType.BOOLEAN,
-        True,  # noqa: FBT003 - as above
+        True,  # noqa: FBT003 - a default
         "Whether to look for new topics and partitions while the connector runs.",
     ),
     _make_key(
@@ -173,7 +173,7 @@ _NAMING: Final = in_group(
     _make_key(
         "replication.policy.internal.topic.separator.enabled",
         ConfigType.BOOLEAN,
-        True,  # noqa: FBT003 - as above
+        True,  # noqa: FBT003 - a default
         "Whether the names of MirrorMaker's internal topics, which are not copied, contain the separator instead "
         "of a dot.",
     ),
@@ -232,7 +232,7 @@ _SYNCS: Final = in_group(
     _make_key(
         "emit.offset-syncs.enabled",
         ConfigType.BOOLEAN,
-        True,  # noqa: FBT003 - as above
+        True,  # noqa: FBT003 - a default
         "Whether to write the offset-syncs topic, with which MirrorCheckpointConnector translates the offsets of "
         "consumer groups.",
     ),
@@ -271,7 +271,7 @@ _KEYS_WITHOUT_EFFECT: Final = in_group(
     _make_key(
         "sync.topic.configs.enabled",
         ConfigType.BOOLEAN,
-        True,  # noqa: FBT003 - as above
+        True,  # noqa: FBT003 - a default
         "Whether to synchronize topic settings.",
         _CONFIGS_NOT_SYNCED,
     ),
@@ -285,7 +285,7 @@ _KEYS_WITHOUT_EFFECT: Final = in_group(
     _make_key(
         "sync.topic.acls.enabled",
         ConfigType.BOOLEAN,
-        True,  # noqa: FBT003 - as above
+        True,  # noqa: FBT003 - a default
         "Whether to synchronize ACLs.",
         _ACLS_NOT_SYNCED,
     ),

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MAX_CHECK_INTERVAL_S: Final = 30.0
-"""Interval at which an idle task checks offsets without a notification, in case a topic was recreated."""
+"""Maximum interval between the offset checks of an idle task, which also detect that a topic was recreated."""
 _ERROR_DELAY_S: Final = 1.0
 _VALUE_SCHEMA: Final = Schema(type=Type.BYTES)
 
@@ -184,7 +184,7 @@ class MirrorSourceTask(SourceTask):
         return SourceBatch(offsets={}, discover=self._discover)
 
     def _discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Return a batch of the new records; if there are none, watch for new ones and return None.
+        """Return a batch of the new records; if there are none, start to watch for new records and return None.
 
         Raises RetriableError, MirrorRequestFailed, OffsetOutOfRange.
         """
@@ -222,10 +222,10 @@ class MirrorSourceTask(SourceTask):
                 log.warning("%s: %s", self._name, start.gap)
             self._positions[tp] = start.offset
 
-    def _warn_missing(self, missing: set[TopicPartition]) -> None:
-        for tp in sorted(missing - self._missing_partitions):
+    def _warn_missing(self, missing_partitions: set[TopicPartition]) -> None:
+        for tp in sorted(missing_partitions - self._missing_partitions):
             log.warning("%s: the source has no partition %s-%d", self._name, tp.topic, tp.partition)
-        self._missing_partitions = missing
+        self._missing_partitions = missing_partitions
 
     def _read(self, ranges: Ranges, spark: SparkSession) -> DataFrame:
         reader = spark.read.format("kafka").options(
@@ -265,7 +265,7 @@ class MirrorSourceTask(SourceTask):
 
 
 class MirrorSourceConnector(Connector):
-    """Distributes the partitions of matching topics to tasks, as Java does, and watches for new partitions."""
+    """Distributes the partitions of matching topics to tasks, as in Java, and checks for new and removed partitions."""
 
     kind = "source"
     version: ClassVar[str] = __version__

@@ -60,8 +60,8 @@ class ReplicationPolicy:
 
     def is_internal(self, topic: str) -> bool:
         """Return whether a topic is internal to Kafka, Connect or MirrorMaker."""
-        ends = (f"{self.internal_separator}internal", "-internal", ".internal")
-        return topic.startswith(("__", ".")) or topic.endswith(ends)
+        suffixes = (f"{self.internal_separator}internal", "-internal", ".internal")
+        return topic.startswith(("__", ".")) or topic.endswith(suffixes)
 
     def is_heartbeats(self, topic: str) -> bool:
         """Return whether a topic is `heartbeats` or a copy of it."""
@@ -170,10 +170,12 @@ def find_missing(
     source: Mapping[str, int], target: Mapping[str, int], policy: ReplicationPolicy
 ) -> MissingTopics:
     """Return the topics and partitions of the source that are missing in the target."""
-    expected = {policy.remote_topic(topic): count for topic, count in source.items()}
+    expected_counts = {policy.remote_topic(topic): count for topic, count in source.items()}
     return MissingTopics(
-        topics={topic: count for topic, count in expected.items() if topic not in target},
-        partitions={topic: count for topic, count in expected.items() if count > target.get(topic, count)},
+        topics={topic: count for topic, count in expected_counts.items() if topic not in target},
+        partitions={
+            topic: count for topic, count in expected_counts.items() if count > target.get(topic, count)
+        },
     )
 
 

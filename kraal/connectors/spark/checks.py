@@ -96,7 +96,7 @@ def validate_ddl(name: str, value: object) -> str | None:
     "names of tables or columns, such as `schema.table`, optionally in the quotes of the database; no expressions"
 )
 def validate_identifiers(name: str, value: object) -> str | None:
-    """Require one or more SQL identifiers, since they become part of queries; null is valid."""
+    """Require SQL identifiers, since they become part of queries; null and an empty list are valid."""
     for identifier in as_strings(value) if not isinstance(value, str) else (value,):
         if not _TABLE.fullmatch(identifier):
             return invalid(

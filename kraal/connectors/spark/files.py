@@ -129,7 +129,7 @@ class FileReader:
         self.next_position = None
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Return the next batch: whole files, or the next range of a file; None if there are no new files."""
+        """Return the next batch of files and file ranges; None if there are no new files."""
         self.next_position = None
         if not self._pending_files:
             self._pending_files = self._list_objects(spark) if self._is_in_store else self._list_files()
@@ -186,7 +186,7 @@ class FileReader:
     def _select_batch(self) -> list[FileRange]:
         """Return the next batch of the pending files."""
         ranges: list[FileRange] = []
-        remaining = self._batch_bytes
+        remaining_bytes = self._batch_bytes
         for path, size in self._pending_files:
             is_read_by_lines = self._is_read_by_lines(path)
             start = self._offsets_by_path.get(path, (0, False))[0] if is_read_by_lines else 0
@@ -194,15 +194,15 @@ class FileReader:
                 raise ValueError(
                     f"{path} became shorter: it has {size} bytes, but {start} bytes were already read"
                 )
-            if ranges and (remaining <= 0 or not self._can_share_batch(ranges[0], path)):
+            if ranges and (remaining_bytes <= 0 or not self._can_share_batch(ranges[0], path)):
                 break
             end = (
-                _find_range_end(path, start, min(size, start + max(remaining, 1)), size)
+                _find_range_end(path, start, min(size, start + max(remaining_bytes, 1)), size)
                 if is_read_by_lines
                 else size
             )
             ranges.append(FileRange(path, start, end, size))
-            remaining -= end - start
+            remaining_bytes -= end - start
             if end < size or len(ranges) >= _MAX_FILES:
                 break
         return ranges

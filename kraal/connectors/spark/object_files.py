@@ -64,7 +64,7 @@ class ObjectFolder:
             _get_file_system(spark, source),
             _get_file_system(spark, self._url),
         )
-        # Not copyFromLocalFile: it requires a LocalFileSystem, and Spark's is raw (`kraal.engine.session.settings`).
+        # Not copyFromLocalFile: it requires a LocalFileSystem; Spark's is a raw one (`kraal.engine.session.settings`).
         delete, overwrite = False, True
         file_util = jvm.org.apache.hadoop.fs.FileUtil
         is_copied = file_util.copy(

@@ -114,13 +114,13 @@ class PythonReader:
             raise ValueError(f"the stored offset of {self._name} is not valid JSON: {text}") from exc
 
     def _open_reader(self) -> None:
-        from pyspark.errors import PySparkNotImplementedError  # noqa: PLC0415 - as above
+        from pyspark.errors import PySparkNotImplementedError  # noqa: PLC0415 - not in Spark's Python processes
 
         schema: Any = self._ddl or self._source.schema()
         self._schema = parse_struct(schema) if isinstance(schema, str) else schema
-        for make in (self._source.streamReader, self._source.simpleStreamReader):
+        for make_reader in (self._source.streamReader, self._source.simpleStreamReader):
             try:
-                self._reader = make(self._schema)
+                self._reader = make_reader(self._schema)
             except (PySparkNotImplementedError, NotImplementedError):
                 continue
             return
@@ -135,7 +135,7 @@ class PythonReader:
 
     def _make_frame(self, spark: SparkSession, end: Any) -> DataFrame:
         """Return the lazy frame of the rows between the last offset and `end`."""
-        from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - as above
+        from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
 
         parts = list(self._reader.partitions(self._start, end))
         count = max(1, len(parts))
@@ -181,7 +181,7 @@ def _to_arrow_value(value: Any) -> Any:
 
 
 def _to_arrow_schema(struct: T.StructType) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - as above
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - not in Spark's Python processes
 
     return to_arrow_schema(T.StructType([T.StructField(f.name, f.dataType) for f in struct.fields]))
 

@@ -115,7 +115,7 @@ class SparkSinkTask(SinkTask):
                 check_name(kind, name)
             writer.format("jdbc").option("dbtable", to_sql(kind, self._parsed["jdbc.table"])).save()
             return
-        from kraal.connectors.spark.python_source import load_data_source_class  # noqa: PLC0415 - as above
+        from kraal.connectors.spark.python_source import load_data_source_class  # noqa: PLC0415 - imports Spark
 
         source = load_data_source_class(str(self._parsed["spark.python.datasource"]))
         rows.sparkSession.dataSource.register(source)
@@ -143,8 +143,8 @@ class SparkSinkTask(SinkTask):
             raise OSError(exc.errno, f"cannot write to {path}: {exc.strerror}") from exc
 
     def _write_files(self, batch: SinkBatch, folder: RangeFolder) -> None:
-        """Stage the records that no file contains yet, using Spark, then publish the files."""
-        from kraal.connectors.frames import rows as spark_rows  # noqa: PLC0415 - as above
+        """Stage the missing span of each range (see `find_missing_span`) with Spark, then publish the files."""
+        from kraal.connectors.frames import rows as spark_rows  # noqa: PLC0415 - imports Spark
 
         assert self._staging is not None  # noqa: S101 - created with the folder
         conflicts = folder.find_conflicts(batch.ranges)
@@ -236,9 +236,8 @@ class SparkSinkConnector(PassThroughConnector):
             options = add_timeouts(add_driver(parse_options(config)), parsed)
             table = to_sql(get_database_kind(options), str(parsed["jdbc.offsets.table"]))
             alter_offsets(config["name"], table, options, offsets)
-        return (
-            True  # other formats store offsets only in the group; files of redelivered records are replaced
-        )
+        # Other formats store offsets only in the group; files of redelivered records are replaced.
+        return True
 
 
 def _is_exactly_once(parsed: Mapping[str, Any]) -> bool:
@@ -262,10 +261,10 @@ def _concatenate(parts: Sequence[Path]) -> None:
         other.unlink()
 
 
-def _send_file(target: int, source: int) -> None:
-    """Copy a file inside the kernel to the current position of `target`, which must not be open with O_APPEND."""
+def _send_file(target_fd: int, source_fd: int) -> None:
+    """Copy a file inside the kernel to the current position of `target_fd`, which must not be open with O_APPEND."""
     offset = 0
-    while sent_bytes := os.sendfile(target, source, offset, 2**30):
+    while sent_bytes := os.sendfile(target_fd, source_fd, offset, 2**30):
         offset += sent_bytes
 
 

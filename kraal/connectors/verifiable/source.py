@@ -149,11 +149,11 @@ class VerifiableSourceTask(SourceTask):
 
     def _print_lines(self, committed_range: range, sequence: range, time_ms: int) -> None:
         """Print the lines of the committed records and of the created records (`sequence`)."""
-        line = functools.partial(
+        format_lines = functools.partial(
             format_source_lines, name=self._name, task=self._task, topic=self._topic, time_ms=time_ms
         )
         texts = [
-            line(numbers, committed=is_committed)
+            format_lines(numbers, committed=is_committed)
             for numbers, is_committed in ((committed_range, True), (sequence, False))
             if numbers
         ]

@@ -98,7 +98,7 @@ def is_map_entry(node: Node) -> bool:
 
 
 def scrub_name(name: str, options: AvroOptions) -> str:
-    """Return a name without dots. With `scrub_names`, characters that Avro does not allow are replaced."""
+    """Return a name without a namespace. With `scrub_names`, characters that Avro does not allow are replaced."""
     if not options.scrub_names or not name or _NAME.match(name):
         return name
     encoded_name = quote_plus(name, safe="*")

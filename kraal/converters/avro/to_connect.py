@@ -314,11 +314,11 @@ def _translate_bytes(node: Node) -> Schema:
 
 
 def _make_integer_schema(node: Node) -> Schema:
-    kind, logical = node.text_prop(PROP_TYPE), node.text_prop("logicalType")
-    name = _LOGICAL_TYPES.get((node.kind, logical or ""))
+    kind, logical_type = node.text_prop(PROP_TYPE), node.text_prop("logicalType")
+    name = _LOGICAL_TYPES.get((node.kind, logical_type or ""))
     if name is not None:
         return Schema(type=_PLAIN_TYPES[node.kind], name=name, version=1)
-    if node.kind == "int" and kind is not None and logical is None:
+    if node.kind == "int" and kind is not None and logical_type is None:
         if kind not in _NARROW_TYPES:
             raise DataException(f"Invalid {PROP_TYPE} {kind!r} of an Avro int; expected int8 or int16")
         return Schema(type=_NARROW_TYPES[kind])

@@ -52,9 +52,9 @@ class JsonText:
 
     def _make_non_null_text(self, value: Column, schema: Schema) -> Column:
         """Return the JSON text of a value; SQL NULL for null."""
-        logical = self._make_logical_text(value, schema)
-        if logical is not None:
-            return logical
+        logical_text = self._make_logical_text(value, schema)
+        if logical_text is not None:
+            return logical_text
         match schema.type:
             case Type.STRING:
                 return quote_column(value)

@@ -119,10 +119,10 @@ def decode_base64(text: str) -> bytes:
     try:
         return a2b_base64(text, strict_mode=True)
     except ValueError:
-        data, remaining = b"", text.strip("".join(map(chr, range(33))))
-        while remaining:
-            data += a2b_base64(remaining[:4], strict_mode=True)
-            remaining = remaining[4:].lstrip("".join(map(chr, range(33))))
+        data, remaining_text = b"", text.strip("".join(map(chr, range(33))))
+        while remaining_text:
+            data += a2b_base64(remaining_text[:4], strict_mode=True)
+            remaining_text = remaining_text[4:].lstrip("".join(map(chr, range(33))))
         return data
 
 

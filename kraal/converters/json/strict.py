@@ -19,12 +19,8 @@ def to_strict_json(data: bytes) -> bytes:
     try:
         node = parse(decode_text(data), EXACT_DECODER)
         return data if node is MISSING else _to_json(node).encode()
-    except (
-        DataException,
-        RecursionError,
-        ValueError,
-    ):  # ValueError: a number with too many digits for Python
-        return data
+    except (DataException, RecursionError, ValueError):
+        return data  # Python raises ValueError for a number with too many digits
 
 
 def _to_json(node: Any) -> str:

@@ -65,61 +65,71 @@ def load_schema(parsed: Any, document: Any) -> Node:
         raise UnsupportedSchema(f"expected an object as schema, got {json.dumps(parsed)[:100]}")
     if "$ref" in parsed:
         return Node("ref", parsed, document, parsed)
-    remaining = dict(parsed)
+    remaining_members = dict(parsed)
     nodes = [
-        *_take_combined(remaining, document),
-        *_take_types(remaining, document),
-        *_infer_types(remaining, document),
+        *_take_combined(remaining_members, document),
+        *_take_types(remaining_members, document),
+        *_infer_types(remaining_members, document),
     ]
     if len(nodes) == 1:
-        nodes[0].metadata = remaining
+        nodes[0].metadata = remaining_members
         return nodes[0]
-    return Node("allOf" if nodes else "empty", parsed, document, remaining, tuple(nodes))
+    return Node("allOf" if nodes else "empty", parsed, document, remaining_members, tuple(nodes))
 
 
-def _take_combined(remaining: dict[str, Any], document: Any) -> list[Node]:
+def _take_combined(remaining_members: dict[str, Any], document: Any) -> list[Node]:
     nodes = []
-    if "enum" in remaining:
-        nodes.append(Node("enum", {"enum": _require_list(remaining.pop("enum"), "enum")}, document))
+    if "enum" in remaining_members:
+        nodes.append(Node("enum", {"enum": _require_list(remaining_members.pop("enum"), "enum")}, document))
     for keyword in _COMBINATORS:
-        if keyword in remaining:
+        if keyword in remaining_members:
             parts = tuple(
-                load_schema(part, document) for part in _require_list(remaining.pop(keyword), keyword)
+                load_schema(part, document) for part in _require_list(remaining_members.pop(keyword), keyword)
             )
             nodes.append(Node(keyword, {}, document, {}, parts))
     single_nodes = [
-        Node(keyword, {keyword: remaining.pop(keyword)}, document)
+        Node(keyword, {keyword: remaining_members.pop(keyword)}, document)
         for keyword in ("not", "const")
-        if keyword in remaining
+        if keyword in remaining_members
     ]
     return [*nodes, *single_nodes]
 
 
-def _take_types(remaining: dict[str, Any], document: Any) -> list[Node]:
-    if "type" not in remaining:
+def _take_types(remaining_members: dict[str, Any], document: Any) -> list[Node]:
+    if "type" not in remaining_members:
         return []
-    kinds = remaining.pop("type")
+    kinds = remaining_members.pop("type")
     is_list = isinstance(kinds, list)
     parts = []
     for kind in kinds if is_list else [kinds]:
         if not isinstance(kind, str) or kind not in _KEYWORDS:
             raise UnsupportedSchema(f"unknown type {kind!r}; expected one of {', '.join(_KEYWORDS)}")
-        keywords = {keyword: remaining[keyword] for keyword in _KEYWORDS[kind] if keyword in remaining}
+        keywords = {
+            keyword: remaining_members[keyword] for keyword in _KEYWORDS[kind] if keyword in remaining_members
+        }
         parts.append(Node(kind, keywords, document))
     for part in parts:
         for keyword in part.parsed:
-            remaining.pop(keyword, None)
+            remaining_members.pop(keyword, None)
     return [Node("anyOf", {}, document, {}, tuple(parts))] if is_list else parts
 
 
-def _infer_types(remaining: dict[str, Any], document: Any) -> list[Node]:
+def _infer_types(remaining_members: dict[str, Any], document: Any) -> list[Node]:
     """Infer the types of a schema from keywords that are specific to one type."""
     nodes = []
     for kind in ("array", "object", "number", "string"):
-        keywords = {keyword: remaining.pop(keyword) for keyword in _KEYWORDS[kind] if keyword in remaining}
+        keywords = {
+            keyword: remaining_members.pop(keyword)
+            for keyword in _KEYWORDS[kind]
+            if keyword in remaining_members
+        }
         if keywords:
             nodes.append(Node(kind, keywords, document))
-    keywords = {keyword: remaining.pop(keyword) for keyword in ("if", "then", "else") if keyword in remaining}
+    keywords = {
+        keyword: remaining_members.pop(keyword)
+        for keyword in ("if", "then", "else")
+        if keyword in remaining_members
+    }
     if keywords:
         nodes.append(Node("if", keywords, document))
     return nodes

@@ -213,18 +213,18 @@ class _Translator:
             self._collect_properties(part, properties, 0)
         if properties:
             return replace(self._translate_struct(properties, ordered=False), optional=optional)
-        by_kind = {_find_kind_in_all_of(part): part for part in node.parts}
-        string_part, number_part = by_kind.get("string"), by_kind.get("number")
+        parts_by_kind = {_find_kind_in_all_of(part): part for part in node.parts}
+        string_part, number_part = parts_by_kind.get("string"), parts_by_kind.get("number")
         has_format = string_part is not None and "format" in string_part.parsed
-        dominant_part: Node | None = by_kind.get("combined")
-        if dominant_part is None and "const" in by_kind:
+        dominant_part: Node | None = parts_by_kind.get("combined")
+        if dominant_part is None and "const" in parts_by_kind:
             dominant_part = string_part or number_part
-        elif dominant_part is None and "enum" in by_kind:
-            dominant_part = by_kind["enum"] if string_part is not None else number_part
+        elif dominant_part is None and "enum" in parts_by_kind:
+            dominant_part = parts_by_kind["enum"] if string_part is not None else number_part
         elif dominant_part is None and has_format:
             dominant_part = number_part or string_part
         elif dominant_part is None:
-            dominant_part = by_kind.get("ref")
+            dominant_part = parts_by_kind.get("ref")
         if dominant_part is None:
             raise UnsupportedSchema(
                 f"allOf without properties or a dominant type has no Connect schema: {json.dumps(node.parsed)[:200]}"

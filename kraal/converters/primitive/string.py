@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _EXACT_TYPES: Final = frozenset(
     {Type.STRING, Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN, Type.BYTES}
 )
-"""Types that Spark prints like Java."""
+"""Types that Spark prints like `encode`."""
 
 
 class StringConverter(Converter):

@@ -45,9 +45,8 @@ def get_integer_encoder(field: FieldType) -> Put:
     """Return a function that encodes integers without a tag."""
     low, high = _LIMITS[field.kind]
     fixed_layout = FIXED.get(field.kind)
-    bits = (
-        64 if field.kind in {"int32", "int64", "uint64"} else 32
-    )  # a negative int32 is written with 64 bits
+    # A negative int32 is written with 64 bits.
+    bits = 64 if field.kind in {"int32", "int64", "uint64"} else 32
     mask = (1 << bits) - 1
     uses_zigzag = field.kind.startswith("sint")
 

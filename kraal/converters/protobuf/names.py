@@ -42,7 +42,7 @@ class ProtobufOptions:
     wrapper_for_nullables: bool = False
     """Declare optional fields with wrapper messages."""
     wrapper_for_raw: bool = True
-    """Read a top-level wrapper message as its value."""
+    """Read a wrapper message as its value."""
     struct_for_nulls: bool = False
     index_for_unions: bool = True
     """Append the index of the oneof to the names of union fields."""

@@ -172,9 +172,9 @@ class ProtobufWriter:
         return write
 
     def _compile_body(self, schema: Schema, field: FieldType, message: MessageType) -> Put:
-        logical = LOGICAL_TYPES.get(schema.name)
-        if logical is not None:
-            type_name, get_fields = logical
+        logical_type = LOGICAL_TYPES.get(schema.name)
+        if logical_type is not None:
+            type_name, get_fields = logical_type
             if message.full_name != type_name:
                 raise _make_incompatible_error(schema, field)
             return _compile_logical(schema, message, get_fields)

@@ -165,10 +165,10 @@ def _split_user_info(urls: tuple[str, ...]) -> tuple[tuple[str, ...], str | None
 
 def check_installed() -> None:
     """Raise ValueError if packages that the client requires are missing."""
-    missing = [name for name in _REQUIRED_PACKAGES if find_spec(name) is None]
-    if missing:
+    missing_names = [name for name in _REQUIRED_PACKAGES if find_spec(name) is None]
+    if missing_names:
         raise ValueError(
-            f"converters with a schema registry require packages that are not installed ({', '.join(missing)}): "
+            f"converters with a schema registry require packages that are not installed ({', '.join(missing_names)}): "
             "install kraal[registry]"
         )
 
@@ -191,7 +191,7 @@ class SchemaRegistry:
         )
 
     def version(self, schema_id: int, subject: str, operation: str) -> int | None:
-        """Return a schema's version in a subject; None if the subject lacks it. Raises the same errors as `schema`."""
+        """Return a schema's version in a subject; None if the subject lacks the schema. Raises as `schema` does."""
         versions = self._request(
             operation, lambda client: client.get_schema_versions(schema_id, subject_name=subject)
         )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CLASS: Final = "kraal.JsonScan"
 _PLAIN_NAME: Final = re.compile(r"[ !#-\[\]-~]+")
-"""Field names that are written without escapes in JSON."""
+"""Matches names of printable ASCII characters that JSON does not escape."""
 _SCALAR_TYPES: Final = frozenset(
     {Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT64, Type.BOOLEAN, Type.STRING}
 )
@@ -29,7 +29,7 @@ def can_scan(schema: Schema) -> bool:
     """Return whether the function can parse documents of a schema.
 
     The schema must be a struct with at least one field. Each field must be a scalar (`_SCALAR_TYPES`) or such a struct,
-    and must have a name without characters that JSON escapes.
+    and its name must match `_PLAIN_NAME`.
     """
     if schema.type is not Type.STRUCT:
         return False

@@ -130,7 +130,7 @@ class SinkColumns:
         return reduce(type(frames[0]).unionAll, frames)
 
     def _find_sample(self, topic: str, rows: DataFrame) -> Sample | None:
-        """Return the sample record of a topic; None if no record has a value."""
+        """Return a sample record of a topic (empty without a JSON format), or None if no record has a value."""
         if _JSON.isdisjoint(_formats(self.steps)):
             return Sample(None, None)
         if topic not in self._samples:
@@ -207,7 +207,9 @@ def _run_unless_doubtful(action: Callable[[], object]) -> bool:
     except Exception as exc:
         if DOUBT not in root_cause(exc):
             raise
-        log.info("Processing a batch of a sink record by record, because its records differ in form")
+        log.info(
+            "Processing a batch of a sink record by record, because columns may not represent all its records"
+        )
         return False
     return True
 
@@ -334,7 +336,7 @@ def _infer_schema(value: Any) -> Schema:
 
 
 def _envelope_start(sample: bytes) -> bytes:
-    """Return the start of an envelope, up to the payload. Raises ByRecords if it is not in Java's form."""
+    """Return the start of an envelope, up to the payload. Raises ByRecords if the envelope is not in Java's form."""
     try:
         text = sample.decode()
         if not text.startswith(_SCHEMA):

@@ -164,7 +164,7 @@ public final class JsonScan implements Serializable {
             }
         }
 
-        /** Returns a decimal of at most 15 digits, which a division rounds correctly; 0 for any other number. */
+        /** Parses most decimals of at most 15 digits, by a correctly rounded division; returns 0 for any other text. */
         private static double parseShort(Cursor text) {
             boolean negative = text.next() == '-';
             if (negative) {

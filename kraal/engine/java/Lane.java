@@ -67,7 +67,7 @@ public final class Lane implements VoidFunction {
         throw new IllegalStateException("the lane has ended");
     }
 
-    /** Waits for results and returns a line for each: the number of the batch, and its error if the batch failed. */
+    /** Waits up to `waitMs` for results; returns a line for each: the batch's number, and the error if it failed. */
     public String take(long waitMs) throws InterruptedException {
         LinkedBlockingQueue results = state.results;
         Object first = results.poll(waitMs, TimeUnit.MILLISECONDS);

@@ -32,7 +32,7 @@ _POLL_INTERVAL_S: Final = 0.2
 _ASSUMED_LIMIT: Final = 1 << 18
 """The assumed limit of a topic that rejects a batch if the actual limit is unknown."""
 _PROPAGATION_TIMEOUT_S: Final = 2.0
-"""Maximum time for which a new topic may be unknown to a broker."""
+"""Maximum time for which the lookup of a new topic is repeated; a broker may not know the topic yet."""
 _MAX_FAILED_LOOKUPS: Final = 2
 """Maximum number of failed lookups of a topic. A lookup fails, for example, if the first write creates the topic."""
 

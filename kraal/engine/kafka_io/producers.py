@@ -43,7 +43,7 @@ class Producers:
         self._pool = pool
         self._in_executors = in_executors
         self._lock = threading.Lock()
-        self._pending: set[str | None] = set()
+        self._pending_client_ids: set[str | None] = set()
 
     def close(self, client_id: str | None) -> None:
         """Close the producers with this client id (None for all), and drop their unsent records. Returns at once.
@@ -52,9 +52,9 @@ class Producers:
         Later jobs use new producers.
         """
         with self._lock:
-            if client_id in self._pending:
+            if client_id in self._pending_client_ids:
                 return
-            self._pending.add(client_id)
+            self._pending_client_ids.add(client_id)
         self._pool.submit(lambda: self._close(client_id))
 
     def report_refusals(self, report: Callable[[Sequence[Refusal]], None]) -> None:
@@ -74,7 +74,7 @@ class Producers:
 
     def _close(self, client_id: str | None) -> None:
         with self._lock:
-            self._pending.discard(client_id)
+            self._pending_client_ids.discard(client_id)
         spark = self._session.current
         if spark is None:
             return

@@ -1,6 +1,6 @@
 """Converts a DataFrame of records and writes it to Kafka, as one Spark job.
 
-The plan is as short as possible, because it determines the throughput: a constant topic is an option instead of a
+Spark's plan is as short as possible, because it determines the throughput: a constant topic is an option instead of a
 column, missing columns are not added, and records are counted in the same pass. A column `timestamp` sets the
 timestamps of the records (`record_times`).
 """
@@ -79,8 +79,8 @@ def write_with_notes(frame: DataFrame, options: Mapping[str, str]) -> list[str]:
     from pyspark.sql import Observation, functions  # noqa: PLC0415 - as above
 
     observation = Observation()
-    observed = frame.observe(observation, functions.collect_list("note").alias("notes"))
-    rows = observed.where("topic is not null").drop("note")
+    observed_frame = frame.observe(observation, functions.collect_list("note").alias("notes"))
+    rows = observed_frame.where("topic is not null").drop("note")
     rows.write.format("kafka").options(**options).mode("append").save()
     return list(observation.get["notes"])
 

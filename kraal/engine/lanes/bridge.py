@@ -1,4 +1,4 @@
-"""Connects a lane to the JVM: starts its Spark task, and transfers rows and results. Source: `java/Lane.java`."""
+"""Connects a lane to the JVM: starts its Spark task (`java/Lane.java`), and transfers rows and results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LaneBridge:
         name = f"lane-{next(_numbers)}"
         lane = load_class(context, _CLASS).getConstructors()[0].newInstance(self._object_array(context, name))
         self._lane = lane
-        self._defined: set[str] = set()
+        self._defined_producers: set[str] = set()
         with job_group(spark, pool="lane", group=name, description="a lane for small batches"):
             names = self._jvm.java.util.ArrayList()
             names.add(name)
@@ -48,12 +48,12 @@ class LaneBridge:
 
     def push(self, producer: str, configs: Mapping[str, str], stream: bytes) -> None:
         """Pass rows to the Spark task; `producer` is the name of the producer with these configs."""
-        if producer not in self._defined:
+        if producer not in self._defined_producers:
             properties = self._jvm.java.util.HashMap()
             for key, value in configs.items():
                 properties.put(key, value)
             self._lane.define(producer, properties)
-            self._defined.add(producer)
+            self._defined_producers.add(producer)
         self._lane.push(producer, bytearray(stream))
 
     def results(self) -> Iterator[LaneResult]:
@@ -80,7 +80,7 @@ class LaneBridge:
 
     def remove_producer(self, producer: str) -> None:
         """Close a producer that no task uses any longer. Its name must not be reused."""
-        self._defined.discard(producer)
+        self._defined_producers.discard(producer)
         self._lane.forget(producer)
 
     def end(self) -> None:

@@ -5,7 +5,7 @@ end: small batches whose records are already bytes are passed to the JVM togethe
 producers. A lane has two threads: one pushes batches to the task, the other receives results.
 
 Batches go through the lane while its Spark task is running. Otherwise, and whenever the lane does not accept a batch, a
-job writes the batch (`kraal.engine.kafka_io.coalescing`).
+producer in the worker (`worker_producers`) or a job (`kraal.engine.kafka_io.coalescing`) writes the batch.
 
 Cancelling a batch closes its producer, so that no record of the batch is sent later. If other tasks have batches in
 this producer, jobs repeat them.
@@ -58,7 +58,7 @@ class _Lane:
     """None while the lane is starting."""
     is_ready: bool = False
     names: dict[Configs, str] = field(default_factory=dict)
-    """Names of the producers. A name is never reused."""
+    """Names of the producers, by their configs. A name is never reused."""
     in_flight: dict[int, PendingBatch] = field(default_factory=dict)
     """Batches without a result, by number."""
     last_push_s: float = -math.inf
@@ -187,14 +187,14 @@ class Lanes(SmallBatchSender):
             time.sleep(max(GATHER_DELAY_S, LINGER_S - elapsed_s))
         lane.last_push_s = time.monotonic()
         by_producer: dict[tuple[str, Configs], list[tuple[int, PendingBatch]]] = {}
-        cancelled: list[PendingBatch] = []
+        cancelled_batches: list[PendingBatch] = []
         with self._lock:
             if self._lane is not lane:
                 return None
             while self._waiting_batches:
                 batch = self._waiting_batches[0]
                 if batch.is_cancelled:
-                    cancelled.append(batch)
+                    cancelled_batches.append(batch)
                 else:
                     configs, number = list_configs(batch), next(self._numbers)
                     name = lane.names.setdefault(configs, f"producer-{number}")
@@ -202,7 +202,7 @@ class Lanes(SmallBatchSender):
                     by_producer.setdefault((name, configs), []).append((number, batch))
                 self._waiting_batches.popleft()
             self._waiting_bytes = 0
-        for batch in cancelled:
+        for batch in cancelled_batches:
             batch.done(None)
         return by_producer
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_WAITING_BYTES: Final = 16 << 20
-"""Total size of waiting batches above which jobs write further batches, to limit memory while Kafka is slow."""
+"""Total size of waiting batches above which a sender accepts none, to limit memory while Kafka is slow."""
 
 Configs = tuple[tuple[str, str], ...]
 """The configs of a producer: names and values, sorted."""
@@ -82,7 +82,7 @@ class SmallBatchSender(ABC):
         """Remove the producers with these configs; return functions that close them. The caller holds the lock."""
 
     def _accept(self, batch: PendingBatch, run: object) -> None:
-        """Count a batch, and add its run to the users of its producer. The caller holds the lock."""
+        """Add a batch to the waiting bytes, and its run to the users of its producer. The caller holds the lock."""
         self._users.setdefault(list_configs(batch), set()).add(run)
         self._waiting_bytes += batch.size
 

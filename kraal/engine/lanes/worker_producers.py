@@ -60,7 +60,7 @@ class _Delivery:
 class WorkerProducers(SmallBatchSender):
     """Sends small batches with librdkafka's producers; configs are named as in librdkafka.
 
-    A batch counts as waiting until it is acknowledged.
+    A batch counts as waiting until each of its records is acknowledged or has failed.
     """
 
     def __init__(self, repeat: Callable[[PendingBatch], None], *, is_local: bool) -> None:

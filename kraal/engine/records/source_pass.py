@@ -134,7 +134,7 @@ class _PassRun:
             self._steps.key.encode,
             self._steps.value.encode,
         )
-        dead_letters = 0
+        dead_letter_count = 0
         for record in read_records(part, source_pass):
             result.read += 1
             try:
@@ -146,7 +146,7 @@ class _PassRun:
                 key = encode_key(topic, out.key_schema, out.key)
                 value = encode_value(topic, out.value_schema, out.value)
             except Exception:  # noqa: BLE001 - the slow path finds the stage and counts the error
-                dead_letters += self._step_by_step(record, rows)
+                dead_letter_count += self._step_by_step(record, rows)
                 if result.fatal is not None:
                     break
                 continue
@@ -157,7 +157,7 @@ class _PassRun:
         if self._ensure is not None:
             result.topic_error = ensure_topics(self._ensure, result.topics)
         if result.topic_error is None:
-            result.written += len(rows.topics) - dead_letters
+            result.written += len(rows.topics) - dead_letter_count
         return rows.batch()
 
     def _step_by_step(self, record: Record, rows: _Rows) -> int:

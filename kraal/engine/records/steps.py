@@ -28,7 +28,7 @@ MAX_SLICE_ROWS: Final = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """The converters and transforms of a connector, with their class names as in the config. Picklable."""
+    """The transforms and converters of a connector, and the converters' class names as in the config. Picklable."""
 
     chain: Chain
     key: Converter

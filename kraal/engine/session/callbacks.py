@@ -14,7 +14,7 @@ from typing import Any, Final
 
 _START_LOCK: Final = threading.Lock()
 _IDLE_TIMEOUT_S: Final = 30
-"""CallbackClient.DEFAULT_MIN_CONNECTION_TIME."""
+"""The value of CallbackClient.DEFAULT_MIN_CONNECTION_TIME in py4j."""
 
 
 def require_token() -> None:

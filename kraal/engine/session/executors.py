@@ -122,7 +122,7 @@ def check_executors(session: SparkSession, worker: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def create_markers(folders: Sequence[str]) -> Iterator[list[str]]:
-    """Create a file in each folder, and remove it after the block. Raises ExecutorsUnusable for a read-only folder."""
+    """Create a file in each folder, and remove the files after the block. Raises ExecutorsUnusable if this fails."""
     markers: list[str] = []
     try:
         for folder in folders:

@@ -39,7 +39,7 @@ _REJECTED_OPTIONS: Final = {
     "-Xmx": "set spark.driver.memory",
     "-Dspark": "set Spark's settings as `spark.*` in the worker config",
 }
-"""Java options that Spark's launcher rejects, with the alternatives; it does not check options in an argument file."""
+"""Prefixes of the Java options that Spark's launcher rejects, except in an argument file, with the alternatives."""
 
 
 class GatewayFailed(KraalError):
@@ -59,9 +59,10 @@ class StartingJvm:
 
     @staticmethod
     def launch(settings: Mapping[str, str], output: IO[bytes], parent: Path) -> StartingJvm:
-        """Start a JVM, which exits when its standard input is closed. Creates a temporary directory for it in `parent`.
+        """Start a JVM, which exits when its standard input is closed.
 
-        Raises OSError if the JVM cannot be started, and GatewayFailed for rejected Java options.
+        Creates a temporary directory for the JVM in `parent`. Raises OSError if the JVM cannot be started, and
+        GatewayFailed for rejected Java options.
         """
         home = _find_spark_home()
         output_start = output.tell()

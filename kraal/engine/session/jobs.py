@@ -50,8 +50,8 @@ class JobGroup:
         """Run the block's Spark jobs in this group. Raises SparkUnavailable while there is no session."""
         spark = self._session.spark()
         name = self._name
-        watching = self._progress.watch(spark, name) if self._progress else contextlib.nullcontext()
-        with job_group(spark, pool=str(self._task), group=name, description=description), watching:
+        progress_watch = self._progress.watch(spark, name) if self._progress else contextlib.nullcontext()
+        with job_group(spark, pool=str(self._task), group=name, description=description), progress_watch:
             yield self._with_settings(spark)
 
     def cancel(self) -> None:

@@ -115,7 +115,7 @@ class Session:
         self._spark: Spark | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._closing = threading.Event()
-        self._starting = threading.Lock()
+        self._start_lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="kraal-spark-session", daemon=True)
 
     @property
@@ -135,7 +135,7 @@ class Session:
 
     def start(self) -> None:
         """Start the session's thread unless it was started. Returns at once."""
-        with self._starting:
+        with self._start_lock:
             if not self.is_started:
                 self._state, self._down_s = _STARTING, time.monotonic()
                 self._thread.start()
@@ -181,10 +181,10 @@ class Session:
 
     def _run(self) -> None:
         failures = 0
-        starting = _STARTING
+        starting_state = _STARTING
         while not self._closing.is_set():
-            if self._state != starting:
-                self._set_state(starting)
+            if self._state != starting_state:
+                self._set_state(starting_state)
             if self._closing.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]):
                 break
             start_s = time.monotonic()
@@ -195,7 +195,7 @@ class Session:
                 if not self._closing.is_set():
                     log.warning("%s", why, exc_info=None if isinstance(error, KraalError) else error)
                     self._drop_archive()
-                starting = EngineStarting(why)
+                starting_state = EngineStarting(why)
                 failures += 1
                 self._clean_up()
                 continue
@@ -210,9 +210,9 @@ class Session:
                 break
             uptime_s = time.monotonic() - start_s
             failures = 0 if uptime_s > _MIN_HEALTHY_S else failures + 1
-            starting = self._end_state(code, uptime_s)
-            log.error("%s", starting.reason)
-            self._set_state(starting)
+            starting_state = self._end_state(code, uptime_s)
+            log.error("%s", starting_state.reason)
+            self._set_state(starting_state)
             self._clean_up()
         self._clean_up()
 

@@ -43,7 +43,7 @@ logger.writer.level = off
 logger.streams.name = org.apache.spark.sql.execution.streaming.runtime
 logger.streams.level = off
 """
-"""Spark logs to a file in the scratch directory; users see failures in the traces of tasks."""
+"""The log configuration of Spark, for a file in the scratch directory. Users see failures in the traces of tasks."""
 
 _DEFAULTS = {
     MASTER: DEFAULT_MASTER,
@@ -102,7 +102,7 @@ _JAVA_OPTIONS = (
 def with_lane_slot(master: str, cores: int) -> tuple[str, int]:
     """Return a local master with an additional task slot for the lane, and the number of slots for jobs.
 
-    `cores` is the number of processors, for `local[*]`.
+    `cores` is the number of processors, for `local[*]`. A `local-cluster[…]` is returned unchanged, with `cores`.
     """
     match = re.fullmatch(r"local(?:\[(\d+|\*)(,\d+)?])?", master)
     if match is None:  # local-cluster[…], whose executors are other processes

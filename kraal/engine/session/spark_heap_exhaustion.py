@@ -3,7 +3,7 @@
 All tasks of a worker share one heap, and when the heap is exhausted, the JVM exits without naming the task. Therefore,
 all tasks whose jobs were running become suspects, and from then on suspects run one at a time. An innocent task
 finishes its batch when it runs alone, and is cleared. A guilty task kills the JVM again, until the task reaches
-`HeapRules.deaths`. If suspects ran concurrently, a busy innocent task would be blamed whenever the guilty task is.
+`HeapRules.max_deaths`. If suspects ran concurrently, a busy innocent task would be blamed whenever the guilty task is.
 Suspects take turns for a while even after they have finished batches, because two tasks may exhaust the heap only
 together.
 
@@ -22,7 +22,7 @@ from kraal.core.ids import TaskId
 _JAVA_OOM_EXIT_CODE: Final = 3
 """The exit code of -XX:+ExitOnOutOfMemoryError."""
 _SPARK_OOM_EXIT_CODE: Final = 52
-"""SparkExitCode.OOM: an uncaught exception."""
+"""SparkExitCode.OOM, for an uncaught OutOfMemoryError."""
 _OUT_OF_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError(?:: (?P<message>[^\r\n]*))?")
 
 
@@ -30,7 +30,7 @@ _OUT_OF_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError(?:: (?P<messag
 class HeapRules:
     """The limits of the quarantine."""
 
-    deaths: int = 3
+    max_deaths: int = 3
     """A task is guilty after this many deaths of the JVM without a finished batch in between."""
     quarantine_s: float = 600.0
     """How long after a death the suspects take turns."""
@@ -70,7 +70,7 @@ def blame_tasks(
     for task in running_tasks:
         suspect = current.get(task)
         current[task] = Suspect(deaths=1 + (suspect.deaths if suspect else 0), latest_s=now_s)
-    guilty = frozenset(task for task, suspect in current.items() if suspect.deaths >= rules.deaths)
+    guilty = frozenset(task for task, suspect in current.items() if suspect.deaths >= rules.max_deaths)
     return Verdict({task: suspect for task, suspect in current.items() if task not in guilty}, guilty)
 
 
@@ -100,7 +100,7 @@ def heap_exhaustion_message(code: int, output: str) -> str | None:
 def quarantine_message(rules: HeapRules) -> str:
     """Return the error message for a guilty task."""
     return (
-        f"{rules.deaths} times in a row, Spark's JVM ran out of memory while a batch of this task was running, and the "
-        "task finished no batch in between. Other tasks of the worker continue without it. Increase "
+        f"{rules.max_deaths} times in a row, Spark's JVM ran out of memory while a batch of this task was running, and "
+        "the task finished no batch in between. Other tasks of the worker continue without it. Increase "
         "spark.driver.memory of the worker, or make the batches smaller; then restart the task."
     )

@@ -57,13 +57,15 @@ def warm_up(
         "Kafka's clients": lambda: _warm_up_kafka(session, small_job_session, producer_options, is_awaited),
         "small batches": lambda: _run_small_batches(small_job_session, is_awaited),
     }
-    completed = [
+    completed_components = [
         component for component, step in steps.items() if not is_awaited() and _run_step(component, step)
     ]
-    if completed:
-        log.info("Warmed up Spark with %s in %.1f s", ", ".join(completed), time.monotonic() - start_s)
+    if completed_components:
+        log.info(
+            "Warmed up Spark with %s in %.1f s", ", ".join(completed_components), time.monotonic() - start_s
+        )
     elif is_awaited():
-        log.info("Skipped the warm-up of Spark: a task waits for it")
+        log.info("Skipped the warm-up of Spark, because a task waits for Spark")
 
 
 def _warm_up_python_worker(session: SparkSession) -> None:

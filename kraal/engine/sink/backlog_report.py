@@ -31,7 +31,7 @@ def records_behind(positions: Offsets, *ends: Offsets) -> int:
 
 
 class Fetches(Protocol):
-    """The methods of a group member that the report uses."""
+    """The part of a group member that the report uses."""
 
     def known_ends(self) -> Offsets:
         """Return the ends of assigned partitions that are known from fetch responses."""
@@ -58,9 +58,9 @@ class BacklogReport:
         self._fetched_ends = {}
 
     def record_poll(self, fetches: Fetches, positions: Offsets, *, has_records: bool) -> None:
-        """Update the fetched ends after a poll; `has_records` is whether the poll returned records to write.
+        """Record a poll; `has_records` is whether it returned records to write.
 
-        Without records, report the backlog if the latest report is old. Without positions, the backlog is unknown.
+        Without records, report the backlog if the latest report is old and there are positions.
         """
         is_due = bool(positions) and self._now() - self._last_report_s >= REPORT_INTERVAL_S
         if has_records or is_due:

@@ -1,12 +1,12 @@
 """Keeps a sink's member in its group while a job is running, and delays rebalances until the job's batch is committed.
 
 A short job has no overhead: the run polls the member before and after it. When a job has been running for
-`Timing.first_s`, a separate thread polls the member, with its partitions paused, until the batch is committed; so a
-write may take longer than `max.poll.interval.ms`. A rebalance during this time blocks that thread, in the client's
-callback, until the same thread has committed the batch: during a callback, the client blocks commits of other threads.
-The group waits for a member for `max.poll.interval.ms`: shortly before that, the partitions are released, and the batch
-is *lost*. `check_owned` then prevents the plugin from publishing its output, and the batch is not committed. During a
-rebalance, a batch that waits for a retry is lost at once.
+`Timing.first_poll_s`, a separate thread polls the member, with its partitions paused, until the batch is committed. A
+write may therefore take longer than `max.poll.interval.ms`. A rebalance during this time blocks that thread, in the
+client's callback, until the same thread has committed the batch: during a callback, the client blocks commits of other
+threads. The group waits for a member for `max.poll.interval.ms`. Shortly before this time ends, the partitions are
+released, and the batch is *lost*. `check_owned` then prevents the plugin from publishing its output, and the batch is
+not committed. During a rebalance, a batch that waits for a retry is lost at once.
 
     NONE ──► RUNNING ──► WRITTEN ──► NONE      launched, reported, committed
                 │ ▲
@@ -53,8 +53,8 @@ class Timing:
     """`max.poll.interval.ms`"""
     hold_s: float
     """Maximum delay of a rebalance, counted from the latest poll before the rebalance."""
-    first_s: float
-    """Time after which the member of a running job is polled."""
+    first_poll_s: float
+    """Time after which the member of a running job is first polled."""
     interval_s: float
     """Interval between polls while a job is running."""
 
@@ -70,7 +70,7 @@ class Timing:
         return Timing(
             poll_limit_s=limit_s,
             hold_s=max(limit_s / 4, 0.95 * limit_s - heartbeat_s - 1),
-            first_s=min(1.0, limit_s / 10),
+            first_poll_s=min(1.0, limit_s / 10),
             interval_s=min(1.0, limit_s / 10),
         )
 
@@ -177,8 +177,8 @@ class BatchOwnership:
     def check_owned(self) -> None:
         """Raise PartitionsLost if the batch is lost, the task was cancelled, or the worker's lease has expired.
 
-        The batch is then lost. Blocks for up to `LEASE_TIMEOUT_S` without a lease, because a late response of the
-        group may renew the lease.
+        An error also marks the batch as lost. Blocks for up to `LEASE_TIMEOUT_S` without a lease, because a late
+        response of the group may renew the lease.
         """
         deadline_s = time.monotonic() + LEASE_TIMEOUT_S
         with self._changed:
@@ -235,7 +235,7 @@ class BatchOwnership:
             self._start_s = time.monotonic()
             if not self._is_stopped:
                 self._stage = _Stage.RUNNING
-                self._schedule(self._timing.first_s)
+                self._schedule(self._timing.first_poll_s)
             return True
 
     def _record_end(self, outcome: JobResult) -> JobResult:
@@ -264,7 +264,7 @@ class BatchOwnership:
             self._is_scheduled = False
             if self._stage is _Stage.NONE:
                 return
-            remaining_s = self._start_s + self._timing.first_s - time.monotonic()
+            remaining_s = self._start_s + self._timing.first_poll_s - time.monotonic()
             if remaining_s > 0 or self._is_committing:
                 self._schedule(max(remaining_s, self._timing.interval_s))
                 return

@@ -57,19 +57,19 @@ def update_sizing(sizing: BatchSizing, sample: Sample, *, target_s: float, max_r
     )
     # While sizes change only gradually, compare each of them with the first.
     last = sample if other is not None or sizing.last is None else sizing.last
-    updated = replace(sizing, last=last, other=other)
+    updated_sizing = replace(sizing, last=last, other=other)
     if sizing.limit is None and sample.duration_s <= target_s:
-        return updated
+        return updated_sizing
     target = _target_records(sample, other, target_s)
     if sizing.limit is None and target >= sample.records:
-        return updated
+        return updated_sizing
     min_limit = max(1, sample.records // _MAX_SHRINK_FACTOR)
     if sizing.limit is not None and sample.duration_s <= target_s:
         if _MAX_GROWTH_FACTOR * sample.records < sizing.limit:
-            return updated  # too small to show how long a full batch takes
+            return updated_sizing  # too small to show how long a full batch takes
         min_limit = sizing.limit
     limit = max(min_limit, int(min(target, _MAX_GROWTH_FACTOR * max(sample.records, min_limit))))
-    return replace(updated, limit=None if limit >= max_records else limit)
+    return replace(updated_sizing, limit=None if limit >= max_records else limit)
 
 
 def _target_records(sample: Sample, other: Sample | None, target_s: float) -> float:

@@ -317,8 +317,8 @@ def collect_facts(
     is_direct = WritePath.DIRECT in writers
     return SinkFacts(
         by_records=path.why,
-        column_form=WritePath.BACKLOG_BY_COLUMNS in writers,
-        direct=is_direct,
+        has_column_form=WritePath.BACKLOG_BY_COLUMNS in writers,
+        is_direct=is_direct,
         can_wait=can_wait and (is_direct or (path.why is not None and takes_converted_tables(task))),
     )
 

@@ -50,7 +50,7 @@ class Release(Protocol):
     """Called before partitions are released."""
 
     def __call__(self, *, lost: bool) -> None:
-        """Handle the release; `lost` is whether other members already own the partitions."""
+        """Handle the release; `lost` is whether other members may already own the partitions."""
 
 
 def _release_at_once(*, lost: bool) -> None:

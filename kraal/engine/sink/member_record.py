@@ -38,5 +38,5 @@ def make_record(message: Any) -> Record:
         read_headers(message),
         message.key(),
         message.value(),
-        timestamp_type - 1,  # librdkafka's ids start at 0 for none
+        timestamp_type - 1,  # librdkafka's types start at 0 (no timestamp), Java's at -1
     )

@@ -30,7 +30,7 @@ class PlainWriter:
     converters: Converters
     reader: RangeReader
     steps: Steps
-    """Steps that decode a single record to find out why it cannot be read; the column check only names it."""
+    """Steps that decode a single record to find out why it cannot be read; the column check only names the record."""
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> None:
         """Write the decoded DataFrame through the plugin. Raises ToleranceExceeded for a record that cannot be read.
@@ -61,7 +61,10 @@ class PlainWriter:
         put(*connect_frame(raw, self.converters))
 
     def _is_readable_alone(self, error: Exception, batch: ReadBatch, spark: GetSpark) -> bool:
-        """Return whether the record named by an error is readable alone. Raises ToleranceExceeded if it is not."""
+        """Return whether an error names a record that is readable alone.
+
+        Raises ToleranceExceeded if the named record is not readable.
+        """
         unreadable = UnreadableRecord.parse(error)
         if unreadable is None:
             return False

@@ -83,7 +83,8 @@ def next_ranges(
 ) -> dict[TopicPartition, tuple[int, int]]:
     """Return `[start, end)` for each partition with new records.
 
-    The ranges contain about `max_records` in total, distributed fairly, and at least one record per partition.
+    The ranges contain at most about `max_records` and `MAX_BYTES` in total, distributed fairly, and at least one record
+    per partition.
     """
     backlogs = {
         partition: bounds[partition].high - position

@@ -1,4 +1,4 @@
-"""The write paths for a batch of a sink, and the choice between them. The choice is pure.
+"""The write paths for a batch of a sink, and the pure function that chooses between them.
 
 A *tail* consists of records that the consumer has fetched; a *backlog* is a range of offsets that Spark reads. A
 tail with a header whose name is not UTF-8 is treated as a backlog, because librdkafka's Python client cannot return
@@ -60,9 +60,9 @@ class SinkFacts:
 
     by_records: str | None = None
     """Why records are processed one by one unless a batch has a column form; None if columns have the same result."""
-    column_form: bool = False
+    has_column_form: bool = False
     """Whether a batch of transformed records may have a column form."""
-    direct: bool = False
+    is_direct: bool = False
     """Whether a tail can be passed to the plugin as a table, without Spark."""
     can_wait: bool = False
     """Whether to wait for records instead of polling: a tail requires no job, and the config sets no poll interval."""
@@ -97,14 +97,14 @@ def choose(task: SinkFacts, batch: ReadBatch, *, differs: bool = False) -> Choic
     if batch.table is not None:
         cause = "few new records"
         if task.by_records is None:
-            return Choice(WritePath.DIRECT if task.direct else WritePath.TAIL, cause)
+            return Choice(WritePath.DIRECT if task.is_direct else WritePath.TAIL, cause)
         return Choice(WritePath.TAIL_BY_RECORDS, f"{cause}, {task.by_records}")
     cause = "records with a header name that is not UTF-8" if batch.is_tail else "many new records"
     if task.by_records is None:
         return Choice(WritePath.BACKLOG, cause)
-    if task.column_form and not differs:
+    if task.has_column_form and not differs:
         return Choice(
             WritePath.BACKLOG_BY_COLUMNS, f"{cause}, and their schema and transforms have a column form"
         )
-    reason = "some of which differ in form from the first record" if task.column_form else task.by_records
+    reason = "some of which differ in form from the first record" if task.has_column_form else task.by_records
     return Choice(WritePath.BACKLOG_BY_RECORDS, f"{cause}, {reason}")

@@ -40,8 +40,8 @@ class SourceAttempt:
         """Start writing the batch; `done` receives the result, on any thread. Returns at once."""
         self._done = done
         self.parts.group.renew()
-        self.parts.pending = None
-        start_job(self._write, self._finish)
+        self.parts.pending_batch = None
+        start_job(self._write, self._handle_outcome)
 
     def _write(self) -> None:
         """Choose a write path, and start writing the batch on it."""
@@ -50,7 +50,7 @@ class SourceAttempt:
         self._by_columns = False
         polled = self._prepare_batch()
         self._by_columns, self._choice = polled.by_columns, choose(self.facts, polled)
-        self.writers[self._choice.write_path].write(polled, self._finish)
+        self.writers[self._choice.write_path].write(polled, self._handle_outcome)
 
     def _prepare_batch(self) -> PolledBatch:
         """Return the batch with its plan, and with the properties on which the choice of a path depends."""
@@ -67,13 +67,15 @@ class SourceAttempt:
         if not polled.is_small:
             return polled
         has_plain_table = is_plain(table, plan)
-        passes_here = not has_plain_table and parts.worker_record_path(polled.batch) is not None
-        if not has_plain_table and not passes_here:  # do not start a lane that could not send the batch
+        is_convertible = not has_plain_table and parts.worker_record_path(polled.batch) is not None
+        if not has_plain_table and not is_convertible:  # do not start a lane that could not send the batch
             return polled
         jobless_path = parts.choose_jobless_path(table.num_rows, polled.size)
-        return replace(polled, is_plain=has_plain_table, passes_here=passes_here, without_job=jobless_path)
+        return replace(
+            polled, is_plain=has_plain_table, is_convertible=is_convertible, jobless_path=jobless_path
+        )
 
-    def _finish(self, outcome: JobResult) -> None:
+    def _handle_outcome(self, outcome: JobResult) -> None:
         """Report the result; if the column form of the transforms has failed, repeat the batch on the record path."""
         if isinstance(outcome, BatchDone):
             outcome = replace(outcome, way=str(self._choice))
@@ -85,6 +87,6 @@ class SourceAttempt:
         if self._by_columns and isinstance(outcome, BaseException) and needs_record_path(outcome):
             log.info("%s: Repeating a batch record by record: %s", self.parts.spec.task, outcome)
             self._is_in_doubt = True
-            start_job(self._write, self._finish)
+            start_job(self._write, self._handle_outcome)
         else:
             self._done(outcome)

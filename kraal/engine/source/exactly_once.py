@@ -126,7 +126,7 @@ class TransactionWriter:
         self._transactions = transactions
         self._interval_s = interval_s
         self._reads_continuously = reads_continuously
-        self._pending: dict[SourcePartition, Offset] = {}
+        self._pending_offsets: dict[SourcePartition, Offset] = {}
         self._tracked_records = TrackedRecords()
         self._due_s = 0.0
 
@@ -242,7 +242,7 @@ class TransactionWriter:
                 transactions.write(
                     topic, python_columns(part), self._tracked_records.make_callbacks(part, topic)
                 )
-            self._pending.update(done.offsets)
+            self._pending_offsets.update(done.offsets)
             if transactions.is_open and time.monotonic() < self._due_s:
                 return None
             return self._commit()
@@ -252,8 +252,8 @@ class TransactionWriter:
         return replace(done, offsets={}, transaction=count, duration_s=duration_s)
 
     def _commit(self) -> int:
-        count = self._transactions.commit(self._pending)
-        self._pending = {}
+        count = self._transactions.commit(self._pending_offsets)
+        self._pending_offsets = {}
         self._tracked_records.report_committed()
         return count
 
@@ -262,7 +262,7 @@ class TransactionWriter:
         try:
             return function()
         except StoreUnavailable as exc:
-            self._pending = {}
+            self._pending_offsets = {}
             self._tracked_records.discard()
             if can_retry:
                 raise RetriableError(str(exc)) from exc

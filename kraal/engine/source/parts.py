@@ -52,7 +52,7 @@ class SourceParts:
     """The result of `client_options.lane_configs`, once computed."""
     options_by_client: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """The producer options by client id, without the topics' limits."""
-    pending: PendingBatch | None = None
+    pending_batch: PendingBatch | None = None
     """The batch that shares a job or a producer with batches of other tasks."""
     _worker_configs: Mapping[str, str] | None = None
     _has_worker_configs: bool = False
@@ -68,7 +68,7 @@ class SourceParts:
         if not batch.table.num_rows and write_path in {WritePath.LANE, WritePath.WORKER_PRODUCER}:
             batch.done(batch.result())
             return
-        self.pending = batch
+        self.pending_batch = batch
         if write_path is WritePath.LANE:
             batch.carrier, batch.producer_configs = self.context.lanes, self.lane_configs()
         elif write_path is WritePath.WORKER_PRODUCER:
@@ -102,7 +102,7 @@ class SourceParts:
 
     def cancel_pending(self) -> bool:
         """Cancel a batch that shares a job or a producer; return whether this cancels the job."""
-        batch = self.pending
+        batch = self.pending_batch
         if batch is None or (batch.carrier is not None and batch.carrier.cancel(batch)):
             return False
         return self.context.coalescer.cancel(batch)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MIN_COLUMN_ROWS: Final = 1000
-"""Minimum number of records for which a table takes the column path, so that this process is not blocked."""
+"""Minimum number of records of a table that takes the column path: one by one, they would block this process."""
 
 
 Pass = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
@@ -87,7 +87,7 @@ class SourceRecords:
             return None
 
     def column_frame(self, frame: DataFrame, batch: SourceBatch) -> tuple[DataFrame, str | None] | None:
-        """Return the DataFrame transformed by columns, and the topic; None if it must take the record path.
+        """Return the DataFrame transformed by columns, and the topic; None if the batch must take the record path.
 
         A job over the result may fail with `needs_record_path`.
         """
@@ -171,7 +171,7 @@ class SourceRecords:
 
 
 def describe_origin(batch: SourceBatch) -> str:
-    """Return the source partition and end offset of a batch in Java's format; single records have no offsets."""
+    """Return the first source partition of a batch and its offset, in Java's format; single records have no offsets."""
     for partition, offset in batch.offsets.items():
         return f"sourcePartition={_format_map(partition.as_dict())}, sourceOffset={_format_map(offset)}"
     return "sourcePartition=null, sourceOffset=null"

@@ -71,7 +71,7 @@ def to_rows(table: pa.Table) -> Rows:
 def collect_rows(frame: DataFrame, scratch: str | None) -> Rows:
     """Compute the rows of a DataFrame with Spark. Must be called on a job thread.
 
-    `scratch` is None if executors are on other machines.
+    `scratch` is the parent directory for the files, or None to transfer the rows through the driver.
     """
     if scratch is None:
         return to_rows(frame.toArrow())

@@ -54,7 +54,7 @@ def explain_size_error(
 
 
 def max_record_size(table: pa.Table) -> int | None:
-    """Return the size in bytes of the largest record (key and value); None if a type is neither string nor binary."""
+    """Return the size in bytes of the largest record (key and value); None if the size is unknown."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
     from pyarrow import compute  # noqa: PLC0415 - as above
 

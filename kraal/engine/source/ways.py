@@ -1,4 +1,4 @@
-"""The write paths for a batch of a source, and the choice between them. The choice is pure.
+"""The write paths for a batch of a source, and the pure function that chooses between them.
 
 | path | class | records come from | transforms and converters run |
 |---|---|---|---|
@@ -7,7 +7,7 @@
 | `COALESCED` | `queued.QueuedTable` | the plugin | as columns in a job shared with other tasks |
 | `IN_WORKER` | `in_worker.InWorker` | the plugin | in this process; the rows then take one of the paths above |
 | `OWN_JOB` | `own_job.OwnJob` | Spark, or the plugin | as columns, else in Spark's Python workers |
-| `TRANSACTION` | `exactly_once.TransactionWriter` | Spark, or the plugin | as above; the task's producer sends them |
+| `TRANSACTION` | `exactly_once.TransactionWriter` | Spark, or the plugin | as above; sent by the task's producer |
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kraal.engine.way import Choice
 from kraal.plugins.api import SourceBatch
 
 MAX_WORKER_ROWS = 5000
-"""Maximum number of records that the worker processes. Processing takes 0.1 to 0.2 s, less than a Spark job."""
+"""Maximum number of records of a batch that the worker processes, in 0.1 to 0.2 s, which is less than a Spark job."""
 
 
 class WritePath(Enum):
@@ -69,9 +69,9 @@ class PolledBatch:
     """Whether the plan contains the transforms in their column form."""
     is_plain: bool = False
     """Whether the table's keys and values are the bytes to write."""
-    passes_here: bool = False
-    """Whether the worker can convert the records of this small table with the same result as Spark."""
-    without_job: WritePath | None = None
+    is_convertible: bool = False
+    """Whether this small table is not plain, and the worker can convert it with the same result as Spark."""
+    jobless_path: WritePath | None = None
     """The path on which this small table, once converted, can now be sent without a job, or None."""
     size: int = 0
     """The size of the table in bytes; 0 without a table."""
@@ -104,10 +104,10 @@ def choose(task: SourceFacts, polled: PolledBatch) -> Choice[WritePath]:
         return Choice(
             WritePath.OWN_JOB, reason if task.by_records is None else f"{reason}, {task.by_records}"
         )
-    if task.allows_jobless_writes and polled.without_job is not None:
+    if task.allows_jobless_writes and polled.jobless_path is not None:
         if polled.is_plain:
-            return Choice(polled.without_job, f"at most {MAX_ROWS} records, which require no conversion")
-        if polled.passes_here:
+            return Choice(polled.jobless_path, f"at most {MAX_ROWS} records, which require no conversion")
+        if polled.is_convertible:
             return Choice(WritePath.IN_WORKER, f"at most {MAX_ROWS} records, which require only conversion")
     if task.by_records is None:
         return Choice(WritePath.COALESCED, "the plugin returns the records")

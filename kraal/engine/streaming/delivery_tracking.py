@@ -4,7 +4,7 @@ Spark reports progress only when one of its long batches ends, and never for a b
 of each record contains its timestamp and source offset. A producer interceptor removes that header, sets the timestamp,
 and tracks the offset until the record is acknowledged. Within a partition, records are sent and acknowledged in order
 (one request in flight, or idempotence), so the last acknowledged offset is the progress of the partition. A query may
-be stopped at any time, and the stored offsets cover exactly the written records.
+be stopped at any time, and the stored offsets cover only acknowledged records.
 
 Kraal can query the interceptor only with a local master, where driver and executors share its class loader.
 Source: KafkaProducer.doSend; ProducerInterceptors.onSendError (Kafka 4.4.0), which runs on the sending thread for

@@ -36,7 +36,7 @@ class UnexpectedBatch(Exception):
 
 
 class _NotWrittenFilter(logging.Filter):
-    """Filters the exceptions of `offer` out of the log, because py4j reports them as errors."""
+    """Drops the log lines in which py4j reports a BatchNotWritten as an error."""
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:

@@ -44,7 +44,7 @@ _RETRIABLE: Final = re.compile(
     r"kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|LeaderNotAvailable|"
     r"OffsetOutOfRange|UnknownTopicOrPartition)Exception"
 )
-"""Errors that a new query may resolve: unavailable brokers, missing records."""
+"""Matches errors that a new query may resolve: unavailable brokers, missing records."""
 _PRODUCER_SETTINGS: Final = {"linger.ms": "0"}
 
 

@@ -125,9 +125,9 @@ class StreamQuery:
             self._query.stop()
 
     def drain(self, cancelled: threading.Event) -> QueryProgress | None:
-        """Stop the query, and return the progress since the last call of `new_progress`.
+        """Stop the query, wait for acknowledgements, and return the progress since the last call of `new_progress`.
 
-        First waits up to `_DRAIN_TIMEOUT_S` for the acknowledgements of records in flight.
+        Waits up to `_DRAIN_TIMEOUT_S` for the acknowledgements of records in flight, or until `cancelled` is set.
         """
         self._query.stop()
         deadline_s = time.monotonic() + _DRAIN_TIMEOUT_S

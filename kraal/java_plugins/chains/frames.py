@@ -1,8 +1,8 @@
 """Serialization of record batches for a chain in the plugins' JVM, as Arrow buffers.
 
 A frame consists of a JSON object and buffers; `Frame.java` defines the format. A request contains a list of columns,
-each described by its kind and the kinds of its parts, depth first (`Columns.java`). A response contains two groups of
-rows (`Rows.java`): the records to write, and the failed records for dead letters.
+each described by its kind and the kinds of its parts, depth first (`Columns.java`). A response contains the rows to
+write and, for a source, the failed records for dead letters (`Rows.java`).
 """
 
 from __future__ import annotations
@@ -139,15 +139,15 @@ def read_rows(header: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBat
     """
     row_count, header_count = header["rows"], header["headers"]
 
-    def column(kind: pa.DataType, length: int, buffer_count: int = 3) -> pa.Array:
+    def read_column(kind: pa.DataType, length: int, buffer_count: int = 3) -> pa.Array:
         return pa.Array.from_buffers(kind, length, [pa.py_buffer(next(buffers)) for _ in range(buffer_count)])
 
-    topics, partitions = column(pa.string(), row_count), column(pa.int32(), row_count, 2)
+    topics, partitions = read_column(pa.string(), row_count), read_column(pa.int32(), row_count, 2)
     ends = pa.Array.from_buffers(pa.int32(), row_count + 1, [None, pa.py_buffer(next(buffers))])
-    names, values = column(pa.string(), header_count), column(pa.binary(), header_count)
-    keys = column(pa.binary(), row_count)
+    names, values = read_column(pa.string(), header_count), read_column(pa.binary(), header_count)
+    keys = read_column(pa.binary(), row_count)
     headers = _header_lists(ends, names, values) if header_count else pa.nulls(row_count, HEADERS)
-    record_values, notes = column(pa.binary(), row_count), pa.nulls(row_count, pa.string())
+    record_values, notes = read_column(pa.binary(), row_count), pa.nulls(row_count, pa.string())
     columns = [topics, partitions, headers, keys, record_values, notes]
     return pa.RecordBatch.from_arrays(columns, schema=OUT)
 

@@ -77,7 +77,7 @@ class ChainedRun:
             report,
             on_end,
         )
-        self._calls = threading.Lock()
+        self._call_lock = threading.Lock()
         """Serializes the calls of the inner engine's run; acquired before `_lock`."""
         self._lock = threading.RLock()
         """Guards the end of the run; not held during calls of the inner run, which reports under its own lock."""
@@ -100,14 +100,14 @@ class ChainedRun:
 
     def next(self) -> None:
         """Request one more batch, now or when the task is open."""
-        with self._calls:
+        with self._call_lock:
             self._is_requested = True
             if (inner := self._inner) is not None:
                 inner.next()
 
     def hold(self) -> None:
         """Pause the task."""
-        with self._calls:
+        with self._call_lock:
             self._is_requested = False
             if (inner := self._inner) is not None:
                 inner.hold()
@@ -116,7 +116,7 @@ class ChainedRun:
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Commit a batch of a sink; the task actor stores the offsets of a source."""
-        with self._calls:
+        with self._call_lock:
             if (inner := self._inner) is not None:
                 inner.commit(offsets)
 
@@ -133,7 +133,7 @@ class ChainedRun:
         self._end(lambda inner: inner.cancel())
 
     def _end(self, end: Callable[[Run], None]) -> None:
-        with self._calls:
+        with self._call_lock:
             self._is_ending = True
             if (inner := self._inner) is not None:
                 end(inner)
@@ -153,7 +153,7 @@ class ChainedRun:
 
     def on_down(self, why: str) -> None:
         """End the run, because the JVM has exited, or report that it waits for the JVM."""
-        with self._calls:
+        with self._call_lock:
             if (inner := self._inner) is not None:
                 self._lost_reason = why
                 inner.cancel()
@@ -200,7 +200,7 @@ class ChainedRun:
         self._open_task(JavaChain(ChainAddress(number=self._number, **json.loads(response))))
 
     def _open_task(self, chain: JavaChain) -> None:
-        with self._calls:
+        with self._call_lock:
             if self._phase is not _Phase.OPENING:  # the run was stopped meanwhile
                 self._host.submit(self._close_chain, may_block=True)
                 return

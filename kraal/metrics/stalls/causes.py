@@ -55,7 +55,7 @@ class TaskFacts:
     trace: str | None = None
     """The trace in the task's status; the trace of an UNASSIGNED task names what the task is waiting for."""
     started_s: float | None = None
-    reported: State | None = None
+    reported_state: State | None = None
     """The latest state that the task has reported since its start, if any."""
     reported_s: float | None = None
     """Time of that report."""
@@ -67,9 +67,9 @@ class TaskFacts:
     backlog: Backlog | None = None
     partitions: int = 0
     """Number of a sink's partitions."""
-    unassigned: str = ""
-    """Known reason why a sink task has no partitions; empty otherwise."""
-    unassigned_s: float | None = None
+    no_partitions_reason: str = ""
+    """Reason why a sink task has no partitions; empty if unknown or if the task has partitions."""
+    no_partitions_since_s: float | None = None
     """Time since which a sink has had no partitions."""
 
 
@@ -80,7 +80,7 @@ class ConnectorFacts:
     state: State
     trace: str | None = None
     started_s: float | None = None
-    reported: State | None = None
+    reported_state: State | None = None
     reported_s: float | None = None
     has_configs: bool = True
     """Whether a complete set of task configs is stored; the set may be empty."""
@@ -100,20 +100,22 @@ _WAITING_STATES: Final = (State.UNASSIGNED, State.RESTARTING)
 
 
 def task_stall(facts: TaskFacts, now_s: float, stall_timeout_s: float) -> Stall | None:
-    """Return the stall of a task; None if it makes progress, is idle or should not run."""
+    """Return the stall of a task if it has exceeded the timeout, otherwise None. 0 disables the check."""
     if stall_timeout_s <= 0:
         return None
-    stall = _running_stall(facts) if facts.state is State.RUNNING and facts.reported is not None else None
+    stall = (
+        _running_stall(facts) if facts.state is State.RUNNING and facts.reported_state is not None else None
+    )
     stall = stall or _startup_stall(facts)
     return stall if stall is not None and now_s - stall.since_s > stall_timeout_s else None
 
 
 def connector_stall(facts: ConnectorFacts, now_s: float, stall_timeout_s: float) -> Stall | None:
-    """Return the stall of a connector; None if it makes progress or should not run."""
+    """Return the stall of a connector if it has exceeded the timeout, otherwise None. 0 disables the check."""
     if stall_timeout_s <= 0:
         return None
     stall = _startup_stall(facts)
-    if facts.state is State.RUNNING and facts.reported is State.RUNNING:
+    if facts.state is State.RUNNING and facts.reported_state is State.RUNNING:
         if facts.failing_since_s is not None:
             stall = Stall(
                 StallKind.NO_TASKS,
@@ -138,8 +140,8 @@ def _running_stall(facts: TaskFacts) -> Stall | None:
         return Stall(
             StallKind.STEP, step.since_s, _append_failure(text, step.failure or facts.commit_failure)
         )
-    if facts.unassigned_s is not None and facts.unassigned:
-        return Stall(StallKind.NO_TOPIC, facts.unassigned_s, facts.unassigned)
+    if facts.no_partitions_since_s is not None and facts.no_partitions_reason:
+        return Stall(StallKind.NO_TOPIC, facts.no_partitions_since_s, facts.no_partitions_reason)
     return _unread_backlog_stall(facts)
 
 
@@ -153,25 +155,25 @@ def _unread_backlog_stall(facts: TaskFacts) -> Stall | None:
         or facts.reported_s is None
     ):
         return None
-    markers = 0 if backlog.exact else facts.partitions  # each partition may end with a transaction marker
+    markers = 0 if backlog.is_exact else facts.partitions  # each partition may end with a transaction marker
     if backlog.growth <= markers:
         return None
     text = "It reads no record, although its backlog has grown to {:,} records; {}"
-    if backlog.exact:
+    if backlog.is_exact:
         text = "It reads no record, although its backlog is {:,} records; {}"
     reason = "a producer's open transaction may block them"
-    if backlog.paused:
-        paused_partitions = f"{backlog.paused} of {facts.partitions} partitions are paused"
-        reason = f"{paused_partitions} by its plugin, or until the retry of a batch succeeds"
+    if backlog.paused_partitions:
+        paused_clause = f"{backlog.paused_partitions} of {facts.partitions} partitions are paused"
+        reason = f"{paused_clause} by its plugin, or until the retry of a batch succeeds"
     since_s = max(backlog.grows_since_s, facts.reported_s)
     return Stall(StallKind.BACKLOG, since_s, text.format(backlog.records, reason))
 
 
 def _startup_stall(facts: TaskFacts | ConnectorFacts) -> Stall | None:
     """Return the potential stall of an instance that does not run yet."""
-    if facts.started_s is not None and facts.reported is None:
+    if facts.started_s is not None and facts.reported_state is None:
         return Stall(StallKind.START, facts.started_s, "Its start has not completed")
-    is_waiting = facts.state in _WAITING_STATES and facts.reported is State.UNASSIGNED
+    is_waiting = facts.state in _WAITING_STATES and facts.reported_state is State.UNASSIGNED
     if is_waiting and facts.reported_s is not None:
         reason = root_cause(facts.trace) if facts.trace else "its worker does not report the cause"
         return Stall(StallKind.WAITING, facts.reported_s, f"It is waiting: {reason}")

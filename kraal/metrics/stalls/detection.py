@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Progress of a task; durations are None if the task is idle or has written no batch in this run."""
+    """Progress of a task."""
 
     step_s: float | None = None
-    """Time spent at the current step."""
+    """Time spent in the current step or offset commit; None if there is neither."""
     batch_age_s: float | None = None
-    """Time since the latest batch was written."""
+    """Time since the latest batch was written; None if this run has written no batch."""
     way: str | None = None
     """The execution mode of the latest batch, with the reason."""
     stall: Stall | None = None
@@ -85,7 +85,7 @@ def _task_facts(current: CurrentMetrics, task: TaskId, state: State, trace: str 
         state=state,
         trace=trace,
         started_s=None if instance_state is None else instance_state.started_s,
-        reported=None if instance_state is None else instance_state.state,
+        reported_state=None if instance_state is None else instance_state.state,
         reported_s=None if instance_state is None else instance_state.state_s,
         step=current.steps.get(task),
         committing_s=None if task_metrics is None else task_metrics.committing_s,
@@ -93,8 +93,8 @@ def _task_facts(current: CurrentMetrics, task: TaskId, state: State, trace: str 
         read_total=0 if task_metrics is None else task_metrics.read_total,
         backlog=current.backlogs.get(task),
         partitions=current.partitions.get(task, 0),
-        unassigned=current.unassigned.get(task, ""),
-        unassigned_s=_no_partitions_since_s(current, task, instance_state) if is_sink else None,
+        no_partitions_reason=current.no_partitions_reasons.get(task, ""),
+        no_partitions_since_s=_no_partitions_since_s(current, task, instance_state) if is_sink else None,
     )
 
 
@@ -115,7 +115,7 @@ def _connector_facts(snapshot: Snapshot, current: CurrentMetrics, name: Connecto
         state=shown_state(snapshot, name, State.UNASSIGNED if status is None else status.state),
         trace=None if status is None else status.trace,
         started_s=None if instance_state is None else instance_state.started_s,
-        reported=None if instance_state is None else instance_state.state,
+        reported_state=None if instance_state is None else instance_state.state,
         reported_s=None if instance_state is None else instance_state.state_s,
         has_configs=entry is None or (bool(entry.tasks or entry.tasks_version) and not entry.inconsistent),
         failure="" if instance_state is None else instance_state.failure,

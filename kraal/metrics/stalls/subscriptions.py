@@ -57,8 +57,8 @@ def empty_sinks(snapshot: Snapshot, current: CurrentMetrics) -> list[EmptySink]:
     return sinks
 
 
-def unassigned_reasons(sinks: Iterable[EmptySink], topics: Collection[str]) -> Mapping[TaskId, str]:
-    """Return the known reasons by task. A task without a reason may be a spare member of its group."""
+def find_no_partitions_reasons(sinks: Iterable[EmptySink], topics: Collection[str]) -> Mapping[TaskId, str]:
+    """Return the known reasons why tasks have no partitions. Other tasks may be spare members of their group."""
     reasons = ((sink, _reason(sink, topics)) for sink in sinks)
     return {task: reason for sink, reason in reasons if reason is not None for task in sink.tasks}
 

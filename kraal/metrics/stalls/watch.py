@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, Self
 
 from kraal.core.logging import use_subject
-from kraal.metrics.stalls.subscriptions import EmptySink, empty_sinks, unassigned_reasons
+from kraal.metrics.stalls.subscriptions import EmptySink, empty_sinks, find_no_partitions_reasons
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Published
@@ -90,10 +90,10 @@ class StallWatch:
         metrics = self._detection.metrics
         sinks = empty_sinks(self._published.latest, metrics.current())
         if metrics.stall_timeout_s <= 0 or not sinks:
-            metrics.set_unassigned({})
+            metrics.set_no_partitions_reasons({})
         elif sinks != self._sinks or metrics.time.now() - self._lookup_s >= LOOKUP_INTERVAL_S:
             self._sinks, self._lookup_s = sinks, metrics.time.now()
-            metrics.set_unassigned(unassigned_reasons(sinks, frozenset(self._topics())))
+            metrics.set_no_partitions_reasons(find_no_partitions_reasons(sinks, frozenset(self._topics())))
 
     def _run(self) -> None:
         while not self._closed.wait(CHECK_INTERVAL_S):

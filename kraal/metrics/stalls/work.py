@@ -60,9 +60,9 @@ class Backlog:
     """The smallest backlog since the task last read a record."""
     grows_since_s: float | None = None
     """Time when the backlog first exceeded `min_records`, in monotonic seconds; None if it has not grown."""
-    exact: bool = False
+    is_exact: bool = False
     """Whether all records can be read, because positions are past transaction markers; `min_records` is then 0."""
-    paused: int = 0
+    paused_partitions: int = 0
     """Number of paused partitions."""
 
     @property
@@ -78,7 +78,7 @@ def next_exact_backlog(
     since_s = now_s if records else None
     if before is not None and before.read_total == read_total and 0 < before.records <= records:
         since_s = before.grows_since_s
-    return Backlog(records, read_total, 0, since_s, exact=True, paused=paused)
+    return Backlog(records, read_total, 0, since_s, is_exact=True, paused_partitions=paused)
 
 
 def next_backlog(before: Backlog | None, records: int, read_total: int, now_s: float) -> Backlog:

@@ -1,8 +1,7 @@
 """Connect's data model for single records, as transforms, predicates and converters use it on the record path.
 
-Batches whose schema is known before the job take the column path. Records with their own schemas (in their JSON, or
-objects without a schema) use these classes, in a Python process of Spark, one batch at a time. The module imports no
-large packages, because those processes import it.
+The record path runs in the worker for small batches, and in Spark's Python processes for large ones. This module
+imports no large packages, because those processes import it.
 
 The type of a value depends on its `Schema`: int (INT8 … INT64), `Float32` or float, bool, str, bytes, list, dict,
 `Struct`; None is null. A value of the logical type `Decimal` (`schema.name`) is a `decimal.Decimal`; a value of `Date`,

@@ -66,7 +66,7 @@ def unscaled_decimal(data: bytes, scale: int) -> Decimal:
 
 
 def date_days(value: Instant) -> int:
-    """Convert a Date to days since 1970. Raises DataException if it has a time of day."""
+    """Convert a Date to days since 1970. Raises DataException if the value has a time of day."""
     days, remainder = divmod(value.ms, MS_PER_DAY)
     if remainder:
         raise DataException("Kafka Connect Date type should not have any time fields set to non-zero values.")
@@ -79,7 +79,7 @@ def to_date(days: int) -> Instant:
 
 
 def time_ms(value: Instant) -> int:
-    """Convert a Time to milliseconds since midnight. Raises DataException if it has a date."""
+    """Convert a Time to milliseconds since midnight. Raises DataException if the value has a date."""
     if not 0 <= value.ms <= MS_PER_DAY:
         raise DataException("Kafka Connect Time type should not have any date fields set to non-zero values.")
     return value.ms

@@ -118,7 +118,7 @@ class EmbeddedCluster:
         self.stop_s, self.read_s = stop_s, read_s
         self.properties = {**DEFAULTS, **(properties or {})}
         self.workers: list[ClusterWorker] = []  # including dead ones
-        self.bugs: list[str] = []  # unexpected deaths of actors
+        self.bugs: list[str] = []  # unexpected deaths of actors, and tasks that run twice
         for _ in range(workers):
             self.add()
 
@@ -249,7 +249,7 @@ class EmbeddedCluster:
         return [w for w in self.alive if instance in (w.effective if w.frozen else w.running)]
 
     def states(self, name: str, worker: ClusterWorker | None = None) -> list[str]:
-        """Return the states of a connector and its tasks on a worker. Raises NotFound."""
+        """Return the states of a connector and its tasks, as reported by a worker. Raises NotFound."""
         status = _status(name, worker or self.awake[0])
         return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kraal.testing._simulation.cluster import EmbeddedCluster
     from kraal.testing._simulation.scheduler import Scheduler
 
-CRASH = "a test killed it"
+CRASH_REASON = "a test killed it"
 
 
 class ClusterWorker:
@@ -178,7 +178,7 @@ class ClusterWorker:
 
     def crash(self, actor: str) -> None:
         """Crash the actor with this name at its next message. Raises KeyError."""
-        self._host.address(actor).tell(Crash(CRASH))
+        self._host.address(actor).tell(Crash(CRASH_REASON))
 
     def schedule_call(self, delay_s: float, call: Callable[[], None]) -> None:
         """Schedule a call outside of all actors; a dead worker drops the call, and a frozen worker delays it."""
@@ -222,7 +222,7 @@ class _Host:
         shares_thread: bool = False,
     ) -> None:
         def on_death(error: BaseException) -> None:
-            if str(error) != CRASH:
+            if str(error) != CRASH_REASON:
                 self._bugs.append(f"{address.name} of {self._name} died: {error!r}")
             died(error)
 
@@ -283,7 +283,7 @@ def _make_registry(
 
 
 def _track(connector: type[Connector], running_connectors: dict[ConnectorName, object]) -> type[Connector]:
-    """Return a connector class that adds its name to `running_connectors` while it is started."""
+    """Return a subclass of `connector` whose instances are in `running_connectors` while they are started."""
 
     class Tracked(connector):  # type: ignore[valid-type, misc]
         _tracked_name: ConnectorName | None = None

@@ -77,7 +77,7 @@ class FakeGroup:
         self._options = options
         self._clock = scheduler.clock
         self.address = Address(f"group of {name}")
-        """Destination of the broker's responses; the hooks are called while its messages are handled."""
+        """Address for the broker's responses; the hooks are called while messages to this address are handled."""
         self._hooks: GroupHooks | None = None
         self._generation = self._last_generation = -1
         self._protocol = ""
@@ -89,7 +89,7 @@ class FakeGroup:
         self._is_member = False
         self._unknown_since_s: float | None = None
         self._is_lost = False
-        self._frozen: deque[object] | None = None
+        self._queued_messages: deque[object] | None = None  # None unless the member is frozen
         scheduler.spawn(self.address, lambda: self, self._on_death)
 
     # -- Group ---------------------------------------------------------------------------------------------
@@ -117,18 +117,18 @@ class FakeGroup:
         self.address.tell(_Command("close"))
 
     def heartbeat_age_s(self) -> float:
-        """Return the virtual seconds since the coordinator last confirmed the membership."""
+        """Return the virtual seconds since the last confirmation of the membership; infinity without a membership."""
         return self._clock.now() - self._confirmed_s if self._is_member else math.inf
 
     # -- faults ---------------------------------------------------------------------------------------------
 
     def freeze(self) -> None:
         """Suspend the member; its messages are queued."""
-        self._frozen = deque()
+        self._queued_messages = deque()
 
     def thaw(self) -> None:
         """Resume after `freeze`."""
-        queued_messages, self._frozen = self._frozen or deque(), None
+        queued_messages, self._queued_messages = self._queued_messages or deque(), None
         for message in queued_messages:
             self.receive(message)
 
@@ -142,8 +142,8 @@ class FakeGroup:
         """Handle one message."""
         if self._is_dead:
             return
-        if self._frozen is not None:
-            self._frozen.append(message)
+        if self._queued_messages is not None:
+            self._queued_messages.append(message)
             return
         match message:
             case Begin():
@@ -234,7 +234,7 @@ class FakeGroup:
     def _on_response(self, response: GroupResponse) -> None:
         request = response.request
         if response.error is GroupError.UNREACHABLE:
-            self._unreachable(request)
+            self._on_unreachable(request)
             return
         self._on_reached()
         if isinstance(request, Heartbeat):
@@ -308,7 +308,7 @@ class FakeGroup:
         if response.error is not None:
             self._begin_join()
 
-    def _unreachable(self, request: Request) -> None:
+    def _on_unreachable(self, request: Request) -> None:
         """Handle a timeout; resend a pending join after a delay."""
         if self._unknown_since_s is None:
             self._unknown_since_s = self._clock.now()

@@ -192,7 +192,7 @@ class FakeGroupBroker:
             case SyncGroup():
                 self._sync(message)
             case Heartbeat():
-                self._send_heartbeat(message)
+                self._handle_heartbeat(message)
             case LeaveGroup():
                 self._remove(message.member_id)
             case _:
@@ -246,7 +246,7 @@ class FakeGroupBroker:
                 self._state = "stable"
                 self._release_syncs()
 
-    def _send_heartbeat(self, request: Heartbeat) -> None:
+    def _handle_heartbeat(self, request: Heartbeat) -> None:
         if self._check(request) is None:
             return
         self._renew_session(request.member_id)
@@ -389,12 +389,12 @@ def _protocol_names(offers: Sequence[Offer]) -> set[str]:
     return {str(offer.name) for offer in offers}
 
 
-def _common_protocols(offered: Sequence[Sequence[Offer]]) -> set[str]:
-    return set.intersection(*map(_protocol_names, offered))
+def _common_protocols(all_offers: Sequence[Sequence[Offer]]) -> set[str]:
+    return set.intersection(*map(_protocol_names, all_offers))
 
 
-def _elect(offered: Sequence[Sequence[Offer]]) -> str:
+def _elect(all_offers: Sequence[Sequence[Offer]]) -> str:
     """Elect the protocol; each member votes for the first of its protocols that all members support."""
-    common = _common_protocols(offered)
-    votes = Counter(next(str(o.name) for o in offers if o.name in common) for offers in offered)
+    common_protocols = _common_protocols(all_offers)
+    votes = Counter(next(str(o.name) for o in offers if o.name in common_protocols) for offers in all_offers)
     return votes.most_common(1)[0][0]

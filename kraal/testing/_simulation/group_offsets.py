@@ -25,7 +25,7 @@ class FakeGroupOffsets:
         *,
         fault: Fault = lambda _: None,
     ) -> None:
-        """Create the offsets of the positions in `committed`.
+        """Use the positions in `committed` as committed offsets.
 
         `running` returns the tasks with an open run on any worker; `fault` works as in `kraal.stores.memory`.
         """
@@ -37,7 +37,7 @@ class FakeGroupOffsets:
     def read(
         self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float
     ) -> Mapping[TopicPartition, int]:
-        """Return all committed offsets."""
+        """Return the committed offsets of a connector."""
         del config, timeout_s
         self.fault("read")
         return {

@@ -246,11 +246,11 @@ class SinkWork:
         config = self.spec.connector_config
         topic_names = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
         pattern = config.get("topics.regex") or ""
-        tasks = int(config.get("tasks.max") or 1)
+        task_count = int(config.get("tasks.max") or 1)
         matches = compile_pattern(pattern).fullmatch
         for topic in topic_names or filter(matches, self.environment.topics.names()):
             for number in self.environment.topics.partitions(topic):
-                if number % tasks == self.spec.task.task:
+                if number % task_count == self.spec.task.task:
                     yield TopicPartition(topic, number)
 
     def _read_available(self, topic_partition: TopicPartition) -> list[TopicRecord]:

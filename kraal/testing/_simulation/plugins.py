@@ -1,4 +1,4 @@
-"""Configurable connectors for tests, which record the calls of their own methods."""
+"""Configurable connectors for tests, which record the calls of their methods."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ import psutil
 
 TIMEOUT_S: Final = 3.0
 """Timeout for a process to write its stacks."""
-_IDLE_S: Final = 0.3
+_SETTLE_TIME_S: Final = 0.3
+"""Time without new output after which the stacks are considered complete."""
 _POLL_INTERVAL_S: Final = 0.05
 _PROC: Final = Path("/proc")
 
@@ -70,10 +71,10 @@ def _read_since(start: int, log: Path) -> str:
     last_size, changed_s = start, time.monotonic()
     while time.monotonic() < deadline:
         time.sleep(_POLL_INTERVAL_S)
-        now = _size(log)
-        if now != last_size:
-            last_size, changed_s = now, time.monotonic()
-        elif now > start and time.monotonic() - changed_s > _IDLE_S:
+        size = _size(log)
+        if size != last_size:
+            last_size, changed_s = size, time.monotonic()
+        elif size > start and time.monotonic() - changed_s > _SETTLE_TIME_S:
             break
     with suppress(OSError):
         return log.read_bytes()[start:].decode(errors="replace")

@@ -17,7 +17,7 @@ class FakeTransactions:
     def __init__(self, group_id: str, offsets: MemoryOffsets) -> None:
         self._group_id = group_id
         self._offsets = offsets
-        self._holders: dict[str, FakeProducer] = {}
+        self._producers: dict[str, FakeProducer] = {}
         self.claimed: list[TaskId] = []
         """All claims, in order."""
         self.on_claim: Callable[[TaskId], None] = lambda _: None
@@ -29,7 +29,7 @@ class FakeTransactions:
         self.on_claim(task)
         self.claimed.append(task)
         producer = FakeProducer(self, task)
-        self._holders[f"{self._group_id}-{task}"] = producer
+        self._producers[f"{self._group_id}-{task}"] = producer
         return producer
 
     def load(self, connector: ConnectorName, config: Mapping[str, str]) -> Mapping[SourcePartition, Offset]:
@@ -49,13 +49,13 @@ class FakeTransactions:
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """Fence the current producers of these ids."""
         for transactional_id in transactional_ids:
-            self._holders.pop(transactional_id, None)
+            self._producers.pop(transactional_id, None)
 
     def commit(
         self, producer: FakeProducer, task: TaskId, offsets: Mapping[SourcePartition, Offset | None]
     ) -> None:
         """Store a task's offsets. Raises Fenced unless `producer` is the latest producer of the task."""
-        if self._holders.get(f"{self._group_id}-{task}") is not producer:
+        if self._producers.get(f"{self._group_id}-{task}") is not producer:
             raise Fenced("There is a newer producer with the same transactionalId")
         self._offsets.store({task.connector: offsets})
 

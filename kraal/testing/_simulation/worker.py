@@ -140,7 +140,7 @@ class EmbeddedWorker:
         self.scheduler.run()
 
     def run_until(self, done: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
-        """Run until `done()` returns True. Raises AssertionError if nothing happens for `timeout_s` real seconds."""
+        """Run until `done()` returns True. Raises AssertionError on a timeout, see `Scheduler.run_until`."""
         self.scheduler.run_until(done, timeout_s=timeout_s)
 
     def advance(self, seconds: float) -> None:

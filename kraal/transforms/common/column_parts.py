@@ -41,7 +41,10 @@ def get_java_class_of_column(schema: Schema) -> str | None:
 
 
 def read_fields(part: Part, *, replace_null: bool) -> tuple[dict[str, Part], tuple[Expression, ...]]:
-    """Return the fields of a struct, with defaults for nulls, and a doubt for null structs. Raises ByRecords."""
+    """Return a struct's fields, and a doubt for null structs. Raises ByRecords.
+
+    If `replace_null` is set, nulls are replaced by the defaults of the fields.
+    """
     schema = part.schema
     if schema is None or schema.type is not Type.STRUCT:
         raise ByRecords

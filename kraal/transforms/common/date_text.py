@@ -135,7 +135,10 @@ def _put_number(element: Element, text: str, fields: _Fields) -> None:
 
 
 def _read_name(names: tuple[str, ...], text: str, at: int, fields: _Fields, letter: str) -> int | None:
-    """Read the longest matching name, ignoring case, and store its index; return the position after it or None."""
+    """Read the longest matching name, ignoring case, and store its index.
+
+    Return the position after the name; None if no name matches.
+    """
     remaining_text = text[at:].lower()
     longest_name = max(
         (name for name in names if remaining_text.startswith(name.lower())), key=len, default=None

@@ -19,8 +19,8 @@ _FLOAT: Final = re.compile(r"([+-]?)(NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?
 _HEX: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?")
 _BLANKS: Final = "".join(map(chr, range(0x21)))
 _MAX_EXPONENT: Final = 2**31 - 1
-_MAX_DIGITS: Final = 1000
-"""Maximum number of digits, because Python does not parse integers with thousands of digits."""
+_MAX_LENGTH: Final = 1000
+"""Maximum length of a number, because Python does not parse integers with thousands of digits."""
 _LONG_BITS: Final = 64
 
 
@@ -55,16 +55,16 @@ def to_long(number: Decimal) -> int:
 
 
 def parse_big_decimal(text: str) -> Decimal | None:
-    """Parse a text like `new BigDecimal`; return None if Java throws an exception."""
+    """Parse a text like `new BigDecimal`; return None if Java throws an exception or the text is too long."""
     match = _DECIMAL.fullmatch(text)
-    if match is None or len(text) > _MAX_DIGITS or abs(int(match[1] or 0)) > _MAX_EXPONENT:
+    if match is None or len(text) > _MAX_LENGTH or abs(int(match[1] or 0)) > _MAX_EXPONENT:
         return None
     return Decimal(text)
 
 
 def parse_integer(text: str, bits: int) -> int | None:
-    """Parse a text like `Long.parseLong` or a narrower variant; return None if Java throws an exception."""
-    if len(text) > _MAX_DIGITS or not _INTEGER.fullmatch(text):
+    """Parse a text like `Long.parseLong` or a narrower variant; return None if Java throws or the text is too long."""
+    if len(text) > _MAX_LENGTH or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
     return number if wrap_integer(number, bits) == number else None
@@ -94,7 +94,7 @@ def parse_float(text: str) -> Float32 | None:
         double is None
         or not math.isfinite(double)
         or _HEX.fullmatch(stripped_text)
-        or len(stripped_text) > _MAX_DIGITS
+        or len(stripped_text) > _MAX_LENGTH
     ):
         return None if double is None else Float32(_to_float32(double))
     return exact_float32(Decimal(_strip_suffix(stripped_text))) if double else Float32(double)

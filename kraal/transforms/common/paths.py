@@ -72,9 +72,10 @@ class Path:
         return find_field(parent_schema, self.steps[-1])
 
     def get_from_struct(self, struct: Struct, *, replace_null: bool) -> Any:
-        """Return the value of the field; None if a step is missing. Raises DataException if a parent is not a struct.
+        """Return the value of the field; None if a step is missing or a parent is null.
 
-        Null parents are replaced by their defaults; a null field is replaced only if `replace_null` is set.
+        Null parents are replaced by their defaults, if any; a null field is replaced only if `replace_null` is set.
+        Raises DataException if a parent is not a struct.
         """
         parent = struct
         for step in self.steps[:-1]:
@@ -87,7 +88,10 @@ class Path:
         return None if leaf_field is None else read(parent, leaf_field, replace_null=replace_null)
 
     def get_from_map(self, obj: Mapping[str, Any]) -> Any:
-        """Return the value of the field in a schemaless object; None if a step is missing. Raises DataException."""
+        """Return the value of the field in a schemaless object; None if a step is missing or a parent is null.
+
+        Raises DataException if a parent is not an object.
+        """
         parent = obj
         for step in self.steps[:-1]:
             value = parent.get(step)

@@ -211,7 +211,7 @@ def _get_part_at(fields: Mapping[str, Part], path: tuple[str, ...], *, replace_n
     return part
 
 
-def _make_column_at(fields: Mapping[str, Part], replace_null: bool, path: tuple[str, ...]) -> Any:  # noqa: FBT001 - as above
+def _make_column_at(fields: Mapping[str, Part], replace_null: bool, path: tuple[str, ...]) -> Any:  # noqa: FBT001 - bound by partial
     return make_column(_get_part_at(fields, path, replace_null=replace_null))
 
 

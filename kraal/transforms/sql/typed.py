@@ -76,7 +76,7 @@ def infer_family(node: Node, record_schema: Schema) -> Family:
 
 
 def infer_schema(node: Node, record_schema: Schema) -> Schema:
-    """Return the schema of an expression. Raises DataException for incompatible types or an always-NULL result."""
+    """Return the schema of an expression. Raises DataException for incompatible types and unsupported results."""
     if isinstance(node, Reference):
         return get_schema_at(record_schema, node.path)
     family = infer_family(node, record_schema)

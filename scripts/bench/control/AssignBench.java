@@ -12,7 +12,7 @@ import org.apache.kafka.connect.runtime.distributed.WorkerCoordinator.Connectors
 import org.apache.kafka.connect.storage.ClusterConfigState;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
-/** Prints the durations of two rounds of Connect's assignor in milliseconds, in a warm JVM, one line per repetition. */
+/** Measures two rounds of Connect's assignor in a warm JVM; prints a line of milliseconds for each repetition. */
 public class AssignBench {
     private static Method perform;
 

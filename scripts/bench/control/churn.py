@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from scripts.bench.control.rest import create_idle, worker_kind
 from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Target
-from scripts.harness.load import Load, Script, request, run_scripts, send_paced_gets
+from scripts.harness.load import LoadResult, Script, request, run_scripts, send_paced_gets
 from scripts.harness.processes import ScriptFailed
 from scripts.harness.workers import Worker
 
@@ -34,8 +34,8 @@ MODES = ("standalone", "distributed")
 class ChurnResult:
     """The results of one worker."""
 
-    clients: Load
-    statuses: Load
+    clients: LoadResult
+    statuses: LoadResult
 
     def figures(self) -> tuple[float, ...]:
         """Return the value of each row of the table."""
@@ -104,7 +104,7 @@ def _measure_churn(lab: Lab, worker: Worker, name: str, seconds: float) -> Churn
     statuses = send_paced_gets(port, "/connectors/idle-0/status", every_s=INTERVAL_S, seconds=seconds)
     sender.close()
     try:
-        clients: Load = receiver.recv()
+        clients: LoadResult = receiver.recv()
     except EOFError as exc:
         raise ScriptFailed("The client process failed; see its error above.") from exc
     process.join()

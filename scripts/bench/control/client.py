@@ -2,7 +2,7 @@
 
 Each command is measured from the start of its process until the exit, with its output in a pipe, in an environment with
 all extras. The result is the minimum of 20 runs. The CPU time of the process (user and system) depends less on other
-load.
+load than the duration.
 """
 
 from __future__ import annotations

@@ -32,13 +32,13 @@ ROLES = ("a follower", "the leader")
 def run(lab: Lab) -> list[Case]:
     """Kill followers and leaders of a cluster of each kind."""
     rows: dict[tuple[str, str], list[tuple[float, ...]]] = {}
-    times = dict(zip(ROLES, (lab.options.times(3, 1), lab.options.times(2, 1)), strict=True))
+    repetitions = dict(zip(ROLES, (lab.options.times(3, 1), lab.options.times(2, 1)), strict=True))
     for kind in lab.options.sides:
         cluster = lab.cluster(kind, WORKER_PROPERTIES)
         cluster.start(WORKERS)
         names = _create(lab, cluster)
         cluster.settle(names)
-        for role, count in times.items():
+        for role, count in repetitions.items():
             for _ in range(count):
                 figures = _measure_loss(cluster, names, role)
                 rows.setdefault((kind, role), []).append(figures)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from scripts.bench.lab import Lab, measure_alternately, say, source_config
 from scripts.bench.report import Case, Target
-from scripts.harness.load import Load, empty_server, send_gets
+from scripts.harness.load import LoadResult, send_gets, stub_server
 from scripts.harness.processes import wait_until
 from scripts.harness.rest import is_fully_running
 from scripts.harness.workers import START_TIMEOUT_S, Worker
@@ -98,7 +98,7 @@ def _warm_up(lab: Lab, worker: Worker) -> dict[str, int]:
     }
 
 
-def _load(port: int, request_kind: RequestKind, seconds: float) -> Load:
+def _load(port: int, request_kind: RequestKind, seconds: float) -> LoadResult:
     return send_gets(port, request_kind.paths, connections=CONNECTIONS, seconds=seconds)
 
 
@@ -117,7 +117,7 @@ def _measure(
         list(zip(*rows[kind], strict=True)) if (kind := worker_kind(side, mode)) in rows else [(), (), ()]
         for side in ("java", "kraal")
     )
-    with empty_server(b"x" * size) as port:
+    with stub_server(b"x" * size) as port:
         limit = [_load(port, request_kind, seconds).rate]
     name = f"{mode}: {request_kind.name}"
     return [

@@ -37,7 +37,7 @@ BASELINE_S = 10.0
 Move = tuple[float, float]
 """The wall-clock times at which a task stopped and ran again, according to its statuses."""
 MIN_GAP_S = 1.0
-"""Minimum length of a counted gap. Shorter gaps may be due to a starting JVM. Java's idle tasks sleep for this time."""
+"""Minimum length of a counted gap: the poll interval of an idle Java task."""
 PARTS = (
     ("total standstill, worst connector", "s", Target(limit=3.0)),
     ("  total standstill by statuses", "s", Target(limit=3.0)),

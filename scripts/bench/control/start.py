@@ -14,13 +14,13 @@ from scripts.harness.processes import wait_until
 
 def run(lab: Lab) -> list[Case]:
     """Start each worker several times, in turns."""
-    times = {"java": lab.options.times(3, 1), "kraal": lab.options.times(5, 2)}
+    repetitions = {"java": lab.options.times(3, 1), "kraal": lab.options.times(5, 2)}
     durations_s: dict[str, list[float]] = {"java": [], "kraal": []}
     for kind in lab.options.sides:
         _measure_start(lab, kind)
-    for number in range(max(times.values())):
+    for number in range(max(repetitions.values())):
         for kind in lab.options.sides:
-            if number < times[kind]:
+            if number < repetitions[kind]:
                 durations_s[kind].append(_measure_start(lab, kind))
                 say(f"{kind}: {durations_s[kind][-1]:.2f} s")
     return [

@@ -64,7 +64,7 @@ WATCH: Final = """([name, state]) => {
         check();
     });
 }"""
-"""JavaScript that waits for a state in a row and resolves with the time when it appeared."""
+"""JavaScript that sets `window.kraalSeen` to a promise of the time at which a row shows a state."""
 
 
 def run(lab: Lab) -> list[Case]:

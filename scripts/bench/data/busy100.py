@@ -197,7 +197,7 @@ class Flow:
         count = 20 if lab.options.quick else CONNECTORS
         self._worker = worker
         self._lines: list[Line] = []
-        self._sent = self._duplicates = 0
+        self._sent_count = self._duplicate_count = 0
         self._end_offsets: dict[str, int] = {}
         self._writer_stopped, self._reader_stopped = threading.Event(), threading.Event()
         files = [lab.directory / lab.new_name("busy") for _ in range(count)]
@@ -235,15 +235,15 @@ class Flow:
         self._writer_stopped.set()
         self._threads[1].join(DRAIN_TIMEOUT_S)
         wait_until(
-            f"{self._worker.name} had sent all {self._sent} lines",
-            lambda: len(self._lines) >= self._sent,
+            f"{self._worker.name} had sent all {self._sent_count} lines",
+            lambda: len(self._lines) >= self._sent_count,
             timeout_s=DRAIN_TIMEOUT_S,
             program=self._worker.process,
         )
         self._reader_stopped.set()
         self._threads[0].join(DRAIN_TIMEOUT_S)
         self._consumer.close()
-        return ReceivedLines(self._lines, self._duplicates, self._end_offsets)
+        return ReceivedLines(self._lines, self._duplicate_count, self._end_offsets)
 
     def _are_all_running(self) -> bool:
         statuses = self._worker.rest.statuses()
@@ -257,8 +257,8 @@ class Flow:
             max(0.0, start_s + number * INTERVAL_S / GROUPS - time.monotonic())
         ):
             for file in descriptors[number % GROUPS :: GROUPS]:
-                os.write(file, make_stamped_line(self._sent, time.time_ns()))
-                self._sent += 1
+                os.write(file, make_stamped_line(self._sent_count, time.time_ns()))
+                self._sent_count += 1
             number += 1
         for file in descriptors:
             os.close(file)
@@ -273,7 +273,7 @@ class Flow:
             number, written_ns = read_stamp(message.value())
             self._end_offsets[message.topic()] = message.offset() + 1
             if number in received_numbers:
-                self._duplicates += 1
+                self._duplicate_count += 1
             else:
                 received_numbers.add(number)
                 self._lines.append(Line(written_ns, message.timestamp()[1] * 1_000_000, arrived_ns))

@@ -39,7 +39,7 @@ def run(lab: Lab) -> list[Case]:
         topic = lab.topic("exactly-once")
         committed, start_s = CommittedLines(lab.reader(topic), lines), time.time()
         _, from_create = transfer(lab, worker, file, topic, lines, CONNECTOR_CONFIG, committed.count)
-        seconds = committed.complete_at - first_running(clusters[kind].statuses.since(start_s))
+        seconds = committed.complete_at - get_first_running_time(clusters[kind].statuses.since(start_s))
         check(lab, kind, topic, lines, expected)
         return [lines / seconds, from_create, lines / committed.markers]
 
@@ -80,7 +80,7 @@ class CommittedLines:
         """Number of offsets without a line at that time, each of which is a transaction marker."""
 
     def count(self) -> int:
-        """Return the number of lines. While lines are missing, the number may include transaction markers."""
+        """Return the number of lines if all are committed, or else a lower number, which is only an estimate."""
         now, end = time.time(), self._reader.end()
         if end <= self._lines:
             return min(end, self._lines - 1)  # at least one offset is a transaction marker
@@ -92,7 +92,7 @@ class CommittedLines:
         return self._lines
 
 
-def first_running(statuses: Iterable[tuple[str, Status]]) -> float:
+def get_first_running_time(statuses: Iterable[tuple[str, Status]]) -> float:
     """Return the time of the first RUNNING of a task. Raises ScriptFailed if there is none."""
     for key, status in statuses:
         if key.startswith("task-") and status.state == RUNNING:

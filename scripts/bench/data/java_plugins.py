@@ -140,7 +140,7 @@ def _is_idle(worker: Worker) -> bool:
 
 
 def _measure_source(lab: Lab, file: Path, lines: int, topics: list[str]) -> Measure:
-    """Measure the source alone; append its topics to `topics`, and check the first one of each side."""
+    """Return a function that measures the source, appends its topic to `topics`, and checks each side's first topic."""
     checked_kinds, expected = set[str](), sha256(file)
 
     def measure(kind: str, worker: Worker) -> list[float]:
@@ -156,7 +156,7 @@ def _measure_source(lab: Lab, file: Path, lines: int, topics: list[str]) -> Meas
 
 
 def _measure_transforms(lab: Lab, file: Path, lines: int) -> Measure:
-    """Measure the source with transforms; the first topics of both sides must be equal."""
+    """Return a function that measures the source with transforms; the first topics of both sides must be equal."""
     checksums: dict[str, str] = {}
 
     def measure(kind: str, worker: Worker) -> list[float]:
@@ -172,7 +172,7 @@ def _measure_transforms(lab: Lab, file: Path, lines: int) -> Measure:
 
 
 def _measure_sink(lab: Lab, file: Path, lines: int, topics: list[str]) -> Measure:
-    """Measure the sink with the first of `topics`; each file must equal the source file."""
+    """Return a function that measures the sink with the first of `topics`; each file must equal the source file."""
     expected = sha256(file)
 
     def measure(_kind: str, worker: Worker) -> list[float]:

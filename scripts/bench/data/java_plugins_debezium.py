@@ -3,10 +3,10 @@
 The Java worker and the Kraal worker are clusters of one worker each, with the same `plugin.path`. Both are warm and
 idle before a measurement. One PostgreSQL server has the tables. The snapshot reads a table of 1,000,000 rows, with
 JsonConverter, with and without schemas. Records/s is rows divided by the time from the last check that finds the topic
-empty to the first check that finds it full. The first topics of both sides must have the same records except for times
-and names. Then rows are inserted one at a time over a persistent connection, with `poll.interval.ms=10`; the latency is
-the time from the statement until a polling consumer has the record. The cost of an idle connector is the CPU time of a
-worker's process tree with one idle connector with default settings, minus the CPU time without the connector.
+empty to the first check that finds it full. The first 1,000 records of both sides must be equal except for times,
+positions and names. Then rows are inserted one at a time over a persistent connection, with `poll.interval.ms=10`; the
+latency is the time from the statement until a polling consumer has the record. The cost of an idle connector is the CPU
+time of a worker's process tree with one idle connector with default settings, minus the CPU time without the connector.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Produces hostile records: header names that are not UTF-8, and unpaired surrogates as text and as bytes.
+"""Produces hostile records: unusual header names, and unpaired surrogates as JSON escapes and as bytes.
+
+The header names are empty, contain a NUL, or are not UTF-8.
 
 Two sinks read the records. One accepts any bytes as strings; the other reads JSON and skips invalid records
 (`errors.tolerance`). Both must write the valid record that follows.

@@ -34,7 +34,7 @@ def get_file_ends(files: Iterable[RangeFile]) -> dict[int, int]:
 
 
 def describe_lag(files: Iterable[RangeFile], end_offsets: Mapping[int, int]) -> str:
-    """Return a message about a partition whose files lack its last records; empty if there is none.
+    """Return a message about a partition whose last records are in no file; empty if there is none.
 
     `end_offsets`: the end offset of each partition.
     """

@@ -100,7 +100,7 @@ def _await_successor(scene: Scene) -> None:
 
 @contextmanager
 def _freeze_after_staging(scene: Scene, member: Member | None) -> Iterator[None]:
-    """Freeze a worker's Python process once it has staged a batch; resume the process a few seconds after the body."""
+    """Freeze a worker's Python process once it has staged a batch, until a few seconds after the `with` block."""
     staging = scene.once.sink_file / STAGING
     if member is None or not _wait_until_staged(staging):
         yield

@@ -17,7 +17,7 @@ from scripts.chaos_run.pipes import Pipe
 from scripts.chaos_run.schedule import HeavyStep, choose
 
 LIMIT_BYTES: Final = 2_000
-"""Size of a few lines, which is less than the size of a pipe's batches."""
+"""Size of about 20 lines. Larger batches must be split."""
 _KEY: Final = "max.message.bytes"
 _REQUEST_TIMEOUT_S: Final = 10.0
 PROGRESS_TIMEOUT_S: Final = 30.0

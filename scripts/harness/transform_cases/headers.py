@@ -20,7 +20,7 @@ from scripts.harness.transform_cases.building import (
 from scripts.harness.transform_cases.fields import EVERYTHING
 
 HEADERS = [["a", text(TEXT)], ["b", text(7)], ["a", None], ["c", text(ANN)]]
-SOURCE = {"partition": None, "offset": None, "timestamp": None}
+SOURCE_ATTRIBUTES = {"partition": None, "offset": None, "timestamp": None}
 LITERALS = (
     "text",
     "",
@@ -125,17 +125,21 @@ CASES: list[Case] = [
             static_field="s!",
             static_value="fixed",
         ),
-        records=[*EVERYTHING, record(ANN, **SOURCE)],
+        records=[*EVERYTHING, record(ANN, **SOURCE_ATTRIBUTES)],
     ),
     case(
         "insert what a source knows",
         stage("InsertField$Value", topic_field="t!", partition_field="p", timestamp_field="ts?"),
-        records=[record(ANN, **SOURCE), record(PLAIN, **SOURCE), record(None, **SOURCE)],
+        records=[
+            record(ANN, **SOURCE_ATTRIBUTES),
+            record(PLAIN, **SOURCE_ATTRIBUTES),
+            record(None, **SOURCE_ATTRIBUTES),
+        ],
     ),
     case(
         "insert a required field that is not known",
         stage("InsertField$Value", partition_field="p!"),
-        records=[record(ANN, **SOURCE)],
+        records=[record(ANN, **SOURCE_ATTRIBUTES)],
     ),
     case(
         "insert into the key",

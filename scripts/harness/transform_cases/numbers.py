@@ -111,7 +111,7 @@ def make_records(kind: str, values: tuple[Any, ...]) -> list[dict[str, Any] | No
 
 
 def keep_stable(kind: str, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the numbers that all Java versions print alike; versions before 19 print some floats with more digits."""
+    """Return the numbers; for `float32`, omit those that Java versions before 19 print with more digits."""
     return tuple(n for n in numbers if kind != "float32" or not 1e7 < abs(n) < 1e18)  # noqa: PLR2004
 
 

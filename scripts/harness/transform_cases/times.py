@@ -51,7 +51,7 @@ PATTERNS = (
     "L LL LLL LLLL",
     "DDD",
 )
-READ = (
+TEXTS_BY_PATTERN = (
     (
         "yyyy-MM-dd",
         (
@@ -125,7 +125,7 @@ EVENT = struct(
     ("n", make_schema("int8", default=4)),
     name="Event",
 )
-HAPPENED = with_schema(EVENT, {"at": 1_700_000_000_123, "n": 1})
+EVENT_VALUE = with_schema(EVENT, {"at": 1_700_000_000_123, "n": 1})
 EVERYTHING: list[Any] = [
     record(with_schema(TIMESTAMP, 1_700_000_000_123)),
     record(with_schema(DATE, 19_675)),
@@ -181,7 +181,7 @@ CASES: list[Case] = [
             convert("unix", format=pattern),
             records=[record(with_schema(make_schema("string"), text)) for text in texts],
         )
-        for pattern, texts in READ
+        for pattern, texts in TEXTS_BY_PATTERN
     ),
     *(
         case(
@@ -212,7 +212,7 @@ CASES: list[Case] = [
         "a field",
         convert("string", field="at", format="yyyy-MM-dd"),
         records=[
-            record(HAPPENED),
+            record(EVENT_VALUE),
             record(with_schema(EVENT, {"at": None, "n": None})),
             record(with_schema({**EVENT, "optional": True}, None)),
             record({"at": 1_700_000_000_123, "n": 1}),
@@ -227,11 +227,11 @@ CASES: list[Case] = [
     case(
         "a field of the key",
         stage("TimestampConverter$Key", field="at", target_type="unix"),
-        records=[record(1, HAPPENED), record(1)],
+        records=[record(1, EVENT_VALUE), record(1)],
     ),
     case(
         "a field, without defaults",
         convert("Date", field="at", replace_null_with_default="false"),
-        records=[record(HAPPENED), record(with_schema(EVENT, {"at": 5, "n": None}))],
+        records=[record(EVENT_VALUE), record(with_schema(EVENT, {"at": 5, "n": None}))],
     ),
 ]

@@ -26,7 +26,10 @@ P0, P1 = TopicPartition(FAKE_TOPIC, 0), TopicPartition(FAKE_TOPIC, 1)
 
 @dataclass
 class GroupContract:
-    """An implementation, with a function that joins a sink's group and returns a function that leaves the group."""
+    """An implementation of GroupOffsets, and a function that joins a sink's group.
+
+    The function returns a function that leaves the group.
+    """
 
     groups: GroupOffsets
     join: Callable[[ConnectorName], Callable[[], object]]

@@ -9,7 +9,7 @@ from tests.differential.script import Step, ask, family, states
 
 def _initial_states() -> list[Step]:
     steps: list[Step] = []
-    for value, expected, paused in (
+    for value, created_states, paused_states in (
         ("STOPPED", ["STOPPED"], ["PAUSED"]),
         ("paused", ["PAUSED"], ["PAUSED"]),
         ("Running", ["RUNNING", "RUNNING"], ["PAUSED", "PAUSED"]),
@@ -22,11 +22,11 @@ def _initial_states() -> list[Step]:
                 "POST /connectors",
                 creation(name, source(name), initial_state=value),
             ),
-            ask(f"state of {value}", f"GET /connectors/{name}/status", until=states(*expected)),
+            ask(f"state of {value}", f"GET /connectors/{name}/status", until=states(*created_states)),
             ask(f"config of {value}", f"GET /connectors/{name}/config"),
             ask(f"tasks of {value}", f"GET /connectors/{name}/tasks"),
             ask(f"pause {value}", f"PUT /connectors/{name}/pause"),
-            ask(f"paused: {value}", f"GET /connectors/{name}/status", until=states(*paused)),
+            ask(f"paused: {value}", f"GET /connectors/{name}/status", until=states(*paused_states)),
             ask(f"tasks of paused {value}", f"GET /connectors/{name}/tasks"),
             ask(f"resume {value}", f"PUT /connectors/{name}/resume"),
             ask(f"running: {value}", f"GET /connectors/{name}/status", until=states("RUNNING", "RUNNING")),

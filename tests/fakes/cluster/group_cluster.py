@@ -62,14 +62,14 @@ class StubHerder:
             case ConfigRead():
                 self._read(message.config)
             case WorkRevoked():
-                worker.stopping = message.number
+                worker.last_revocation = message.number
                 delay_s = worker.cluster.random.uniform(0, worker.cluster.stop_s)
                 worker.cluster.clock.after(
                     delay_s, worker.herder, JobsStopped(message.number, jobs(message.keep))
                 )
             case JobsStopped():
                 # Otherwise, an earlier incarnation received the revocation.
-                if message.number == worker.stopping:
+                if message.number == worker.last_revocation:
                     worker.running &= message.keep
                     worker.membership.on_stopped(message.number)
             case AssignmentReceived():
@@ -81,7 +81,7 @@ class StubHerder:
             case GroupLost():
                 worker.leader_url = None
             case HerderTick():
-                if not worker.hung:
+                if not worker.is_hung:
                     worker.membership.on_alive(message.number)
             case _:
                 raise TypeError(message)
@@ -109,12 +109,12 @@ class Worker:
         self.running: Jobs = frozenset()
         self.deliveries: list[AssignmentReceived] = []
         self.leader_url: str | None = None
-        self.stopping = 0
+        self.last_revocation = 0
         """Number of the last revocation."""
-        self.hung = False
+        self.is_hung = False
         self.is_reader_stuck = False
         """Whether the worker's config reader is stuck."""
-        self.dead = False
+        self.is_dead = False
         self.herder = Address(f"herder of {name}")
         self.address = Address(f"membership of {name}")
         self.published = Published(Snapshot(worker_id=WorkerId(name), config=cluster.config))
@@ -146,7 +146,7 @@ class Worker:
     @property
     def leased_jobs(self) -> Jobs:
         """Jobs that run on this worker with a valid lease, except jobs of deleted connectors."""
-        if self.dead or not self.membership_state.lease():
+        if self.is_dead or not self.membership_state.lease():
             return frozenset()
         return self.running & list_jobs(self.published.latest.config)
 
@@ -155,12 +155,12 @@ class Worker:
 
     def close(self) -> None:
         """Shut down gracefully: stop all jobs, then leave the group."""
-        self.dead, self.running = True, frozenset()
+        self.is_dead, self.running = True, frozenset()
         self._end()
         self.group.close(1)
 
     def kill(self) -> None:
-        self.dead = True
+        self.is_dead = True
         self._end()
         self.group.kill()
 
@@ -246,7 +246,7 @@ class Cluster:
 
     @property
     def alive(self) -> list[Worker]:
-        return [w for w in self.workers if not w.dead]
+        return [w for w in self.workers if not w.is_dead]
 
     @property
     def is_settled(self) -> bool:

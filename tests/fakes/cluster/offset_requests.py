@@ -49,11 +49,11 @@ def create_stopped(
     seed: int = 0,
     records: int = 25,
     store: MemoryOffsets | None = None,
-    more: dict[str, str] | None = None,
+    extra_settings: dict[str, str] | None = None,
 ) -> EmbeddedWorker:
-    """Return a worker with a stopped connector that has read records; `more` contains additional settings."""
+    """Return a worker with a stopped connector that has read records. Its config contains `extra_settings`."""
     worker = EmbeddedWorker(seed=seed, offsets=store)
-    worker.create(X, config(plugin, **(more or {})))
+    worker.create(X, config(plugin, **(extra_settings or {})))
     worker.fake.feed(T0, records)
     worker.run()
     worker.ask(SetTargetState(name=X, target=TargetState.STOPPED))
@@ -79,7 +79,7 @@ def get_offsets(worker: EmbeddedWorker) -> list[tuple[Any, Any]]:
     return list(pairs)
 
 
-def groups(worker: EmbeddedWorker) -> FakeGroupOffsets:
+def get_group_offsets(worker: EmbeddedWorker) -> FakeGroupOffsets:
     assert isinstance(worker.group_offsets, FakeGroupOffsets)
     return worker.group_offsets
 

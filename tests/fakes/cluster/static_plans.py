@@ -61,7 +61,7 @@ class Leader:
                     url=make_url(name),
                     config_offset=1,
                     allocation=owned,
-                    static=tuple(sorted(jobs(listed))) or None,
+                    static_assignment=tuple(sorted(jobs(listed))) or None,
                 )
                 for name, (listed, owned) in self.workers.items()
             },

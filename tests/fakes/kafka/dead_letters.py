@@ -49,6 +49,7 @@ class MemoryKafka:
         self.refuses = False
         """Whether writes fail."""
         self.internal: frozenset[str] | None = None
+        """The internal topics of the Connect cluster; None if they are unknown."""
         self.compact: set[str] = set()
         """The names of compacted topics."""
 

@@ -82,7 +82,7 @@ class Connect:
         """A lock that tests must hold while they use `worker` concurrently with the server."""
         self.kafka = MemoryKafka()
         """The cluster with the dead letters."""
-        self.seen: list[ReceivedRequest] = []
+        self.received_requests: list[ReceivedRequest] = []
         self._scripts: dict[tuple[str, str], list[ScriptedResponse]] = {}
         self._app: ASGIApp | None = None
 
@@ -120,7 +120,7 @@ class Connect:
         """Return the received requests with these methods (by default, all requests) as `METHOD target`."""
         return [
             f"{request.method} {request.target}"
-            for request in self.seen
+            for request in self.received_requests
             if not methods or request.method in methods
         ]
 
@@ -163,7 +163,7 @@ class Connect:
         query = scope["query_string"].decode()
         target = scope["raw_path"].decode() + (f"?{query}" if query else "")
         headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
-        self.seen.append(ReceivedRequest(scope["method"], target, headers, body))
+        self.received_requests.append(ReceivedRequest(scope["method"], target, headers, body))
         responses = self._scripts.get((scope["method"], target))
         if responses:
             await _send_response(responses.pop(0) if len(responses) > 1 else responses[0], send)

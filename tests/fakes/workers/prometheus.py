@@ -38,7 +38,7 @@ class Scraped:
         }
 
 
-def scraped(text: str) -> Scraped:
+def parse_scrape(text: str) -> Scraped:
     """Parse a scrape. Raises AssertionError if a server would reject it."""
     result = Scraped()
     assert text.endswith("\n"), "the last line must end with a newline"

@@ -80,7 +80,7 @@ def has_more_records(bootstrap: str, topic: str, count: int) -> bool:
 
 
 def has_no_open_transaction(bootstrap: str, topic: str) -> bool:
-    """Return whether partition 0 has no records without a commit or abort marker, which may follow a commit late."""
+    """Return whether partition 0 has no open transaction. A marker may be written after the commit returns."""
     return end_offset(bootstrap, topic, level="read_committed") == end_offset(bootstrap, topic)
 
 

@@ -42,7 +42,7 @@ def database() -> Iterator[PostgreSQL]:
 
 
 @pytest.fixture(scope="module")
-def pair(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+def two_workers(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
     """Run two workers that tests stop. Each test first restarts the stopped workers."""
     properties = {
         "consumer.session.timeout.ms": "6000",
@@ -147,15 +147,15 @@ def create_sink(
 @pytest.mark.slow  # nine faults, six of which restart a worker
 @pytest.mark.parametrize("kind", SINKS)
 def test_stopped_reassigned_and_killed_sink_loses_no_records(
-    kind: str, pair: ProcessCluster, kafka: Broker, tmp_path: Path, request: pytest.FixtureRequest
+    kind: str, two_workers: ProcessCluster, kafka: Broker, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     name = f"{kind}-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 2})
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
-    pair.start_dead()
-    sink, feed = create_sink(kind, pair, name, tmp_path, request), Feed(kafka.bootstrap, name)
-    pair.create(name, {**sink.config, "topics": name})
-    trial = Trial(pair, name, sink, feed)
+    two_workers.start_dead()
+    sink, feed = create_sink(kind, two_workers, name, tmp_path, request), Feed(kafka.bootstrap, name)
+    two_workers.create(name, {**sink.config, "topics": name})
+    trial = Trial(two_workers, name, sink, feed)
     with feed.flowing():
         trial.wait_until_new_records_arrive()
         trial.repeat_fault(trial.stop)
@@ -167,8 +167,8 @@ def test_stopped_reassigned_and_killed_sink_loses_no_records(
     with feed.flowing():
         trial.repeat_fault(trial.kill)
     trial.wait_until_delivered()
-    pair.stop(name)
-    pair.wait_for_states(name, ["STOPPED"])
+    two_workers.stop(name)
+    two_workers.wait_for_states(name, ["STOPPED"])
     counts = Counter(sink.read_numbers())
     duplicates = counts.total() - len(counts)
     log.info("%s: %d records, %d duplicates", name, feed.sent_count, duplicates)
@@ -177,4 +177,4 @@ def test_stopped_reassigned_and_killed_sink_loses_no_records(
         assert duplicates == 0
     else:
         assert max(counts.values()) <= 1 + REPEATS, "each kill may duplicate only one batch"
-    pair.delete(name)
+    two_workers.delete(name)

@@ -1,4 +1,4 @@
-"""Tests that each of three workers accepts requests, and that every instance runs once."""
+"""Tests that each of three workers accepts all requests, and that the workers share connectors and tasks evenly."""
 
 from __future__ import annotations
 

@@ -156,9 +156,9 @@ def test_overlapping_runs_keep_each_others_files(
     assert list_spans(tmp_path / "out") == [(0, 0, 1), (0, 1, 30), (1, 5, 9)]
 
 
-@pytest.mark.parametrize("remaining", [[], ["_SUCCESS"]])
+@pytest.mark.parametrize("remaining_names", [[], ["_SUCCESS"]])
 def test_files_removed_before_publishing_are_rewritten(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remaining: list[str]
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remaining_names: list[str]
 ) -> None:
     monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 0.2)
     task = start_task({"spark.format": "csv", "path": str(tmp_path / "out")}, tmp_path)
@@ -168,7 +168,7 @@ def test_files_removed_before_publishing_are_rewritten(
         directory: Path, read_report: Callable[[], staging.WriteReport | None], **kwargs: Any
     ) -> None:
         for path in directory.iterdir():
-            if path.name not in remaining:
+            if path.name not in remaining_names:
                 path.unlink()
         wait_until("Spark had a report of the job", lambda: read_report() is not None, timeout_s=60)
         real_check(directory, read_report, **kwargs)
@@ -225,7 +225,7 @@ def test_batch_of_lost_partition_is_not_published(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("spark_format", "extra", "lines"),
+    ("spark_format", "extra_config", "lines"),
     [
         ("text", {}, ['{"n":0}', '{"n":1}']),
         ("json", {"spark.schema": "n INT, m STRING", "metadata.columns": "offset"}, [
@@ -235,10 +235,14 @@ def test_batch_of_lost_partition_is_not_published(spark: SparkSession, tmp_path:
     ],
 )  # fmt: skip
 def test_text_formats_write_lines(
-    spark: SparkSession, tmp_path: Path, spark_format: str, extra: Mapping[str, str], lines: Sequence[str]
+    spark: SparkSession,
+    tmp_path: Path,
+    spark_format: str,
+    extra_config: Mapping[str, str],
+    lines: Sequence[str],
 ) -> None:
     folder = tmp_path / "out"
-    task = start_task({"spark.format": spark_format, "path": f"file://{folder}", **extra}, tmp_path)
+    task = start_task({"spark.format": spark_format, "path": f"file://{folder}", **extra_config}, tmp_path)
     write(task, spark, {PARTITION_0: (0, 2)})
     (path,) = folder.glob("t+*")
     assert path.read_text().split("\n")[:-1] == lines

@@ -187,7 +187,7 @@ def test_database_tables_are_read_in_each_mode(harness: TaskHarness, spark: Spar
 
 
 def write_limit(limit: Path, record_count: int) -> None:
-    """Set how many records the reader returns. Replaces the file atomically, because the reader may be reading it."""
+    """Set the number of records that the reader returns, in an atomic step, because the reader may be reading it."""
     new_file = limit.with_name("limit.next")
     new_file.write_text(str(record_count))
     new_file.rename(limit)

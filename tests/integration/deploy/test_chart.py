@@ -117,7 +117,7 @@ def test_services_and_disruption_budget_select_only_workers(chart: RenderedChart
         ({"terminationGracePeriodSeconds": 300}, 300),
     ],
 )
-def test_termination_grace_period_exceeds_the_shutdown_time(
+def test_termination_grace_period_is_calculated_from_timeouts_unless_set(
     values: Mapping[str, object], expected_s: int
 ) -> None:
     pod = render(values).one("StatefulSet")["spec"]["template"]["spec"]

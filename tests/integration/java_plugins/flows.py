@@ -15,7 +15,7 @@ import psutil
 from kraal.testing import ProcessCluster
 from kraal.testing.process import TIMEOUT_S, WorkerProcess
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.fakes.workers.prometheus import Labels, Scraped, scraped
+from tests.fakes.workers.prometheus import Labels, Scraped, parse_scrape
 
 PLUGIN_JVM_CLASS = "kraal.plugins.PluginProcess"
 """The main class of the JVMs of Java plugins."""
@@ -211,7 +211,7 @@ def scrape(worker: WorkerProcess) -> Scraped:
     """Return the parsed response of `GET /metrics`."""
     response = httpx2.get(f"{worker.url}/metrics", timeout=TIMEOUT_S, trust_env=False)
     assert response.status_code == 200
-    return scraped(response.text)
+    return parse_scrape(response.text)
 
 
 def read_starts(worker: WorkerProcess, name: str) -> dict[Labels, float]:

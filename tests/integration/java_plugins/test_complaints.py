@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from kraal.broker.broker import Broker, free_port
-from kraal.jars.lock import PLUGINS_KAFKA
+from kraal.jars.lock import PLUGINS_KAFKA_VERSION
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from scripts.harness.processes import freeze
@@ -154,7 +154,7 @@ def test_plugin_registers_its_mbean_once_per_start(
         return values
 
     for tested_cluster in (cluster, java_cluster):
-        assert run_plugin(tested_cluster) == [f"{PLUGINS_KAFKA} {start} 1" for start in (1, 2, 3)]
+        assert run_plugin(tested_cluster) == [f"{PLUGINS_KAFKA_VERSION} {start} 1" for start in (1, 2, 3)]
 
 
 def test_restarts_register_mbeans_once(cluster: ProcessCluster) -> None:

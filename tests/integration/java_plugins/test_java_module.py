@@ -160,7 +160,7 @@ def test_plugin_with_a_hung_config_method_is_listed_without_keys(tmp_path: Path)
     assert plugins[MONITORABLE_SOURCE]["task_class"].endswith("$MonitorableSourceTask")
 
 
-def test_plugin_can_read_the_worker_file_as_in_java() -> None:
+def test_plugin_can_read_the_worker_file_named_in_the_java_command() -> None:
     jaas = 'x password="a=b c\\d #ü";'
     worker = {"bootstrap.servers": "b:9092", "sasl.jaas.config": jaas}
     files = PluginFiles({"plugin.path": "", "plugin.discovery": "service_load"})

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kraal.broker.broker import Broker
-from kraal.jars.lock import PLUGINS_KAFKA
+from kraal.jars.lock import PLUGINS_KAFKA_VERSION
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import RUNNING, java_worker, scrape, stored_offsets, unique_name
@@ -289,7 +289,7 @@ def test_plugins_built_with_kafka_3_4_4_3_and_4_4_run_in_one_connector(cluster: 
     worker.wait_for_states(name, RUNNING)
     worker.wait_until("records arrived", lambda: len(cluster.records(name)) > 100)
     status = worker.get(f"/connectors/{name}/status").body
-    assert status["connector"]["version"] == PLUGINS_KAFKA
+    assert status["connector"]["version"] == PLUGINS_KAFKA_VERSION
     cluster.delete(name)
 
 

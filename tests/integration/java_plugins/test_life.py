@@ -90,7 +90,7 @@ def test_task_fault_fails_only_its_task(cluster: ProcessCluster, fault: str, exp
         cluster.delete(connector)
 
 
-def test_source_of_standard_input_can_be_stopped_and_recreated(
+def test_source_of_standard_input_can_be_stopped_and_replaced(
     cluster: ProcessCluster, tmp_path: Path
 ) -> None:
     name, worker, file = unique_name("console"), cluster.alive[0], tmp_path / "in"

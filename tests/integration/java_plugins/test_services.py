@@ -75,7 +75,7 @@ def test_provider_failure_fails_the_connector(cluster: ProcessCluster, tmp_path:
     cluster.delete(name)
 
 
-def test_expired_provider_values_restart_connectors_and_tasks(
+def test_source_uses_new_provider_values_after_the_old_ones_expire(
     cluster: ProcessCluster, tmp_path: Path
 ) -> None:
     name, values_file, lines = unique_name("rotated"), tmp_path / "kept.properties", tmp_path / "in.txt"
@@ -118,7 +118,7 @@ def test_validation_of_provider_values_matches_java(
     assert f"The file {tmp_path}/none cannot be read" in str(value["errors"])
 
 
-def test_validations_and_starts_wait_for_a_new_jvm(cluster: ProcessCluster, tmp_path: Path) -> None:
+def test_connector_can_be_created_after_the_jvm_was_killed(cluster: ProcessCluster, tmp_path: Path) -> None:
     name, values_file, worker = unique_name("waits"), tmp_path / "kept.properties", cluster.alive[0]
     write_values(values_file, topic=name)
     plugin_jvm(worker).kill()
@@ -183,7 +183,7 @@ def test_override_policy_validation_matches_java(
     assert expected[1]
 
 
-def test_connector_forbidden_by_override_policy_is_not_created(
+def test_responses_for_configs_forbidden_by_the_override_policy_match_java(
     cluster: ProcessCluster, java_cluster: MixedCluster
 ) -> None:
     forbidden_config = faulty_config("t") | {"producer.override.linger.ms": "7"}

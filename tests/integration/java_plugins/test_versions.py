@@ -168,8 +168,8 @@ def test_required_plugin_versions_run(
         results.append((running_versions, [record.value for record in tested_cluster.records(name)]))
         tested_cluster.delete(name)
     assert results[0] == results[1]
-    connector = "1.0" if "connector" in versions else "2.0"
-    assert results[0][0] == (connector, connector)
+    expected_version = "1.0" if "connector" in versions else "2.0"
+    assert results[0][0] == (expected_version, expected_version)
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def test_shadowing_package_is_named(environment: Environment, package: str, tmp_
     )
 
 
-def test_overwriting_package_is_named_until_kraal_is_reinstalled(
+def test_overwritten_package_is_reported_until_kraal_is_reinstalled(
     environment: Environment, wheel: Path, tmp_path: Path
 ) -> None:
     environment.pip(

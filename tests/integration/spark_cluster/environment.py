@@ -101,10 +101,10 @@ class SparkEnvironment:
         self.proxy.close()
 
 
-def start_environment(directory: Path, spark: Mapping[str, str] | None = None) -> SparkEnvironment:
+def start_environment(directory: Path, spark_properties: Mapping[str, str] | None = None) -> SparkEnvironment:
     """Start a cluster with two Spark workers, and a broker. Tests start their own Kraal workers.
 
-    `spark` contains properties of the Spark master and the Spark workers.
+    `spark_properties` are the properties of the Spark master and the Spark workers.
     """
     proxied_port = free_port()
     proxy = Proxy(proxied_port)
@@ -116,7 +116,9 @@ def start_environment(directory: Path, spark: Mapping[str, str] | None = None) -
         "controller.quorum.voters": f"1@{HOST}:{controller}",
     }
     broker = Broker(directory / "kafka", port, extra=listeners)
-    cluster = SparkStandalone(directory / "spark", environment={"PYTHONPATH": ""}, properties=spark)
+    cluster = SparkStandalone(
+        directory / "spark", environment={"PYTHONPATH": ""}, properties=spark_properties
+    )
     environment = SparkEnvironment(cluster, broker, proxy, directory, bare_python(directory / "python"))
     try:
         cluster.start()

@@ -20,7 +20,7 @@ class Flow:
         self,
         environment: SparkEnvironment,
         name: str,
-        worker: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
         *,
         overrides: Mapping[str, str] | None = None,
     ) -> None:
@@ -29,12 +29,12 @@ class Flow:
         Args:
             environment: the cluster and the broker.
             name: the name of the worker and of the topic.
-            worker: the properties of the worker.
+            properties: the properties of the worker.
             overrides: settings of both connectors.
         """
         self.environment, self.topic, self.line_count = environment, name, 0
         self.connectors = (f"{name}-in", f"{name}-out")
-        self.worker: WorkerProcess = environment.worker(name, worker)
+        self.worker: WorkerProcess = environment.worker(name, properties)
         self.worker.start()
         self.source, self.target = (
             environment.create_shared_folder(f"{name}-in"),

@@ -158,7 +158,7 @@ def test_batches_become_smaller_when_the_limit_of_their_topic_is_lowered(
     assert worker.ask("DELETE", "/connectors/small").status == 204
 
 
-def test_application_uses_at_most_the_configured_cores(
+def test_application_uses_the_configured_number_of_cores(
     environment: SparkEnvironment, worker: WorkerProcess
 ) -> None:
     worker.wait_for_states("lines-in", ["RUNNING", "RUNNING"])

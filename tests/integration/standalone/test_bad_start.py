@@ -32,7 +32,7 @@ def split_hint(lines: str) -> tuple[str, bool]:
     """Return an error without its last line, and whether the last line refers to `kraal doctor`."""
     error, _, hint = lines.rstrip("\n").rpartition("\n")
     return error, hint.startswith("Hint: `kraal doctor ") and hint.endswith(
-        "` checks what this worker needs."
+        "` checks the requirements of this worker."
     )
 
 
@@ -56,7 +56,7 @@ def test_invalid_connector_file_exits_with_3(
     file.write_text(content)
     code, text = run_to_exit(make_worker(connectors=(file,)))
     assert code == 3
-    (error,) = (line for line in text.splitlines() if "Failed to create the connector of" in line)
+    (error,) = (line for line in text.splitlines() if "Failed to create connector for" in line)
     assert reason in text[text.index(error) :]
     assert str(file) in error
 

@@ -6,7 +6,7 @@ import httpx2
 
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import Pipe
-from tests.fakes.workers.prometheus import Scraped, scraped
+from tests.fakes.workers.prometheus import Scraped, parse_scrape
 
 
 def test_metrics_count_records_of_connectors(pipe: Pipe, worker: WorkerProcess) -> None:
@@ -20,7 +20,7 @@ def test_metrics_count_records_of_connectors(pipe: Pipe, worker: WorkerProcess) 
         nonlocal metrics
         response = httpx2.get(f"{worker.url}/metrics")
         assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-        metrics = scraped(response.text)
+        metrics = parse_scrape(response.text)
         commit_times = metrics.all_of("kafka_connect_connector_task_metrics_offset_commit_avg_time_ms")
         return (
             metrics.value(source_metrics + "source_record_write_total", **source) == 100

@@ -166,7 +166,7 @@ def test_source_connector_can_reject_altered_offsets(
     assert worker.get(f"/connectors/{name}/offsets") == Answer(200, {"offsets": []})
 
 
-def test_offsets_of_source_without_file_cannot_be_altered(worker: WorkerProcess) -> None:
+def test_offsets_of_source_without_file_cannot_be_reset(worker: WorkerProcess) -> None:
     worker.create("no-file", {"connector.class": "FileStreamSource", "topic": "t"}, initial_state="STOPPED")
     assert worker.delete("/connectors/no-file/offsets") == error_response(
         400,

@@ -86,7 +86,7 @@ def read_all(log: Log) -> list[Record]:
     return records_read
 
 
-def make_pause_entry(state: str = "PAUSED") -> Entry:
+def make_state_entry(state: str = "PAUSED") -> Entry:
     return Entry("target-state-a", b'{"state":"%s"}' % state.encode())
 
 
@@ -109,7 +109,7 @@ def assert_all_calls_fail(log: Log, offsets: KafkaOffsets, admin: TopicAdmin) ->
     assert_fails(lambda: log.read(0, 9), "cannot (look up|read) the")
     assert_fails(lambda: log.read(0, 9, 0.5), "cannot (look up|read) the")
     assert_fails(log.end, "cannot look up the")
-    assert_fails(lambda: log.append([make_pause_entry()]), "^Error writing target state to Kafka$")
+    assert_fails(lambda: log.append([make_state_entry()]), "^Error writing target state to Kafka$")
     assert_fails(log.claim, "^Failed to create and initialize fencable producer for config topic$")
     with time_limit(), pytest.raises(Fenced):
         log.append([CONFIG])
@@ -129,7 +129,7 @@ def assert_all_calls_fail(log: Log, offsets: KafkaOffsets, admin: TopicAdmin) ->
 def assert_all_calls_succeed(log: Log, offsets: KafkaOffsets) -> list[Record]:
     retry_within(30, lambda: log.read(0, 9))
     retry_within(30, log.claim)
-    retry_within(30, lambda: log.append([make_pause_entry("STARTED")]))
+    retry_within(30, lambda: log.append([make_state_entry("STARTED")]))
     retry_within(30, lambda: append_as_leader(log))
     retry_within(30, lambda: offsets.store({CONNECTOR: {PARTITION: {"position": 2}}}))
     assert retry_within(30, lambda: offsets.load(CONNECTOR)) == {PARTITION: {"position": 2}}
@@ -197,9 +197,9 @@ def test_log_continues_after_broker_restart(broker: Broker, log: KafkaLog, offse
     broker.stop()
     assert_fails(lambda: log.read(position, 9), "cannot")
     assert_fails(lambda: log.read(position, 9, 0.2), "cannot")
-    assert_fails(lambda: log.append([make_pause_entry()]), "Error writing target state to Kafka")
+    assert_fails(lambda: log.append([make_state_entry()]), "Error writing target state to Kafka")
     broker.start()
-    retry_within(30, lambda: log.append([make_pause_entry()]))
+    retry_within(30, lambda: log.append([make_state_entry()]))
     records = retry_within(30, lambda: log.read(position, 9))
     assert "target-state-a" in {record.key for record in records}
     assert_all_calls_succeed(log, offsets)

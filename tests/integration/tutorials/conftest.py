@@ -81,7 +81,7 @@ def follow(wheels: Path, tmp_path: Path) -> Follow:
     return follow_page
 
 
-def _repository(directory: Path) -> Path:
+def _write_ivy_settings(directory: Path) -> Path:
     """Download the jars that pages use. Return an Ivy settings file with which `kraal plugins add` finds the jars."""
     for group in _JAR_GROUPS:
         ensure(group)
@@ -108,7 +108,7 @@ def _environment(programs: Path, wheels: Path, directory: Path) -> dict[str, str
         "PATH": os.pathsep.join([str(programs), *path]),
         "KRAAL_CACHE": str(cache_dir()),
         "KRAAL_STATE": str(directory / "state"),
-        "KRAAL_IVY_SETTINGS": str(_repository(directory)),
+        "KRAAL_IVY_SETTINGS": str(_write_ivy_settings(directory)),
         "PIP_FIND_LINKS": str(wheels),
         "PIP_NO_INDEX": "1",
         "PIP_NO_DEPS": "1",

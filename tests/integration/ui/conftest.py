@@ -107,7 +107,7 @@ def cluster(
 def shared_scene(
     shared_stack: ExitStack, cluster: ProcessCluster, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Scene:
-    """Create connectors on the shared cluster. Their files have neutral names for screenshots."""
+    """Create connectors on the shared cluster. If screenshots are updated, the paths of their files are neutral."""
     if not UPDATES_PICTURES:
         return make_scene(cluster, kafka.bootstrap, tmp_path_factory.mktemp("scene"))
     directory = Path(tempfile.gettempdir(), "shop")

@@ -265,7 +265,7 @@ def test_bulk_actions_apply_to_selected_connectors(scene: Scene, visitor: Visito
 
 
 @pytest.mark.slow
-def test_bulk_restart_restarts_only_failed_connectors(scene: Scene, visitor: Visitor) -> None:
+def test_bulk_restart_of_failed_instances_restarts_only_failed_tasks(scene: Scene, visitor: Visitor) -> None:
     failed_counts, running_counts = (
         count_transitions(scene, FAILING_SINK, "FAILED"),
         count_transitions(scene, SINK, "RUNNING"),

@@ -84,11 +84,11 @@ def test_active_topics_are_reset_after_a_confirmation(scene: Scene, visitor: Vis
     path = f"/connectors/{SOURCE}/topics"
     scene.wait_until("the topic was tracked", lambda: bool(scene.get(path)[SOURCE]["topics"]))
     page = visitor.open(scene.page("connectors", SOURCE, "topics"))
-    page.get_by_role("link", name="Forget used topics").click()
-    page.get_by_role("dialog").get_by_role("button", name="Forget").click()
+    page.get_by_role("link", name="Reset active topics").click()
+    page.get_by_role("dialog").get_by_role("button", name="Reset").click()
     expect(page.locator("[data-result]")).to_be_visible()
     assert scene.get(path) == {SOURCE: {"topics": []}}
-    scene.write_orders("written after its topics were forgotten")
+    scene.write_orders("written after the active topics were reset")
     scene.wait_until("the topic was tracked again", lambda: bool(scene.get(path)[SOURCE]["topics"]))
 
 

@@ -258,7 +258,7 @@ def test_offsets_and_topics_of_a_java_worker_can_be_changed(
     java_connector.confirm("Delete all", "Delete")
     assert java_connector.get_json("offsets") == {"offsets": []}
     java_connector.open("topics")
-    java_connector.confirm("Forget used topics", "Forget")
+    java_connector.confirm("Reset active topics", "Reset")
     assert java_connector.get_json("topics") == {NAME: {"topics": []}}
     page.goto(page_url(java_connector.url, "connectors"))
     set_checked(page.get_by_label(f"Select {NAME}", exact=True))

@@ -102,7 +102,7 @@ def test_page_reports_a_killed_worker_and_recovers(scene: Scene, visitor: Visito
 
 
 def list_instance_workers(scene: Scene) -> set[str]:
-    """Return the workers of all running and failed connectors and tasks."""
+    """Return the workers of all connectors and tasks, or `none` for unassigned ones."""
     worker_ids = set()
     for entry in scene.get("/connectors?expand=status").values():
         for status_entry in (entry["status"]["connector"], *entry["status"]["tasks"]):

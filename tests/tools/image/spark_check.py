@@ -172,7 +172,9 @@ def check_stateful_stream(spark: SparkSession, directory: Path, store: str) -> N
         assert count == ROW_COUNT * number, count
 
 
-def list_second_checks(spark: SparkSession, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+def list_second_session_checks(
+    spark: SparkSession, directory: Path
+) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the checks of the second session."""
     yield (
         "Kryo, encryption, zstd",
@@ -198,7 +200,9 @@ def main(directory: Path) -> None:
     logs = directory / "events"
     logs.mkdir()
     spark = start_session(directory, **SETTINGS, **{"spark.eventLog.dir": logs.as_uri()})
-    failures += [failure for check in list_second_checks(spark, logs) if (failure := run_check(*check))]
+    failures += [
+        failure for check in list_second_session_checks(spark, logs) if (failure := run_check(*check))
+    ]
     spark.stop()
     sys.stdout.write(
         json.dumps({"examples": len(statements), "missing": missing_classes, "failed": failures}) + "\n"

@@ -19,7 +19,7 @@ from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.engine import FakeEngine, FakeRun
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.worker import EmbeddedWorker
-from tests.fakes.workers.prometheus import Scraped, scraped
+from tests.fakes.workers.prometheus import Scraped, parse_scrape
 
 NAME = ConnectorName("numbers")
 T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
@@ -38,7 +38,7 @@ def config(plugin: str = FAKE_SOURCE, **overrides: str) -> dict[str, str | None]
 
 
 def metrics(worker: EmbeddedWorker) -> Scraped:
-    return scraped(worker.metrics())
+    return parse_scrape(worker.metrics())
 
 
 def task_metrics(scrape: Scraped, prefix: str, task: TaskId = T0) -> dict[str, float]:
@@ -152,7 +152,7 @@ def test_sink_metrics_are_exported(seed: int) -> None:
 
 
 class SlowCommitEngine(FakeEngine):
-    """An engine whose commits are delayed until the test calls `commit_again`."""
+    """An engine whose runs delay commits until the test calls their method `commit_again`."""
 
     @override
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
@@ -322,7 +322,7 @@ def test_rebalances_are_counted(seed: int) -> None:
     cluster.settle()
     cluster.create(NAME, config())
     cluster.settle()
-    scrapes = {worker.name: scraped(worker.metrics()) for worker in cluster.alive}
+    scrapes = {worker.name: parse_scrape(worker.metrics()) for worker in cluster.alive}
     for worker in cluster.alive:
         scrape = scrapes[worker.name]
         assert scrape.value(REBALANCE_PREFIX + "rebalancing") == 0
@@ -343,7 +343,7 @@ def test_rebalances_are_counted(seed: int) -> None:
     [follower] = [worker for worker in cluster.alive if worker is not cluster.leader]
     cluster.kill(follower)
     cluster.settle(within_s=30)
-    later_scrape = scraped(cluster.leader.metrics())
+    later_scrape = parse_scrape(cluster.leader.metrics())
     assert (
         later_scrape.value(REBALANCE_PREFIX + "completed_rebalances_total")
         > rebalance_counts[cluster.leader.name]

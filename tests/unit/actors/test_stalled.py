@@ -19,7 +19,7 @@ from kraal.stores.memory import MemoryOffsets
 from kraal.testing._simulation.engine import FakeEngine, FakeRun
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.worker import EmbeddedWorker
-from tests.fakes.workers.prometheus import scraped
+from tests.fakes.workers.prometheus import parse_scrape
 
 NAME = ConnectorName("numbers")
 T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
@@ -48,7 +48,7 @@ def cause_with_kind(worker: EmbeddedWorker) -> tuple[str, str]:
 
 
 def gauge(worker: EmbeddedWorker, name: str, task: TaskId) -> float | None:
-    return scraped(worker.metrics()).value(name, connector=task.connector, task=str(task.task))
+    return parse_scrape(worker.metrics()).value(name, connector=task.connector, task=str(task.task))
 
 
 def test_idle_task_is_not_stalled() -> None:
@@ -164,7 +164,10 @@ def test_sink_with_a_growing_unread_backlog_is_stalled() -> None:
     worker.advance(61)
     assert cause_with_kind(worker)[0] == "backlog"
     assert gauge(worker, "kraal_task_stalled", T0) == 1
-    assert scraped(worker.metrics()).value("kraal_task_stall", connector=NAME, task="0", kind="backlog") == 1
+    assert (
+        parse_scrape(worker.metrics()).value("kraal_task_stall", connector=NAME, task="0", kind="backlog")
+        == 1
+    )
     worker.fake.feed(T0, 5)
     worker.run()
     assert list_stalled_tasks(worker) == []
@@ -228,7 +231,7 @@ def test_connector_without_task_configs_is_stalled() -> None:
     worker.advance(61)
     kind, text = cause_with_kind(worker)
     assert (kind, text.partition(":")[0]) == ("no-tasks", "It fails to generate task configs")
-    assert scraped(worker.metrics()).value("kraal_connector_stalled", connector=NAME) == 1
+    assert parse_scrape(worker.metrics()).value("kraal_connector_stalled", connector=NAME) == 1
     detection = StallDetection(worker.assembly.metrics, AutoRestart())
     supervision: Any = detection.status(worker.snapshot, NAME)
     assert supervision["connector"]["stalled"] is True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.herding.startup import EARLY_TIMEOUT_S
+from actors.herding.startup import DEFERRED_COMMAND_TIMEOUT_S
 from actors.membership.state import WARM_UP_TIMEOUT_S
 from actors.messages.herder import PutConfig, RestartConnector
 from kraal.core.errors import Unavailable
@@ -89,7 +89,7 @@ def test_command_fails_with_the_reason_while_the_engine_is_not_ready(seed: int) 
     ) as error_info:
         cluster.ask(newcomer, RestartConnector(name=name))
     assert error_info.value.retry_after_s is not None
-    assert EARLY_TIMEOUT_S <= cluster.clock.now() - start_s < EARLY_TIMEOUT_S + 15
+    assert DEFERRED_COMMAND_TIMEOUT_S <= cluster.clock.now() - start_s < DEFERRED_COMMAND_TIMEOUT_S + 15
     newcomer.engine.recover()
     cluster.settle()
     cluster.request(PutConfig(name=name, config={"connector.class": FAKE_SOURCE, "a": "b"}), newcomer)
@@ -104,7 +104,7 @@ def test_command_waits_for_a_starting_engine(seed: int) -> None:
     newcomer = cluster.add()
     newcomer.engine.lose("the JVM of Java plugins is starting")
     future = newcomer.assembly.herder.question(RestartConnector(name=name))
-    cluster.advance(EARLY_TIMEOUT_S - 5)
+    cluster.advance(DEFERRED_COMMAND_TIMEOUT_S - 5)
     assert not future.done()
     newcomer.engine.recover()
     cluster.run_until(future.done, timeout_s=30)

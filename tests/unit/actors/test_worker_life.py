@@ -324,7 +324,7 @@ def test_slowly_stopping_task_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> N
     assert worker.states(NAME) == ["STOPPED"]
 
 
-def test_failed_connector_is_abandoned_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleting_a_failed_connector_abandons_its_instance(monkeypatch: pytest.MonkeyPatch) -> None:
     abandoned_instances: list[object] = []
     monkeypatch.setattr(FakeEngine, "abandon", lambda _, instance: abandoned_instances.append(instance))
     monkeypatch.setattr(FakeSourceConnector, "task_configs", lambda *_: [{}] * 3)
@@ -337,7 +337,7 @@ def test_failed_connector_is_abandoned_to_the_engine(monkeypatch: pytest.MonkeyP
     assert abandoned_instances.count(NAME) == 1
 
 
-def test_hanging_connector_is_abandoned_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_connector_is_abandoned_after_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     abandoned_instances: list[object] = []
     monkeypatch.setattr(FakeEngine, "abandon", lambda _, instance: abandoned_instances.append(instance))
     worker = EmbeddedWorker()

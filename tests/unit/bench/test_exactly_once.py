@@ -6,7 +6,7 @@ import pytest
 from typing_extensions import override
 
 from scripts.bench.data import busy100, busy100_exactly_once
-from scripts.bench.data.exactly_once import CommittedLines, first_running
+from scripts.bench.data.exactly_once import CommittedLines, get_first_running_time
 from scripts.bench.report import Target
 from scripts.harness.group import Status
 from scripts.harness.lines import parse_number, write_lines
@@ -72,16 +72,16 @@ def test_parse_number_returns_the_number_of_a_line(tmp_path: Path) -> None:
     assert [parse_number(line) for line in lines] == [41, 42, 43]
 
 
-def test_first_running_returns_the_earliest_running_status() -> None:
+def test_first_running_time_is_that_of_the_earliest_running_status() -> None:
     statuses = [
         ("connector-a", Status(1.0, "RUNNING", "w")),
         ("task-a-0", Status(2.0, "UNASSIGNED", "w")),
         ("task-a-0", Status(3.0, "RUNNING", "w")),
         ("task-a-0", Status(4.0, "RUNNING", "w")),
     ]
-    assert first_running(statuses) == 3.0
+    assert get_first_running_time(statuses) == 3.0
     with pytest.raises(ScriptFailed, match="no RUNNING task"):
-        first_running(statuses[:2])
+        get_first_running_time(statuses[:2])
 
 
 def test_only_cpu_time_has_a_target_in_exactly_once_rows() -> None:

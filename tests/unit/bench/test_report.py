@@ -8,7 +8,7 @@ from scripts.bench.report import Case, Target, format_table, percentile
 
 
 @pytest.mark.parametrize(
-    ("wanted", "java", "kraal", "expected"),
+    ("target", "java", "kraal", "expected"),
     [
         pytest.param(Target(ratio=4), [100], [400], ">= 4 x: yes", id="the ratio is met"),
         pytest.param(Target(ratio=4), [100], [399], ">= 4 x: NO", id="the ratio is missed"),
@@ -22,9 +22,9 @@ from scripts.bench.report import Case, Target, format_table, percentile
     ],
 )
 def test_verdict_contains_the_target_and_the_outcome(
-    wanted: Target, java: list[float], kraal: list[float], expected: str
+    target: Target, java: list[float], kraal: list[float], expected: str
 ) -> None:
-    assert Case("x", "records/s", java, kraal, more_is_better=True, wanted=wanted).verdict == expected
+    assert Case("x", "records/s", java, kraal, more_is_better=True, wanted=target).verdict == expected
 
 
 def test_percentile_returns_a_measured_value() -> None:

@@ -18,7 +18,7 @@ from kraal.jars.errors import BrokerError
 
 @pytest.fixture
 def child_process(tmp_path: Path) -> Iterator[psutil.Process]:
-    """A process whose command line contains the path of the broker's properties file."""
+    """Yield a process whose command line contains the path of the broker's properties file."""
     command = [sys.executable, "-c", "print(flush=True); input()", str(tmp_path / "server.properties")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None

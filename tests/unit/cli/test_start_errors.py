@@ -52,7 +52,7 @@ def test_environment_failure_at_startup_refers_to_kraal_doctor(log_format: str, 
             capture_output=True, text=True, check=False, cwd=tmp_path,
         )  # fmt: skip
     assert result.returncode == 2
-    hint = f"`kraal doctor {shlex.quote(str(file))}` checks what this worker needs."
+    hint = f"`kraal doctor {shlex.quote(str(file))}` checks the requirements of this worker."
     *_, last_line = result.stderr.splitlines()
     if log_format == "text":
         assert last_line == f"Hint: {hint}"

@@ -28,7 +28,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 @pytest.fixture
 def sink_name(worker: Connect, cluster: MemoryKafka) -> str:
-    """Return the name of a sink connector with three dead letters, in a topic with one letter of another connector."""
+    """Return the name of a sink with three dead letters, whose topic also has one letter of another connector."""
     worker.create("orders-sink", {"name": "orders-sink", **CONFIG})
     cluster.letters["dead"] = [letter(0), letter(1, connector="other"), letter(2), letter(3)]
     return "orders-sink"

@@ -1,4 +1,4 @@
-"""Tests that commands import only the modules that they need."""
+"""Tests for lazily imported commands: names, summaries, and the modules that are loaded."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def read_offsets(worker: RestWorker) -> list[Any]:
 
 
 def wait_for_offsets(worker: RestWorker, count: int) -> None:
-    """Wait until the stored offset of a task is `count`. Polls without pauses, because requests take time."""
+    """Poll until the stored offset of a task is `count`. Pauses are not needed, because each request takes time."""
     for _ in range(1000):
         if [count] in [list(offset["offset"].values()) for offset in read_offsets(worker)]:
             return

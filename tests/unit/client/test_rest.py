@@ -32,7 +32,7 @@ def test_request_is_retried_during_a_rebalance(kraal: Kraal, worker: Connect) ->
     )
     worker.script("PUT", "/connectors/a/pause", rebalance_response, rebalance_response, ScriptedResponse(202))
     assert kraal.out("pause", "a") == "a will pause\n"
-    assert (len(worker.seen), kraal.clock.time) == (3, 6.0)
+    assert (len(worker.received_requests), kraal.clock.time) == (3, 6.0)
 
 
 def test_endless_rebalance_is_an_error_after_the_time_limit(kraal: Kraal, worker: Connect) -> None:
@@ -65,7 +65,9 @@ def test_credentials_come_from_the_environment_or_the_url_and_are_never_shown(
     error = f"Error: {worker.url} returned 401: User cannot access the resource. {hint}"
     assert kraal.error("ls", "-q") == error
     assert kraal.error("ls", "-q", "--url", worker.url.replace("http://", "http://you:hunter3@")) == error
-    credentials = [request.headers["authorization"].removeprefix("Basic ") for request in worker.seen]
+    credentials = [
+        request.headers["authorization"].removeprefix("Basic ") for request in worker.received_requests
+    ]
     assert [base64.b64decode(encoded) for encoded in credentials] == [b"me:hunter2", b"you:hunter3"]
 
 

@@ -33,7 +33,7 @@ class Terminal:
         self._text = ""
 
     def wait_for(self, text: str) -> None:
-        """Read output until `text` appears. Discards the output up to the end of `text`."""
+        """Read output until `text` appears, and discard the output up to the end of `text`."""
         deadline = time.monotonic() + TIMEOUT_S
         while text not in self._text:
             ready, _, _ = select.select([self._descriptor], [], [], max(deadline - time.monotonic(), 0))

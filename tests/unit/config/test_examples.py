@@ -66,8 +66,8 @@ def test_rest_examples_are_valid(block: str, tmp_path: Path) -> None:
     (tmp_path / "jaas.conf").write_text(JAAS.replace("/etc/kraal", str(tmp_path)))
     (tmp_path / "users.properties").write_text(USERS)
     raw = parse_properties(block.replace("/etc/kraal", str(tmp_path)), "the page", "example")
-    base = parse_properties(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE, "example")
-    config = parse_distributed({**base, **raw})
+    example_settings = parse_properties(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE, "example")
+    config = parse_distributed({**example_settings, **raw})
     assert config.warnings == ()
     assert (config.basic_auth is not None) is ("rest.extension.classes" in raw)
     assert config.advertised_url.startswith("https:") is ("listeners" in raw)
@@ -79,8 +79,8 @@ def test_kafka_examples_are_valid(block: str, tmp_path: Path) -> None:
     root.trust_store(tmp_path / "trust.p12", "secret")
     root.issue_certificate("client").key_store(tmp_path / "client.p12", "secret")
     raw = parse_properties(block.replace("/etc/kraal", str(tmp_path)), "the page", "example")
-    base = parse_properties(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE, "example")
-    config = parse_distributed({**base, **raw})
+    example_settings = parse_properties(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE, "example")
+    config = parse_distributed({**example_settings, **raw})
     providers = {name for name in raw if name.startswith("config.providers")}
     assert config.client == {name: value for name, value in raw.items() if name not in providers}
     assert config.warnings == ()

@@ -26,7 +26,7 @@ from kraal.transforms.sql.transform import SQL
 
 SLOW_PATTERN = "(a|aa)+X"
 TOPIC = "a" * 100 + "-X"
-"""A topic on which Python's `re` backtracks practically forever when it matches SLOW_PATTERN."""
+"""A topic that makes Python's `re` backtrack practically forever when matching SLOW_PATTERN."""
 TOO_SLOW_ERROR = r"^The regular expression '\(a\|aa\)\+X' took longer than 500 ms on 'a{100}-X'; simplify it$"
 
 

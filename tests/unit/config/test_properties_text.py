@@ -1,6 +1,6 @@
 """Tests that properties files are parsed like `java.util.Properties` (JDK 17 and 25).
 
-The golden file has 500 generated texts. Other Python parsers read a quarter of these texts differently.
+The golden file has 500 generated texts.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def test_chart_version_equals_kraal_version() -> None:
 
 
 @pytest.mark.parametrize("name", ["probe.py", "start.sh"])
-def test_pod_files_import_only_the_standard_library(name: str) -> None:
+def test_pod_files_use_neither_kraal_modules_nor_templates(name: str) -> None:
     text = (CHART / "files" / name).read_text(encoding="utf-8")
     assert "kraal." not in text
     assert "{{" not in text

@@ -105,7 +105,7 @@ def test_user_and_port_equal_those_of_the_chart() -> None:
     assert instructions("EXPOSE") == [str(values["rest"]["port"])]
 
 
-def test_container_arguments_are_valid_for_kraal() -> None:
+def test_container_runs_kraal_distributed() -> None:
     [entry] = instructions("ENTRYPOINT")
     assert json.loads(entry)[-1] == "kraal"
     [command] = instructions("CMD")
@@ -185,7 +185,7 @@ def test_compose_publishes_ports_on_loopback_only() -> None:
 
 
 @pytest.mark.parametrize("name", WORKERS)
-def test_compose_worker_has_the_restrictions_of_a_pod(name: str) -> None:
+def test_compose_worker_is_restricted_like_a_pod_and_has_the_postgresql_driver(name: str) -> None:
     worker = SERVICES[name]
     assert worker["read_only"] is True
     assert worker["cap_drop"] == ["ALL"]

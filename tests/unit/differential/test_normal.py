@@ -72,7 +72,7 @@ def test_placeholders_of_a_request_are_replaced() -> None:
         (404, "Cannot complete request momentarily", False),
     ],
 )
-def test_requests_rejected_by_a_rebalance_are_repeated(status: int, message: str, *, expected: bool) -> None:
+def test_only_errors_due_to_a_rebalance_are_momentary(status: int, message: str, *, expected: bool) -> None:
     response = Response(status=status, body=f'{{"error_code":{status},"message":"{message}"}}')
     assert is_momentary(response) is expected
 

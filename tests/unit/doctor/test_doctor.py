@@ -65,11 +65,13 @@ def test_findings_are_printed_with_fixes() -> None:
     )
 
 
-@pytest.mark.parametrize("style", ["json", "yaml"])
-def test_findings_are_printed_as_data(fake_findings: list[Finding], style: str) -> None:
+@pytest.mark.parametrize("output_format", ["json", "yaml"])
+def test_findings_are_printed_as_data(fake_findings: list[Finding], output_format: str) -> None:
     del fake_findings[1]
-    result = CliRunner().invoke(main, ["doctor", "-o", style])
-    output = json.loads(result.stdout) if style == "json" else read_yaml(result.stdout, convert_scalar)[0]
+    result = CliRunner().invoke(main, ["doctor", "-o", output_format])
+    output = (
+        json.loads(result.stdout) if output_format == "json" else read_yaml(result.stdout, convert_scalar)[0]
+    )
     assert (result.exit_code, output) == (
         0,
         [{"id": "java.version", "area": "java", "level": "ok", "what": "Java runs", "fix": ""}],

@@ -56,7 +56,7 @@ def test_healthy_kraal_worker_receives_only_gets(worker: Connect) -> None:
         "workers.versions": Level.OK,
     }
     assert "Kraal" in single_finding(findings, "worker.reachable").what
-    assert {request.method for request in worker.seen} == {"GET"}
+    assert {request.method for request in worker.received_requests} == {"GET"}
 
 
 def test_failed_components_are_named_with_causes(worker: Connect) -> None:
@@ -114,8 +114,8 @@ def test_other_workers_are_queried_without_credentials(
         )
         other_worker.script("GET", "/", ScriptedResponse(200, JAVA_RESPONSE | {"version": "4.2.0"}))
         findings = check_worker(worker.url.replace("//", "//me:hunter2@"))
-        assert [request.headers.get("authorization") for request in other_worker.seen] == [None]
-    assert all("authorization" in request.headers for request in worker.seen)
+        assert [request.headers.get("authorization") for request in other_worker.received_requests] == [None]
+    assert all("authorization" in request.headers for request in worker.received_requests)
     assert [finding.level for finding in findings if finding.id == "clock.worker"] == [Level.WARNING] * 2
     unreachable_finding = single_finding(findings, "workers.reachable")
     assert (unreachable_finding.level, "127.0.0.1:1" in unreachable_finding.what) == (Level.HINT, True)
@@ -189,7 +189,7 @@ PLUGIN_LISTING = [
     ],
 )
 def test_missing_plugins_of_connectors_are_reported(config: dict[str, str], missing_plugin: str) -> None:
-    [finding] = connectors.plugins("http://w", {"a": connector(config=config)}, PLUGIN_LISTING)
+    [finding] = connectors.check_plugins("http://w", {"a": connector(config=config)}, PLUGIN_LISTING)
     assert finding.level is (Level.WARNING if missing_plugin else Level.OK)
     assert (
         not missing_plugin

@@ -68,9 +68,7 @@ def test_bridge_failures_are_recognized() -> None:
         ),
     ],
 )
-def test_job_that_failed_because_of_unavailable_brokers_is_retriable(
-    *, text: str, is_retriable: bool
-) -> None:
+def test_job_failure_is_retriable_only_if_brokers_are_unavailable(*, text: str, is_retriable: bool) -> None:
     abort = (
         "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0 in "
         f"stage 1.0 (TID 1) (127.0.0.1 executor driver): {text}\n\tat somewhere"

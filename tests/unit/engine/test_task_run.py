@@ -116,7 +116,7 @@ def test_run_that_waits_for_a_batch_stops_at_once(bench: Bench) -> None:
     assert bench.events.get(timeout=TIMEOUT_S) == Stopped(clean=True)
 
 
-def test_run_that_writes_a_batch_does_not_stop_before_its_offsets_are_stored(bench: Bench) -> None:
+def test_run_does_not_stop_while_it_writes_a_batch(bench: Bench) -> None:
     launched, finished = threading.Event(), threading.Event()
 
     def write(done: Callable[[JobResult], None]) -> None:

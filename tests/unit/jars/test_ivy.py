@@ -81,7 +81,9 @@ def test_stalled_ivy_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("org:name:tar.gz:plugin:1", "org__name__1-plugin.tar.gz", 'ext="tar.gz" m:classifier="plugin"/>'),
     ],
 )
-def test_file_other_than_jar_is_requested_by_extension(text: str, file: str, artifact: str | None) -> None:
+def test_only_files_other_than_jars_are_requested_by_extension(
+    text: str, file: str, artifact: str | None
+) -> None:
     coordinates = Coordinates.parse(text)
     assert (str(coordinates), coordinates.file_name) == (text, file)
     description = ivy.describe_modules([coordinates], transitive=True)

@@ -17,8 +17,8 @@ def test_cancel_aborts_a_batch_in_a_frozen_jvm(size: int) -> None:
     cancelled.set()
     batch = pa.record_batch({"value": pa.array([bytes(size)])})
     with (
-        socket.create_server(("127.0.0.1", 0)) as frozen,  # accepts connections, but reads nothing
-        ChainAddress(port=frozen.getsockname()[1], token="t", number=1).connect(cancelled) as connection,  # noqa: S106
+        socket.create_server(("127.0.0.1", 0)) as server,  # accepts connections, but reads nothing
+        ChainAddress(port=server.getsockname()[1], token="t", number=1).connect(cancelled) as connection,  # noqa: S106
         pytest.raises(ChainCancelled),
     ):
         connection.process(batch, ["value"])

@@ -47,10 +47,10 @@ def scan(plugin_discovery: Discovery, process: Process) -> None:
 
 
 def test_later_processes_reuse_the_first_scan(directory: Path) -> None:
-    first = discovery(directory)
-    assert first.next_files().scan is None
-    scan(first, Process())
-    assert first.next_files().scan == SCAN, "the next process of this worker reuses the scan"
+    first_discovery = discovery(directory)
+    assert first_discovery.next_files().scan is None
+    scan(first_discovery, Process())
+    assert first_discovery.next_files().scan == SCAN, "the next process of this worker reuses the scan"
     later, process = discovery(directory), Process()
     assert later.next_files().scan == SCAN
     scan(later, process)
@@ -59,8 +59,7 @@ def test_later_processes_reuse_the_first_scan(directory: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["service_load", "only_scan", "HYBRID_FAIL"])
 def test_scan_is_stored_per_discovery_mode(directory: Path, mode: str) -> None:
-    first = discovery(directory, mode)
-    scan(first, Process())
+    scan(discovery(directory, mode), Process())
     files = discovery(directory, mode).next_files()
     assert (files.properties["plugin.discovery"], files.scan) == (mode, SCAN)
     assert discovery(directory).next_files().scan is None, "another mode may find other plugins"

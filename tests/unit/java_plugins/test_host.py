@@ -48,7 +48,7 @@ class FakeJvm:
 
     @property
     def end(self) -> str | None:
-        """The exit code; None while the process is running."""
+        """The reason for the exit, or None while the process is running."""
         return None if self.alive else "exit code -9"
 
     def wait(self, timeout_s: float) -> None:
@@ -127,7 +127,7 @@ class RecordingListener:
         """Do nothing."""
 
     def next(self) -> object:
-        """Return the next call."""
+        """Wait for the next recorded event, and return it."""
         return self.events.get(timeout=TIMEOUT_S)
 
 
@@ -262,7 +262,9 @@ def test_repeated_start_errors_are_reported_once(jvm_factory: JvmFactory, host: 
     ]
 
 
-def test_describe_raises_if_the_first_scan_fails(jvm_factory: JvmFactory, host: PluginHost) -> None:
+def test_describe_raises_an_error_if_the_process_does_not_start(
+    jvm_factory: JvmFactory, host: PluginHost
+) -> None:
     jvm_factory.failures = itertools.repeat(RuntimeError("no memory"))
     host.start()
     with pytest.raises(PluginsUnavailable, match="no memory"):

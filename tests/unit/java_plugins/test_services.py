@@ -120,7 +120,7 @@ def test_stopping_worker_fails_requests_without_waiting(host: FakeHost) -> None:
     assert host.wait_count == 0
 
 
-def test_ask_raises_after_the_timeout(host: FakeHost) -> None:
+def test_ask_raises_unavailable_after_the_timeout(host: FakeHost) -> None:
     now = iter([0.0, 0.0, CALL_TIMEOUT_S - 1, CALL_TIMEOUT_S])
     caller = RetryingCaller(host, lambda: False, now.__next__)
     with pytest.raises(Unavailable, match="it starts"):

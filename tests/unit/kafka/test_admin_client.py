@@ -26,7 +26,7 @@ class RecordingClient(AdminClient):
 
 @pytest.fixture
 def _disable_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Disable the garbage collector, because full collections are rare in workers."""
+    """Record created clients, and disable the garbage collector, because full collections are rare in workers."""
     CREATED_CLIENTS.clear()
     monkeypatch.setattr(kafka_topics, "AdminClient", RecordingClient)
     gc.disable()

@@ -1,4 +1,4 @@
-"""Tests that the age of a member's lease includes suspensions of the machine."""
+"""Tests for the heartbeats of a group member, and that the age of its lease includes suspensions of the machine."""
 
 from __future__ import annotations
 

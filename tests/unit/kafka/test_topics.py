@@ -96,7 +96,7 @@ class Creator:
         (KafkaError.NOT_CONTROLLER, ""),
     ],
 )
-def test_invalid_replication_factor_error_names_config_key(
+def test_only_invalid_replication_factor_error_has_a_hint(
     monkeypatch: pytest.MonkeyPatch, error: int, hint: str
 ) -> None:
     monkeypatch.setattr(kafka_topics, "AdminClient", lambda _: Creator(error))

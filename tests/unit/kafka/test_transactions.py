@@ -111,7 +111,7 @@ def producer(*, tracks: bool = False, limit: int | None = None, **target: Any) -
         OffsetTarget(topic="offsets", pairs=pairs, **target),
         tracks=tracks,
         limit_of=lambda _: limit,
-        explain_too_large=lambda topic: f"too few replicas of {topic}",
+        explain_refusal=lambda topic: f"too few replicas of {topic}",
     )
     task_producer.claim(1)
     return task_producer

@@ -19,7 +19,7 @@ from kraal.metrics.text import render
 from kraal.metrics.windows import Windows
 from kraal.protocol.group import GroupProtocol
 from kraal.protocol.status_records import Status
-from tests.fakes.workers.prometheus import Scraped, scraped
+from tests.fakes.workers.prometheus import Scraped, parse_scrape
 
 WORKER = WorkerId("worker:8083")
 IDENTITY = Identity(client_id="connect-1", version="4.3.0", commit="abc", started_ms=1_700_000_000_000)
@@ -75,7 +75,7 @@ def create_metrics(*instances: Instance, in_group: bool = False) -> MetricsRegis
 
 
 def rendered_metrics(state: Snapshot, metrics: MetricsRegistry, now_s: float = 1000.0) -> Scraped:
-    return scraped(
+    return parse_scrape(
         "".join(
             map(
                 render,
@@ -134,7 +134,7 @@ def test_restarting_is_exported_as_in_rest() -> None:
     assert page.value(WORKER_METRICS + "connector_failed_task_count", connector="a") == 0
 
 
-def test_connector_type_is_exported() -> None:
+def test_connector_type_class_version_and_status_are_exported() -> None:
     metrics = create_metrics(A)
     metrics.record_state(A, State.RUNNING, "2.1")
     page = rendered_metrics(snapshot({A: [State.STOPPED]}, kind="sink"), metrics)
@@ -281,4 +281,4 @@ def test_scrape_of_a_thousand_connectors_is_fast_and_incremental() -> None:
     elapsed_s = time.thread_time() - began_s
     assert elapsed_s < 1.0, "the CPU time on an idle machine is about 50 ms"
     assert max(map(len, rendered_families)) < sum(map(len, rendered_families)) / 5
-    assert scraped("".join(rendered_families)).value(WORKER_METRICS + "task_count") == 1000
+    assert parse_scrape("".join(rendered_families)).value(WORKER_METRICS + "task_count") == 1000

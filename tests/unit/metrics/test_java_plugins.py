@@ -20,7 +20,7 @@ from kraal.metrics.scrape import Scrape
 from kraal.metrics.task import TaskMeter
 from kraal.metrics.text import render
 from kraal.metrics.windows import Windows
-from tests.fakes.workers.prometheus import Scraped, scraped
+from tests.fakes.workers.prometheus import Scraped, parse_scrape
 from tests.unit.metrics.test_connect_families import IDENTITY, FakeClock, create_metrics, snapshot
 
 JAVA_TASK, PYTHON_TASK = TaskId(ConnectorName("java"), 0), TaskId(ConnectorName("python"), 0)
@@ -51,7 +51,7 @@ def scrape(metrics: MetricsRegistry, tasks: Mapping[TaskId, TaskValues | None], 
     state = snapshot({JAVA_TASK.connector: [State.RUNNING] * 2, PYTHON_TASK.connector: [State.RUNNING] * 2})
     jvm_metrics = JvmMetrics(tasks=tasks, jvms=[JvmState(is_up=True, starts=2)], text=text)
     page = Scrape(Published(state), metrics, IDENTITY, str, java=lambda _: jvm_metrics)
-    return scraped("".join(page()))
+    return parse_scrape("".join(page()))
 
 
 def java_value(samples: Scraped, name: str) -> float:
@@ -128,7 +128,7 @@ def test_jvm_memory_and_collections_are_exported() -> None:
         "uptime_ms": 5500,
         "collectors": {"G1 Young": {"count": 6, "ms": 700}},
     }
-    samples = scraped("".join(map(render, jvm_families(jvm))))
+    samples = parse_scrape("".join(map(render, jvm_families(jvm))))
     assert samples.value("kraal_jvm_memory_used_bytes", jvm="plugins", area="nonheap") == 1
     assert samples.value("kraal_jvm_memory_max_bytes", jvm="plugins", area="heap") == 3
     assert len(samples.all_of("kraal_jvm_memory_max_bytes")) == 1
@@ -147,7 +147,7 @@ def test_plugin_metric_tags_become_labels() -> None:
         "plugins": {"Sizes.of-all_total": family([[tags, 2]], "How\nlarge.")},
         "debezium": {"MilliSecondsBehindSource": family([[{"plugin": "postgres", "name": "s"}, -1]])},
     }
-    samples = scraped("".join(map(render, plugin_families(jvm_values))))
+    samples = parse_scrape("".join(map(render, plugin_families(jvm_values))))
     name = "kafka_connect_plugins_sizes_of_all_total"
     labels = {"connector": 'a"b', "task": "0", "transformation": "Alias", "tag_2_my_tag": "x", "name__": "y"}
     assert samples.value(name, **labels) == 2
@@ -163,7 +163,7 @@ def test_equal_prometheus_names_are_merged_into_one_family() -> None:
         },
         "debezium": {},
     }
-    samples = scraped("".join(map(render, plugin_families(jvm_values))))
+    samples = parse_scrape("".join(map(render, plugin_families(jvm_values))))
     values = [samples.value("kafka_connect_plugins_a_b", task=task) for task in "012"]
     assert [values[0], values[2]] == [1, 3]
     assert len(samples.values) == 3
@@ -177,7 +177,7 @@ def test_families_of_several_jvms_are_merged() -> None:
         render_jvm(plugin_families(values))
         for values in (jvm_values(1, task="0"), jvm_values(2, task="a b\u2028c"))
     ]
-    samples = scraped(merge(rendered_jvms))
+    samples = parse_scrape(merge(rendered_jvms))
     assert samples.value("kafka_connect_plugins_rows", connector="c") == 1
     assert samples.value("kafka_connect_plugins_rows", task="0") == 1
     assert samples.value("kafka_connect_plugins_rows", task="a b\u2028c") == 2
@@ -187,7 +187,7 @@ def test_families_of_several_jvms_are_merged() -> None:
 def test_dedicated_jvm_is_labeled_with_its_connector() -> None:
     area = {"used": 1, "committed": 2}
     jvm = {"heap": area, "nonheap": area, "collectors": {}, "threads": 4}
-    samples = scraped(merge([render_jvm(jvm_families(jvm)), render_jvm(jvm_families(jvm, "c"))]))
+    samples = parse_scrape(merge([render_jvm(jvm_families(jvm)), render_jvm(jvm_families(jvm, "c"))]))
     assert samples.value("kraal_jvm_threads", jvm="plugins") == 4
     assert samples.value("kraal_jvm_threads", jvm="plugins", connector="c") == 4
     assert samples.value("kraal_jvm_memory_used_bytes", jvm="plugins", connector="c", area="heap") == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.jars.lock import NON_TRANSITIVE, TRANSITIVE
+from kraal.jars.lock import NON_TRANSITIVE_GROUPS, TRANSITIVE_GROUPS
 from scripts.outdated_run.__main__ import JAVASCRIPT, ROOT
 from scripts.outdated_run.holds import HOLDS
 from scripts.outdated_run.pins import Pin, javascript_pins, maven_pins
@@ -61,7 +61,7 @@ def test_pin_limited_by_another_package_reports_the_requirement() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "final"),
+    ("version", "expected"),
     [
         ("3.0.0-beta2", False),
         ("4.0.0-rc1", False),
@@ -72,12 +72,12 @@ def test_pin_limited_by_another_package_reports_the_requirement() -> None:
         ("3.46.100", True),
     ],
 )
-def test_previews_are_not_final(version: str, *, final: bool) -> None:
-    assert is_final(version) is final
+def test_versions_are_final_unless_they_are_previews(version: str, *, expected: bool) -> None:
+    assert is_final(version) is expected
 
 
 def test_every_hold_has_a_pin() -> None:
-    pins = maven_pins(TRANSITIVE | NON_TRANSITIVE)
+    pins = maven_pins(TRANSITIVE_GROUPS | NON_TRANSITIVE_GROUPS)
     pins += [pin for file in JAVASCRIPT for pin in javascript_pins((ROOT / file).read_text("utf-8"), file)]
     keys = {key for pin in pins for key in (pin.source, pin.name, f"{pin.source}/{pin.name}")}
     assert HOLDS.keys() - keys == set()

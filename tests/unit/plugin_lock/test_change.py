@@ -34,7 +34,7 @@ def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def maven(monkeypatch: pytest.MonkeyPatch) -> Jars:
-    """Return the dependencies of each module in a Maven repository, initially none."""
+    """Replace Ivy, and return the dependencies of each module in the fake repository (initially none)."""
     dependencies: Jars = {}
 
     def retrieve(modules: object, into: Path, *, transitive: bool, progress: ivy.Progress) -> list[Path]:

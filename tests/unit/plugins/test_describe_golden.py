@@ -18,7 +18,7 @@ JAVA_ONLY_PREFIXES = ("org.apache.kafka.connect.mirror.",)
 
 
 def get(path: str) -> tuple[int, Any]:
-    """Send a request to a worker that has the same plugins as the recorded worker."""
+    """Return the status and body of a response of a worker that has the same plugins as the recorded worker."""
     response = Api(Settings(advertised_url="http://worker:8083/"), registry()).client.get(path)
     return response.status_code, response.json()
 

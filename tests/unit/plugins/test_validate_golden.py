@@ -79,7 +79,7 @@ def worker_defaults(golden: Mapping[str, Any]) -> Defaults:
 
 
 def normalize(body: dict[str, Any]) -> dict[str, Any]:
-    """Remove permitted differences: documentation, hash order, details of regex errors, unlisted predicates."""
+    """Remove permitted differences: documentation, hash order, regex error details, errors of unlisted predicates."""
     configs, count = [], body["error_count"]
     for config in body["configs"]:
         definition, value = config["definition"], dict(config["value"])

@@ -47,7 +47,7 @@ def test_captured_messages_round_trip_byte_for_byte(row: dict[str, str]) -> None
     assert encode_assignment(group_assignment) == assignment
     protocol = GroupProtocol(row["protocol"])
     assert (worker_metadata.version, group_assignment.version) == (protocol.version, protocol.version)
-    assert ConnectProtocol(row["connect.protocol"]).offered[0] is protocol
+    assert ConnectProtocol(row["connect.protocol"]).offered_protocols[0] is protocol
 
 
 @pytest.mark.parametrize("members", MEMBERS.values(), ids=MEMBERS)

@@ -97,7 +97,7 @@ STATIC_METADATA = {  # KIP-987 does not specify the encoding
         version=3, url=URL, config_offset=5
     ),
     "0003000f687474703a2f2f77313a383038332f0000000000000005ffffffff000000010002633100000002ffffffff00000000": (
-        WorkerMetadata(version=3, url=URL, config_offset=5, static=BOTH_JOBS)
+        WorkerMetadata(version=3, url=URL, config_offset=5, static_assignment=BOTH_JOBS)
     ),
 }
 
@@ -111,7 +111,12 @@ def test_static_metadata_is_encoded_byte_for_byte(data: str, metadata: WorkerMet
 def test_static_worker_sends_unchanged_metadata_for_older_protocols() -> None:
     """Static assignments are sent only for the protocol `static`; other metadata equals that of a sessioned worker."""
     offers = make_offers(ConnectProtocol.STATIC, URL, 5, assignment(2, assigned=BOTH_JOBS), BOTH_JOBS)
-    assert [decode_metadata(offer.metadata).static for offer in offers] == [BOTH_JOBS, None, None, None]
+    assert [decode_metadata(offer.metadata).static_assignment for offer in offers] == [
+        BOTH_JOBS,
+        None,
+        None,
+        None,
+    ]
     assert offers[1:] == make_offers(ConnectProtocol.SESSIONED, URL, 5, assignment(2, assigned=BOTH_JOBS))
     assert offers[1].metadata == VECTORS["metadata v2 with an allocation"]
 
@@ -122,7 +127,7 @@ def test_version_2_reader_ignores_static_assignments() -> None:
 
 
 def test_empty_list_differs_from_null() -> None:
-    metadata = WorkerMetadata(version=3, url=URL, config_offset=5, static=())
+    metadata = WorkerMetadata(version=3, url=URL, config_offset=5, static_assignment=())
     assert decode_metadata(encode_metadata(metadata)) == metadata
 
 
@@ -145,7 +150,7 @@ def test_failed_allocation_is_null_unless_work_continues() -> None:
         pytest.param(GroupProtocol.STATIC, True, True, id="static"),
     ],
 )
-def test_protocol_is_cooperative_or_signed(
+def test_cooperative_and_signed_protocols_are_distinguished(
     protocol: GroupProtocol, *, is_cooperative: bool, is_signed: bool
 ) -> None:
     assert (protocol.is_cooperative, protocol.is_signed) == (is_cooperative, is_signed)
@@ -266,7 +271,7 @@ def test_metadata_round_trips(data: st.DataObject, version: int, url: str, offse
     allocation = data.draw(st.none() | assignments(version)) if version else None
     static = data.draw(st.none() | jobs) if version == 3 else None
     value = WorkerMetadata(
-        version=version, url=url, config_offset=offset, allocation=allocation, static=static
+        version=version, url=url, config_offset=offset, allocation=allocation, static_assignment=static
     )
     assert decode_metadata(encode_metadata(value)) == value
 

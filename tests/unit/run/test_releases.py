@@ -1,4 +1,4 @@
-"""Tests for `--release`, which selects tests, and the jars of the broker and of Java workers."""
+"""Tests for `--release`, which selects the tests and the jars of the broker and of Java workers."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def test_versions_of_plugins_are_not_compared_with_releases_that_lack_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    with_version = Answer(
+    answer_with_version = Answer(
         200, {"connector": {"state": "RUNNING", "version": "4.3.0"}, "tasks": [{"version": "1"}]}
     )
-    without_version = Answer(200, {"connector": {"state": "RUNNING"}, "tasks": [{}]})
-    assert make_comparable(with_version) != make_comparable(without_version)
-    assert make_comparable(with_version, "4.0") == make_comparable(without_version, "4.0")
+    answer_without_version = Answer(200, {"connector": {"state": "RUNNING"}, "tasks": [{}]})
+    assert make_comparable(answer_with_version) != make_comparable(answer_without_version)
+    assert make_comparable(answer_with_version, "4.0") == make_comparable(answer_without_version, "4.0")
     monkeypatch.setenv(VARIABLE, "3.9")
-    assert make_comparable(with_version) == make_comparable(without_version)
+    assert make_comparable(answer_with_version) == make_comparable(answer_without_version)

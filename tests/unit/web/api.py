@@ -88,7 +88,7 @@ class FakeHerder:
         return self._reply_to(message)
 
     def _reply_to(self, message: object) -> object:
-        """Return the reply to a message of the API; None for messages without a specific reply."""
+        """Carry out a request of the API; return its result, or None if it has none."""
         result: object = None
         match message:
             case messages.CreateConnector(

@@ -89,9 +89,9 @@ def test_http_and_https_serve_the_same_endpoints(api: Api, tmp_path: Path) -> No
 
 
 def test_admin_listeners_serve_the_admin_endpoints(api: Api, tmp_path: Path) -> None:
-    admin = Listener("127.0.0.1", 0, admin=True)
-    secure_admin = Listener("127.0.0.1", 0, https=True, admin=True)
-    with serve_listeners(tmp_path, api, [HTTP_LISTENER, admin, secure_admin]) as (
+    admin_listener = Listener("127.0.0.1", 0, admin=True)
+    secure_admin_listener = Listener("127.0.0.1", 0, https=True, admin=True)
+    with serve_listeners(tmp_path, api, [HTTP_LISTENER, admin_listener, secure_admin_listener]) as (
         main_port,
         admin_port,
         secure_admin_port,
@@ -102,16 +102,18 @@ def test_admin_listeners_serve_the_admin_endpoints(api: Api, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_disabled_protocol_version_is_not_used(api: Api, tmp_path: Path, version: ssl.TLSVersion) -> None:
-    client = client_context(tmp_path)
-    client.maximum_version = client.minimum_version = version
+def test_only_enabled_protocol_versions_are_accepted(
+    api: Api, tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    client_tls = client_context(tmp_path)
+    client_tls.maximum_version = client_tls.minimum_version = version
     settings = {**tls_settings(), "ssl.enabled.protocols": "TLSv1.3"}
     with serve_listeners(tmp_path, api, [HTTPS_LISTENER], settings) as (port,):
         if version is ssl.TLSVersion.TLSv1_3:
-            assert get(port, tls=client) == (200, b"[]")
+            assert get(port, tls=client_tls) == (200, b"[]")
         else:
             with pytest.raises(ssl.SSLError):
-                get(port, tls=client)
+                get(port, tls=client_tls)
 
 
 def test_failed_tls_handshakes_do_not_affect_other_clients(api: Api, tmp_path: Path) -> None:
@@ -139,15 +141,15 @@ def test_failed_tls_handshakes_do_not_affect_other_clients(api: Api, tmp_path: P
 def test_clients_are_authenticated_by_certificate(
     api: Api, tmp_path: Path, client_auth: str, certificate: Certified | None, *, is_accepted: bool
 ) -> None:
-    client = client_context(tmp_path, certificate)
+    client_tls = client_context(tmp_path, certificate)
     with serve_listeners(
         tmp_path, api, [HTTPS_LISTENER], {**tls_settings(), "ssl.client.auth": client_auth}
     ) as (port,):
         if is_accepted:
-            assert get(port, tls=client) == (200, b"[]")
+            assert get(port, tls=client_tls) == (200, b"[]")
         else:
             with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
-                get(port, tls=client)
+                get(port, tls=client_tls)
 
 
 @pytest.mark.parametrize("is_admin_separate", [False, True])

@@ -70,13 +70,14 @@ def test_oversized_body_returns_413(server: HttpServer) -> None:
     client.close()
 
 
-def test_responses_are_sent_without_nagle_delay() -> None:
+def test_sockets_specify_the_tcp_protocol() -> None:
+    """Without the protocol, asyncio does not set TCP_NODELAY."""
     server = HttpServer([Listener("127.0.0.1", 0)])
     assert [listening_socket.proto for _, listening_socket in server._sockets] == [socket.IPPROTO_TCP]
     server.close()
 
 
-def test_worker_startup_requires_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_server_requires_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     with pytest.raises(ModuleNotFoundError, match="uvloop"):
         HttpServer([Listener("127.0.0.1", 0)])

@@ -218,14 +218,14 @@ def test_closing_wakes_all_readers_and_aborts_stalled_connections(monkeypatch: p
     monkeypatch.setattr(web.streams, "ABORT_DELAY_S", 0.01)
 
     async def scenario(herder: Herder) -> None:
-        is_aborted, is_reader_aborted = asyncio.Event(), asyncio.Event()
-        with herder.streams.reading(is_aborted.set):
-            with herder.streams.reading(is_reader_aborted.set) as reader:
+        connection_aborted, reader_aborted = asyncio.Event(), asyncio.Event()
+        with herder.streams.reading(connection_aborted.set):
+            with herder.streams.reading(reader_aborted.set) as reader:
                 herder.run_on_thread(herder.streams.close)
                 await reader.wakeup.wait()
                 assert herder.streams.is_closed
-            await is_aborted.wait()
-        assert not is_reader_aborted.is_set()
+            await connection_aborted.wait()
+        assert not reader_aborted.is_set()
 
     run_scenario(scenario)
 

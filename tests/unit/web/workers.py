@@ -83,12 +83,12 @@ def worker(tls: ssl.SSLContext | None = None, *, client_tls: Any = True, **setti
     scheme = "http" if tls is None else "https"
     settings.setdefault("members", lambda: look_up_members(apis[0].published, scheme))
 
-    def make(url: str) -> ASGIApp:
+    def create_app(url: str) -> ASGIApp:
         apis.append(Api(Settings(advertised_url=url, distributed=True, **settings)))
         return apis[0].app
 
     with (
-        serve_app(make, tls) as url,
+        serve_app(create_app, tls) as url,
         httpx2.Client(base_url=url, trust_env=False, timeout=30, verify=client_tls) as client,
     ):
         try:

@@ -36,7 +36,7 @@ class Cluster:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RETRY_S", 0.0)
+    monkeypatch.setattr(module, "RETRY_INTERVAL_S", 0.0)
 
 
 def test_misconfigured_topic_is_awaited_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -213,7 +213,7 @@ def test_herder_deaths_during_startup_do_not_stop_the_worker(
         raise ActorDied("the herder died")
 
     monkeypatch.setattr(standalone, "ask", ask_with_deaths)
-    monkeypatch.setattr(standalone, "HERDER_RETRY_S", 0.0)
+    monkeypatch.setattr(standalone, "HERDER_RETRY_INTERVAL_S", 0.0)
     raw = properties(tmp_path, listeners="http://127.0.0.1:0", rest__advertised__listener="http")
     del raw["rest.extension.classes"]
     file = tmp_path / "lines.json"

@@ -10,7 +10,7 @@ import pytest
 
 from kraal.worker.resources import (
     MAX_OPEN_FILES,
-    YOUNG_OBJECTS,
+    YOUNG_THRESHOLD,
     open_files_limit,
     raise_open_files_limit,
     reduce_garbage_collections,
@@ -50,7 +50,7 @@ def test_gc_threshold_exceeds_the_objects_of_a_response() -> None:
 
     def count_collections() -> int:
         generations.clear()
-        assert len([[number] for number in range(YOUNG_OBJECTS // 2)]) == YOUNG_OBJECTS // 2
+        assert len([[number] for number in range(YOUNG_THRESHOLD // 2)]) == YOUNG_THRESHOLD // 2
         return len(generations)
 
     thresholds = gc.get_threshold()
@@ -61,7 +61,7 @@ def test_gc_threshold_exceeds_the_objects_of_a_response() -> None:
         reduce_garbage_collections()
         gc.collect()
         assert (count_collections(), gc.get_threshold()[1:]) == (0, (10, 10))
-        assert default_count >= YOUNG_OBJECTS // 2 // 700
+        assert default_count >= YOUNG_THRESHOLD // 2 // 700
     finally:
         gc.callbacks.remove(record_collection)
         gc.set_threshold(*thresholds)

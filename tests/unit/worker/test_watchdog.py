@@ -134,6 +134,6 @@ def test_timely_shutdown_is_not_killed(tmp_path: Path) -> None:
     assert "the process exits" not in output
 
 
-def test_watchdog_timeout_exceeds_the_shutdown_timeouts() -> None:
+def test_watchdog_allows_time_for_a_forced_exit_and_for_repeated_signals() -> None:
     assert process.FORCED_EXIT_DELAY_S > 0
     assert watchdog.REPEATED_SIGNAL_S >= 1.0

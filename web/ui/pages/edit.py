@@ -275,7 +275,7 @@ async def _write(
     try:
         response = await Sender(visit.source, visit.caller).send(request)
     except SourceUnavailable as error:
-        problem = f"{error} The request may have taken effect; check the connector first."
+        problem = f"{error}. The request may have taken effect; check the connector first."
         return _form_model(
             visit, draft, Verdict(response=verdict.response, problems=(problem,)), status=error.status
         )
@@ -322,7 +322,7 @@ async def _validate(
         ).value
     except RequestRejected as error:
         problems = (error.text,)
-        response = await _keys_without_values(visit, plugin, config)
+        response = await _fetch_keys(visit, plugin, config)
     secret_keys = draft.secret_keys | parse_password_keys(response)
     worker_errors = {
         key: [scrub(text, config, secret_keys) for text in texts]
@@ -335,8 +335,11 @@ async def _validate(
     )
 
 
-async def _keys_without_values(visit: Visit, plugin: str, config: Config) -> Json:
-    """Return a validation result without values, for a config that the worker refuses to validate."""
+async def _fetch_keys(visit: Visit, plugin: str, config: Config) -> Json:
+    """Return the plugin's keys as a validation result, for a config that the worker refuses to validate.
+
+    Return None if the worker does not list the keys.
+    """
     try:
         keys = await visit.source.ask("GET", "connector-plugins", plugin, "config", caller=visit.caller)
     except RequestRejected:

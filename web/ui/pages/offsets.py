@@ -93,7 +93,7 @@ async def _change(visit: Visit) -> Model | Response:
     nav="connectors",
 )
 async def _confirm_reset(visit: Visit) -> Model:
-    """Confirm the deletion of all offsets."""
+    """Ask the user to confirm the deletion of all offsets."""
     refuse_if_read_only(visit)
     status, response = await _fetch_offsets(visit)
     table = build_table(response, is_sink=_is_sink(status))

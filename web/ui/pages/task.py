@@ -138,7 +138,9 @@ async def _fetch_unassigned(visit: Visit, row: TaskRow) -> Sequence[UnassignedIn
     ):
         return ()
     try:
-        return build_cluster(await get_map(visit.source, visit.caller, "admin", "assignments"), ()).waiting
+        return build_cluster(
+            await get_map(visit.source, visit.caller, "admin", "assignments"), ()
+        ).unassigned_instances
     except RequestRejected:
         return ()
 

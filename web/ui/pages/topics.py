@@ -73,12 +73,12 @@ async def _reset(visit: Visit) -> Response:
     refuse_if_read_only(visit)
 
     def parse_result(_status: int, _body: Json) -> Result:
-        return Result(name=visit.name, done=True, text="the list of used topics was cleared")
+        return Result(name=visit.name, done=True, text="the list of active topics was cleared")
 
     results = await Sender(visit.source, visit.caller).results(
         [(visit.name, reset_request(visit.name), parse_result)]
     )
-    token = visit.memory.notices.store(Notice(title="Forget topics", results=results))
+    token = visit.memory.notices.store(Notice(title="Reset active topics", results=results))
     return visit.redirect("connectors", visit.name, "topics", result=token)
 
 

@@ -27,24 +27,24 @@ class ResponseCache:
         self._keep_s = keep_s
         self._responses: OrderedDict[Key, ApiResponse] = OrderedDict()
         self._fresh_until: dict[Key, float] = {}
-        self._pending: dict[Key, asyncio.Task[ApiResponse]] = {}
+        self._pending_requests: dict[Key, asyncio.Task[ApiResponse]] = {}
 
     async def get(self, key: Key, ask: Callable[[], Awaitable[ApiResponse]]) -> ApiResponse:
         """Return the response to a request, which `ask` sends. Raises the errors of `ask`."""
         now_s = asyncio.get_running_loop().time()
         if now_s < self._fresh_until.get(key, 0.0) and key in self._responses:
             return self._responses[key]
-        request = self._pending.get(key)
+        request = self._pending_requests.get(key)
         if request is None:
             request = asyncio.create_task(self._request(key, ask))
-            self._pending[key] = request
+            self._pending_requests[key] = request
             request.add_done_callback(lambda future: self._on_done(key, future))
-        return await asyncio.shield(request)  # canceling one caller must not cancel the others' request
+        return await asyncio.shield(request)  # cancelling one caller must not cancel the others' request
 
     def invalidate(self) -> None:
         """Invalidate all responses after a change."""
         self._fresh_until.clear()
-        self._pending.clear()
+        self._pending_requests.clear()
 
     def clear(self) -> None:
         """Drop all responses, because no browser needs them."""
@@ -53,7 +53,7 @@ class ResponseCache:
 
     async def _request(self, key: Key, ask: Callable[[], Awaitable[ApiResponse]]) -> ApiResponse:
         response = await ask()
-        if self._pending.get(key) is not asyncio.current_task():
+        if self._pending_requests.get(key) is not asyncio.current_task():
             return response  # invalidated: something changed since the request was sent
         previous_response = self._responses.pop(key, None)
         if previous_response is not None and previous_response.body == response.body:
@@ -68,9 +68,9 @@ class ResponseCache:
         return response
 
     def _on_done(self, key: Key, request: asyncio.Task[ApiResponse]) -> None:
-        if self._pending.get(key) is request:
-            del self._pending[key]
+        if self._pending_requests.get(key) is request:
+            del self._pending_requests[key]
             if not request.cancelled() and request.exception() is None:
                 self._fresh_until[key] = asyncio.get_running_loop().time() + self._keep_s
         elif not request.cancelled():
-            request.exception()  # mark the exception as retrieved, because all callers may have been canceled
+            request.exception()  # mark the exception as retrieved, because all callers may have been cancelled

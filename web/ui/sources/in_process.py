@@ -38,7 +38,7 @@ class InProcessSource(Source):
         self._features: Features | None = None
 
     def bind(self, main: ASGIApp, admin: ASGIApp | None = None) -> None:
-        """Set the application, and a separate one for paths below `/admin`, if any."""
+        """Set the application, and a separate one for paths under `/admin`, if any."""
         self._main, self._admin = main, admin
 
     @override

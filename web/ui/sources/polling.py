@@ -16,7 +16,7 @@ _MAX_NAMES: Final = 100
 async def poll_changes(
     source: Source, caller: Caller, *, interval_s: float = POLL_INTERVAL_S
 ) -> AsyncGenerator[Change]:
-    """Yield the changes between polls until canceled; errors propagate to the caller."""
+    """Yield the changes between polls until cancelled; errors propagate to the caller."""
     previous_statuses = await _fetch_statuses(source, caller)
     yield Change(ChangeEvent.CONNECTED)
     while True:

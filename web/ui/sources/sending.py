@@ -58,7 +58,7 @@ class Sender:
         except RequestRejected as error:
             return Result(name=name, done=False, text=f"rejected with {error.status}: {error.text}")
         except SourceUnavailable as error:
-            return Result(name=name, done=False, text=f"{error} The request may have taken effect.")
+            return Result(name=name, done=False, text=f"{error}. The request may have taken effect.")
 
     async def results(
         self, requests: Sequence[tuple[str, Request, Callable[[int, Json], Result]]]

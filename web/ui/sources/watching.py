@@ -34,7 +34,7 @@ class ChangeWatcher:
         on_idle: Callable[[], None] = _noop,
         reconnect_s: float = _RECONNECT_DELAY_S,
     ) -> None:
-        """Call `on_change` for each change before listeners receive it, and `on_idle` once there are no listeners."""
+        """Create a watcher. `on_change` receives changes before listeners do; `on_idle` is called when none remain."""
         self._source = source
         self._on_change = on_change
         self._on_idle = on_idle
@@ -46,7 +46,7 @@ class ChangeWatcher:
         self._closed = False
 
     async def listen(self, caller: Caller) -> AsyncGenerator[Change]:
-        """Stream new changes until CLOSING. The stream is opened with the credentials of the first listener."""
+        """Stream new changes until CLOSING. The first listener's credentials are used for the worker's stream."""
         if self._closed:
             yield Change(ChangeEvent.CLOSING)
             return

@@ -81,7 +81,7 @@ class Cluster:
     delay_ms: int | None = None
     """Remaining delay before lost work is reassigned; None or 0 if there is none."""
     workers: Sequence[Worker] = ()
-    waiting: Sequence[UnassignedInstance] = ()
+    unassigned_instances: Sequence[UnassignedInstance] = ()
     rebalances: Sequence[Rebalance] = ()
     """Latest rebalances, newest first; empty if the leader does not report them."""
 
@@ -95,7 +95,9 @@ def build_cluster(assignments: object, statuses: Iterable[ConnectorStatus]) -> C
     """Build the cluster from `GET /admin/assignments` (None if unavailable) and the statuses."""
     workers = {worker_info.id: worker_info for worker_info in _workers_from_statuses(statuses)}
     if not isinstance(assignments, Mapping):
-        return Cluster(has_assignments=False, workers=[workers[key] for key in sorted(workers)], waiting=())
+        return Cluster(
+            has_assignments=False, workers=[workers[key] for key in sorted(workers)], unassigned_instances=()
+        )
     leader = text(assignments, "leader")
     for assignment_info in maps(assignments.get("workers")):
         url = text(assignment_info, "url")
@@ -118,7 +120,7 @@ def build_cluster(assignments: object, statuses: Iterable[ConnectorStatus]) -> C
         reason=text(last_rebalance, "reason"),
         delay_ms=get_integer(last_rebalance, "delay_ms"),
         workers=[workers[key] for key in sorted(workers)],
-        waiting=[
+        unassigned_instances=[
             UnassignedInstance(
                 text(instance, "connector"),
                 get_integer(instance, "task"),

@@ -70,7 +70,7 @@ class ConnectorPage:
     connector: TaskRow
     tasks: Sequence[TaskRow]
     """Tasks, most urgent first."""
-    silent: Sequence[str]
+    silent_workers: Sequence[str]
     """Workers that did not report restarts, stalls or metrics."""
     progress: Progress
     plugin: str
@@ -122,7 +122,9 @@ def connector_page(name: str, status: Mapping[str, Any], config: object, topics:
         policy=_describe_policy(content.get("policy")),
         connector=_build_row(parsed_status.connector, content.get("connector"), progress),
         tasks=tasks,
-        silent=sorted({*texts(content.get("silent")), *texts(mapping(status.get("progress")).get("silent"))}),
+        silent_workers=sorted(
+            {*texts(content.get("silent")), *texts(mapping(status.get("progress")).get("silent"))}
+        ),
         progress=progress,
         plugin=str(config.get("connector.class", "")) if isinstance(config, Mapping) else "",
         topics=_parse_topics(topics, name),

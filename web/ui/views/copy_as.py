@@ -89,7 +89,7 @@ def join_copies(copies: Sequence[Snippet]) -> list[Snippet]:
 def limit_copies(
     copies: Sequence[Snippet], total: int, limit: int, *, item_name: str = "requests"
 ) -> list[Snippet]:
-    """Add a note to texts that cover only the first `limit` of `total` items."""
+    """Add a note to snippets that cover only the first `limit` of `total` items."""
     if total <= limit:
         return list(copies)
     note = f"These are the first {limit} of {total:,} {item_name}."

@@ -91,7 +91,7 @@ class Field:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the value is a number, or a reference to one, such as `${env:TASKS}`."""
+        """Whether the type of the key is numeric. The value may nevertheless be a reference, such as `${env:TASKS}`."""
         return self.type in _NUMERIC_TYPES
 
 

@@ -30,7 +30,7 @@ NAVIGATION: Final = (
 )
 
 LETTERS: Final = "letters"
-"""Key of the tab that exists only for sinks."""
+"""Key of the tab that sources do not have."""
 
 CONNECTOR_TABS: Final = (
     Entry("", "Overview"),

@@ -113,7 +113,7 @@ class Preview:
 
     changes: tuple[OffsetChange, ...]
     errors: Mapping[str, str]
-    """Errors by partition, in the case of a new row by the partition as typed."""
+    """Errors by partition; for a new row, by the partition as typed."""
     outdated_partitions: tuple[str, ...] = ()
     """Partitions whose offset has changed since the page was rendered, so that the user must review the changes."""
 

@@ -26,7 +26,7 @@ class Instance:
     worker: str
     """Worker id, `host:port`; empty if there is none."""
     cause: str
-    """Root cause of a failure; empty if there is none."""
+    """Root cause in the trace; empty without a trace."""
     trace: str
     version: str
     """Plugin version; empty if the worker does not report it."""

@@ -48,7 +48,7 @@
 {{- $config := deepCopy .Values.config -}}
 {{- range $key := concat (keys $own) (list "rest.advertised.host.name" "rest.advertised.port" "static.connectors" "static.tasks" "kraal.plugins.lock" "plugin.path") -}}
 {{- if hasKey $config $key -}}
-{{- fail (printf "config: %s is a key that the chart sets; use its values instead (docs/deploy/kubernetes.md)" $key) -}}
+{{- fail (printf "config: %s is a key that the chart sets; use the chart's values instead (docs/deploy/kubernetes.md)" $key) -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.rest.tls.secretName .Values.rest.tls.passwordSecret.name -}}

@@ -1,4 +1,4 @@
-"""Tests that golden transform chains have the same output on the column path as in Connect, or reject the batch."""
+"""Tests that golden transform chains have the same output on both paths, except for records in doubt."""
 
 from __future__ import annotations
 

@@ -365,7 +365,7 @@ def test_row_in_doubt_fails_the_job(spark: SparkSession) -> None:
         assert needs_record_path(raised.value)
 
 
-def test_values_unlike_the_sample_require_the_record_path(spark: SparkSession) -> None:
+def test_unsupported_samples_require_the_record_path(spark: SparkSession) -> None:
     steps = chain_steps(make_chain(Registry.load(), CHAINS[0]))
     raw = spark.createDataFrame(make_table([b"{}"], [None]))
     timestamp_schema = {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "optional": True}

@@ -20,7 +20,7 @@ from kraal.protocol.status_records import status_key
 from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.plugins import FAKE_SOURCE, FakeSourceConnector
 from kraal.testing._simulation.worker import EmbeddedWorker
-from tests.fakes.workers.prometheus import scraped
+from tests.fakes.workers.prometheus import parse_scrape
 
 NAME = ConnectorName("numbers")
 T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
@@ -282,7 +282,7 @@ def test_reassigned_instance_is_not_restarted_by_its_new_owner(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("moment", ["before", "while it stops", "after"])
-def test_restarted_herder_continues_the_count(seed: int, moment: str) -> None:
+def test_restarted_herder_keeps_the_restart_count(seed: int, moment: str) -> None:
     worker = create_worker(seed)
     first_failure = fail_first_task(worker)
     [task] = [address for address in worker.scheduler.addresses() if address.name == "task numbers-0"]
@@ -314,7 +314,7 @@ def test_metrics_report_automatic_restarts() -> None:
     labels = {"connector": NAME, "task": "0"}
 
     def value(name: str) -> float | None:
-        return scraped(worker.metrics()).value(name, **labels)
+        return parse_scrape(worker.metrics()).value(name, **labels)
 
     assert value("kraal_task_auto_restarts_total") == 0
     history = fail_first_task(worker)
@@ -325,7 +325,7 @@ def test_metrics_report_automatic_restarts() -> None:
     assert value("kraal_task_auto_restart_given_up") == 0
     fail_first_task(worker, "PermissionError: x")
     assert value("kraal_task_auto_restart_given_up") == 1
-    assert scraped(worker.metrics()).value("kraal_connector_auto_restarts_total", connector=NAME) == 0
+    assert parse_scrape(worker.metrics()).value("kraal_connector_auto_restarts_total", connector=NAME) == 0
 
 
 def test_task_whose_actor_died_too_often_is_restarted_automatically() -> None:

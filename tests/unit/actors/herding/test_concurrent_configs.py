@@ -117,7 +117,7 @@ def test_rejected_creation_stores_no_offsets(seed: int) -> None:
 
 @pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_deletion_removes_the_target_state(seed: int, target: TargetState) -> None:
+def test_target_state_set_during_a_deletion_is_rejected_and_not_kept(seed: int, target: TargetState) -> None:
     cluster = create_cluster(seed, has_x=True)
     deletion, state_change = send_concurrently(
         cluster, DeleteConnector(name=X), SetTargetState(name=X, target=target)

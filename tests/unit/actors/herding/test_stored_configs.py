@@ -132,7 +132,7 @@ def test_invalid_paused_connector_fails_on_resume(seed: int) -> None:
         ),
     ],
 )
-def test_connect_keys_of_a_paused_connector_are_validated(
+def test_connect_keys_are_validated_even_while_paused(
     seed: int, target: TargetState | None, key: str, value: str, error: str
 ) -> None:
     worker = worker_with_config(seed, {**CONFIG, "fake.topic": "t", key: value}, target)

@@ -100,14 +100,14 @@ def test_unassigned_adopted_instance_is_stopped_after_a_restart() -> None:
     was_stopping = work.is_stopping
     work.on_instance_stopped(TASK)
     assert (was_stopping, work.is_stopping) == (True, False)
-    assert work.announced == {NAME}
+    assert work.announced_instances == {NAME}
 
 
 def test_stopping_adopted_instance_is_not_restarted() -> None:
     work, _ = adopt(wanted_incarnations={})
     for instance in RUNNING_INCARNATIONS:
         work.on_instance_stopped(instance)
-    assert not work.announced
+    assert not work.announced_instances
     assert not work.wanted_instances(NAME)
 
 

@@ -39,7 +39,7 @@ def create_worker(config: dict[str, str | None], seed: int) -> EmbeddedWorker:
     ],
     ids=["pause", "stop", "delete"],
 )
-def test_task_reads_no_records_after_the_response(
+def test_task_writes_no_records_after_the_response(
     config: dict[str, str | None], message: Ask[None], seed: int
 ) -> None:
     worker = create_worker(config, seed)

@@ -134,7 +134,7 @@ def test_resolved_values_in_plugin_errors_are_hidden(method: str, caplog: pytest
     assert "hunter2" not in text
 
 
-def test_task_traces_from_any_source_hide_secrets() -> None:
+def test_task_traces_hide_resolved_values() -> None:
     worker = create_worker(PasswordProvider())
     worker.create(NAME, config())
     worker.fake.fail(T0, "no login with hunter2hunter2")
@@ -143,7 +143,7 @@ def test_task_traces_from_any_source_hide_secrets() -> None:
     assert "hunter2" not in all_text(worker)
 
 
-def test_failing_provider_rejects_a_config_with_the_key() -> None:
+def test_provider_error_rejects_the_config_and_names_the_key() -> None:
     provider = PasswordProvider()
     worker = create_worker(provider)
     provider.error = ProviderFailed("Could not read properties from file p")

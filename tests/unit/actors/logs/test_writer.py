@@ -31,7 +31,7 @@ class MessageRecorder:
 
 
 class ClaimedLog(MemoryLog):
-    """A log that counts claims, which fail while `is_unavailable` is true."""
+    """A log that counts successful claims. Claims fail while `is_unavailable` is true."""
 
     def __init__(self) -> None:
         super().__init__("config")

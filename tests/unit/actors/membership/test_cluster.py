@@ -224,7 +224,7 @@ def test_returning_worker_stops_connectors_deleted_meanwhile(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
-def test_restarted_herder_stops_instances_changed_meanwhile(seed: int, target: TargetState) -> None:
+def test_restarted_herder_applies_a_target_state_set_meanwhile(seed: int, target: TargetState) -> None:
     cluster = create_cluster(seed)
     for worker in cluster.awake:
         cluster.crash(worker, "herder")

@@ -82,14 +82,14 @@ class MonotonicOffsets(MemoryOffsets):
         for connector, partitions in changes.items():
             stored_offsets = self.load(connector)
             for partition, offset in partitions.items():
-                previous = stored_offsets.get(partition)
+                previous_offset = stored_offsets.get(partition)
                 if (
-                    previous is not None
+                    previous_offset is not None
                     and offset is not None
-                    and position_of_offset(offset) < position_of_offset(previous)
+                    and position_of_offset(offset) < position_of_offset(previous_offset)
                 ):
                     self._bugs.append(
-                        f"offset of {partition} decreased from {position_of_offset(previous)} "
+                        f"offset of {partition} decreased from {position_of_offset(previous_offset)} "
                         f"to {position_of_offset(offset)}"
                     )
         super().store(changes)

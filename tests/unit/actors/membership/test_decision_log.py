@@ -29,7 +29,7 @@ def cluster(caplog: pytest.LogCaptureFixture) -> Cluster:
     return cluster
 
 
-def test_leader_logs_new_submissions_and_the_sets_of_a_round(
+def test_leader_logs_new_submissions_and_previous_assignments(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.clear()

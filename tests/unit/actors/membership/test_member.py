@@ -37,7 +37,7 @@ def test_workers_share_all_jobs(seed: int, protocol: ConnectProtocol) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_only_the_leader_knows_the_owners_of_all_jobs(seed: int) -> None:
+def test_only_the_leader_receives_the_plan_with_all_owners(seed: int) -> None:
     cluster = create_cluster(3, seed)
     [leader] = [w for w in cluster.workers if w.deliveries[-1].is_leader]
     plan = leader.deliveries[-1].plan
@@ -145,10 +145,10 @@ def test_frozen_worker_stops_its_work_before_rejoining(seed: int, max_delay_s: f
 def test_member_with_a_hung_herder_leaves_and_rejoins_afterwards(seed: int) -> None:
     cluster = create_cluster(3, seed)
     worker = cluster.workers[seed % 3]
-    worker.hung = True
+    worker.is_hung = True
     cluster.advance(45)
     assert len(cluster.broker.members) == 2
-    worker.hung = False
+    worker.is_hung = False
     cluster.advance(10)
     cluster.settle(20)
     assert len(cluster.broker.members) == 3

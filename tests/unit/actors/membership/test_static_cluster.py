@@ -114,7 +114,7 @@ def test_static_assignments_are_ignored_until_an_older_worker_leaves(
     older_worker = cluster.add(protocol=older_protocol)
     cluster.advance(5)
     cluster.settle()
-    assert elected_protocols(cluster) == {older_protocol.offered[0]}
+    assert elected_protocols(cluster) == {older_protocol.offered_protocols[0]}
     job_counts = sorted(len(worker.running) for worker in cluster.alive)
     assert sum(job_counts) == len(ALL_INSTANCES)
     assert job_counts[0] >= 1, "every worker receives a share"

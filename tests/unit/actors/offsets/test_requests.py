@@ -28,8 +28,8 @@ from tests.fakes.cluster.offset_requests import (
     alter,
     config,
     create_stopped,
+    get_group_offsets,
     get_offsets,
-    groups,
     pair,
     request_error,
     resume,
@@ -50,12 +50,12 @@ cluster may need to be restarted to get rid of the zombie sink tasks."
 
 def test_sink_lag_is_returned() -> None:
     worker = create_stopped(FAKE_SINK)
-    groups(worker).end_offsets = {TopicPartition(FAKE_TOPIC, 0): 40}
-    groups(worker).alter(X, {}, {TopicPartition(FAKE_TOPIC, 1): 3}, timeout_s=1)
+    get_group_offsets(worker).end_offsets = {TopicPartition(FAKE_TOPIC, 0): 40}
+    get_group_offsets(worker).alter(X, {}, {TopicPartition(FAKE_TOPIC, 1): 3}, timeout_s=1)
     response: LaggedOffsets = worker.ask(ShowLags(name=X))
     assert list(response.pairs) == [pair(FAKE_SINK, 0, 25), pair(FAKE_SINK, 1, 3)]
     assert response.lags == [15, None]
-    groups(worker).end_offsets = {TopicPartition(FAKE_TOPIC, 0): 20}  # the topic was truncated
+    get_group_offsets(worker).end_offsets = {TopicPartition(FAKE_TOPIC, 0): 20}  # the topic was truncated
     assert worker.ask(ShowLags(name=X)).lags == [0, None]
 
 
@@ -73,7 +73,7 @@ def test_unknown_end_offsets_fail_only_lag_requests() -> None:
         if operation == "ends":
             raise StoreError("no broker is available")
 
-    groups(worker).fault = raise_unavailable
+    get_group_offsets(worker).fault = raise_unavailable
     assert request_error(worker, ShowLags(name=X)) == (
         500,
         "Failed to retrieve consumer group offsets for sink connector x",
@@ -161,7 +161,7 @@ def test_offsets_of_a_connector_created_stopped_can_be_altered(plugin: str, seed
 
 @BOTH_PLUGINS
 def test_externally_managed_offsets_are_not_stored(plugin: str) -> None:
-    worker = create_stopped(plugin, more={"fake.offsets": "managed"})
+    worker = create_stopped(plugin, extra_settings={"fake.offsets": "managed"})
     success_text = "The offsets for this connector have been {} successfully"
     assert worker.ask(alter(pair(plugin, 0, 1))) == success_text.format("altered")
     assert worker.ask(RESET) == success_text.format("reset")
@@ -169,7 +169,7 @@ def test_externally_managed_offsets_are_not_stored(plugin: str) -> None:
 
 @BOTH_PLUGINS
 @pytest.mark.parametrize(
-    ("more", "code", "text"),
+    ("extra_settings", "code", "text"),
     [
         (
             {"fake.offsets": "unsupported"},
@@ -180,8 +180,10 @@ def test_externally_managed_offsets_are_not_stored(plugin: str) -> None:
         ({"fail.in": "alter_offsets"}, 500, "Failed to modify offsets for {} connector x"),
     ],
 )
-def test_rejected_offsets_change_nothing(plugin: str, more: dict[str, str], code: int, text: str) -> None:
-    worker = create_stopped(plugin, more=more)
+def test_rejected_offsets_change_nothing(
+    plugin: str, extra_settings: dict[str, str], code: int, text: str
+) -> None:
+    worker = create_stopped(plugin, extra_settings=extra_settings)
     for message in (alter(pair(plugin, 0, 1)), RESET):
         kind = "sink" if plugin == FAKE_SINK else "source"
         assert request_error(worker, message) == (code, text.format(kind))
@@ -208,7 +210,7 @@ def test_invalid_bodies_return_400() -> None:
 
 
 class _ZombieEngine(FakeEngine):
-    """An engine whose runs continue as zombies until `release`."""
+    """An engine whose runs continue after a stop until `release` is called."""
 
     def __init__(self) -> None:
         super().__init__()

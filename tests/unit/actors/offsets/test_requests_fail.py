@@ -23,8 +23,8 @@ from tests.fakes.cluster.offset_requests import (
     config,
     create_stopped,
     freeze,
+    get_group_offsets,
     get_offsets,
-    groups,
     pair,
     request_error,
 )
@@ -65,7 +65,7 @@ def test_failing_offset_store_returns_500(operation: str, message: Message, text
 )
 def test_kafka_failure_returns_500(operation: str, message: Message, text: str) -> None:
     worker = create_stopped(FAKE_SINK)
-    groups(worker).fault = fail_on(operation)
+    get_group_offsets(worker).fault = fail_on(operation)
     assert request_error(worker, message) == (500, text)
 
 

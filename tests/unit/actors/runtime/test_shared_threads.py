@@ -47,7 +47,7 @@ class NumberRecorder:
 
     numbers: list[int] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    is_blocked: threading.Event = field(default_factory=threading.Event)
+    block_started: threading.Event = field(default_factory=threading.Event)
 
     def receive(self, message: object) -> object:
         assert self.lock.acquire(blocking=False), "two threads handle messages of one actor"
@@ -66,7 +66,7 @@ class NumberRecorder:
                 return log_subject.get()
             case Block(until):
                 with blocking():
-                    self.is_blocked.set()
+                    self.block_started.set()
                     assert until.wait(10)
             case Begin():
                 pass
@@ -154,7 +154,7 @@ def test_blocking_plugin_code_does_not_delay_other_actors(system: ThreadSystem) 
         for number in range(SIZE + 3):
             address, recorder = create_shared_actor(system, f"connector {number}")
             address.tell(Block(release))
-            assert recorder.is_blocked.wait(10)
+            assert recorder.block_started.wait(10)
         other_actors = [create_shared_actor(system, f"task {number}")[0] for number in range(10)]
         for address in other_actors:
             address.tell(RecordNumber(1))
@@ -172,7 +172,7 @@ def test_death_is_reported_and_pending_messages_are_dropped(system: ThreadSystem
     system.spawn(address, lambda: recorder, lambda _: died.set(), shares_thread=True)
     release = threading.Event()
     address.tell(Block(release))
-    assert recorder.is_blocked.wait(10)
+    assert recorder.block_started.wait(10)
     address.tell(Crash("lightning"))
     address.tell(RecordNumber(1))
     assert system.mailboxes() == {"task t-0": 2}

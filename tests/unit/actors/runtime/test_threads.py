@@ -178,7 +178,7 @@ def test_clock_sends_messages_in_time_order_and_drops_cancelled_messages(
     assert actor.notes == ["begin", "first", "second"]
 
 
-def test_actor_that_dies_without_a_supervisor_leaks_no_resources(system: ThreadSystem) -> None:
+def test_actor_that_dies_without_a_supervisor_leaves_no_mailbox(system: ThreadSystem) -> None:
     died = threading.Event()
     address = Address("validation-7")
     system.spawn(address, Scribe, lambda _: died.set())

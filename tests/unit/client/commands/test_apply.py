@@ -16,7 +16,7 @@ def test_apply_creates_and_reconfigures_only_changed_connectors(
 ) -> None:
     assert kraal.out("apply", "-f", connector_folder) == "a created\nb created\nc created\n"
     assert worker.config("a") == {"name": "a", "connector.class": FAKE_SOURCE, "tasks.max": "2"}
-    worker.seen.clear()
+    worker.received_requests.clear()
     assert kraal.out("apply", "-f", connector_folder) == "a unchanged\nb unchanged\nc unchanged\n"
     assert worker.requests(*MUTATING_METHODS) == []
     write("connectors/b.json", flat_json("b", **{"tasks.max": "3"}))

@@ -108,8 +108,8 @@ def test_standalone_worker_runs_all_instances(kraal: Kraal, worker: Connect) -> 
 
 
 def test_missing_assignments_endpoint_is_reported(kraal: Kraal, worker: Connect) -> None:
-    not_found = {"error_code": 404, "message": "HTTP 404 Not Found"}
-    worker.script("GET", "/admin/assignments", ScriptedResponse(404, not_found))
+    not_found_body = {"error_code": 404, "message": "HTTP 404 Not Found"}
+    worker.script("GET", "/admin/assignments", ScriptedResponse(404, not_found_body))
     assert "this worker does not serve /admin/assignments on this listener: it is not a Kraal worker" in (
         kraal.error("assignments")
     )

@@ -24,7 +24,9 @@ def test_loggers_can_be_shown_and_set(kraal: Kraal, worker: Connect) -> None:
     assert kraal.out("loggers", "root") == "LOGGER   LEVEL   LAST MODIFIED\nroot     INFO    -\n"
     assert kraal.out("loggers", "a", "debug") == "a set to DEBUG\na.b set to DEBUG\n"
     assert kraal.out("loggers", "a", "debug", "--cluster") == "a set to DEBUG on all workers\n"
-    assert [json.loads(request.body) for request in worker.seen if request.body] == [{"level": "DEBUG"}] * 2
+    assert [json.loads(request.body) for request in worker.received_requests if request.body] == [
+        {"level": "DEBUG"}
+    ] * 2
     assert kraal("loggers", "a", "--cluster").exit_code == 2
 
 

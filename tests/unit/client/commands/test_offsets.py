@@ -44,23 +44,23 @@ def test_get_shows_the_lag_of_a_sink(kraal: Kraal, worker: Connect) -> None:
     assert json.loads(kraal.out("offsets", "get", "b", "-o", "json"))["offsets"] == offsets
 
 
-@pytest.mark.parametrize("style", ["json", "yaml"])
+@pytest.mark.parametrize("output_format", ["json", "yaml"])
 @pytest.mark.parametrize("extra_fields", [{}, {"lag": 3}])
 def test_output_of_get_is_accepted_by_alter(
-    kraal: Kraal, worker: Connect, write: Files, style: str, extra_fields: dict[str, int]
+    kraal: Kraal, worker: Connect, write: Files, output_format: str, extra_fields: dict[str, int]
 ) -> None:
     response = {"offsets": [{**SOURCE_OFFSETS["offsets"][0], **extra_fields}]}
     worker.script("GET", "/connectors/a/offsets?expand=lag", ScriptedResponse(200, response))
     worker.script("PATCH", "/connectors/a/offsets", ScriptedResponse(200, {"message": "done"}))
-    path = write(f"offsets.{style}", kraal.out("offsets", "get", "a", "-o", style))
+    path = write(f"offsets.{output_format}", kraal.out("offsets", "get", "a", "-o", output_format))
     assert kraal.out("offsets", "alter", "a", "-f", path) == "a: done\n"
-    assert json.loads(worker.seen[-1].body) == SOURCE_OFFSETS
+    assert json.loads(worker.received_requests[-1].body) == SOURCE_OFFSETS
 
 
 def test_alter_accepts_offsets_on_the_command_line(kraal: Kraal, worker: Connect) -> None:
     worker.script("PATCH", "/connectors/a/offsets", ScriptedResponse(200, {"message": "done"}))
     kraal.out("offsets", "alter", "a", "--set", '{"f": 1}', '{"position": 0}', "--set", '{"f": 2}', "null")
-    assert json.loads(worker.seen[-1].body) == {
+    assert json.loads(worker.received_requests[-1].body) == {
         "offsets": [
             {"partition": {"f": 1}, "offset": {"position": 0}},
             {"partition": {"f": 2}, "offset": None},

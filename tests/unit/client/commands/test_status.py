@@ -24,13 +24,13 @@ def test_status_has_a_row_per_task(kraal: Kraal, populated_worker: Connect) -> N
     assert kraal.out("status").count("\n") == 6
 
 
-@pytest.mark.parametrize("style", ["json", "yaml"])
+@pytest.mark.parametrize("output_format", ["json", "yaml"])
 @pytest.mark.parametrize("command", ["ls", "status"])
 def test_structured_output_is_the_response(
-    kraal: Kraal, populated_worker: Connect, command: str, style: str
+    kraal: Kraal, populated_worker: Connect, command: str, output_format: str
 ) -> None:
-    text = kraal.out(command, "-o", style)
-    output: Any = json.loads(text) if style == "json" else read_yaml(text, convert_scalar)[0]
+    text = kraal.out(command, "-o", output_format)
+    output: Any = json.loads(text) if output_format == "json" else read_yaml(text, convert_scalar)[0]
     assert [status["name"] for status in output] == ["archive", "orders"]
     assert output[1] == populated_worker.worker.status("orders")
 

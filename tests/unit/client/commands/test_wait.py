@@ -56,8 +56,8 @@ def test_wait_returns_when_config_and_status_are_deleted(kraal: Kraal, worker_wi
     status = ScriptedResponse(200, worker_with_orders.worker.status("orders"))
     worker_with_orders.script("GET", "/connectors/orders/status", status, status, no_status)
     config = ScriptedResponse(200, {"name": "orders"})
-    not_found = ScriptedResponse(404, {"error_code": 404, "message": "Connector orders not found"})
-    worker_with_orders.script("GET", "/connectors/orders", config, not_found)
+    not_found_response = ScriptedResponse(404, {"error_code": 404, "message": "Connector orders not found"})
+    worker_with_orders.script("GET", "/connectors/orders", config, not_found_response)
     assert kraal.out("wait", "orders", "--for", "DELETED") == "orders is DELETED\n"
     assert kraal.clock.time == pytest.approx(1.5)  # three polls after the first
     assert worker_with_orders.requests("GET")[-1] == "GET /connectors/orders"

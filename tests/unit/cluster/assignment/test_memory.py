@@ -85,7 +85,7 @@ EVEN_LOADS = {"w1": (A,), "w2": (B,)}
 
 
 @pytest.mark.parametrize(
-    ("current", "before", "after", "revokes"),
+    ("current", "previous_state", "expected_state", "revokes"),
     [
         pytest.param(
             UNEVEN_LOADS, AssignorState(), AssignorState(rebalancing=True), True, id="first revocation"
@@ -114,8 +114,12 @@ EVEN_LOADS = {"w1": (A,), "w2": (B,)}
     ],
 )
 def test_revocations_back_off(
-    current: dict[str, tuple[Job, ...]], before: AssignorState, after: AssignorState, *, revokes: bool
+    current: dict[str, tuple[Job, ...]],
+    previous_state: AssignorState,
+    expected_state: AssignorState,
+    *,
+    revokes: bool,
 ) -> None:
-    balance = balance_load(current, create_round(A, B), before)
-    assert balance.state == after
+    balance = balance_load(current, create_round(A, B), previous_state)
+    assert balance.state == expected_state
     assert balance.revoked == ({"w1": (A,)} if revokes else {})

@@ -42,7 +42,7 @@ class Leader:
                     config_offset=1,
                     assigned=tuple(job for job, owner in owners.items() if owner == member),
                 ),
-                static=(static or {}).get(member),
+                static_assignment=(static or {}).get(member),
             )
             for member in members
         }
@@ -143,7 +143,7 @@ def test_new_leader_places_work_as_reported() -> None:
     assert set(successor.round("w1", c=1).placements.values()) == {Placement(PlacedBy.REPORTED, 8)}
 
 
-def test_eager_protocol_places_all_jobs_again() -> None:
+def test_placements_of_the_eager_protocol_have_the_reason_eager() -> None:
     leader = Leader(GroupProtocol.DEFAULT)
     assert set(leader.round("w1", c=1).placements.values()) == {Placement(PlacedBy.EAGER, 1)}
 

@@ -216,7 +216,7 @@ def test_new_wildcard_worker_replaces_the_last_wildcard_worker() -> None:
     assert (scenario.assigned(), scenario.last.delay_ms) == ({"w3": {"c1-0", "c1-1"}}, 0)
 
 
-def test_no_delay_once_the_last_wildcard_worker_has_left() -> None:
+def test_departure_of_the_last_wildcard_worker_ends_the_delay() -> None:
     scenario = StaticScenario(connectors={"c1": 4})
     scenario.join("w1", "c1")
     scenario.join("w2")

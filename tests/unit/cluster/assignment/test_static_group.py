@@ -14,7 +14,7 @@ from tests.fakes.cluster.static_scenario import FIVE_MINUTES_MS
 
 def test_worker_with_empty_lists_is_a_wildcard_worker() -> None:
     def member(static: tuple[Job, ...] | None) -> WorkerMetadata:
-        return WorkerMetadata(version=3, url="http://w/", config_offset=1, static=static)
+        return WorkerMetadata(version=3, url="http://w/", config_offset=1, static_assignment=static)
 
     c1 = ConnectorName("c1")
     state = ClusterState(offset=1, connectors={c1: ConnectorEntry(name=c1, config={})})
@@ -47,7 +47,7 @@ def create_group(protocol: GroupProtocol, lists: dict[str, tuple[Job, ...]]) -> 
             url=name,
             config_offset=1,
             allocation=leader_assignment if name == "w1" else None,
-            static=listed,
+            static_assignment=listed,
         )
         for name, listed in lists.items()
     }
@@ -58,7 +58,7 @@ C1 = ConnectorName("c1")
 CLUSTER = ClusterState(offset=1, connectors={C1: ConnectorEntry(name=C1, config={}, tasks=({}, {}))})
 
 
-def test_first_static_round_moves_listed_jobs() -> None:
+def test_first_static_round_revokes_jobs_listed_elsewhere() -> None:
     previous_state = AssignorState(assigned=frozenset({Job(C1), Job(C1, 0), Job(C1, 1)}), generation=1)
     lists = {"w1": (Job(C1, 1),), "w2": (Job(C1), Job(C1, 0))}
     sessioned_plan = plan_group(

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from kraal.cluster.assignment.incremental import assign_incrementally
 from kraal.cluster.assignment.rebalance import AssignorState, Outcome, Round
-from kraal.cluster.assignment.static import assign_statically, static_jobs
+from kraal.cluster.assignment.static import assign_statically, find_static_jobs
 from kraal.core.ids import ConnectorName
 from kraal.protocol.group import CONNECTOR, Job
 from tests.fakes.cluster.rounds import check_round
@@ -51,10 +51,10 @@ class Group(StaticScenario):
                 self.join_worker(argument)
             case "leave", int():
                 self.lose_worker(argument)
-            case "return", (int() as number, frozenset() as listed):
+            case "return", (int() as number, frozenset() as static_list):
                 # The worker returns before its loss is detected, with a new member ID and no work.
                 if self.lose_worker(number):
-                    self.join_worker(listed)
+                    self.join_worker(static_list)
             case "configure", (int() as number, int() as tasks):
                 self.connectors[f"c{number}"] = tasks
             case "delete", _:
@@ -68,12 +68,12 @@ class Group(StaticScenario):
             case _:
                 self.settle(MAX_ROUNDS + 1)
 
-    def join_worker(self, listed: frozenset[Job]) -> None:
+    def join_worker(self, static_list: frozenset[Job]) -> None:
         self.join_count += 1
         name = f"w{self.join_count:02}"
         self.workers[name] = []
-        if listed:
-            self.lists[name] = listed
+        if static_list:
+            self.lists[name] = static_list
 
     def lose_worker(self, number: int) -> bool:
         if len(self.workers) < 2:
@@ -112,18 +112,18 @@ class Group(StaticScenario):
 
 def check_placements(round_: Round, outcome: Outcome) -> None:
     """Check that workers are assigned only jobs that they may run, and that no job moves needlessly."""
-    listed_jobs = static_jobs(round_)
+    listed_jobs = find_static_jobs(round_)
     report_counts = Counter(job for jobs in round_.members.values() for job in jobs)
     wildcard_workers = round_.members.keys() - round_.lists.keys()
     for member in round_.members:
-        listed = round_.lists.get(member)
+        static_list = round_.lists.get(member)
         assigned_jobs, revoked_jobs = set(outcome.assigned[member]), set(outcome.revoked[member])
         misplaced_jobs = {
             job
             for job in round_.members[member]
-            if (job in listed_jobs if listed is None else job not in listed)
+            if (job in listed_jobs if static_list is None else job not in static_list)
         }
-        assert assigned_jobs <= (round_.configured - listed_jobs if listed is None else listed), (
+        assert assigned_jobs <= (round_.configured - listed_jobs if static_list is None else static_list), (
             "a job is assigned to a worker that must not run it"
         )
         assert misplaced_jobs <= revoked_jobs, "a job remains on a worker that must not run it"
@@ -131,7 +131,7 @@ def check_placements(round_: Round, outcome: Outcome) -> None:
             job for job in revoked_jobs if job not in round_.configured or report_counts[job] > 1
         }
         moved_jobs = revoked_jobs - required_revocations
-        if listed is not None:
+        if static_list is not None:
             assert not moved_jobs, "revoked a listed job from a worker that lists it"
         elif moved_jobs:
             assert not outcome.delay_ms, "revoked jobs to balance load during a delay"
@@ -159,11 +159,11 @@ def check_fair_share(
 def check_settled(group: Group) -> None:
     """Check that every assignable job runs once, on a permitted worker, and that wildcard workers are balanced."""
     round_ = group.round()
-    listed_jobs = static_jobs(round_) if group.assign is assign_statically else frozenset[Job]()
-    lists_ = round_.lists if group.assign is assign_statically else {}
-    wildcard_workers = {name: jobs for name, jobs in group.workers.items() if name not in lists_}
-    for name, listed in lists_.items():
-        assert {*group.workers[name]} <= listed
+    listed_jobs = find_static_jobs(round_) if group.assign is assign_statically else frozenset[Job]()
+    static_lists = round_.lists if group.assign is assign_statically else {}
+    wildcard_workers = {name: jobs for name, jobs in group.workers.items() if name not in static_lists}
+    for name, static_list in static_lists.items():
+        assert {*group.workers[name]} <= static_list
     expected = group.configured if wildcard_workers else listed_jobs
     assert group.running() == Counter(expected), "a job is missing, duplicated or deleted"
     loads = [count_jobs(jobs) for jobs in wildcard_workers.values()]
@@ -182,11 +182,11 @@ History = list[tuple[list[tuple[str, object]], frozenset[int]]]
 @settings(max_examples=150)
 @given(max_delays, histories, possibly_empty_lists)
 def test_random_history_ends_with_every_job_placed_correctly(
-    max_delay_ms: int, history: History, listed: frozenset[Job]
+    max_delay_ms: int, history: History, static_list: frozenset[Job]
 ) -> None:
     group = create_group(max_delay_ms)
-    if listed:
-        group.lists["w00"] = listed
+    if static_list:
+        group.lists["w00"] = static_list
     for round_events, unreached in history:
         for event in round_events:
             group.apply_event(*event)
@@ -199,12 +199,12 @@ def test_random_history_ends_with_every_job_placed_correctly(
 @settings(max_examples=60)
 @given(max_delays, histories, st.integers(0, 9), possibly_empty_lists)
 def test_worker_returning_with_old_work_converges(
-    max_delay_ms: int, history: History, number: int, listed: frozenset[Job]
+    max_delay_ms: int, history: History, number: int, static_list: frozenset[Job]
 ) -> None:
     """The worker does not know that its jobs were reassigned, so these jobs run twice for one round."""
     group = create_group(max_delay_ms)
     group.connectors = {"c0": 3, "c1": 2}
-    group.join_worker(listed)
+    group.join_worker(static_list)
     group.settle()
     name = sorted(group.workers)[number % 2]
     stale_jobs = list(group.workers[name])
@@ -213,7 +213,7 @@ def test_worker_returning_with_old_work_converges(
         for event in round_events:
             group.apply_event(*event)
         group.rebalance(unreached=unreached)
-    group.join_worker(listed)
+    group.join_worker(static_list)
     group.workers[max(group.workers)] = stale_jobs
     group.rebalance()
     assert set(group.running().values()) <= {1}, "a job runs twice after the round with revocations"
@@ -253,12 +253,12 @@ def test_wildcard_work_is_assigned_as_in_a_sessioned_group(max_delay_ms: int, hi
     mixed_group, wildcard_group = create_group(max_delay_ms), create_group(max_delay_ms)
     wildcard_group.assign = assign_incrementally
     static_connector = ConnectorName("apart")
-    for name, listed in (
+    for name, static_list in (
         ("z0", {Job(static_connector), Job(static_connector, 0)}),
         ("z1", {Job(static_connector, 0), Job(static_connector, 1), Job(static_connector, 2)}),
     ):
         mixed_group.workers[name] = []
-        mixed_group.lists[name] = frozenset(listed)
+        mixed_group.lists[name] = frozenset(static_list)
     for round_events, unreached in history:
         for kind, argument in round_events:
             if kind in {"leave", "return"}:

@@ -59,11 +59,11 @@ class Scenario:
     ) -> None:
         self.now_ms += after_ms
         self.generation += 1
-        configured = [job for name, tasks in self.connectors.items() for job in list_jobs(name, tasks)]
+        configured_jobs = [job for name, tasks in self.connectors.items() for job in list_jobs(name, tasks)]
         self.last = assign_incrementally(
             Round(
                 members=self.workers,
-                configured=frozenset(configured),
+                configured=frozenset(configured_jobs),
                 last_generation=self.generation - (1 if leader_received_last_assignment else 2),
                 generation=self.generation,
                 now_ms=self.now_ms,

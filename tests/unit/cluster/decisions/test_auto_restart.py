@@ -231,7 +231,7 @@ def test_change_cancels_a_planned_restart(change: dict[str, object]) -> None:
     assert not is_due(next_history(TASK, history_with_planned_restart(), new_situation), new_situation)
 
 
-def test_manual_restart_resets_the_count() -> None:
+def test_manual_restart_resets_the_restart_budget() -> None:
     exhausted_history = replace(
         history_with_planned_restart(),
         restarts=(997.0, 998.0, 999.0),
@@ -249,7 +249,7 @@ def test_manual_restart_resets_the_count() -> None:
     )
 
 
-def test_new_config_of_a_failing_connector_resets_the_count() -> None:
+def test_new_config_of_a_failing_connector_resets_the_restart_budget() -> None:
     exhausted_history = next_history(
         TASK, replace(history_with_planned_restart(), due_s=None, restarts=(997.0, 998.0, 999.0)), SITUATION
     )

@@ -1,4 +1,4 @@
-"""Tests for the member's flow through rebalances (DistributedHerder, WorkerCoordinator)."""
+"""Tests for the decisions of a group member during rebalances (DistributedHerder, WorkerCoordinator)."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_lagging_member_reads_configs_before_rejoining_after_a_failed_assignment
     scenario = Scenario(offset=OFFSET - 1)
     scenario.handle(HerderLive())
     assert scenario.receive_assignment(error=AssignmentError.CONFIG_MISMATCH, leader=leader) == []
-    # If another member joins first, this member joins after it has read the config.
+    # If another member joins first, this member joins only after reading the config.
     assert scenario.handle(PrepareJoin()) == []
     scenario.offset = OFFSET
     assert scenario.handle(ConfigRead()) == [AllowJoin()]
@@ -196,14 +196,14 @@ def test_cooperative_member_backs_off_and_finally_revokes_its_work() -> None:
     scenario = create_working_member(*ALL)
     assert scenario.receive_assignment(Job(C2), offset=OFFSET + 1) == []
     assert scenario.advance(3) == [Leave(SLOW_READ), NotifyLost(SLOW_READ)]
-    pauses: list[int] = []
+    pauses_ms: list[int] = []
     decisions: list[Decision] = []
     for _ in range(5):
         assert scenario.state.running.tasks == tasks(0, 1)
         assert scenario.state.pause_until_s is not None
-        pauses.append(round((scenario.state.pause_until_s - scenario.now_s) * 1000))
-        decisions = scenario.advance(pauses[-1] / 1000 + 3)
-    assert pauses == [6000, 7500, 10_000, 15_000, 30_000]
+        pauses_ms.append(round((scenario.state.pause_until_s - scenario.now_s) * 1000))
+        decisions = scenario.advance(pauses_ms[-1] / 1000 + 3)
+    assert pauses_ms == [6000, 7500, 10_000, 15_000, 30_000]
     assert decisions == [Revoke(1, NO_WORK)]
     assert scenario.state.assignment is None
     scenario.handle(RevocationDone(1))

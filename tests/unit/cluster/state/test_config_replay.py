@@ -218,13 +218,13 @@ histories = st.lists(st.tuples(names, values), max_size=40).map(
 
 
 @settings(max_examples=200)
-@given(log=histories, cut=st.integers(1, 5))
-def test_replay_is_independent_of_batch_boundaries(log: list[Record], cut: int) -> None:
+@given(log=histories, batch_size=st.integers(1, 5))
+def test_replay_is_independent_of_batch_boundaries(log: list[Record], batch_size: int) -> None:
     expected = apply_config(ClusterState(), log)
     state = ClusterState()
     events: list[Event] = []
-    for start in range(0, len(log), cut):
-        partial_result = apply_config(state, log[start : start + cut])
+    for start in range(0, len(log), batch_size):
+        partial_result = apply_config(state, log[start : start + batch_size])
         state = partial_result.state
         events += partial_result.events
     assert state == expected.state

@@ -214,14 +214,14 @@ steps = st.one_of(
 
 
 @settings(max_examples=200)
-@given(entries=st.lists(steps, max_size=30), cut=st.integers(1, 4))
-def test_replay_is_independent_of_batch_boundaries(entries: list[Entry], cut: int) -> None:
+@given(entries=st.lists(steps, max_size=30), batch_size=st.integers(1, 4))
+def test_replay_is_independent_of_batch_boundaries(entries: list[Entry], batch_size: int) -> None:
     records = log(*entries)
     expected = apply_status(StatusState(), records)
     state = StatusState()
     changed_instances: list[Instance] = []
-    for start in range(0, len(records), cut):
-        partial_result = apply_status(state, records[start : start + cut])
+    for start in range(0, len(records), batch_size):
+        partial_result = apply_status(state, records[start : start + batch_size])
         state = partial_result.state
         changed_instances += partial_result.changed
     assert (state, tuple(changed_instances)) == (expected.state, expected.changed)

@@ -26,9 +26,9 @@ def without_kafka_opts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("client", ["producer", "consumer", "admin"])
 @pytest.mark.parametrize("key", [TOKEN, JWKS])
 def test_unlisted_url_of_connector_is_rejected(client: Client, key: str) -> None:
-    for allowed in ({}, {ALLOWED_URLS: ""}, {ALLOWED_URLS: URL}):
+    for worker_settings in ({}, {ALLOWED_URLS: ""}, {ALLOWED_URLS: URL}):
         with pytest.raises(ConfigInvalid) as raised:
-            merge_layers(allowed, {f"{client}.override.{key}": OTHER_URL}, client)
+            merge_layers(worker_settings, {f"{client}.override.{key}": OTHER_URL}, client)
         assert str(raised.value) == (
             f"Invalid value {OTHER_URL} for configuration {client}.override.{key}: The URL cannot be accessed due to "
             f"restrictions. Update the system property '{ALLOWED_URLS}' to allow the URL to be accessed."

@@ -27,7 +27,7 @@ CUSTOM_VALUES = {
 
 
 def validate_config(**config: str) -> dict[str, ConfigInfo]:
-    """Validate a connector with these keys, where `__` stands for a dot."""
+    """Validate a connector with these settings, where `__` stands for a dot; return the results by key."""
     keys = {key.replace("__", "."): value for key, value in config.items()}
     infos = PLUGINS.check({"name": "c", "connector.class": FAKE_SOURCE, **keys})
     return {info.value.name: info for info in infos.configs}
@@ -43,8 +43,11 @@ def test_auto_restart_is_disabled_by_default() -> None:
 
 def test_standalone_and_distributed_workers_accept_auto_restart_keys() -> None:
     expected = AutoRestart(scope=RestartScope.ALL, max_restarts=7, window_s=1.5, backoff_s=0.25)
-    custom = {**CUSTOM_VALUES, "task.stall.timeout.ms": "0"}
-    for config in (parse_standalone({**DEFAULTS, **custom}), parse_distributed({**MINIMAL_CONFIG, **custom})):
+    custom_settings = {**CUSTOM_VALUES, "task.stall.timeout.ms": "0"}
+    for config in (
+        parse_standalone({**DEFAULTS, **custom_settings}),
+        parse_distributed({**MINIMAL_CONFIG, **custom_settings}),
+    ):
         assert (config.auto_restart, config.stall_timeout_s, config.warnings) == (expected, 0, ())
 
 

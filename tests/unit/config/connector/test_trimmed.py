@@ -1,4 +1,4 @@
-"""Tests that values of Connect's own keys, except names, are trimmed, and that values of plugin keys are not."""
+"""Tests that values of Connect's keys except `name` and `connector.class` are trimmed, unlike values of plugin keys."""
 
 from __future__ import annotations
 

@@ -338,9 +338,9 @@ def parse_with_basic_auth(directory: Path, **extra: str) -> DistributedConfig:
 
 
 def test_unsigned_internal_requests_are_refused_by_default_with_basic_authentication(tmp_path: Path) -> None:
-    assert parse().unsigned_internal
+    assert parse().accepts_unsigned
     assert parse(connect__protocol="eager").warnings == ()
-    assert not parse_with_basic_auth(tmp_path).unsigned_internal
+    assert not parse_with_basic_auth(tmp_path).accepts_unsigned
     assert parse_with_basic_auth(tmp_path).warnings == ()
 
 
@@ -353,7 +353,7 @@ def test_unsigned_protocol_causes_warning_with_basic_authentication(tmp_path: Pa
     config = parse_with_basic_auth(
         tmp_path, connect__protocol="compatible", internal__requests__unsigned="allow"
     )
-    assert config.unsigned_internal
+    assert config.accepts_unsigned
     (warning,) = config.warnings
     assert "any client that can reach this worker can write task configs without a password" in warning
     assert "String must be one of: refuse, allow" in find_error("internal.requests.unsigned", "perhaps")

@@ -145,11 +145,11 @@ def test_no_files_remain_in_scratch_directory(tmp_path: Path) -> None:
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.parametrize(("algorithm", "checks_host"), [({}, True), ({"algorithm": ""}, False)])
+@pytest.mark.parametrize(("identification_settings", "checks_host"), [({}, True), ({"algorithm": ""}, False)])
 def test_worker_host_names_are_verified_by_default(
-    tmp_path: Path, algorithm: dict[str, str], *, checks_host: bool
+    tmp_path: Path, identification_settings: dict[str, str], *, checks_host: bool
 ) -> None:
-    raw = {f"ssl.endpoint.identification.{name}": value for name, value in algorithm.items()}
+    raw = {f"ssl.endpoint.identification.{name}": value for name, value in identification_settings.items()}
     assert peer_context({**trust_settings(), **raw}, tmp_path).check_hostname is checks_host
 
 

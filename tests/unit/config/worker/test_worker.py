@@ -67,7 +67,9 @@ def test_defaults_match_connect() -> None:
         pytest.param({"listeners": "HTTP://[::1]:1"}, "http://[::1]:1/", "[::1]:1", id="IPv6"),
     ],
 )
-def test_advertised_url_ends_with_a_slash(extra: dict[str, str], url: str, worker_id: str) -> None:
+def test_advertised_url_and_worker_id_are_derived_from_listeners(
+    extra: dict[str, str], url: str, worker_id: str
+) -> None:
     config = parse(**extra)
     assert (config.advertised_url, config.worker_id) == (url, worker_id)
 
@@ -207,7 +209,7 @@ def test_unknown_keys_cause_warning_with_suggestion() -> None:
     )
 
 
-def test_rest_settings_are_read_from_file(tmp_path: Path) -> None:
+def test_rest_settings_are_parsed(tmp_path: Path) -> None:
     (tmp_path / "jaas.conf").write_text(
         f'KafkaConnect {{ PropertyFileLoginModule required file="{tmp_path}/users"; }};'
     )

@@ -110,7 +110,7 @@ def test_line_longer_than_a_chunk_is_returned_whole(tmp_path: Path) -> None:
     assert [len(line) for line in actual] == [1_000_000, 1]
 
 
-def test_line_over_the_limit_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_over_the_limit_raises_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 4096)
     path = tmp_path / "f"
     path.write_bytes(b"ok\n" + b"x" * 5000 + b"\n")

@@ -218,7 +218,9 @@ def test_line_longer_than_a_batch_is_returned_whole(path: Path) -> None:
     assert tail.poll() == (["y"], 5004)
 
 
-def test_unterminated_line_over_the_limit_raises(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unterminated_line_over_the_limit_raises_an_error(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 4096)
     tail = Tail(path)
     tail.add(b"x" * 4000)

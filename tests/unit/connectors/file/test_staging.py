@@ -56,7 +56,7 @@ def test_stale_directories_of_killed_runs_are_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("report", [WriteReport(2, 7), WriteReport(0, 0), None])
-def test_missing_success_file_raises(tmp_path: Path, report: WriteReport | None) -> None:
+def test_missing_success_file_raises_a_retriable_error(tmp_path: Path, report: WriteReport | None) -> None:
     for directory in (tmp_path / "gone", make_directory(tmp_path / "emptied", has_success_file=False)):
         with pytest.raises(
             RetriableError, match="has no _SUCCESS: another process removed the files that Spark wrote"

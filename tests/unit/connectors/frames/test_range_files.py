@@ -198,7 +198,7 @@ def test_batch_of_lost_partition_is_not_published(tmp_path: Path) -> None:
     assert list_spans(tmp_path) == [(0, 4)]
 
 
-def test_directory_is_not_listed_beyond_offsets_of_previous_owner(tmp_path: Path) -> None:
+def test_directory_is_not_listed_once_batches_exceed_max_offsets(tmp_path: Path) -> None:
     class CountingFiles(LocalFiles):
         """Files that count the listings of the directory."""
 

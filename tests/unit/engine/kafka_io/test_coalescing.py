@@ -1,4 +1,4 @@
-"""Tests that small batches share a job while another job is running, and do not wait for a stuck job."""
+"""Tests that batches queued during a job share the next job, and that they do not wait for a stuck job."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class BlockingSession:
     """A session in which each job blocks until it is released, and then fails."""
 
     def __init__(self) -> None:
-        self.entered: queue.SimpleQueue[threading.Event] = queue.SimpleQueue()
+        self.releases: queue.SimpleQueue[threading.Event] = queue.SimpleQueue()
 
     def spark(self) -> SimpleNamespace:
         """Block until the job is released, then fail."""
         release = threading.Event()
-        self.entered.put(release)
+        self.releases.put(release)
         assert release.wait(WAIT_S)
         raise ValueError("no Spark here")
 
     def next_job(self) -> threading.Event:
         """Wait for the next job, and return the event that releases it."""
-        return self.entered.get(timeout=WAIT_S)
+        return self.releases.get(timeout=WAIT_S)
 
 
 class CountingPool(Pool):

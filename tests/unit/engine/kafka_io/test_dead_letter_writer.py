@@ -128,7 +128,7 @@ def test_error_for_a_dead_letter_the_brokers_reject_contains_the_topic_limit(
         writer.write([letter(100), letter(1500)])
 
 
-def test_dead_letter_timeout_is_retriable_and_contains_the_topic_state(
+def test_dead_letter_timeout_raises_a_retriable_error_with_the_topic_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     writer, producers = make_writer(monkeypatch, None)

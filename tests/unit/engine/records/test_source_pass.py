@@ -173,7 +173,7 @@ def test_log_contains_the_record_as_java_prints_it() -> None:
 
 
 ENSURED_TOPICS: list[set[str]] = []
-"""The topics that passes have ensured; global, because passes are pickled."""
+"""The topics of each call of `ensure`; global, because passes are pickled."""
 
 
 @dataclass

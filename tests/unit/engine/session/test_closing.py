@@ -14,7 +14,7 @@ PY4J_ERROR = "Exception while sending command."
 
 
 @pytest.fixture(autouse=True)
-def _without_filter() -> Iterator[None]:
+def _remove_filter() -> Iterator[None]:
     logging.getLogger().removeFilter(ABORTED_CALL_FILTER)
     yield
     logging.getLogger().removeFilter(ABORTED_CALL_FILTER)

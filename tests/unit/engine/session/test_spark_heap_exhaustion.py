@@ -25,7 +25,7 @@ from kraal.engine.session.spark_heap_exhaustion import (
 from kraal.engine.spark_quarantine import HeapExhausted, SparkQuarantine
 from kraal.plugins.api import RetriableError
 
-RULES = HeapRules(deaths=3, quarantine_s=600.0)
+RULES = HeapRules(max_deaths=3, quarantine_s=600.0)
 A, B, C = (TaskId(ConnectorName(name), 0) for name in "abc")
 DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
 JVM_ENDED = SparkUnavailable("Spark's JVM ended")

@@ -24,7 +24,9 @@ def test_waiting_task_ends_the_warm_up(
     with caplog.at_level("INFO"):
         warm_up(unused, unused, {"bootstrap.servers": "127.0.0.1:9"}, lambda: len(steps) >= completed_steps)
     assert steps == STEPS[:completed_steps]
-    assert ("Skipped the warm-up of Spark: a task waits for it" in caplog.text) == (completed_steps == 0)
+    assert ("Skipped the warm-up of Spark, because a task waits for Spark" in caplog.text) == (
+        completed_steps == 0
+    )
     assert ("Warmed up Spark with" in caplog.text) == (completed_steps > 0)
 
 

@@ -22,7 +22,7 @@ from kraal.plugins.api import PartitionsLost, SinkBatch, TopicPartition
 PARTITION = TopicPartition("t", 0)
 RANGES = {PARTITION: (3, 8)}
 TRANSFORMING_TASK = SinkFacts(
-    by_records="which are processed one by one because of transforms", column_form=True
+    by_records="which are processed one by one because of transforms", has_column_form=True
 )
 
 

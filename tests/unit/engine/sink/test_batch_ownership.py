@@ -27,7 +27,7 @@ TASK: Final = TaskId(ConnectorName("slow"), 0)
 DONE: Final = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
 RECORD: Final = Record("t", 0, 0, 0, (), None, None)
 TIMEOUT_S: Final = 10.0
-FAST_TIMING: Final = Timing(poll_limit_s=60.0, hold_s=60.0, first_s=0.01, interval_s=0.01)
+FAST_TIMING: Final = Timing(poll_limit_s=60.0, hold_s=60.0, first_poll_s=0.01, interval_s=0.01)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -125,15 +125,15 @@ class Bench:
 
 
 @pytest.fixture
-def poller() -> Iterator[TimerThread]:
+def polling_timer() -> Iterator[TimerThread]:
     timer = TimerThread()
     yield timer
     timer.close(1.0)
 
 
 @pytest.fixture
-def bench(poller: TimerThread) -> Iterator[Bench]:
-    bench = Bench(poller.call_later)
+def bench(polling_timer: TimerThread) -> Iterator[Bench]:
+    bench = Bench(polling_timer.call_later)
     yield bench
     bench.ownership.stop()
 
@@ -193,8 +193,10 @@ def test_rebalance_is_delayed_until_the_batch_is_committed(bench: Bench) -> None
     assert (bench.ownership.is_lost, bench.cancels) == (False, 0)
 
 
-def test_short_batch_is_committed_on_the_calling_thread(poller: TimerThread) -> None:
-    bench = Bench(poller.call_later, Timing(poll_limit_s=60.0, hold_s=60.0, first_s=30.0, interval_s=0.01))
+def test_short_batch_is_committed_on_the_calling_thread(polling_timer: TimerThread) -> None:
+    bench = Bench(
+        polling_timer.call_later, Timing(poll_limit_s=60.0, hold_s=60.0, first_poll_s=30.0, interval_s=0.01)
+    )
     bench.launch()
     bench.job.done(DONE)
     bench.commit()
@@ -247,9 +249,11 @@ def test_lost_batch_is_not_committed(bench: Bench, caplog: pytest.LogCaptureFixt
 
 
 def test_batch_is_lost_when_the_rebalance_cannot_be_delayed_further(
-    poller: TimerThread, caplog: pytest.LogCaptureFixture
+    polling_timer: TimerThread, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = Bench(poller.call_later, Timing(poll_limit_s=60.0, hold_s=0.1, first_s=0.01, interval_s=0.01))
+    bench = Bench(
+        polling_timer.call_later, Timing(poll_limit_s=60.0, hold_s=0.1, first_poll_s=0.01, interval_s=0.01)
+    )
     bench.launch_slow("revoked")
     assert bench.member.released.wait(TIMEOUT_S)
     with pytest.raises(PartitionsLost, match=r"^slow-0: discarding the batch: its partitions belong"):
@@ -374,9 +378,11 @@ def test_failed_member_is_not_polled_again(bench: Bench, caplog: pytest.LogCaptu
 
 
 def test_write_longer_than_the_poll_interval_is_logged_once(
-    poller: TimerThread, caplog: pytest.LogCaptureFixture
+    polling_timer: TimerThread, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = Bench(poller.call_later, Timing(poll_limit_s=0.1, hold_s=0.05, first_s=0.01, interval_s=0.01))
+    bench = Bench(
+        polling_timer.call_later, Timing(poll_limit_s=0.1, hold_s=0.05, first_poll_s=0.01, interval_s=0.01)
+    )
     with caplog.at_level(logging.WARNING):
         bench.launch_slow()
         wait_until(lambda: bool(caplog.messages))
@@ -408,4 +414,4 @@ def test_maximum_rebalance_delay_is_derived_from_poll_and_heartbeat_intervals(
     timing = Timing.of(config)
     assert timing.poll_limit_s == limit_s
     assert timing.hold_s == pytest.approx(hold_s)
-    assert timing.first_s == timing.interval_s == pytest.approx(min(1.0, limit_s / 10))
+    assert timing.first_poll_s == timing.interval_s == pytest.approx(min(1.0, limit_s / 10))

@@ -147,7 +147,7 @@ def test_reassigned_partition_without_offsets_starts_at_its_end(bench: Bench) ->
     assert bench.member.start_positions[2:] == [{A: 103, B: 200}]
 
 
-def test_unknown_partition_is_read_once_brokers_return_it(
+def test_unknown_partition_is_read_when_brokers_return_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOKUP_INTERVAL_S", 0.0)

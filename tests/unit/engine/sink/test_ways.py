@@ -9,8 +9,8 @@ from kraal.engine.sink.ways import ReadBatch, SinkFacts, WritePath, choose
 
 WHY = "which are processed one by one because of transforms"
 PLAIN_TASK = SinkFacts()
-DIRECT_TASK = SinkFacts(direct=True)
-TRANSFORMING_TASK = SinkFacts(by_records=WHY, column_form=True)
+DIRECT_TASK = SinkFacts(is_direct=True)
+TRANSFORMING_TASK = SinkFacts(by_records=WHY, has_column_form=True)
 TASK_WITHOUT_COLUMN_FORM = SinkFacts(by_records=WHY)
 TAIL = ReadBatch(ranges={}, records=1, table=pa.table({"value": [b"a"]}))
 BACKLOG = ReadBatch(ranges={}, records=1000)

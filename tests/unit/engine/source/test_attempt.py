@@ -41,7 +41,7 @@ class Bench:
         parts: Any = SimpleNamespace(
             spec=TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}),
             group=SimpleNamespace(renew=self._renew),
-            pending=None,
+            pending_batch=None,
             records=records if facts.by_records else None,
             plan=lambda _: PLAN,
             worker_record_path=lambda _: None,

@@ -44,7 +44,7 @@ INTERVAL = {"transaction.boundary": "interval", "transaction.boundary.interval.m
 
 @dataclass
 class Transactions:
-    """Records commits; each error in `errors` is raised once, by the next write or commit."""
+    """Records commits. `errors` contains the errors that the next calls of `write` and `commit` raise."""
 
     commits: list[tuple[list[Any], dict[SourcePartition, Offset]]] = field(default_factory=list)
     open_values: list[Any] = field(default_factory=list)

@@ -80,7 +80,7 @@ class Bench:
 
 
 @pytest.mark.parametrize(("write_path", "index"), [(WritePath.LANE, 0), (WritePath.WORKER_PRODUCER, 1)])
-def test_producers_of_batches_without_a_job_are_released_at_the_end(
+def test_producers_of_batches_without_a_job_are_released_when_the_run_ends(
     write_path: WritePath, index: int
 ) -> None:
     bench = Bench()

@@ -80,7 +80,7 @@ def run() -> WatchedRun:
         (Refusal("shared", "t", "MESSAGE_TOO_LARGE", 1), False),
     ],
 )
-def test_refusal_is_logged_and_reported_as_the_cause_of_a_stall(
+def test_only_repeated_refusals_of_the_task_are_logged_and_reported_as_stall_causes(
     run: WatchedRun, caplog: pytest.LogCaptureFixture, refusal: Refusal, *, is_logged: bool
 ) -> None:
     run.start()

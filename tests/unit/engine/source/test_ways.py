@@ -17,9 +17,9 @@ def polled(
     row_count: int | None,
     *,
     by_columns: bool = False,
-    without_job: WritePath | None = None,
+    jobless_path: WritePath | None = None,
     is_plain: bool = False,
-    passes_here: bool = False,
+    is_convertible: bool = False,
 ) -> PolledBatch:
     """Return a batch with a table of `row_count` rows; if `row_count` is None, Spark reads the batch."""
     table = None if row_count is None else pa.table({"value": ["a"] * row_count})
@@ -30,8 +30,8 @@ def polled(
         poll_s=0.0,
         by_columns=by_columns,
         is_plain=is_plain,
-        passes_here=passes_here,
-        without_job=without_job,
+        is_convertible=is_convertible,
+        jobless_path=jobless_path,
     )
 
 
@@ -42,25 +42,25 @@ def polled(
         (PLAIN_TASK, polled(3, is_plain=True), WritePath.COALESCED, "the plugin returns the records"),
         (
             PLAIN_TASK,
-            polled(3, is_plain=True, without_job=WritePath.LANE),
+            polled(3, is_plain=True, jobless_path=WritePath.LANE),
             WritePath.LANE,
             "at most 1000 records, which require no conversion",
         ),
         (
             PLAIN_TASK,
-            polled(3, is_plain=True, without_job=WritePath.WORKER_PRODUCER),
+            polled(3, is_plain=True, jobless_path=WritePath.WORKER_PRODUCER),
             WritePath.WORKER_PRODUCER,
             "at most 1000 records, which require no conversion",
         ),
         (
             PLAIN_TASK,
-            polled(3, without_job=WritePath.LANE),
+            polled(3, jobless_path=WritePath.LANE),
             WritePath.COALESCED,
             "the plugin returns the records",
         ),
         (
             PLAIN_TASK,
-            polled(3, passes_here=True, without_job=WritePath.LANE),
+            polled(3, is_convertible=True, jobless_path=WritePath.LANE),
             WritePath.IN_WORKER,
             "at most 1000 records, which require only conversion",
         ),
@@ -87,13 +87,13 @@ def polled(
         ),
         (
             TRANSFORMING_TASK,
-            polled(3, is_plain=True, without_job=WritePath.LANE),
+            polled(3, is_plain=True, jobless_path=WritePath.LANE),
             WritePath.IN_WORKER,
             "at most 5000 records",
         ),
         (
             EXACTLY_ONCE_TASK,
-            polled(3, is_plain=True, without_job=WritePath.LANE),
+            polled(3, is_plain=True, jobless_path=WritePath.LANE),
             WritePath.TRANSACTION,
             "exactly-once support",
         ),

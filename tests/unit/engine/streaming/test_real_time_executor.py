@@ -204,7 +204,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def query(number: int) -> Query:
-    """Wait until this many queries have been created, and return the last of them."""
+    """Wait until query `number` has been created, and return this query. The first query has the number 1."""
     wait_until(lambda: len(Query.instances) >= number)
     return Query.instances[number - 1]
 

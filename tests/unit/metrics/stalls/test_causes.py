@@ -17,9 +17,9 @@ from kraal.metrics.stalls.causes import (
 )
 from kraal.metrics.stalls.work import Backlog, Step
 
-RUNNING_TASK = TaskFacts(state=State.RUNNING, started_s=0.0, reported=State.RUNNING, reported_s=1.0)
+RUNNING_TASK = TaskFacts(state=State.RUNNING, started_s=0.0, reported_state=State.RUNNING, reported_s=1.0)
 GROWING_BACKLOG = Backlog(records=1_500, read_total=7, min_records=100, grows_since_s=10.0)
-UNCHANGED_BACKLOG = Backlog(records=2, read_total=7, min_records=0, grows_since_s=10.0, exact=True)
+UNCHANGED_BACKLOG = Backlog(records=2, read_total=7, min_records=0, grows_since_s=10.0, is_exact=True)
 RUNNING_SINK = replace(RUNNING_TASK, partitions=3, read_total=7)
 NO_TOPIC = "None of its topics exists: orders"
 
@@ -91,7 +91,7 @@ NO_TOPIC = "None of its topics exists: orders"
             id="unchanged backlog of a Java sink",
         ),
         pytest.param(
-            replace(RUNNING_SINK, backlog=replace(UNCHANGED_BACKLOG, paused=3)),
+            replace(RUNNING_SINK, backlog=replace(UNCHANGED_BACKLOG, paused_partitions=3)),
             Stall(
                 StallKind.BACKLOG,
                 10.0,
@@ -106,35 +106,38 @@ NO_TOPIC = "None of its topics exists: orders"
             id="backlog of a task that has just resumed",
         ),
         pytest.param(
-            replace(RUNNING_TASK, unassigned=NO_TOPIC, unassigned_s=5.0),
+            replace(RUNNING_TASK, no_partitions_reason=NO_TOPIC, no_partitions_since_s=5.0),
             Stall(StallKind.NO_TOPIC, 5.0, NO_TOPIC),
             id="no topic",
         ),
-        pytest.param(replace(RUNNING_TASK, unassigned_s=5.0), None, id="spare member of a group"),
+        pytest.param(replace(RUNNING_TASK, no_partitions_since_s=5.0), None, id="spare member of a group"),
         pytest.param(
-            replace(RUNNING_TASK, reported=None, reported_s=None),
+            replace(RUNNING_TASK, reported_state=None, reported_s=None),
             Stall(StallKind.START, 0.0, "Its start has not completed"),
             id="start",
         ),
         pytest.param(
-            replace(RUNNING_TASK, state=State.RESTARTING, reported=None, reported_s=None),
+            replace(RUNNING_TASK, state=State.RESTARTING, reported_state=None, reported_s=None),
             Stall(StallKind.START, 0.0, "Its start has not completed"),
             id="restart",
         ),
         pytest.param(
             replace(
-                RUNNING_TASK, state=State.UNASSIGNED, reported=State.UNASSIGNED, trace="Spark is starting"
+                RUNNING_TASK,
+                state=State.UNASSIGNED,
+                reported_state=State.UNASSIGNED,
+                trace="Spark is starting",
             ),
             Stall(StallKind.WAITING, 1.0, "It is waiting: Spark is starting"),
             id="waits for an engine",
         ),
         pytest.param(
-            replace(RUNNING_TASK, state=State.PAUSED, reported=State.PAUSED, step=Step("batch", 1.0)),
+            replace(RUNNING_TASK, state=State.PAUSED, reported_state=State.PAUSED, step=Step("batch", 1.0)),
             None,
             id="paused",
         ),
         pytest.param(
-            replace(RUNNING_TASK, state=State.FAILED, reported=State.FAILED, step=Step("batch", 1.0)),
+            replace(RUNNING_TASK, state=State.FAILED, reported_state=State.FAILED, step=Step("batch", 1.0)),
             None,
             id="failed",
         ),
@@ -147,7 +150,9 @@ def test_task_without_progress_for_a_minute_is_stalled(facts: TaskFacts, stall: 
         assert task_stall(facts, stall.since_s + 60.0, 60.0) is None
 
 
-RUNNING_CONNECTOR = ConnectorFacts(state=State.RUNNING, started_s=0.0, reported=State.RUNNING, reported_s=1.0)
+RUNNING_CONNECTOR = ConnectorFacts(
+    state=State.RUNNING, started_s=0.0, reported_state=State.RUNNING, reported_s=1.0
+)
 
 
 @pytest.mark.parametrize(
@@ -181,22 +186,24 @@ RUNNING_CONNECTOR = ConnectorFacts(state=State.RUNNING, started_s=0.0, reported=
             id="tasks with the previous config",
         ),
         pytest.param(
-            replace(RUNNING_CONNECTOR, reported=None, reported_s=None),
+            replace(RUNNING_CONNECTOR, reported_state=None, reported_s=None),
             Stall(StallKind.START, 0.0, "Its start has not completed"),
             id="start",
         ),
         pytest.param(
-            replace(RUNNING_CONNECTOR, state=State.UNASSIGNED, reported=State.UNASSIGNED, trace="no JVM"),
+            replace(
+                RUNNING_CONNECTOR, state=State.UNASSIGNED, reported_state=State.UNASSIGNED, trace="no JVM"
+            ),
             Stall(StallKind.WAITING, 1.0, "It is waiting: no JVM"),
             id="connector waiting for a JVM",
         ),
         pytest.param(
-            replace(RUNNING_CONNECTOR, state=State.PAUSED, reported=State.PAUSED, has_configs=False),
+            replace(RUNNING_CONNECTOR, state=State.PAUSED, reported_state=State.PAUSED, has_configs=False),
             None,
             id="paused",
         ),
         pytest.param(
-            replace(RUNNING_CONNECTOR, state=State.FAILED, reported=State.FAILED, has_configs=False),
+            replace(RUNNING_CONNECTOR, state=State.FAILED, reported_state=State.FAILED, has_configs=False),
             None,
             id="failed",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.metrics.stalls.subscriptions import EmptySink, unassigned_reasons
+from kraal.metrics.stalls.subscriptions import EmptySink, find_no_partitions_reasons
 
 NAME = ConnectorName("c")
 T0 = TaskId(NAME, 0)
@@ -30,9 +30,9 @@ NOT_IN_GROUP = (
 )
 def test_sink_without_partitions_has_a_reason(config: dict[str, str], reason: str | None) -> None:
     sink = EmptySink(NAME, config, (T0,), is_complete=True)
-    assert unassigned_reasons([sink], TOPICS) == ({} if reason is None else {T0: reason})
+    assert find_no_partitions_reasons([sink], TOPICS) == ({} if reason is None else {T0: reason})
 
 
 def test_spare_member_of_a_group_on_several_workers_has_no_reason() -> None:
     sink = EmptySink(NAME, {"topics": "orders"}, (T0,), is_complete=False)
-    assert unassigned_reasons([sink], TOPICS) == {}
+    assert find_no_partitions_reasons([sink], TOPICS) == {}

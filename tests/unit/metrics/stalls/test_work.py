@@ -64,8 +64,10 @@ def test_backlog_grows_only_while_no_record_is_read() -> None:
 
 def test_unchanged_exact_backlog_is_treated_as_growing() -> None:
     first_backlog = next_exact_backlog(None, 2, 3, 1.0, 0)
-    assert (first_backlog, first_backlog.growth) == (Backlog(2, 3, 0, 1.0, exact=True), 2)
-    assert next_exact_backlog(first_backlog, 2, 3, 5.0, 1) == Backlog(2, 3, 0, 1.0, exact=True, paused=1)
+    assert (first_backlog, first_backlog.growth) == (Backlog(2, 3, 0, 1.0, is_exact=True), 2)
+    assert next_exact_backlog(first_backlog, 2, 3, 5.0, 1) == Backlog(
+        2, 3, 0, 1.0, is_exact=True, paused_partitions=1
+    )
     assert next_exact_backlog(first_backlog, 9, 3, 5.0, 0).grows_since_s == 1.0
     assert next_exact_backlog(first_backlog, 1, 3, 5.0, 0).grows_since_s == 5.0, (
         "the task has skipped an aborted transaction"

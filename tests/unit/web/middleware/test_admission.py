@@ -70,7 +70,7 @@ def test_limit_error_reports_exceeded_limits(
     assert limit_error(resource, used, amount, LIMITS) == expected
 
 
-def test_body_bytes_count_from_arrival_to_response() -> None:
+def test_body_bytes_count_until_they_are_released() -> None:
     admission, first, second, internal = Admission(LIMITS), dict[str, object](), dict[str, object](), {"": 0}
     admission.count_body_bytes(first, 50, internal=False)
     admission.count_body_bytes(second, 30, internal=False)

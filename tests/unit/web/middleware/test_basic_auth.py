@@ -1,4 +1,4 @@
-"""Tests for basic authentication, as in Connect's JaasBasicAuthFilter, and for unauthenticated internal requests."""
+"""Tests for basic authentication as in Connect's JaasBasicAuthFilter. Internal requests need no password."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_dashboard_has_no_cors_headers(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "origin", "is_allowed"),
+    ("origin_patterns", "origin", "is_allowed"),
     [
         ("http://a.com", "http://a.com", True),
         ("http://a.com", "HTTP://A.com", True),
@@ -71,8 +71,8 @@ def test_dashboard_has_no_cors_headers(path: str) -> None:
         ("http://a.com", "null", False),
     ],
 )
-def test_origin_patterns_match_full_origins(rules: str, origin: str, *, is_allowed: bool) -> None:
-    response = fetch_cors_headers(api(rules), "GET", origin=origin)
+def test_origin_patterns_match_full_origins(origin_patterns: str, origin: str, *, is_allowed: bool) -> None:
+    response = fetch_cors_headers(api(origin_patterns), "GET", origin=origin)
     assert response.get("access-control-allow-origin") == (origin if is_allowed else None)
     assert response["vary"] == "Origin"
 
@@ -120,10 +120,10 @@ def test_slow_origin_pattern_rejects_the_origin_and_caches_the_result(
 
 
 def test_matching_an_origin_does_not_block_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    is_matching, release = threading.Event(), threading.Event()
+    matching_started, release = threading.Event(), threading.Event()
 
     def fullmatch(_pattern: Pattern, _text: str) -> object:
-        is_matching.set()
+        matching_started.set()
         assert release.wait(30)
         return None
 
@@ -132,7 +132,7 @@ def test_matching_an_origin_does_not_block_other_requests(monkeypatch: pytest.Mo
     with worker(cors=rules) as cors_api, ThreadPoolExecutor(1) as executor:
         slow_response = executor.submit(cors_api.ask, "GET", "/", Origin=SLOW_ORIGIN)
         try:
-            assert is_matching.wait(30)
+            assert matching_started.wait(30)
             assert cors_api.client.get("/", timeout=10).status_code == 200
         finally:
             release.set()

@@ -12,7 +12,7 @@ from web.middleware.shared_responses import SharedResponses
 
 
 class ResponseFactory:
-    """Factory that counts its responses and returns them once `release` is set."""
+    """Factory that responds with the number of its calls once `release` is set."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -62,7 +62,7 @@ FORWARDED_REQUESTS = [
 
 @pytest.mark.parametrize(("method", "path", "query", "body"), FORWARDED_REQUESTS)
 @pytest.mark.parametrize(("hop", "next_hop"), [("", "true"), ("true", "false"), ("TRUE", "false")])
-def test_request_is_forwarded_unchanged(
+def test_forwarded_request_keeps_its_body_and_marks_the_next_hop(
     follower: Worker,
     peer: tuple[str, FakePeer],
     method: str,

@@ -41,7 +41,7 @@ def test_leader_errors_are_returned(follower: Worker, leader: Worker) -> None:
         (409, '{"error_code":409,"message":"Cannot complete request momentarily due to x"}', {}, "1"),
     ],
 )
-def test_error_response_is_returned_unchanged(
+def test_status_and_body_of_an_error_are_returned_unchanged(
     follower: Worker,
     peer: tuple[str, FakePeer],
     status: int,

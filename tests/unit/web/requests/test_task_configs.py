@@ -91,7 +91,7 @@ def test_unverifiable_signature_is_rejected_before_reading_the_body(
 def test_rejected_client_receives_the_response_despite_a_large_body(
     signing_worker: Worker, line: str
 ) -> None:
-    """The client reads only after it has sent the whole body. The connection must not be reset earlier."""
+    """The client reads only after it has sent the whole body. The connection must not be reset before that."""
     address = urlsplit(signing_worker.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port or 0, timeout=30)
     method, path = line.split()
@@ -140,10 +140,10 @@ def test_fence_request_body_is_limited(protocol: GroupProtocol) -> None:
 def test_parsing_a_body_does_not_block_other_requests(
     signing_worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_parsing, release = threading.Event(), threading.Event()
+    parsing_started, release = threading.Event(), threading.Event()
 
     def parse_slowly(body: bytes) -> list[Config]:
-        is_parsing.set()
+        parsing_started.set()
         assert release.wait(30)
         return parse_task_configs(body)
 
@@ -155,7 +155,7 @@ def test_parsing_a_body_does_not_block_other_requests(
             post, "/connectors/x/tasks", content=body, headers=signature_headers(KEY, body)
         )
         try:
-            assert is_parsing.wait(30)
+            assert parsing_started.wait(30)
             assert signing_worker.client.get("/", timeout=10).status_code == 200
         finally:
             release.set()

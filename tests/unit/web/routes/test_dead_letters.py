@@ -253,7 +253,7 @@ def test_other_cluster_returns_404_and_unavailable_kafka_returns_503(api_with_de
         assert response.json()["message"] == "Kafka at k:1 failed to list offsets of topic dead: timed out"
 
 
-def test_rejected_replay_commits_no_offsets(api_with_dead_letters: Api) -> None:
+def test_replay_with_rejected_writes_commits_no_offsets(api_with_dead_letters: Api) -> None:
     api_with_dead_letters.kafka.refuses = True
     assert replay(api_with_dead_letters)[0] == 503
     assert api_with_dead_letters.kafka.groups == {}
@@ -312,11 +312,11 @@ class BlockingKafka(MemoryKafka):
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_writing, self.release = threading.Event(), threading.Event()
+        self.write_started, self.release = threading.Event(), threading.Event()
 
     @override
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
-        self.is_writing.set()
+        self.write_started.set()
         assert self.release.wait(20)
         super().write(letters)
 
@@ -330,7 +330,7 @@ def test_concurrent_replay_is_rejected(api_with_dead_letters: Api) -> None:
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://worker:8083") as client:
             first = asyncio.create_task(client.post(f"{PATH}/replay", json={}))
-            await asyncio.to_thread(blocking_kafka.is_writing.wait, 20)
+            await asyncio.to_thread(blocking_kafka.write_started.wait, 20)
             second = await client.post(f"{PATH}/replay", json={})
             assert (second.status_code, second.headers["Retry-After"]) == (409, "1")
             assert (await client.post(f"{PATH}/replay", json={"dry_run": True})).status_code == 200

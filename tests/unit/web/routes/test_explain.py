@@ -1,4 +1,4 @@
-"""Tests that every worker returns the leader's and owners' data for `GET /connectors/{c}/explain`."""
+"""Tests for `GET /connectors/{c}/explain`, whose response includes data of the leader and of the instances' workers."""
 
 from __future__ import annotations
 

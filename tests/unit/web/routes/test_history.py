@@ -199,8 +199,8 @@ class TestEvents:
         assert [event["seq"] for event in events(api, "?limit=2")] == [4, 5]
         assert [event["text"] for event in events(api, "?after=1&limit=2")] == ["event 1", "event 2"]
         assert events(api, "?after=5") == []
-        boots = {get_validated(api, "/events", "/events")["boot"] for _ in range(2)}
-        assert boots == {api.journal.boot}
+        boot_ids = {get_validated(api, "/events", "/events")["boot"] for _ in range(2)}
+        assert boot_ids == {api.journal.boot}
 
     def test_events_response_is_limited(self, api: Api) -> None:
         for _ in range(5_000):

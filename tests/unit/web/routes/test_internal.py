@@ -147,7 +147,7 @@ def test_older_protocols_require_no_signature(api: Api, protocol: GroupProtocol)
     assert api.herder.requests == [PUT_TASKS_MESSAGE, FENCE_MESSAGE]
 
 
-def test_requests_must_be_signed_before_the_first_join(api: Api) -> None:
+def test_requests_require_a_signature_before_the_first_join(api: Api) -> None:
     api.herder.publish(protocol=None)
     assert parse_error(send(api, TASKS_ENDPOINT, BODY)) == (400, MISSING_SIGNATURE)
     assert send(api, TASKS_ENDPOINT, BODY, signature_headers(KEY, BODY)).status_code == 204

@@ -33,7 +33,7 @@ def test_connectors_are_listed_without_other_plugins() -> None:
         ("connectorsOnly=", False),
     ],
 )
-def test_all_plugins_are_listed_without_connectors_only(query: str, *, lists_all_types: bool) -> None:
+def test_only_connectors_only_false_lists_all_plugins(query: str, *, lists_all_types: bool) -> None:
     plugins = Api(SETTINGS, shipped()).client.get(f"/connector-plugins?{query}").json()
     assert ("converter" in {plugin["type"] for plugin in plugins}) is lists_all_types
 
@@ -120,10 +120,10 @@ def test_validation_exceptions_become_error_responses(api: Api, error: Exception
 
 def test_blocking_plugin_does_not_block_other_requests() -> None:
     api = Api(Settings(advertised_url="http://worker:8083/", request_timeout_s=2.0))
-    is_blocking, release = threading.Event(), threading.Event()
+    validation_started, release = threading.Event(), threading.Event()
 
     def block() -> None:
-        is_blocking.set()
+        validation_started.set()
         release.wait(30)
 
     api.before_validation = block
@@ -135,7 +135,7 @@ def test_blocking_plugin_does_not_block_other_requests() -> None:
     with api.client:  # all requests share one event loop
         thread = threading.Thread(target=validate)
         thread.start()
-        assert is_blocking.wait(10)
+        assert validation_started.wait(10)
         assert api.client.get("/connectors").status_code == 200
         thread.join(10)
         release.set()

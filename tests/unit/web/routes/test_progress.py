@@ -376,10 +376,10 @@ def test_worker_with_a_malformed_response_is_listed_as_silent(
     url, stub = peer
     stub.status, stub.body = code, body
     publish_tasks({0: follower}, {1: urlsplit(url).netloc})
-    silent = [urlsplit(url).netloc]
-    assert ask(follower, f"{STATUS_PATH}?expand=progress")["progress"]["silent"] == silent
-    assert ask(follower, f"{LIST_PATH}?expand=progress")["c"]["progress"]["silent"] == silent
-    assert ask(follower, SERIES_PATH)["silent"] == silent
+    silent_workers = [urlsplit(url).netloc]
+    assert ask(follower, f"{STATUS_PATH}?expand=progress")["progress"]["silent"] == silent_workers
+    assert ask(follower, f"{LIST_PATH}?expand=progress")["c"]["progress"]["silent"] == silent_workers
+    assert ask(follower, SERIES_PATH)["silent"] == silent_workers
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_health_pings_the_herder(api: Api) -> None:
         ),
     ],
 )
-def test_unresponsive_herder_is_starting_or_unhealthy(
+def test_worker_with_an_unresponsive_herder_is_starting_or_unhealthy(
     stage: Stage | None, code: int, status: str, message: str, *, is_ready: bool
 ) -> None:
     api = Api(SHORT_TIMEOUT_SETTINGS)

@@ -1,4 +1,4 @@
-"""Fake worker with canned responses, and the dashboard for it."""
+"""Fake source with canned responses, and a client of a dashboard that shows them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ JAVA_FEATURES = Features(version="4.3.0", loggers=True)
 
 @dataclass
 class CannedSource(Source):
-    """Source with canned responses by method and path; raises exceptions, and rejects other requests with 404."""
+    """Source with canned responses by method and path.
+
+    The source raises a response that is an exception. A request that has no response is rejected with status 404.
+    """
 
     responses: dict[str, Any]
     reported_features: Features = ALL_FEATURES

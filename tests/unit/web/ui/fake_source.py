@@ -26,7 +26,10 @@ _NO_FEATURES = Features()
 
 
 class FakeSource(Source):
-    """Source with `responses` by path, with or without the query; a response that is an exception is raised."""
+    """Source with `responses` by path.
+
+    A key may include the query; otherwise, it applies to all queries. A response that is an exception is raised.
+    """
 
     def __init__(
         self, responses: Mapping[str, Any] | None = None, features: Features | Exception = _NO_FEATURES

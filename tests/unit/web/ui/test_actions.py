@@ -77,7 +77,7 @@ def test_confirmation_shows_effects_and_curl_command(browser: Browser) -> None:
     assert dialog.text.strip() in confirmation.text
 
 
-def test_deletion_redirects_to_the_list(browser: Browser) -> None:
+def test_confirmed_deletion_is_reported(browser: Browser) -> None:
     confirmation = browser.get("/ui/confirm?action=delete&name=orders")
     assert "Its offsets stay: a new connector of the same name continues from them." in confirmation.plain
     result_page = browser.submit(confirmation.form(action="/ui/actions"))

@@ -193,7 +193,7 @@ def test_invalid_level_is_not_sent() -> None:
     assert source.requests == []
 
 
-def test_plugin_alias_has_loggers_before_its_first_line() -> None:
+def test_loggers_of_a_plugin_alias_are_shown_before_its_first_line() -> None:
     source = CannedSource(canned_responses())
     source.responses[f"/connectors/{NAME}/logs"] = {"lines": []}
     source.responses[f"/connectors/{NAME}/config"] = {"connector.class": "Clicks"}
@@ -232,16 +232,16 @@ def test_config_topics_are_shown_without_topic_tracking() -> None:
     text = page_text(get(f"{URL}/topics", source))
     assert "The active topics are unknown: Topic tracking is disabled." in text
     assert "topics to read" in text
-    assert "Forget" not in text
+    assert "Reset active topics" not in text
 
 
 def test_active_topics_are_reset_after_a_confirmation() -> None:
     source = CannedSource(canned_responses())
     client = browser(source)
-    assert f"Forget the 1 topic that {NAME} has used?" in page_text(client.get(f"{URL}/topics/reset").text)
+    assert f"Reset the 1 active topic of {NAME}?" in page_text(client.get(f"{URL}/topics/reset").text)
     response = client.post(f"{URL}/topics/reset", content="", headers=FORM_HEADERS)
     assert source.requests[-1][:2] == ("PUT", f"{PATH}/topics/reset")
-    assert "the list of used topics was cleared" in client.get(response.headers["location"]).text
+    assert "the list of active topics was cleared" in client.get(response.headers["location"]).text
 
 
 # -- dead letters --------------------------------------------------------------------------------------------------

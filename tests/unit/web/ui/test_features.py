@@ -57,7 +57,7 @@ def test_documented_path_is_a_feature(feature: str) -> None:
 
 
 @pytest.mark.parametrize("schema", [{"items": {"enum": ["status", "progress"]}}, {"enum": ["progress"]}])
-def test_progress_is_a_value_of_expand(schema: dict[str, Any]) -> None:
+def test_progress_value_of_expand_is_a_feature(schema: dict[str, Any]) -> None:
     paths = {"/connectors": {"get": {"parameters": [{"name": "x"}, {"name": "expand", "schema": schema}]}}}
     assert detect_features(ROOT, {"paths": paths}).progress
 

@@ -41,7 +41,7 @@ PATHS_WITHOUT_OTHER_TEXTS = {
     "/ui/create",
     *(f"/ui/connectors/{NAME}/{tab}" for tab in TABS_WITHOUT_OTHER_TEXTS),
 }
-"""Pages that show only names, numbers and targets in this test."""
+"""Pages that show no text of a worker in this test, apart from names and numbers."""
 
 
 class HostileSource(Source):

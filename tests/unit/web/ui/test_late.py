@@ -66,48 +66,48 @@ def test_requests_after_prepare_do_not_import(imports: list[type[DashboardApp]])
 async def test_prepare_compiles_templates_until_close(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    is_compiling, is_canceled = asyncio.Event(), asyncio.Event()
+    compilation_started, compilation_canceled = asyncio.Event(), asyncio.Event()
 
     async def compile_all(_self: Rendering) -> None:
-        is_compiling.set()
+        compilation_started.set()
         try:
             await asyncio.Event().wait()
         finally:
-            is_canceled.set()
+            compilation_canceled.set()
 
     monkeypatch.setattr(Rendering, "compile_all", compile_all)
     dashboard = LateDashboard(FakeSource(), DashboardOptions(worker="w:1"))
     async with asyncio.timeout(5):
         await dashboard.prepare()
-        await is_compiling.wait()
+        await compilation_started.wait()
         await dashboard.close()
-        await is_canceled.wait()
+        await compilation_canceled.wait()
 
 
 def test_standalone_dashboard_compiles_its_templates(monkeypatch: pytest.MonkeyPatch) -> None:
-    is_compiling = threading.Event()
+    compilation_started = threading.Event()
 
     async def compile_all(_self: Rendering) -> None:
-        is_compiling.set()
+        compilation_started.set()
 
     monkeypatch.setattr(Rendering, "compile_all", compile_all)
     with TestClient(standalone(DashboardApp(FakeSource(), DashboardOptions(worker="w:1")))):
-        assert is_compiling.wait(5)
+        assert compilation_started.wait(5)
 
 
 def test_precompilation_failure_is_logged_once_and_pages_are_served(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    is_compiling = threading.Event()
+    compilation_started = threading.Event()
 
     async def compile_all(_self: Rendering) -> None:
-        is_compiling.set()
+        compilation_started.set()
         raise TemplateSyntaxError("unexpected end", 7, "pages/plugins.html")
 
     monkeypatch.setattr(Rendering, "compile_all", compile_all)
     source = FakeSource({"/connector-plugins": []})
     with TestClient(standalone(DashboardApp(source, DashboardOptions(worker="w:1")))) as client:
-        assert is_compiling.wait(5)
+        assert compilation_started.wait(5)
         responses = [client.get("/ui/plugins").status_code for _ in range(2)]
     assert responses == [HTTPStatus.OK] * 2
     [record] = [log_record for log_record in caplog.records if log_record.levelno >= logging.WARNING]

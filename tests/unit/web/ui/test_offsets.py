@@ -168,10 +168,10 @@ def test_offsets_of_a_resumed_connector_are_not_changed(browser: Browser) -> Non
 
 
 def test_offsets_are_reset_after_confirmation(browser: Browser) -> None:
-    question = browser.get(f"{PATH}/reset")
-    assert "Delete all 3 offsets of lines? Its consumer group is deleted" in question.plain
-    assert "curl -sS -X DELETE" in question.plain
-    result_page = browser.submit(question.form(action=f"{PATH}/reset"))
+    confirmation = browser.get(f"{PATH}/reset")
+    assert "Delete all 3 offsets of lines? Its consumer group is deleted" in confirmation.plain
+    assert "curl -sS -X DELETE" in confirmation.plain
+    result_page = browser.submit(confirmation.form(action=f"{PATH}/reset"))
     assert browser.worker.requests == [("DELETE", "/connectors/lines/offsets", None)]
     assert "have been reset successfully" in result_page.plain
     assert "<html" not in browser.get(f"{PATH}/reset?part=dialog").text

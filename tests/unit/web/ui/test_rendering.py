@@ -86,7 +86,7 @@ def add_hostile_connector(api: Api, name: str) -> None:
 
 
 def hostile_pages(api: Api, name: str) -> list[ParsedPage]:
-    """Add a connector; return the list, the cluster page, the connector's page, and the list filtered by its name."""
+    """Add a connector; return the list, the cluster page, the connector's page, and the list filtered by the name."""
     add_hostile_connector(api, name)
     filtered_list = url("connectors", q=name, sort=name, worker=name, type=name, state=name)
     return [

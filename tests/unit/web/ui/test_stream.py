@@ -101,7 +101,7 @@ async def test_disconnected_browser_ends_its_stream() -> None:
 
 
 async def test_stalled_browser_is_disconnected() -> None:
-    is_aborted, sent_count = asyncio.Event(), 0
+    connection_aborted, sent_count = asyncio.Event(), 0
 
     async def receive() -> Message:
         await asyncio.Event().wait()
@@ -115,7 +115,7 @@ async def test_stalled_browser_is_disconnected() -> None:
 
     scope = {
         "type": "http", "method": "GET", "headers": [], "client": ("127.0.0.1", 1), "asgi": {"spec_version": "2.3"},
-        "extensions": {ABORT: {"call": is_aborted.set}},
+        "extensions": {ABORT: {"call": connection_aborted.set}},
     }  # fmt: skip
     app = DashboardApp(FakeSource(features=STREAM_FEATURES), DashboardOptions(worker="w:1"))
     dashboard = Dashboard(app.source, DashboardOptions(worker="w:1"), Rendering(str, {}))
@@ -123,5 +123,5 @@ async def test_stalled_browser_is_disconnected() -> None:
     response = await streams.respond(Request(scope))
     async with asyncio.timeout(5):
         await response(scope, receive, send)
-    assert is_aborted.is_set()
+    assert connection_aborted.is_set()
     assert app.source.listener_count == 0

@@ -67,7 +67,7 @@ class Charts:
     count: int
     """Number of samples."""
     charts: Sequence[Chart]
-    silent: Sequence[str]
+    silent_workers: Sequence[str]
     """Workers that did not respond."""
 
     @property
@@ -136,7 +136,7 @@ def build_charts(series: object, task: int | None = None) -> Charts:
         step_ms=max(get_integer(content, "step_ms") or 0, 1),
         count=count,
         charts=[chart for chart in charts if chart.lines],
-        silent=texts(content.get("silent")),
+        silent_workers=texts(content.get("silent")),
     )
 
 

@@ -77,7 +77,7 @@ class DeadLetters:
     letters: int | None
     remaining: int | None
     """Number of letters not yet replayed."""
-    searched: int | None
+    searched_count: int | None
     """Number of offsets searched for this connector's letters; None if the whole topic was searched."""
     latest: Sequence[DeadLetter]
     causes: Sequence[tuple[str, int]]
@@ -105,7 +105,7 @@ def parse_letters(response: object) -> DeadLetters:
         topic=text(content, "topic"),
         letters=get_integer(content, "letters"),
         remaining=get_integer(content, "left_to_replay"),
-        searched=_count_searched(content),
+        searched_count=_count_searched(content),
         latest=letters,
         causes=causes.most_common(5),
     )

@@ -48,7 +48,7 @@ class Log:
     lines: Sequence[Line]
     dropped: int
     """Number of older lines that were dropped."""
-    silent: Sequence[str]
+    silent_workers: Sequence[str]
     """Workers that did not respond."""
     has_more: bool
     """Whether there may be older lines."""
@@ -85,7 +85,7 @@ def filter_log(response: object, *, level: str = "", task: int | None = None, qu
     return Log(
         lines=matching_lines[:MAX_LINES],
         dropped=get_integer(content, "dropped") or 0,
-        silent=texts(content.get("silent")),
+        silent_workers=texts(content.get("silent")),
         has_more=len(lines) >= MAX_LINES,
     )
 
@@ -124,7 +124,7 @@ def level_result(level: str, scope: str, worker: str, body: Json) -> str:
     if scope == "cluster":
         return f"will log at {level} on all workers"
     number = len(body) if isinstance(body, list) else 0
-    children = f", with {format_count(number - 1, 'logger')} below it" if number > 1 else ""
+    children = f", with {format_count(number - 1, 'child logger')}" if number > 1 else ""
     return f"logs at {level} on {worker}{children}"
 
 

@@ -20,7 +20,7 @@ class Topic:
     """A topic of a connector."""
 
     name: str
-    is_used: bool
+    is_active: bool
     """Whether the connector has read or written the topic."""
     role: str
     """Role in the config: `sink` (input of a sink), `dead letters` or empty."""
@@ -31,7 +31,7 @@ class Topics:
     """Content of the topics page."""
 
     topics: Sequence[Topic]
-    used_count: int
+    active_count: int
     pattern: str
     """Regular expression that selects a sink's topics; empty if there is none."""
 
@@ -46,7 +46,7 @@ def parse_topics(response: object, config: object, name: str) -> Topics:
     ]
     pattern = mapping(config).get(_PATTERN_KEY)
     return Topics(
-        topics=topics, used_count=len(active_topics), pattern=pattern if isinstance(pattern, str) else ""
+        topics=topics, active_count=len(active_topics), pattern=pattern if isinstance(pattern, str) else ""
     )
 
 
@@ -58,12 +58,12 @@ def reset_request(name: str) -> Request:
 def reset_confirmation(name: str, topics: Topics) -> Confirmation:
     """Return the confirmation of a reset of the active topics."""
     return Confirmation(
-        question=f"Forget the {format_count(topics.used_count, 'topic')} that {name} has used?",
+        question=f"Reset the {format_count(topics.active_count, 'active topic')} of {name}?",
         effects=(
-            "Only this list is cleared; topics, records and offsets are kept.",
+            "Only the list of active topics is cleared; topics, records and offsets are kept.",
             "A topic reappears with its next record.",
         ),
-        button="Forget",
+        button="Reset",
         is_dangerous=False,
     )
 

@@ -42,11 +42,11 @@ class Verdict:
 
 
 def summarize_instance(
-    row: TaskRow, timeline: Timeline, waiting: Iterable[UnassignedInstance], connector: str
+    row: TaskRow, timeline: Timeline, unassigned_instances: Iterable[UnassignedInstance], connector: str
 ) -> Verdict:
     """Summarize the state of an instance.
 
-    `timeline` covers only this instance. `waiting` has the unassigned connectors and tasks if the leader reported them.
+    `timeline` covers only this instance. `unassigned_instances` is empty unless the leader reported it.
     """
     state = row.instance.state
     entry = next(iter(timeline.entries), None)
@@ -64,7 +64,7 @@ def summarize_instance(
     unassigned = next(
         (
             instance
-            for instance in waiting
+            for instance in unassigned_instances
             if (instance.connector, instance.task) == (connector, row.instance.task)
         ),
         None,

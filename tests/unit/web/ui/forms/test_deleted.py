@@ -23,7 +23,7 @@ def browser() -> Browser:
 
 
 def open_and_delete(browser: Browser) -> Form:
-    """Open the form, then delete the connector."""
+    """Open the form, delete the connector, and return the form."""
     form = browser.get(EDIT_PATH).form(action="/edit")
     browser.worker.connectors.clear()
     return form
@@ -33,7 +33,7 @@ def test_concurrent_deletion_is_reported(browser: Browser) -> None:
     assert "Connector orders not found" in browser.submit(open_and_delete(browser), ("do", "save")).plain
 
 
-def test_saving_the_form_of_a_deleted_connector_recreates_it(browser: Browser) -> None:
+def test_form_of_a_deleted_connector_can_create_it_again(browser: Browser) -> None:
     page = browser.submit(open_and_delete(browser), ("do", "save"), topic="u")
     assert page.status == 404
     assert "Connector orders not found; nothing was saved. You can create it again" in page.plain

@@ -42,11 +42,15 @@ def test_derived_value_is_computed_once_per_set_of_responses() -> None:
         calls += 1
         return [number for value in values for number in value]
 
-    one, two, other = ApiResponse(200, b"[1]"), ApiResponse(200, b"[2]"), ApiResponse(200, b"[2]")
-    assert [one.derive(concatenate, two), one.derive(concatenate, two)] == [[1, 2], [1, 2]]
+    first_response, second_response, equal_response = (
+        ApiResponse(200, b"[1]"),
+        ApiResponse(200, b"[2]"),
+        ApiResponse(200, b"[2]"),
+    )
+    assert [first_response.derive(concatenate, second_response) for _ in range(2)] == [[1, 2], [1, 2]]
     assert calls == 1
-    assert one.derive(concatenate, other) == [1, 2]
-    assert one.derive(concatenate) == [1]
+    assert first_response.derive(concatenate, equal_response) == [1, 2]
+    assert first_response.derive(concatenate) == [1]
     assert calls == 3
 
 

@@ -35,7 +35,7 @@ async def test_plugins_declare_their_secrets() -> None:
     assert await fetch_secrets(SINK_KEYS, []) == {"pin"}
 
 
-async def test_only_values_of_an_unknown_plugin_are_secrets() -> None:
+async def test_values_of_an_unknown_plugin_are_secrets() -> None:
     unknown_plugin = RequestRejected(404, "Unknown plugin Cast.")
     assert await fetch_secrets(SINK_KEYS, unknown_plugin) == {"pin", "transforms.a.salt"}
     assert await fetch_secrets(unknown_plugin, []) == {"pin"}
@@ -48,7 +48,7 @@ async def test_worker_without_plugin_keys_declares_no_secrets() -> None:
 
 
 @pytest.mark.parametrize("status", [409, 500, 503])
-async def test_all_values_are_secrets_while_keys_are_unavailable(status: int) -> None:
+async def test_plugin_values_are_secrets_while_keys_are_unavailable(status: int) -> None:
     rejection = RequestRejected(status, "The worker is too busy")
     assert await fetch_secrets(SINK_KEYS, rejection) == {"pin", "transforms.a.salt"}
     assert await fetch_secrets(rejection, CAST_KEYS) == {"pin", "transforms.a.salt"}

@@ -72,8 +72,8 @@ def test_leader_reports_assignments_and_unassigned_instances() -> None:
     assert [(worker.id, worker.is_leader, worker.is_static) for worker in cluster.workers] == [
         (A, True, False), (B, False, False), ("10.0.0.3:8083", False, True),
     ]  # fmt: skip
-    assert cluster.waiting[0].reason == "Its worker was lost."
-    assert cluster.waiting[0].task is None
+    assert cluster.unassigned_instances[0].reason == "Its worker was lost."
+    assert cluster.unassigned_instances[0].task is None
 
 
 def test_leader_reports_the_latest_rebalances() -> None:
@@ -93,7 +93,7 @@ def test_standalone_worker_has_no_group() -> None:
         "workers": [{"url": None}],
     }
     cluster = build_cluster(assignments, ())
-    assert (cluster.protocol, cluster.rebalanced_ms, list(cluster.waiting)) == ("", None, [])
+    assert (cluster.protocol, cluster.rebalanced_ms, list(cluster.unassigned_instances)) == ("", None, [])
 
 
 def test_malformed_responses_cause_no_error() -> None:

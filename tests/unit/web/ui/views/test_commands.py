@@ -127,7 +127,7 @@ def test_restart_confirmation_names_failed_instances() -> None:
     assert question == "Restart the failed instances of c? This restarts the connector and tasks 1 and 2."
 
 
-def test_resume_does_not_restart_failed_instances() -> None:
+def test_resume_confirmation_says_that_failed_instances_stay_failed() -> None:
     assert "stay FAILED: resuming does not restart them" in prompt_text(
         Action.RESUME, parse_subject(status("FAILED"))
     )
@@ -147,7 +147,7 @@ def test_restart_reports_its_plan() -> None:
     assert action_result(Action.DELETE, "c", 204, None).text == "deleted (status 204)"
 
 
-def test_every_action_has_a_label() -> None:
+def test_actions_have_labels_and_are_parsed_by_exact_name() -> None:
     assert set(LABELS) == set(Action) > set(BULK_ACTIONS)
     assert parse_action("pause") is Action.PAUSE
     assert parse_action("PAUSE") is parse_action("") is parse_action("restart-task") is None

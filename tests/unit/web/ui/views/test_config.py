@@ -37,9 +37,9 @@ def test_secrets_are_masked_by_name_by_type_and_in_urls() -> None:
 
 
 def test_differences_list_each_key_once_without_secrets() -> None:
-    before = {"a": "1", "b": "2", "db.password": "old", "gone": None, "same": "s"}
-    after = {"a": "1", "b": "3", "db.password": "new", "more": "", "same": "s"}
-    by_key = {difference.key: difference for difference in differences(before, after)}
+    old_config = {"a": "1", "b": "2", "db.password": "old", "gone": None, "same": "s"}
+    new_config = {"a": "1", "b": "3", "db.password": "new", "more": "", "same": "s"}
+    by_key = {difference.key: difference for difference in differences(old_config, new_config)}
     assert {key: difference.change for key, difference in by_key.items()} == {
         "a": Change.SAME,
         "b": Change.CHANGED,

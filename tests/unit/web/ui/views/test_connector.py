@@ -56,7 +56,7 @@ def test_java_worker_reports_states_and_traces() -> None:
     assert page.state is DisplayState.FAILED
     assert [row.instance.task for row in page.tasks] == [1, 0]
     assert page.tasks[0].instance.cause == "E: why"
-    assert (page.has_restart_data, page.measures, page.policy, page.silent) == (False, [], "", [])
+    assert (page.has_restart_data, page.measures, page.policy, page.silent_workers) == (False, [], "", [])
     assert (page.plugin_name, page.plugin_package, page.topics) == ("C", "a.b", ["a", "b"])
 
 
@@ -79,7 +79,7 @@ def test_kraal_worker_reports_restarts_stalls_and_metrics() -> None:
     assert failed_row.progress is None
     assert stalled_row.progress is not None
     assert page.progress.backlog == 4
-    assert page.silent == ["10.0.0.3:8083", "10.0.0.4:8083"]
+    assert page.silent_workers == ["10.0.0.3:8083", "10.0.0.4:8083"]
     assert (page.has_restart_data, [measure.key for measure in page.measures]) == (
         True,
         ["records_per_s", "backlog"],

@@ -51,7 +51,7 @@ def test_unchanged_form_sends_the_displayed_config(config: dict[str, str | None]
     assert restore(post.config, config).config == config
 
 
-def test_empty_inputs_of_missing_keys_are_dropped() -> None:
+def test_empty_inputs_are_dropped_and_typed_values_override_markers() -> None:
     assert read_post([(VALUE_PREFIX + "a", ""), (VALUE_PREFIX + "b", "1")]).config == {"b": "1"}
     assert read_post([(VALUE_PREFIX + "a", "x"), (MARK_PREFIX + "a", "null")]).config == {"a": "x"}
 
@@ -178,7 +178,7 @@ def test_seal_detects_any_change(other_config: Config) -> None:
     assert not seals.matches(seal, other_config, {"phrase"})
 
 
-def test_another_worker_verifies_a_seal_without_the_secrets() -> None:
+def test_worker_with_another_key_verifies_the_non_secret_values() -> None:
     seal = Seals(b"key").seal(STORED_CONFIG, {"phrase"})
     assert Seals(b"other").matches(seal, STORED_CONFIG, {"phrase"})
     assert not Seals(b"other").matches(seal, {**STORED_CONFIG, "a": "2"}, {"phrase"})

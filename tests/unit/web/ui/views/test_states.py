@@ -128,7 +128,7 @@ def test_durations_have_one_unit(ms: float | None, text: str) -> None:
     assert duration(ms) == text
 
 
-def test_times_are_utc_without_scripts() -> None:
+def test_times_are_formatted_in_utc_and_clamped() -> None:
     assert iso(1_763_769_600_123) == "2025-11-22T00:00:00.123Z"
     assert utc(1_763_769_600_123) == "2025-11-22 00:00:00 UTC"
     assert iso(1e300) == "9999-12-31T23:59:59.000Z"

@@ -35,14 +35,14 @@ public class UtilsBefore44<R extends ConnectRecord<R>> implements Transformation
     }
 
     private static Map<String, String> results() {
-        LogContext prefix = new LogContext("[prefix] ");
-        new Metadata(1, 1, 1, prefix, new ClusterResourceListeners()); // passes the instance to Kafka
+        LogContext logContext = new LogContext("[prefix] ");
+        new Metadata(1, 1, 1, logContext, new ClusterResourceListeners()); // passes the instance to Kafka
         PrimitiveRef.IntRef nested = PrimitiveRef.ofInt(7);
         return Map.of(
             "class", AppInfoParser.class.getName() + "@" + System.identityHashCode(AppInfoParser.class),
             "exit", exit(),
             "literal", literal(),
-            "log", prefix.logPrefix(),
+            "log", logContext.logPrefix(),
             "nested", String.valueOf(nested.value),
             "removed", CollectionUtils.groupPartitionsByTopic(List.of(new TopicPartition("t", 3))).toString(),
             "subclass", new EmptyIterator().hasNext() ? "an element" : "empty",

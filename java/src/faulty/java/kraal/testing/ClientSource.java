@@ -67,7 +67,7 @@ public final class ClientSource extends SourceConnector {
         int getStarts();
     }
 
-    /** Counts starts. */
+    /** The MBean, which contains the number of task starts. */
     public record Starts(int getStarts) implements StartsMBean {
     }
 

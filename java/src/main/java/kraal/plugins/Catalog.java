@@ -137,14 +137,14 @@ final class Catalog {
     /** Returns the result of a connector's {@code validate} as {@code ConfigValueInfo} objects, possibly not for all keys. */
     List<Object> validate(String className, String version, Map<String, String> config) throws Exception {
         return callConnector(className, version, connector -> {
-            Config checked = connector.validate(config);
-            if (checked == null) {
+            Config result = connector.validate(config);
+            if (result == null) {
                 throw new IllegalStateException(String.format(
                     "%s.validate() must return a Config that is not null.", connector.getClass().getName()));
             }
             ConfigDef keys = connector.config();
             List<Object> values = new ArrayList<>();
-            AbstractHerder.generateResult(className, keys.configKeys(), checked.configValues(), keys.groups())
+            AbstractHerder.generateResult(className, keys.configKeys(), result.configValues(), keys.groups())
                 .configs().stream().map(ConfigInfo::configValue).filter(Objects::nonNull).forEach(values::add);
             return values;
         });

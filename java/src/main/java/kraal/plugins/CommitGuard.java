@@ -18,8 +18,9 @@ import javassist.bytecode.CodeAttribute;
  * last records are sent.
  *
  * <p>{@code Sender} computes whether records are unsent before it locks the {@code TransactionManager} to get the next
- * request (Kafka 4.4.0, {@code maybeSendAndPollTransactionalRequest}). If its thread is suspended in between, and a source
- * task sends its last records and commits, the transaction ends without these records, which usually include the offsets.
+ * request (Kafka 4.4.0, {@code maybeSendAndPollTransactionalRequest}). If the sender's thread is suspended in between,
+ * and a source task sends its last records and commits, the transaction ends without these records, which usually
+ * include the offsets.
  * The task then waits forever, and writes the other records of the transaction again after a restart.
  */
 final class CommitGuard implements ClassFileTransformer {

@@ -32,7 +32,7 @@ final class ConfigProviders {
      */
     Map<String, Object> values(
         long number, String className, Map<String, String> params, String path, Set<String> keys) {
-        ConfigProvider provider = providers.computeIfAbsent(number, absent -> configured(className, params));
+        ConfigProvider provider = providers.computeIfAbsent(number, absent -> createProvider(className, params));
         try (LoaderSwap swap = plugins.withClassLoader(provider.getClass().getClassLoader())) {
             ConfigData configData = provider.get(path, keys);
             Map<String, String> data = new HashMap<>();
@@ -48,7 +48,7 @@ final class ConfigProviders {
         }
     }
 
-    private ConfigProvider configured(String className, Map<String, String> params) {
+    private ConfigProvider createProvider(String className, Map<String, String> params) {
         Map<String, String> settings = new HashMap<>();
         settings.put(PREFIX + ".class", className);
         params.forEach((key, text) -> settings.put(PREFIX + ".param." + key, text));

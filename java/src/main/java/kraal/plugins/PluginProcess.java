@@ -16,7 +16,7 @@ import py4j.GatewayServer;
 import sun.misc.Signal;
 
 /**
- * The process of Java plugins. It serves {@link PluginWorker} to a Python worker, and exits when that worker exits.
+ * The process of Java plugins. It serves {@link PluginWorker} to the Python worker, and exits with the Python worker.
  *
  * <p>The first line of standard input is a JSON object with the keys {@code token} (the secret of the gateway),
  * {@code plugins} (the properties {@code plugin.path} and {@code plugin.discovery}), {@code scan} (the result of

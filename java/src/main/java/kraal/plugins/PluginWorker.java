@@ -118,9 +118,9 @@ public final class PluginWorker {
     }
 
     /** Returns the override policy's result as a JSON array of {@code ConfigValueInfo}; see {@link ClientOverrides}. */
-    public String checkOverrides(String about, String overrides) throws Exception {
+    public String checkOverrides(String request, String overrides) throws Exception {
         return Json.text(
-            ClientOverrides.validate(plugins, policy, Json.strings(about), Json.strings(overrides)));
+            ClientOverrides.validate(plugins, policy, Json.strings(request), Json.strings(overrides)));
     }
 
     /** Closes the config providers. */

@@ -16,7 +16,7 @@ final class Pulse {
         watch.start();
     }
 
-    /** Records a heartbeat of Python. */
+    /** Records a heartbeat from Python. */
     void recordHeartbeat() {
         lastHeartbeatNanos = System.nanoTime();
     }

@@ -104,8 +104,8 @@ final class RunningTask implements TaskStatus.Listener {
     }
 
     /**
-     * Reports, if changed, the counts and total durations (in milliseconds) since the start of the task: of a source's
-     * polls that returned records or of a sink's puts, and of offset commits.
+     * Reports, if changed, the counts and total durations (in milliseconds) of a source's polls that returned records or
+     * a sink's puts, and of successful offset commits, since the start of the task.
      */
     synchronized void reportTimes() {
         Map<String, Object> now = timesSoFar();

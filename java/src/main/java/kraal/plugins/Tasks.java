@@ -209,7 +209,7 @@ final class Tasks {
         ConnectorTaskId id, ClusterConfigState state, Map<String, String> config, Map<String, String> taskConfig,
         RunningTask newTask) {
         if (worker.config().exactlyOnceSourceEnabled()) {
-            Runnable check = () -> { // the Python worker has claimed the task, but another worker may have claimed it since
+            Runnable check = () -> { // replaces the checks of Kafka's herder, because the Python worker has claimed the task
                 if (runningTasks.get(id) != newTask) {
                     throw new ConnectException("The task was cancelled while it started");
                 }
@@ -315,12 +315,12 @@ final class Tasks {
         }
     }
 
-    private static Object value(Object of, String name) throws ReflectiveOperationException {
-        for (Class<?> type = of.getClass(); type != null; type = type.getSuperclass()) {
+    private static Object value(Object object, String name) throws ReflectiveOperationException {
+        for (Class<?> type = object.getClass(); type != null; type = type.getSuperclass()) {
             try {
                 Field field = type.getDeclaredField(name);
                 field.setAccessible(true);
-                return field.get(of);
+                return field.get(object);
             } catch (NoSuchFieldException e) {
                 // may be declared by a superclass
             }
@@ -328,8 +328,8 @@ final class Tasks {
         throw new NoSuchFieldException(name);
     }
 
-    private static Method method(Class<?> of, String name, Class<?>... types) throws NoSuchMethodException {
-        for (Class<?> type = of; type != null; type = type.getSuperclass()) {
+    private static Method method(Class<?> subclass, String name, Class<?>... types) throws NoSuchMethodException {
+        for (Class<?> type = subclass; type != null; type = type.getSuperclass()) {
             try {
                 Method method = type.getDeclaredMethod(name, types);
                 method.setAccessible(true);

@@ -77,7 +77,7 @@ class WorkerPlugins extends Plugins {
         return scanned.configProviders();
     }
 
-    /** Runs the start of a source task on the current thread, replacing the converters that it creates. */
+    /** Starts a source task on the current thread, replacing the JsonConverters that the start creates. */
     <T> T startSource(Supplier<T> start) {
         startsSource.set(true);
         try {
@@ -97,15 +97,15 @@ class WorkerPlugins extends Plugins {
 
     @Override
     public Converter newConverter(AbstractConfig config, String classProperty, ClassLoaderUsage usage) {
-        return direct(super.newConverter(config, classProperty, usage));
+        return replaceJsonConverter(super.newConverter(config, classProperty, usage));
     }
 
     @Override
     public Converter newConverter(AbstractConfig config, String classProperty, String versionProperty) {
-        return direct(super.newConverter(config, classProperty, versionProperty));
+        return replaceJsonConverter(super.newConverter(config, classProperty, versionProperty));
     }
 
-    private Converter direct(Converter converter) {
+    private Converter replaceJsonConverter(Converter converter) {
         if (!startsSource.get() || converter == null || converter.getClass() != JsonConverter.class) {
             return converter;
         }

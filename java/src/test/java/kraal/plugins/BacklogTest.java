@@ -15,8 +15,8 @@ import org.junit.jupiter.api.Test;
 
 /** Tests for {@link Backlog} and its reports. */
 final class BacklogTest {
-    private static final TopicPartition FIRST = new TopicPartition("t", 0);
-    private static final TopicPartition SECOND = new TopicPartition("t", 1);
+    private static final TopicPartition PARTITION_0 = new TopicPartition("t", 0);
+    private static final TopicPartition PARTITION_1 = new TopicPartition("t", 1);
     private final SubscriptionState state =
         new SubscriptionState(new LogContext(), AutoOffsetResetStrategy.EARLIEST);
     private final Events events = new Events();
@@ -26,19 +26,19 @@ final class BacklogTest {
     @Test
     void backlogIsTheTotalLagOfPartitionsWithPositions() throws ReflectiveOperationException {
         assertEquals(new Backlog(0, 0, 0), Backlog.of(state));
-        state.assignFromUser(Set.of(FIRST, SECOND));
+        state.assignFromUser(Set.of(PARTITION_0, PARTITION_1));
         assertEquals(new Backlog(0, 2, 0), Backlog.of(state), "no position is known yet");
-        state.seek(FIRST, 3);
+        state.seek(PARTITION_0, 3);
         assertEquals(new Backlog(0, 2, 0), Backlog.of(state), "no end is known yet");
-        fetchedEnd(FIRST, 10);
-        state.pause(SECOND);
+        setHighWatermark(PARTITION_0, 10);
+        state.pause(PARTITION_1);
         assertEquals(new Backlog(7, 2, 1), Backlog.of(state));
-        state.requestOffsetReset(FIRST);
+        state.requestOffsetReset(PARTITION_0);
         assertEquals(new Backlog(0, 2, 1), Backlog.of(state), "the position is unknown again");
     }
 
     /** Updates the state like the consumer after a fetch response. */
-    private void fetchedEnd(TopicPartition partition, long end) throws ReflectiveOperationException {
+    private void setHighWatermark(TopicPartition partition, long end) throws ReflectiveOperationException {
         Method update =
             SubscriptionState.class.getDeclaredMethod("updateHighWatermark", TopicPartition.class, long.class);
         update.setAccessible(true);

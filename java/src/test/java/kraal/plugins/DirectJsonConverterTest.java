@@ -68,7 +68,7 @@ final class DirectJsonConverterTest {
     }
 
     @Test
-    void mapsWithOtherKeysAndMutableSchemasMatchKafka() throws Exception {
+    void mapsWithNonStringKeysAndMutableSchemasMatchKafka() throws Exception {
         for (SchemaAndValue input : List.of(
             value(null, Map.of(1, "one")), value(null, new LinkedHashMap<>(Map.of("a", 1, 2, "b"))),
             value(SchemaBuilder.map(Schema.INT32_SCHEMA, Schema.STRING_SCHEMA).build(), Map.of(1, "one")),

@@ -159,7 +159,7 @@ final class MeasurementsTest {
     }
 
     @Test
-    void debeziumMetricsHaveTheLabelsOfTheExporterRules() throws Exception {
+    void debeziumMetricsHaveLabelsFromTheirMBeanNames() throws Exception {
         ObjectName name = new ObjectName("debezium.postgres:type=connector-metrics,context=streaming,server=shop,task=0");
         ManagementFactory.getPlatformMBeanServer().registerMBean(new Streaming(), name);
         try {
@@ -200,8 +200,8 @@ final class MeasurementsTest {
         assertEquals(2, metrics.metric(size(second)).metricValue());
     }
 
-    private static MetricName size(PluginMetricsImpl of) {
-        return of.metricName("size", "Its size.", new LinkedHashMap<>());
+    private static MetricName size(PluginMetricsImpl pluginMetrics) {
+        return pluginMetrics.metricName("size", "Its size.", new LinkedHashMap<>());
     }
 
     private void add(String group, String name, Object value) {

@@ -88,10 +88,10 @@ final class TaskTimesTest {
         return constructor.newInstance(arguments);
     }
 
-    private static void call(Object of, String name, Object... arguments) throws ReflectiveOperationException {
-        Method method = Arrays.stream(of.getClass().getDeclaredMethods())
+    private static void call(Object target, String name, Object... arguments) throws ReflectiveOperationException {
+        Method method = Arrays.stream(target.getClass().getDeclaredMethods())
             .filter(candidate -> candidate.getName().equals(name)).findFirst().orElseThrow();
         method.setAccessible(true);
-        method.invoke(of, arguments);
+        method.invoke(target, arguments);
     }
 }

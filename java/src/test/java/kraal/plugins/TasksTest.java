@@ -12,46 +12,46 @@ import org.junit.jupiter.api.Test;
 /** Tests for the start of tasks. */
 final class TasksTest {
     private final Events events = new Events();
-    private final List<Runnable> accepted = new ArrayList<>();
-    private boolean exhausted = true;
+    private final List<Runnable> acceptedWork = new ArrayList<>();
+    private boolean isExhausted = true;
     private final Tasks tasks = new Tasks(null, new ConcurrentHashMap<>(), null, events, work -> {
-        if (exhausted) {
+        if (isExhausted) {
             throw new OutOfMemoryError("unable to create native thread");
         }
-        accepted.add(work);
+        acceptedWork.add(work);
     });
 
     @Test
     void startCanBeRetriedAfterThreadExhaustion() throws Exception {
         assertThrows(OutOfMemoryError.class, () -> start(1));
-        exhausted = false;
+        isExhausted = false;
         start(2);
         assertEquals(List.of(), events.take(0));
-        assertEquals(1, accepted.size());
+        assertEquals(1, acceptedWork.size());
     }
 
     @Test
     void taskWaitsForAnEarlierRunThatIsStarting() throws Exception {
-        exhausted = false;
+        isExhausted = false;
         start(1);
         start(2);
         assertEquals("waiting", events.take(0).get(0).get("what"));
-        assertEquals(1, accepted.size());
+        assertEquals(1, acceptedWork.size());
     }
 
     @Test
     void obsoleteRunDoesNotReplaceALaterRun() throws Exception {
-        exhausted = false;
+        isExhausted = false;
         start(2);
         start(1);
         assertEquals(List.of(), events.take(0));
-        assertEquals(1, accepted.size());
+        assertEquals(1, acceptedWork.size());
         assertEquals(true, tasks.end("name", 0, 1), "the obsolete run has not started");
     }
 
     @Test
     void cancelledRunThatIsStartingHasNotEnded() throws Exception {
-        exhausted = false;
+        isExhausted = false;
         assertEquals(true, tasks.hasEnded("name", 0));
         start(1);
         assertEquals(false, tasks.end("name", 0, 1));

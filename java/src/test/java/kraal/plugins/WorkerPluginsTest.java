@@ -24,7 +24,7 @@ final class WorkerPluginsTest {
     }
 
     @Test
-    void sinkTasksAndOtherConvertersAreUnchanged() {
+    void convertersOfSinksAndOtherConvertersAreNotReplaced() {
         assertEquals(JsonConverter.class, newConverter(JsonConverter.class, Map.of()).getClass());
         assertEquals(StringConverter.class, plugins.startSource(() -> newConverter(StringConverter.class, Map.of())).getClass());
     }

@@ -28,7 +28,12 @@ def lines(charts: Any, key: str) -> dict[str, list[float | None]]:
 def test_single_task_has_one_line() -> None:
     charts = build_charts(series(task(0, records_per_second=[1, None, 3])))
     assert lines(charts, "rate") == {"Task 0": [1, None, 3]}
-    assert (charts.start_ms, charts.step_ms, charts.count, charts.silent) == (60_000, 5_000, 3, ["w:2"])
+    assert (charts.start_ms, charts.step_ms, charts.count, charts.silent_workers) == (
+        60_000,
+        5_000,
+        3,
+        ["w:2"],
+    )
 
 
 def test_several_tasks_have_a_total_and_separate_lines() -> None:

@@ -105,9 +105,9 @@ def test_truncated_fields_have_their_full_size() -> None:
 
 
 def test_partial_search_of_the_topic_is_reported() -> None:
-    assert parse_letters({**make_response(), "searched": 39}).searched == 39
-    assert parse_letters({**make_response(), "searched": 40}).searched is None
-    assert parse_letters(make_response()).searched is None
+    assert parse_letters({**make_response(), "searched": 39}).searched_count == 39
+    assert parse_letters({**make_response(), "searched": 40}).searched_count is None
+    assert parse_letters(make_response()).searched_count is None
 
 
 @pytest.mark.parametrize("malformed", [None, [], {"shown": 7}, {"shown": [7]}])

@@ -54,11 +54,11 @@ def test_lines_are_filtered_by_task_and_text() -> None:
     assert messages(response, query="full") == ["line 4", "Disk FULL"]
 
 
-def test_page_limits_lines_and_reports_more() -> None:
+def test_number_of_lines_is_limited_and_more_lines_are_reported() -> None:
     log = filter_log(
         {"lines": [line(number) for number in range(MAX_LINES + 1)], "dropped": 7, "silent": ["w:2"]}
     )
-    assert (len(log.lines), log.has_more, log.dropped, log.silent) == (MAX_LINES, True, 7, ["w:2"])
+    assert (len(log.lines), log.has_more, log.dropped, log.silent_workers) == (MAX_LINES, True, 7, ["w:2"])
     assert log.lines[0].id == MAX_LINES
 
 
@@ -130,7 +130,7 @@ def test_result_names_the_scope_of_a_level() -> None:
     assert level_result("DEBUG", "cluster", "w:1", None) == "will log at DEBUG on all workers"
     assert (
         level_result("DEBUG", "worker", "w:1", ["a", "a.b", "a.c"])
-        == "logs at DEBUG on w:1, with 2 loggers below it"
+        == "logs at DEBUG on w:1, with 2 child loggers"
     )
     assert level_result("DEBUG", "worker", "w:1", ["a"]) == "logs at DEBUG on w:1"
 

@@ -11,13 +11,13 @@ CONFIG = {"topics": "orders, clicks", "errors.deadletterqueue.topic.name": "dead
 
 def test_topics_combine_active_and_configured_topics() -> None:
     topics = parse_topics({"c": {"topics": ["orders", "old"]}}, CONFIG, "c")
-    assert [(topic.name, topic.is_used, topic.role) for topic in topics.topics] == [
+    assert [(topic.name, topic.is_active, topic.role) for topic in topics.topics] == [
         ("clicks", False, "sink"),
         ("dead", False, "dead letters"),
         ("old", True, ""),
         ("orders", True, "sink"),
     ]
-    assert topics.used_count == 2
+    assert topics.active_count == 2
 
 
 def test_topic_pattern_is_shown() -> None:
@@ -36,4 +36,4 @@ def test_malformed_response_has_no_topics(response: Any, config: Any) -> None:
 def test_topic_reset_has_a_request_and_a_confirmation() -> None:
     assert reset_request("a b").text == "PUT /connectors/a%20b/topics/reset"
     prompt = reset_confirmation("c", parse_topics({"c": {"topics": ["x"]}}, None, "c"))
-    assert prompt.question == "Forget the 1 topic that c has used?"
+    assert prompt.question == "Reset the 1 active topic of c?"

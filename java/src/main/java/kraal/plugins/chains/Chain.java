@@ -85,8 +85,8 @@ public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoClosea
             counts.failures = 0;
             counts.retries = 0;
             Frame response = processBatch(request);
-            response.about().put("failures", counts.failures);
-            response.about().put("retries", counts.retries);
+            response.head().put("failures", counts.failures);
+            response.head().put("retries", counts.retries);
             return response;
         } finally {
             busy.unlock();

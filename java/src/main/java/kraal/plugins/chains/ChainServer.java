@@ -138,7 +138,7 @@ public final class ChainServer implements AutoCloseable {
     }
 
     private Frame respond(Frame request) {
-        Chain<?, ?> chain = chains.get(((Number) request.about().get("chain")).longValue());
+        Chain<?, ?> chain = chains.get(((Number) request.head().get("chain")).longValue());
         try {
             if (chain == null) {
                 throw new IllegalStateException("the task has ended");

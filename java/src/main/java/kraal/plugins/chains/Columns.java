@@ -40,7 +40,7 @@ final class Columns {
     static Map<String, Column> readAll(Frame frame, Function<String, Schema> schemas) {
         Iterator<ByteBuffer> buffers = frame.buffers().iterator();
         Map<String, Column> columns = new LinkedHashMap<>();
-        for (Object item : (List<?>) frame.about().get("columns")) {
+        for (Object item : (List<?>) frame.head().get("columns")) {
             Map<String, Object> entry = object(item);
             String name = (String) entry.get("name");
             columns.put(name, read(part(entry, "column"), schemas.apply(name), buffers));

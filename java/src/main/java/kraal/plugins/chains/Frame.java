@@ -19,24 +19,24 @@ import kraal.plugins.Json;
  * <p>Wire format: the length of the JSON as a big-endian int; the JSON, whose key {@code sizes} contains the lengths of
  * the buffers; and the buffers. Source of the layouts: Arrow's columnar format.
  */
-record Frame(Map<String, Object> about, List<ByteBuffer> buffers) {
+record Frame(Map<String, Object> head, List<ByteBuffer> buffers) {
 
     static Frame read(DataInputStream input) throws IOException {
         byte[] text = input.readNBytes(input.readInt());
-        Map<String, Object> about = Json.object(new String(text, StandardCharsets.UTF_8));
+        Map<String, Object> head = Json.object(new String(text, StandardCharsets.UTF_8));
         List<ByteBuffer> buffers = new ArrayList<>();
-        for (Object size : (List<?>) about.get("sizes")) {
+        for (Object size : (List<?>) head.get("sizes")) {
             byte[] bytes = new byte[((Number) size).intValue()];
             input.readFully(bytes);
             buffers.add(ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN));
         }
-        return new Frame(about, buffers);
+        return new Frame(head, buffers);
     }
 
     void write(DataOutputStream output) throws IOException {
-        Map<String, Object> header = new LinkedHashMap<>(about);
-        header.put("sizes", buffers.stream().map(ByteBuffer::remaining).toList());
-        byte[] text = Json.text(header).getBytes(StandardCharsets.UTF_8);
+        Map<String, Object> headWithSizes = new LinkedHashMap<>(head);
+        headWithSizes.put("sizes", buffers.stream().map(ByteBuffer::remaining).toList());
+        byte[] text = Json.text(headWithSizes).getBytes(StandardCharsets.UTF_8);
         output.writeInt(text.length);
         output.write(text);
         for (ByteBuffer buffer : buffers) {

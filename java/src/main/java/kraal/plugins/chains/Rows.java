@@ -49,10 +49,10 @@ final class Rows {
         headerValues.writeTo(buffers);
         keys.writeTo(buffers);
         values.writeTo(buffers);
-        Map<String, Object> about = new LinkedHashMap<>();
-        about.put("rows", topics.count);
-        about.put("headers", headerNames.count);
-        return about;
+        Map<String, Object> description = new LinkedHashMap<>();
+        description.put("rows", topics.count);
+        description.put("headers", headerNames.count);
+        return description;
     }
 
     private static ByteBuffer bits(BitSet set, int count) {

@@ -51,25 +51,25 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
         private final List<ConsumerRecord<byte[], byte[]>> records;
         private final boolean stops;
         private final Texts texts;
-        private int read;
+        private int readCount;
 
         Batch(Frame request) {
-            stops = Boolean.TRUE.equals(request.about().get("stops"));
-            texts = Boolean.TRUE.equals(request.about().get("json")) ? Texts.JSON : Texts.PRINTED;
+            stops = Boolean.TRUE.equals(request.head().get("stops"));
+            texts = Boolean.TRUE.equals(request.head().get("json")) ? Texts.JSON : Texts.PRINTED;
             records = records(request);
         }
 
         Frame run() throws Exception {
             for (ConsumerRecord<byte[], byte[]> record : records) {
                 checkOpen();
-                read++;
+                readCount++;
                 ProcessingContext<ConsumerRecord<byte[], byte[]>> context = new ProcessingContext<>(record);
                 process(context, record);
                 if (!context.failed()) {
                     continue;
                 }
                 Map<String, Object> fault = fault(context, record.topic());
-                fault.put("row", read - 1);
+                fault.put("row", readCount - 1);
                 faults.add(fault);
                 if (stops) {
                     break;
@@ -77,7 +77,7 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
             }
             Map<String, Object> response = new LinkedHashMap<>();
             List<ByteBuffer> buffers = new ArrayList<>();
-            response.put("read", read);
+            response.put("read", readCount);
             response.put("faults", faults);
             response.put("topics", topics);
             response.put("rows", rows.writeTo(buffers));
@@ -148,7 +148,7 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
 
     private static List<ConsumerRecord<byte[], byte[]>> records(Frame request) {
         Map<String, Columns.Column> columns = Columns.readAll(request, name -> null);
-        int count = ((Number) request.about().get("count")).intValue();
+        int count = ((Number) request.head().get("count")).intValue();
         List<ConsumerRecord<byte[], byte[]>> all = new ArrayList<>(count);
         for (int row = 0; row < count; row++) {
             Date timestamp = (Date) columns.get("timestamp").get(row);

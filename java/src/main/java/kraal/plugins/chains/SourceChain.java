@@ -48,33 +48,33 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
 
     /** Processes one batch; stops at the first failed record if {@code stops} is true. */
     private final class Batch {
-        private final Map<String, Object> about;
+        private final Map<String, Object> head;
         private final List<SourceRecord> records;
         private final Rows rows = new Rows();
         private final Rows deadLetters = new Rows();
         private final List<Object> faults = new ArrayList<>();
         private final boolean stops;
         private final boolean writesDeadLetters;
-        private int read;
+        private int readCount;
 
         Batch(Frame request) throws Exception {
-            about = request.about();
-            stops = Boolean.TRUE.equals(about.get("stops"));
-            writesDeadLetters = Boolean.TRUE.equals(about.get("dead"));
+            head = request.head();
+            stops = Boolean.TRUE.equals(head.get("stops"));
+            writesDeadLetters = Boolean.TRUE.equals(head.get("dead"));
             records = records(request);
         }
 
         Frame run() throws Exception {
             for (SourceRecord record : records) {
                 checkOpen();
-                read++;
+                readCount++;
                 if (!processRecord(record) && stops) {
                     break;
                 }
             }
             Map<String, Object> response = new LinkedHashMap<>();
             List<ByteBuffer> buffers = new ArrayList<>();
-            response.put("read", read);
+            response.put("read", readCount);
             response.put("faults", faults);
             response.put("rows", rows.writeTo(buffers));
             response.put("dead", deadLetters.writeTo(buffers));
@@ -92,7 +92,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             }
             if (context.failed()) {
                 Map<String, Object> fault = fault(context, record.topic());
-                fault.put("record", Boolean.TRUE.equals(about.get("shows")) ? record.toString() : "");
+                fault.put("record", Boolean.TRUE.equals(head.get("shows")) ? record.toString() : "");
                 faults.add(fault);
                 if (writesDeadLetters) {
                     deadLetters.add(
@@ -125,7 +125,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             for (org.apache.kafka.common.header.Header header : headers.toArray()) {
                 headers.remove(header.key()); // left over from an earlier attempt
             }
-            boolean refusesNul = Boolean.TRUE.equals(about.get("refuses_nul")); // the writer of the rows would truncate the name
+            boolean refusesNul = Boolean.TRUE.equals(head.get("refuses_nul")); // the writer of the rows would truncate the name
             for (Header header : out.headers()) {
                 if (refusesNul && header.key().indexOf('\0') >= 0) {
                     throw new DataException("The header name '" + header.key().replace("\0", "\\x00")
@@ -171,13 +171,13 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             Map<String, Columns.Column> columns = Columns.readAll(
                 request, name -> "key".equals(name) ? keySchema : "value".equals(name) ? valueSchema : null);
             Columns.Column nulls = row -> null;
-            Columns.Column topics = columns.getOrDefault("topic", row -> about.get("topic"));
-            Columns.Column times = columns.getOrDefault("timestamp", row -> about.get("timestamp"));
+            Columns.Column topics = columns.getOrDefault("topic", row -> head.get("topic"));
+            Columns.Column times = columns.getOrDefault("timestamp", row -> head.get("timestamp"));
             Columns.Column partitions = columns.getOrDefault("partition", nulls);
             Columns.Column headers = columns.getOrDefault("headers", nulls);
             Columns.Column keys = columns.getOrDefault("key", nulls);
             Columns.Column values = columns.getOrDefault("value", nulls);
-            int count = ((Number) about.get("count")).intValue();
+            int count = ((Number) head.get("count")).intValue();
             List<SourceRecord> all = new ArrayList<>(count);
             for (int row = 0; row < count; row++) {
                 Long partition = (Long) partitions.get(row);
@@ -196,7 +196,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
         }
 
         private Map<String, Object> source(String name) {
-            return Columns.object(about.get(name));
+            return Columns.object(head.get(name));
         }
 
         private Iterable<Header> connectHeaders(List<?> headers) {
@@ -211,7 +211,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
         }
 
         private Schema schema(String name) throws Exception {
-            Object text = about.get(name);
+            Object text = head.get(name);
             return text == null ? null : JSON_CONVERTER.asConnectSchema(MAPPER.readTree((String) text));
         }
     }

@@ -30,11 +30,11 @@ final class FrameTest {
 
     @Test
     void frameRoundTrips() throws IOException {
-        ByteArrayOutputStream sent = new ByteArrayOutputStream();
-        new Frame(Map.of("chain", 7), List.of(buffer(1, 2), buffer())).write(new DataOutputStream(sent));
-        Frame read = Frame.read(new DataInputStream(new ByteArrayInputStream(sent.toByteArray())));
-        assertEquals(7L, read.about().get("chain"));
-        assertEquals(List.of(buffer(1, 2), buffer()), read.buffers());
+        ByteArrayOutputStream output = new ByteArrayOutputStream();
+        new Frame(Map.of("chain", 7), List.of(buffer(1, 2), buffer())).write(new DataOutputStream(output));
+        Frame frame = Frame.read(new DataInputStream(new ByteArrayInputStream(output.toByteArray())));
+        assertEquals(7L, frame.head().get("chain"));
+        assertEquals(List.of(buffer(1, 2), buffer()), frame.buffers());
     }
 
     @Test
