@@ -98,7 +98,7 @@ class OffsetRequests:
             reply.set(render(message))
 
     def on_service_lost(self) -> None:
-        """Fail all requests sent to the offset service after the service died; their results are unknown."""
+        """Fail all requests that were sent to the offset service, which has died; their results are unknown."""
         requests, self._service_replies = self._service_replies, {}
         for reply, _ in requests.values():
             reply.fail(ActorDied("the offset service died; offsets may or may not have been modified"))

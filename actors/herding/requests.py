@@ -248,7 +248,7 @@ class Requests:
             reply.fail(error)
 
     def on_end_reached(self, message: EndReached) -> None:
-        """Continue the requests that waited until the config was read to its end."""
+        """Continue the request that waited until the config log was read to its end, or fail it if the read failed."""
         self.offsets.deferred_requests.on_end_reached(message)
         self._creations.deferred_requests.on_end_reached(message)
         self._verifications.on_end_reached(message)

@@ -62,7 +62,7 @@ class JvmMetrics:
     """Values of the tasks that run in the JVMs; None for a task without metrics yet."""
     jvms: Sequence[JvmState] = ()
     text: str = ""
-    """Other rendered families of the JVMs' last responses."""
+    """The other metric families of the JVMs' last responses, in Prometheus' text format."""
 
 
 def state_families(metrics: JvmMetrics) -> Iterator[Family]:

@@ -59,7 +59,10 @@ class Cursor:
         return re.error(message, self.text, self.at if at is None else at)
 
     def parse_set_escape(self) -> Characters | None:
-        r"""Parse an escape of a set, such as `\d` or `\p{Alpha}`; return None for other escapes. Raises re.error."""
+        r"""Parse a predefined character class or property, such as `\d` or `\p{Alpha}`; return None for other escapes.
+
+        Raises re.error.
+        """
         kind = self.raw(1)
         if kind and kind in "pP":
             return self._parse_property(is_negated=kind == "P")

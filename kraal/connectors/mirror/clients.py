@@ -191,12 +191,15 @@ class ClusterTopics:
         return settings
 
     def create_topics(
-        self, counts: Mapping[str, int], factor: int, settings: Mapping[str, Mapping[str, str]]
+        self, counts: Mapping[str, int], factor: int, topic_configs: Mapping[str, Mapping[str, str]]
     ) -> dict[str, str]:
         """Create topics; return the errors by topic. A topic that already exists is not an error."""
         new_topics = [
             NewTopic(
-                name, num_partitions=count, replication_factor=factor, config=dict(settings.get(name, {}))
+                name,
+                num_partitions=count,
+                replication_factor=factor,
+                config=dict(topic_configs.get(name, {})),
             )
             for name, count in counts.items()
         ]

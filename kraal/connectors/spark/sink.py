@@ -1,8 +1,8 @@
 """A sink that writes to files, to a JDBC table, or to a Python Data Source, with Spark.
 
-Files are written exactly once: see `range_files`. Objects in a store are such files, staged on the worker's disk and
-uploaded atomically. A table is written exactly once if the config requires it: see `kraal.connectors.jdbc`. Otherwise
-a table or a Python Data Source receives each batch at least once, because Spark commits independently of the offsets.
+Files are written exactly once (see `range_files`), also in an object store, to which they are uploaded atomically from
+the worker's disk. A table is written exactly once if the config requires it (see `kraal.connectors.jdbc`), otherwise at
+least once. A Python Data Source is always written at least once, because Spark commits independently of the offsets.
 """
 
 from __future__ import annotations

@@ -74,11 +74,11 @@ CASES: list[Case] = [
             stage(
                 "TimestampRouter",
                 timestamp_format=pattern,
-                **({} if topic is None else {"topic_format": topic}),
+                **({} if topic_format is None else {"topic_format": topic_format}),
             ),
             records=[record(1), record(1, timestamp=-1), record(1, topic="a$b\\c")],
         )
-        for pattern, topic in TIMES
+        for pattern, topic_format in TIMES
     ),
     case("drop all", stage("Filter"), records=RECORDS),
     case("drop tombstones", DROP, records=RECORDS, p=stage("RecordIsTombstone")),

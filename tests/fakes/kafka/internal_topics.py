@@ -87,7 +87,7 @@ def delete_topic(admin: TopicAdmin, topic: str) -> None:
 
 
 def delete_records(admin: TopicAdmin, topic: str, partition: int, before: int) -> None:
-    """Delete the records before an offset. Brokers require that the topic temporarily has the cleanup policy delete."""
+    """Delete the records before an offset. Sets the cleanup policy to delete meanwhile, which brokers require."""
     client = admin._client()
     for policy in ("delete", "compact"):
         _set_config(client, topic, "cleanup.policy", policy)

@@ -285,7 +285,7 @@ def test_hung_plugin_is_abandoned_and_not_started_twice(cluster: ProcessCluster,
     worker.wait_for_states(name, RUNNING)
     cluster.restart(name)
     worker.wait_until(
-        "the second task waited for the first",
+        "the second run of the task waited for the first",
         lambda: "has not ended" in str(worker.get(f"/connectors/{name}/status").body),
     )
     values = cluster.values(name)

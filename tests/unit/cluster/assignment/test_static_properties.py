@@ -138,8 +138,8 @@ def check_placements(round_: Round, outcome: Outcome) -> None:
             check_fair_share(
                 round_.configured - listed_jobs, moved_jobs, outcome.owned[member], len(wildcard_workers)
             )
-    unassigned_jobs = listed_jobs - report_counts.keys()
-    assert unassigned_jobs <= {job for jobs in outcome.assigned.values() for job in jobs}, (
+    unreported_jobs = listed_jobs - report_counts.keys()
+    assert unreported_jobs <= {job for jobs in outcome.assigned.values() for job in jobs}, (
         "a static job waits although a worker lists it"
     )
 
