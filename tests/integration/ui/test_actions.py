@@ -10,7 +10,15 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.integration.ui.stage.axe import violations_in_both_schemes
-from tests.integration.ui.stage.scene import FAILING_SINK, ORDERS, RUNNING, SINK, SOURCE, Scene
+from tests.integration.ui.stage.scene import (
+    FAILING_SINK,
+    ORDERS,
+    RUNNING,
+    SINK,
+    SOURCE,
+    Scene,
+    count_transitions,
+)
 from tests.integration.ui.stage.screens import set_checked
 
 if TYPE_CHECKING:
@@ -179,12 +187,6 @@ def test_actions_work_with_the_keyboard_and_without_scripts(
 
 
 CONNECTOR, TASK = None, 0
-
-
-def count_transitions(scene: Scene, name: str, state: str) -> Counter[int | None]:
-    """Return how often the connector (None) and each of its tasks entered a state."""
-    history = scene.get(f"/connectors/{name}/history?limit=1000")["states"]
-    return Counter(event["task"] for event in history if event["state"] == state)
 
 
 def wait_until_reached(scene: Scene, name: str, state: str, expected: Counter[int | None]) -> None:

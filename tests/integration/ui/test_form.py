@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from kraal.broker.records import read_topic
 from tests.integration.ui.stage.axe import violations_in_both_schemes
-from tests.integration.ui.stage.scene import FAILING_SINK, SECRET, Scene
+from tests.integration.ui.stage.scene import FAILING_SINK, SECRET, Scene, count_transitions
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -122,16 +122,12 @@ def test_change_shows_differences_first_and_keeps_the_secret(scene: Scene, visit
         expect(page.locator("table.configs")).to_contain_text("[hidden]")
         assert SECRET not in page.content()
     finally:
-        failure_count = count_failures(scene)
+        failures = count_transitions(scene, FAILING_SINK, "FAILED")
         scene.cluster.configure(FAILING_SINK, old_config)
-        scene.wait_until("the task failed again", lambda: count_failures(scene) > failure_count)
+        scene.wait_until(
+            "the task failed again", lambda: count_transitions(scene, FAILING_SINK, "FAILED") > failures
+        )
         scene.wait_for_states(FAILING_SINK, "RUNNING", "FAILED")
-
-
-def count_failures(scene: Scene) -> int:
-    """Return how often the task of the failing sink has failed."""
-    history = scene.get(f"/connectors/{FAILING_SINK}/history?limit=1000")["states"]
-    return sum(event["task"] == 0 and event["state"] == "FAILED" for event in history)
 
 
 def test_second_tab_reports_that_the_config_has_changed(

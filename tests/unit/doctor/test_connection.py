@@ -15,6 +15,7 @@ from kraal.core.errors import StoreError
 from kraal.doctor.connection import describe_broker_error, diagnose_unreachable
 from kraal.doctor.finding import Finding, Level
 from tests.fakes.kafka.certificates import PASSWORD, Certified, make_authority
+from tests.fakes.servers.refusing import refusing_address
 
 HOST = "127.0.0.1"
 NO_RESPONSE = "no Kafka broker responds at b:9092: Failed while waiting for controller: Local: Timed out"
@@ -68,9 +69,7 @@ def tls_server(certified: Certified, tmp_path: Path) -> Callable[[socket.socket]
 
 
 def test_closed_port_is_reported() -> None:
-    with socket.socket() as closed_socket:
-        closed_socket.bind((HOST, 0))
-        server = f"{HOST}:{closed_socket.getsockname()[1]}"
+    with refusing_address() as server:
         finding = diagnose(server)
     assert f"{server}: Connection refused" in finding.what
     assert "bootstrap.servers" in finding.fix

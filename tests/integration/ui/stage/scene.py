@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,12 @@ class Scene:
     def wait_for_states(self, name: str, *states: str) -> None:
         """Wait until a connector and its tasks have these states."""
         self.worker.wait_for_states(name, states)
+
+
+def count_transitions(scene: Scene, name: str, state: str) -> Counter[int | None]:
+    """Return how often the connector (None) and each of its tasks entered a state."""
+    history = scene.get(f"/connectors/{name}/history?limit=1000")["states"]
+    return Counter(event["task"] for event in history if event["state"] == state)
 
 
 def page_url(worker_url: str, *segments: str) -> str:
