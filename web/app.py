@@ -50,8 +50,10 @@ from web.routes import (
 )
 from web.routes import dead_letters as dead_letter_routes
 from web.routes import loggers as plugin_loggers
+from web.routes import proofs as proof_routes
 from web.routes.dead_letters import OpenKafka
 from web.routes.openapi import openapi_endpoint
+from web.routes.proofs import ProofRunner
 from web.settings import Services, Settings, Validate
 from web.streams import Broadcaster
 from web.ui.late import LateDashboard
@@ -100,6 +102,7 @@ def create_apps(
     progress: ProgressReports | None = None,
     admission: Admission | None = None,
     dead_letters: OpenKafka | None = None,
+    proofs: ProofRunner | None = None,
     journal: Journal | None = None,
 ) -> Apps:
     """Build the applications: route tables, error handlers and middleware.
@@ -110,7 +113,8 @@ def create_apps(
 
     Without `scrape`, `/metrics` is not served. Without `stall_detection`, `expand=supervision` is ignored. Without
     `progress`, `expand=progress` is ignored and `/connectors/{c}/series` is not served. Without `dead_letters`, dead
-    letters are not served. Without `journal`, no events are recorded.
+    letters are not served. Without `proofs`, `/connectors/{c}/proof` is not served. Without `journal`, no events are
+    recorded.
     """
     services = Services(
         herder=herder,
@@ -137,6 +141,7 @@ def create_apps(
         *_main_endpoints(services, scrape, gather),
         *changes.endpoints(relay),
         *dead_letter_routes.endpoints(services, dead_letters),
+        *proof_routes.endpoints(proofs),
     ]
     main.append(openapi_endpoint(settings, main))
     return _apps(services, main, relay)

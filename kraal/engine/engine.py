@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kraal.config.clients.restrictions import check_urls
 from kraal.config.connector.batches import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
@@ -40,6 +41,9 @@ from kraal.engine.waiters import Waiters
 from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.thread_pools import PoolState
 from kraal.plugins.api import SourceTask
+
+if TYPE_CHECKING:
+    from kraal.engine.proof.sink import SinkProof
 
 log = logging.getLogger(__name__)
 
@@ -262,6 +266,19 @@ class SparkEngine:
             executor_type = SourceExecutor if spec.transactions is None else TransactionalSourceExecutor
             return executor_type(spec, task_type, version, offsets, context, group)
         return SinkExecutor(spec, task_type, version, context, group)
+
+    def open_proof(self, spec: TaskSpec) -> SinkProof:
+        """Prepare the proof of a sink's delivery, and start Spark. `spec` needs no task config.
+
+        Raises ConfigInvalid for URLs that the operator does not allow.
+        """
+        from kraal.engine.proof.sink import SinkProof  # noqa: PLC0415 - see _make_executor
+
+        check_urls(self._context.worker, spec.connector_config)
+        self._session.start()
+        canceller = self._canceller.share_for(WORKER_OWNER)
+        group = JobGroup(self._session, spec.task, canceller, sql_settings(spec.connector_config))
+        return SinkProof(self._context, spec, group)
 
     def _make_context(
         self, worker: Mapping[str, str], plugins: Plugins, chains: Chains, leave: LeaveGroup, scratch: str

@@ -56,6 +56,7 @@ from kraal.plugins.model.converter import ColumnFormat, Converter, HeaderConvert
 from kraal.plugins.model.records import DataException, Header, Record, Struct
 from kraal.plugins.model.schema import Schema
 from kraal.plugins.model.stream import OffsetPair, OffsetTracking, SourceStream, Streams
+from kraal.plugins.model.target import EXPECTED_POSITION, ReadableTarget, TargetUnreadable
 from kraal.plugins.model.transformation import Predicate, Transformation
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
+    "EXPECTED_POSITION",
     "REQUIRED",
     "ByRecords",
     "Check",
@@ -90,6 +92,7 @@ __all__ = [
     "PartitionsLost",
     "Predicate",
     "Primitive",
+    "ReadableTarget",
     "Recommendation",
     "Recommender",
     "Record",
@@ -105,6 +108,7 @@ __all__ = [
     "SourceStream",
     "SourceTask",
     "Struct",
+    "TargetUnreadable",
     "TaskContext",
     "TopicPartition",
     "Transformation",
@@ -217,6 +221,16 @@ class Connector(ClusterNeeds, ABC):
         """
         del config, offsets
         return False
+
+    @classmethod
+    def open_target(cls, config: Mapping[str, str], worker: WorkerView) -> ReadableTarget | None:
+        """Return the target of a sink, so that `kraal prove` can compare it with the topics.
+
+        Return None if the target cannot be read. The config is resolved and valid. Raises TargetUnreadable and
+        ValueError with a message for the user.
+        """
+        del config, worker
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,7 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import WorkerPlugins
 from kraal.worker.control_port import ControlPort
 from kraal.worker.dead_letters import dead_letter_clients
+from kraal.worker.proofs import Proofs
 from kraal.worker.resources import freeze_live_objects, raise_open_files_limit, reduce_garbage_collections
 from kraal.worker.spark import spark_engine
 from kraal.worker.traces import worker_traces
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 
     from kraal.config.worker.listeners import Listener as ConfiguredListener
     from kraal.engine.api import Engine
+    from kraal.engine.engine import SparkEngine
     from kraal.java_plugins.hosts import PluginHosts
     from kraal.java_plugins.metrics import JavaMetrics
     from kraal.metrics.tracing import Traces
@@ -194,10 +196,12 @@ class Process(ABC, Generic[C]):
         self._providers, policy = open_services(self.config.raw, java, self._end_requested.is_set)
         defaults = replace(self.config, override_policy=policy or self.config.override_policy)
         plugins = WorkerPlugins(registry, defaults, self._providers)
-        engine = self._engine(registry, at_once=java is None)
+        spark = self._engine(registry, at_once=java is None)
+        engine: Engine = spark
+        proofs = Proofs(spark.open_proof, plugins.resolve, self._group_offsets, self._clock.wall_ms)
         if java is not None:
             self._loggers.listen(java.set_log_level)
-            engine = JavaPluginEngine(engine, java, registry, self.config)
+            engine = JavaPluginEngine(spark, java, registry, self.config)
         java_metrics = engine.metrics if isinstance(engine, JavaPluginEngine) else None
         engine.listen(freeze_live_objects)
         settings = self._settings()
@@ -224,6 +228,7 @@ class Process(ABC, Generic[C]):
             dead_letters=dead_letter_clients(self._worker_settings())
             if self.config.dead_letters_endpoint
             else None,
+            proofs=proofs,
             journal=assembly.journal,
         )
         assembly.journal.listen(apps.streams.notify)
@@ -239,6 +244,7 @@ class Process(ABC, Generic[C]):
         )
         with Sampler(assembly.series), stall_watch:
             self._end_requested.wait()
+        proofs.close()
         self._shut_down(assembly, engine, apps.streams)
         return self._exit_code
 
@@ -323,7 +329,7 @@ class Process(ABC, Generic[C]):
         """Return the registry with the plugins of `plugin.path`, and the hosts of their processes, if any."""
         return registry, None
 
-    def _engine(self, registry: Registry, *, at_once: bool) -> Engine:
+    def _engine(self, registry: Registry, *, at_once: bool) -> SparkEngine:
         """Create the engine. With `at_once`, Spark starts immediately, not only when a connector first needs it."""
         return spark_engine(
             self._worker_settings(), registry, self._plugin_jars, self._scratch(), at_once=at_once

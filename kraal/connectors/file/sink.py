@@ -20,13 +20,17 @@ from kraal import __version__
 from kraal.connectors.file.append import AppendTarget
 from kraal.connectors.file.config import FILE_SINK
 from kraal.connectors.file.staging import Staging, save
+from kraal.connectors.file.target import TEXT, FileTarget
 from kraal.connectors.pass_through import PassThroughConnector
 from kraal.plugins.api import (
     ConfigDef,
+    ReadableTarget,
     SinkBatch,
     SinkTask,
+    TargetUnreadable,
     TaskContext,
     TopicPartition,
+    WorkerView,
 )
 
 if TYPE_CHECKING:
@@ -126,6 +130,16 @@ class FileStreamSinkConnector(PassThroughConnector):
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         return [self._config] * max_tasks
 
+    @classmethod
+    @override
+    def open_target(cls, config: Mapping[str, str], worker: WorkerView) -> ReadableTarget:
+        path = config.get("file")
+        if not path:
+            raise TargetUnreadable("it has no file: it writes to the worker's standard output")
+        if not worker.spark_is_local:
+            raise TargetUnreadable(f"Spark's executors cannot read {path}, a file of the worker's machine")
+        return FileTarget(path)
+
     @override
     def alter_sink_offsets(
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
@@ -140,7 +154,7 @@ def make_text(frame: DataFrame) -> DataFrame:
     Strings, numbers, booleans and null are formatted as in Java; schemaless objects and lists become JSON (Java:
     `{a=1}`), and bytes stay unchanged (Java: `[B@5d5d9e5`).
     """
-    return frame.selectExpr("coalesce(cast(value as string), 'null') as text")
+    return frame.selectExpr(f"{TEXT} as text")
 
 
 def list_texts(table: pa.Table) -> Sequence[pa.Array]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
-from kraal.connectors.frames.range_files import OFFSET, RANGE
+from kraal.connectors.frames.range_files import RANGE
 from kraal.connectors.frames.schema import parse_struct, select_column
 from kraal.engine.columns.functions import F
-from kraal.plugins.api import SinkValues, TopicPartition
+from kraal.plugins.api import EXPECTED_POSITION, SinkValues, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,7 +21,7 @@ _TEXT_FORMATS: Final = frozenset({"text", "csv"})
 
 
 def make_rows(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
-    """Return the lazy rows to write, in the frame's order; `RANGE` and `OFFSET` remain as the last columns.
+    """Return the lazy rows to write, in the frame's order; `RANGE` and the record's position remain as last columns.
 
     A value that does not match `spark.schema` fails the job. The error names the record as topic-partition@offset.
     Raises ValueError for duplicate column names.
@@ -47,13 +47,13 @@ def make_rows(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
     if duplicates:
         raise ValueError(f"the column {min(duplicates)} is both in the value and in metadata.columns")
     values = [F.col("value").getField(name).alias(name) for name in names]
-    position_columns = [select_column(name) for name in (RANGE, OFFSET) if name in frame.columns]
+    position_columns = [select_column(name) for name in (RANGE, *EXPECTED_POSITION) if name in frame.columns]
     return frame.select(*values, *(column.alias(name) for name, column in metadata), *position_columns)
 
 
 def make_json_lines(rows: DataFrame, values: SinkValues | None) -> DataFrame | None:
     """Return the rows with schemaless values as JSON text; None with a schema or metadata columns."""
-    if [name for name in rows.columns if name != RANGE] != ["value"]:
+    if [name for name in rows.columns if name not in {RANGE, *EXPECTED_POSITION}] != ["value"]:
         return None
     if values == "json-text":
         return rows.withColumn("value", F.coalesce(F.col("value"), F.lit("null")))

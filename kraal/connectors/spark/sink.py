@@ -26,14 +26,17 @@ from kraal.connectors.pass_through import PassThroughConnector
 from kraal.connectors.spark.checks import FILE_FORMATS, JDBC, list_paths, parse_local_path, parse_options
 from kraal.connectors.spark.object_files import ObjectFolder
 from kraal.connectors.spark.object_stores import is_object_path, normalize_object_url
-from kraal.connectors.spark.sink_config import EXACTLY_ONCE, SPARK_SINK
+from kraal.connectors.spark.sink_config import SPARK_SINK, is_exactly_once, needs_json_text
+from kraal.connectors.spark.targets import open_target
 from kraal.core.private_files import make_directory
 from kraal.plugins.api import (
     ConfigDef,
+    ReadableTarget,
     SinkBatch,
     SinkTask,
     TaskContext,
     TopicPartition,
+    WorkerView,
 )
 
 if TYPE_CHECKING:
@@ -63,13 +66,13 @@ class SparkSinkTask(SinkTask):
         options = parse_options(config)
         is_jdbc = self._parsed["spark.format"] == JDBC
         self._options = add_timeouts(add_driver(options), self._parsed) if is_jdbc else options
-        self.values = "json-text" if _needs_json_text(self._parsed) else "json"
+        self.values = "json-text" if needs_json_text(self._parsed) else "json"
         if self._parsed["spark.format"] in FILE_FORMATS:
             self._open_folder(str(self._parsed["path"]), context)
             self.all_or_nothing = True
             unjoinable_options = {option.lower() for option in self._options} & _UNJOINABLE_OPTIONS
             self.takes_pieces = self._parsed["spark.format"] in _JOINABLE_FORMATS and not unjoinable_options
-        elif _is_exactly_once(self._parsed):
+        elif is_exactly_once(self._parsed):
             kind = get_database_kind(self._options)
             target, offsets = (
                 to_sql(kind, str(self._parsed[key])) for key in ("jdbc.table", "jdbc.offsets.table")
@@ -218,6 +221,12 @@ class SparkSinkConnector(PassThroughConnector):
     def shared_paths(cls, config: Mapping[str, str]) -> Mapping[str, str]:
         return list_paths(config, "path")
 
+    @classmethod
+    @override
+    def open_target(cls, config: Mapping[str, str], worker: WorkerView) -> ReadableTarget | None:
+        del worker
+        return open_target(config)
+
     @override
     def check(self, config: Mapping[str, str]) -> None:
         SPARK_SINK.parse(config)
@@ -232,24 +241,12 @@ class SparkSinkConnector(PassThroughConnector):
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
         parsed = SPARK_SINK.parse(config)
-        if _is_exactly_once(parsed):
+        if is_exactly_once(parsed):
             options = add_timeouts(add_driver(parse_options(config)), parsed)
             table = to_sql(get_database_kind(options), str(parsed["jdbc.offsets.table"]))
             alter_offsets(config["name"], table, options, offsets)
         # Other formats store offsets only in the group; files of redelivered records are replaced.
         return True
-
-
-def _is_exactly_once(parsed: Mapping[str, Any]) -> bool:
-    """Return whether the config requires exactly-once writes to a table."""
-    return bool(parsed["spark.format"] == JDBC and parsed["delivery.guarantee"] == EXACTLY_ONCE)
-
-
-def _needs_json_text(parsed: Mapping[str, Any]) -> bool:
-    """Return whether schemaless values are needed as JSON text, to parse columns or to write lines."""
-    return bool(
-        parsed["spark.schema"] or (parsed["spark.format"] == "json" and not parsed["metadata.columns"])
-    )
 
 
 def _concatenate(parts: Sequence[Path]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from kraal.config.checks import one_of
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Recommendation, in_group
@@ -141,3 +141,15 @@ _COLUMNS: Final = in_group(
 )
 
 SPARK_SINK: Final = ConfigDef([*_TARGET, *_COLUMNS])
+
+
+def is_exactly_once(parsed: Mapping[str, Any]) -> bool:
+    """Return whether the config requires exactly-once writes to a table."""
+    return bool(parsed["spark.format"] == JDBC and parsed["delivery.guarantee"] == EXACTLY_ONCE)
+
+
+def needs_json_text(parsed: Mapping[str, Any]) -> bool:
+    """Return whether schemaless values are needed as JSON text, to parse columns or to write lines."""
+    return bool(
+        parsed["spark.schema"] or (parsed["spark.format"] == "json" and not parsed["metadata.columns"])
+    )

@@ -1,0 +1,88 @@
+"""`kraal prove`: prove that the target of a sink has the rows of all its records."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from kraal.client.command import NAME, ClientCommand, output_option, with_rest
+from kraal.client.output import emit, print_error, say
+from kraal.client.rest import RequestRejected, Rest
+from kraal.core.errors import KraalError
+from kraal.core.progress import Progress
+from kraal.proof.result import Verdict, format_lines
+
+_RUNNING: Final = "RUNNING"
+_FIRST_POLL_S: Final = 0.1
+_MAX_POLL_S: Final = 2.0
+_MS_PER_SECOND: Final = 1000
+_EXIT_CODES: Final = {Verdict.PROVED: 0, Verdict.DIFFERENT: 1, Verdict.UNDECIDED: 2}
+
+
+@click.command(
+    "prove",
+    cls=ClientCommand,
+    short_help="Prove that the target of a sink has all its records.",
+    epilog="Exit codes: 0 proved, 1 the target differs, 2 the target could not be compared or the request failed.",
+    examples=(
+        "kraal prove orders-sink",
+        "kraal prove orders-sink --since 2026-11-27T00:00:00",
+        "kraal prove orders-sink -o json",
+    ),
+)
+@click.argument("name", type=NAME, metavar="NAME")
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
+    help="Compare only records from this time (UTC).",
+)
+@output_option
+@with_rest
+def prove(rest: Rest, name: str, *, since: datetime | None, style: str) -> None:
+    """Compare the target of a sink with its topics.
+
+    A worker reads the committed records of the topics through the converters and transforms of the connector, reads
+    the target, and compares the rows. Shows the number of missing, repeated and unexpected rows, and the offsets of
+    their records. The connector may be running. Targets: files of FileStreamSink and SparkSink, and tables of
+    SparkSink.
+    """
+    query = (
+        [] if since is None else [("since", str(int(since.replace(tzinfo=UTC).timestamp()) * _MS_PER_SECOND))]
+    )
+    state = _wait(rest, name, _start(rest, name, query))
+    verdict = Verdict(state["state"])
+    if style != "table":
+        emit(state, style)
+    elif state["result"] is None:
+        print_error(f"{name} could not be proved: {state['reason']}")
+    else:
+        ended = datetime.fromtimestamp(state["started_ms"] / _MS_PER_SECOND, UTC)
+        for line in format_lines(state["result"], f"{ended:%Y-%m-%d %H:%M} UTC"):
+            say(line)
+    if code := _EXIT_CODES[verdict]:
+        raise click.exceptions.Exit(code)
+
+
+def _start(rest: Rest, name: str, query: list[tuple[str, str]]) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = rest.ask("POST", "connectors", name, "proof", query=query)
+    except RequestRejected as error:
+        if error.is_unknown_endpoint:
+            raise KraalError(
+                f"{error}; this worker does not run proofs: it is not a Kraal worker, or an older one"
+            ) from error
+        raise
+    return state
+
+
+def _wait(rest: Rest, name: str, state: dict[str, Any]) -> dict[str, Any]:
+    """Poll the proof until it ends; return its state."""
+    poll_s = _FIRST_POLL_S
+    with Progress(f"Proving {name}"):
+        while state["state"] == _RUNNING:
+            rest.clock.pause(poll_s)
+            poll_s = min(_MAX_POLL_S, poll_s * 2)
+            state = rest.get("connectors", name, "proof")
+    return state

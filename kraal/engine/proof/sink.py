@@ -1,0 +1,303 @@
+"""One proof of a sink: reads its topics through its converters and transforms, reads its target, and compares.
+
+First, the committed records are compared with the target by their number and checksum. If these differ, the target is
+read again, and then the topics up to their ends. The target must have the rows of records before the committed
+offsets. It may have those of later records, because a sink writes a batch before it commits the batch's offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+import confluent_kafka as ck
+from typing_extensions import override
+
+from kraal.core.offsets import TopicPartition
+from kraal.engine import client_options
+from kraal.engine.api import TaskSpec
+from kraal.engine.columns.sink import SinkColumns
+from kraal.engine.context import ExecutorContext
+from kraal.engine.kafka_io.dead_letter_writer import read_dead_letter_topic
+from kraal.engine.proof.frames import HashedTarget, find_differences, hash_rows, tally
+from kraal.engine.record_path import record_path
+from kraal.engine.records.steps import Summary
+from kraal.engine.session.jobs import JobGroup
+from kraal.engine.session.session import Spark
+from kraal.engine.sink.broker_queries import BrokerQueries
+from kraal.engine.sink.plain import PlainWriter
+from kraal.engine.sink.range_reader import RangeReader
+from kraal.engine.sink.record_batches import SinkRecords
+from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords
+from kraal.engine.sink.ways import Put, ReadBatch, RecordPathRequired
+from kraal.engine.task_plugins import make_converters
+from kraal.plugins.api import SinkBatch, SinkTask, TaskContext
+from kraal.plugins.model.target import EXPECTED_POSITION, ReadableTarget, TargetUnreadable
+from kraal.proof.differences import Differences, Tally
+from kraal.proof.result import ProofResult, SkippedRecords
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from kraal.plugins.api import Schema, SinkValues
+
+Ranges = Mapping[TopicPartition, tuple[int, int]]
+"""Offsets `[start, end)` of each partition."""
+T = TypeVar("T")
+
+_WITHOUT_SIDE_EFFECTS: Final = {"errors.log.enable": "false", "errors.deadletterqueue.topic.name": ""}
+"""Config keys of a proof, which neither logs errors nor writes dead letters."""
+
+
+class _NoTask(SinkTask):
+    """The task of a proof, whose rows are never written. All its rows are computed before they are used."""
+
+    takes_pieces = True
+    all_or_nothing = True
+
+    def __init__(self, values: SinkValues) -> None:
+        self.values = values
+
+    @override
+    def start(self, config: Mapping[str, str], context: TaskContext) -> None:
+        raise NotImplementedError
+
+    @override
+    def write(self, batch: SinkBatch) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofRequest:
+    """What to compare."""
+
+    committed: Mapping[TopicPartition, int]
+    """The committed offsets of the connector's consumer group."""
+    max_age_ms: int | None = None
+    """The maximum age of the first record to compare; None to compare all records of the topics."""
+
+
+class SinkProof:
+    """The proof of one sink. Not thread-safe, except for `cancel`; methods block."""
+
+    def __init__(self, context: ExecutorContext, spec: TaskSpec, group: JobGroup) -> None:
+        """Prepare a proof; `spec` must have the resolved config of the connector as `connector_config`."""
+        self._context, self._group = context, group
+        self._has_dead_letters = read_dead_letter_topic(spec.connector_config) is not None
+        self._spec = replace(spec, connector_config={**spec.connector_config, **_WITHOUT_SIDE_EFFECTS})
+        options = client_options.consumer_options(context.worker, spec.connector_config, spec.task.connector)
+        self._reader = RangeReader(options, skips_lost_offsets=True)
+
+    def run(self, request: ProofRequest) -> ProofResult:
+        """Compare the target with the topics.
+
+        Raises TargetUnreadable if it cannot, and the errors of plugins, of Spark and of the consumer.
+        """
+        target = self._open_target()
+        with self._open_broker() as broker, self._group.job(f"{self._spec.task.connector} proof") as spark:
+            return _Comparison(self._spec, self._make_path(target), target, self._reader, broker, spark).run(
+                request, has_dead_letters=self._has_dead_letters
+            )
+
+    def cancel(self) -> None:
+        """Cancel the Spark jobs of the proof. Thread-safe; does not block."""
+        self._group.cancel()
+
+    def _open_target(self) -> ReadableTarget:
+        config = self._spec.connector_config
+        connector = self._context.plugins.connector_class(config["connector.class"])
+        if self._spec.chain is not None:
+            raise TargetUnreadable("its transforms or converters are Java classes, which a proof cannot run")
+        target = connector.open_target(config, self._context.view)
+        if target is None:
+            raise TargetUnreadable(f"{config['connector.class']} does not support reading its target")
+        return target
+
+    def _open_broker(self) -> _Broker:
+        settings = client_options.member_config(
+            self._context.worker, self._spec.connector_config, self._spec.task
+        )
+        settings["client.id"] = f"kraal-proof-{self._spec.task.connector}"
+        settings.pop("group.instance.id", None)
+        return _Broker(str(settings["group.id"]), ck.Consumer(settings))
+
+    def _make_path(self, target: ReadableTarget) -> _Path:
+        """Return the path of the records from the topics to the rows."""
+        converters = make_converters(self._context.plugins, self._context.worker, self._spec)
+        path = record_path(self._context, self._spec, converters)
+        task, reader = _NoTask(target.values), self._reader
+        if path.why is None:
+            return _Path(plain=PlainWriter(task, converters, reader, path.steps))
+        columns = SinkColumns.of(path.steps, target.values)
+        records = SinkRecords(self._spec, path.steps, target.values, None)
+        return _Path(
+            columns=None if columns is None else BacklogByColumns(task, columns, reader),
+            records=BacklogByRecords(task, records, reader),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Path:
+    """The path of the records from the topics to the rows, as for backlogs of the sink."""
+
+    plain: PlainWriter | None = None
+    columns: BacklogByColumns | None = None
+    records: BacklogByRecords | None = None
+
+    def write(self, batch: ReadBatch, spark: Spark, put: Put) -> Summary | None:
+        """Call `put` with the records; return their outcomes if they were processed one by one."""
+        if self.plain is not None:
+            self.plain.write(batch, lambda: spark, put)
+            return None
+        if self.columns is not None:
+            try:
+                self.columns.write(batch, lambda: spark, put)
+            except RecordPathRequired:
+                pass
+            else:
+                return None
+        assert self.records is not None  # noqa: S101 - see SinkProof._make_path
+        return self.records.write(batch, lambda: spark, put)
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """The steps of a proof."""
+
+    spec: TaskSpec
+    path: _Path
+    target: ReadableTarget
+    reader: RangeReader
+    broker: _Broker
+    spark: Spark
+
+    def run(self, request: ProofRequest, *, has_dead_letters: bool) -> ProofResult:
+        """Compare numbers and checksums; if they differ, compare row by row. Runs Spark jobs."""
+        spark, target = self.spark.session, self.target
+        ranges = _choose_ranges(self.broker, request)
+        if not ranges:
+            raise TargetUnreadable(f"the consumer group {self.broker.group} has committed no records")
+        narrowed = target.narrow(spark, ranges)
+        starts = {} if narrowed is None else {partition: start for partition, (start, _) in narrowed.items()}
+        # Without positions, the target may have rows of records that the topics no longer have.
+        is_partial = narrowed is None and any(start > 0 for start, _ in ranges.values())
+        ranges = ranges if narrowed is None else narrowed
+        no_rows: tuple[Tally, StructType | None] = (Tally(), None)
+        (expected, schema), summary = self._with_expected(ranges, _tally_rows, no_rows)
+        rows = target.stored_rows(spark, schema, starts)
+        stored = Tally() if rows is None else tally(hash_rows(rows))
+        differences = Differences()
+        if stored != expected:
+            differences, stored = self._locate(ranges, schema, starts)
+        return ProofResult(
+            ranges=ranges,
+            expected_count=expected.count,
+            stored_count=stored.count,
+            differences=differences,
+            skipped=_count_skipped(summary, has_dead_letters=has_dead_letters),
+            is_partial=is_partial,
+        )
+
+    def _locate(
+        self, ranges: Ranges, schema: StructType | None, starts: Mapping[TopicPartition, int]
+    ) -> tuple[Differences, Tally]:
+        """Compare row by row. The target is read before the ends of the topics, so each of its rows has a record."""
+        rows = self.target.stored_rows(self.spark.session, schema, starts)
+        stored = None if rows is None else HashedTarget.of(rows)
+        tally_of_stored = Tally() if stored is None else stored.tally
+        try:
+            bounds = self.broker.bounds(sorted(ranges))
+            extended = {
+                partition: (start, max(end, bounds[partition].high if partition in bounds else end))
+                for partition, (start, end) in ranges.items()
+            }
+            committed = {partition: end for partition, (_, end) in ranges.items()}
+            differences, _ = self._with_expected(
+                extended,
+                lambda rows: find_differences(
+                    hash_rows(rows), None if stored is None else stored.hashes, committed
+                ),
+                Differences(unexpected_count=tally_of_stored.count),
+            )
+            return differences, tally_of_stored
+        finally:
+            if stored is not None:
+                stored.close()
+
+    def _with_expected(
+        self, ranges: Ranges, use: Callable[[DataFrame], T], empty: T
+    ) -> tuple[T, Summary | None]:
+        """Call `use` with the rows that the target should have for the records of `ranges`.
+
+        Return its result, or `empty` if no record has rows, and the outcomes of the records.
+        """
+        results: list[T] = []
+
+        def put(
+            frame: DataFrame,
+            key_schema: Schema | None = None,
+            value_schema: Schema | None = None,
+            values: SinkValues | None = None,
+            records: int | None = None,
+        ) -> None:
+            batch = SinkBatch(
+                frame=frame,
+                ranges=dict(ranges),
+                key_schema=key_schema,
+                value_schema=value_schema,
+                values=values,
+                records=records,
+            )
+            results.append(use(self.target.expected_rows(batch)))
+
+        record_count = sum(end - start for start, end in ranges.values())
+        summary = self.path.write(ReadBatch(ranges, record_count), self.spark, put)
+        return results[-1] if results else empty, summary
+
+
+class _Broker(BrokerQueries):
+    """A consumer that joins no group."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+
+def _choose_ranges(broker: _Broker, request: ProofRequest) -> Ranges:
+    """Return the offsets to compare: of each partition, from the first record to the committed offset."""
+    ranges: dict[TopicPartition, tuple[int, int]] = {}
+    bounds = broker.bounds(sorted(request.committed))
+    for partition, bound in bounds.items():
+        start, end = bound.low, request.committed[partition]
+        if end > bound.high:
+            raise TargetUnreadable(
+                f"the committed offset {end} of {partition} is after the end of the partition, {bound.high}: the topic "
+                "was deleted and created again"
+            )
+        if request.max_age_ms is not None:
+            first = broker.find_offset_since(partition, request.max_age_ms)
+            start = end if first is None else max(start, first)
+        if start < end:
+            ranges[partition] = (start, end)
+    return ranges
+
+
+def _tally_rows(rows: DataFrame) -> tuple[Tally, StructType | None]:
+    """Count rows; return their schema without the position."""
+    return tally(hash_rows(rows)), rows.drop(*EXPECTED_POSITION).schema
+
+
+def _count_skipped(summary: Summary | None, *, has_dead_letters: bool) -> SkippedRecords:
+    """Return the number of records without rows. Records that are processed by columns have no errors."""
+    if summary is None:
+        return SkippedRecords()
+    failed = summary.counts.skipped
+    return SkippedRecords(
+        dead_letters=failed if has_dead_letters else None,
+        tolerated=None if has_dead_letters else failed,
+        dropped=summary.read - summary.written - failed,
+    )

@@ -1,0 +1,62 @@
+"""The capability of a sink connector whose target can be read, so that the delivery of its records can be proved."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal
+
+from kraal.core.offsets import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from kraal.plugins.api import SinkBatch
+
+EXPECTED_POSITION: Final = ("__kraal_topic", "__kraal_partition", "__kraal_offset")
+"""The columns of an expected row with the position of its record; they are not compared."""
+
+
+class TargetUnreadable(Exception):
+    """Raised by a target that cannot be compared; the message gives the reason to the user."""
+
+
+class ReadableTarget(ABC):
+    """The target of a sink connector, opened for reading only.
+
+    The runtime compares the rows of both methods by their hashes, so both must return the same columns, with equal
+    types and values for a record that was delivered. The methods run on one thread and return lazy DataFrames. They
+    raise TargetUnreadable, and Spark's errors.
+    """
+
+    values: Literal["json", "json-text", "text"] = "json"
+    """See `SinkTask.values`."""
+
+    def narrow(
+        self, spark: SparkSession, ranges: Mapping[TopicPartition, tuple[int, int]]
+    ) -> Mapping[TopicPartition, tuple[int, int]] | None:
+        """Return the offsets `[start, end)` that can be compared, at most `ranges`.
+
+        Return None if the target does not store the positions of its rows: `stored_rows` then returns all rows.
+        """
+        del spark, ranges
+        return None
+
+    @abstractmethod
+    def expected_rows(self, batch: SinkBatch) -> DataFrame:
+        """Return the rows that `SinkTask.write` adds to the target for a batch with a frame.
+
+        Must include `EXPECTED_POSITION`. A record may have several rows or none.
+        """
+
+    @abstractmethod
+    def stored_rows(
+        self, spark: SparkSession, schema: StructType | None, starts: Mapping[TopicPartition, int]
+    ) -> DataFrame | None:
+        """Return the rows of the target, with the columns of `schema`, or None if the target does not exist.
+
+        `schema` is that of the expected rows without `EXPECTED_POSITION`; None if there are none: only the number of
+        the target's rows is then used. `starts` are the first offsets of the ranges
+        that `narrow` returned; rows of records before them must be omitted. Without `narrow`, `starts` is empty.
+        """

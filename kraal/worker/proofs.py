@@ -1,0 +1,150 @@
+"""Runs the proofs of sinks' deliveries that REST requests, and keeps the latest one of each connector in memory."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.config.connector.trimmed import trim_config
+from kraal.core.errors import KraalError, RetryableConflict
+from kraal.core.ids import Config, ConnectorName, TaskId
+from kraal.core.secrets import secrets
+from kraal.engine.api import TaskSpec
+from kraal.proof.result import ProofResult, Verdict
+
+if TYPE_CHECKING:
+    from kraal.config.variables import ResolvedConfig
+    from kraal.engine.proof.sink import SinkProof
+    from kraal.stores.api import GroupOffsets
+
+log = logging.getLogger(__name__)
+
+_SPARK_TIMEOUT_S: Final = 300.0
+"""Maximum time that a proof waits for the start of Spark."""
+_SPARK_POLL_S: Final = 0.5
+_OFFSETS_TIMEOUT_S: Final = 30.0
+_STOP_TIMEOUT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofState:
+    """A proof that runs or has ended."""
+
+    connector: ConnectorName
+    started_ms: int
+    since_ms: int | None
+    ended_ms: int | None = None
+    result: ProofResult | None = None
+    reason: str | None = None
+    """Why the proof is UNDECIDED."""
+
+    def to_json_object(self) -> dict[str, Any]:
+        """Return the REST response."""
+        verdict = Verdict.UNDECIDED if self.result is None else self.result.verdict
+        return {
+            "connector": self.connector,
+            "state": "RUNNING" if self.ended_ms is None else str(verdict),
+            "started_ms": self.started_ms,
+            "ended_ms": self.ended_ms,
+            "since_ms": self.since_ms,
+            "reason": self.reason,
+            "result": None if self.result is None else self.result.to_json_object(),
+        }
+
+
+@dataclass(slots=True)
+class Proofs:
+    """Runs one proof at a time on a separate thread. Thread-safe."""
+
+    open_proof: Callable[[TaskSpec], SinkProof]
+    resolve: Callable[[Config], ResolvedConfig]
+    """Replaces variables in a config; may block."""
+    group_offsets: Callable[[], GroupOffsets]
+    wall_ms: Callable[[], int]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _states: dict[ConnectorName, ProofState] = field(default_factory=dict)
+    _running: ConnectorName | None = None
+    _proof: SinkProof | None = None
+    _thread: threading.Thread | None = None
+    _closed: threading.Event = field(default_factory=threading.Event)
+
+    def start(self, name: ConnectorName, config: Config, since_ms: int | None) -> dict[str, Any]:
+        """Start the proof of a connector unless it is running; return its state at once.
+
+        Raises RetryableConflict while the proof of another connector is running.
+        """
+        with self._lock:
+            if self._running == name:
+                return self._states[name].to_json_object()
+            if self._running is not None:
+                raise RetryableConflict(
+                    f"Connector {self._running} is being proved; a worker runs one proof at a time. Retry later."
+                )
+            self._running = name
+            state = ProofState(connector=name, started_ms=self.wall_ms(), since_ms=since_ms)
+            self._states[name] = state
+            self._thread = threading.Thread(
+                target=self._run, args=(state, config), name="kraal-proof", daemon=True
+            )
+            self._thread.start()
+        return state.to_json_object()
+
+    def latest(self, name: ConnectorName) -> dict[str, Any] | None:
+        """Return the state of the latest proof of a connector; None if this worker has run none."""
+        with self._lock:
+            state = self._states.get(name)
+        return None if state is None else state.to_json_object()
+
+    def close(self) -> None:
+        """Cancel the running proof."""
+        self._closed.set()
+        with self._lock:
+            proof, thread = self._proof, self._thread
+        if proof is not None:
+            proof.cancel()
+        if thread is not None:
+            thread.join(_STOP_TIMEOUT_S)
+
+    def _run(self, state: ProofState, config: Config) -> None:
+        """Run a proof and store its outcome."""
+        try:
+            result = self._prove(state, config)
+            ended = replace(state, result=result)
+            log.info("Proof of connector %s: %s", state.connector, result.verdict)
+        except Exception as error:  # noqa: BLE001 - plugins, Spark and clients may raise anything
+            ended = replace(state, reason=secrets.scrub(_describe(error)))
+            log.warning("Failed to prove connector %s: %s", state.connector, ended.reason)
+        with self._lock:
+            self._states[state.connector] = replace(ended, ended_ms=self.wall_ms())
+            self._running = self._proof = None
+
+    def _prove(self, state: ProofState, config: Config) -> ProofResult:
+        from kraal.engine.proof.sink import ProofRequest  # noqa: PLC0415 - imports Arrow, as the engine does
+        from kraal.engine.session.session import SparkUnavailable  # noqa: PLC0415 - as above
+
+        resolved = trim_config(self.resolve(config).config)
+        committed = self.group_offsets().read(state.connector, resolved, timeout_s=_OFFSETS_TIMEOUT_S)
+        max_age_ms = None if state.since_ms is None else max(0, self.wall_ms() - state.since_ms)
+        spec = TaskSpec(task=TaskId(state.connector, 0), task_config=resolved, connector_config=resolved)
+        proof = self.open_proof(spec)
+        with self._lock:
+            self._proof = proof
+        deadline_s = time.monotonic() + _SPARK_TIMEOUT_S
+        while True:
+            try:
+                return proof.run(ProofRequest(committed=committed, max_age_ms=max_age_ms))
+            except SparkUnavailable:
+                if time.monotonic() > deadline_s or self._closed.wait(_SPARK_POLL_S):
+                    raise
+
+
+def _describe(error: Exception) -> str:
+    """Return the reason for users: the message of a known error, or the root cause of any other."""
+    from kraal.engine.failure_trace import root_cause  # noqa: PLC0415 - as above
+    from kraal.plugins.api import TargetUnreadable  # noqa: PLC0415 - as above
+
+    return str(error) if isinstance(error, (KraalError, TargetUnreadable)) else root_cause(error)

@@ -1,0 +1,56 @@
+"""Schema of `/connectors/{c}/proof`, Kraal's addition to Connect."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kraal.proof.result import Verdict
+from web.openapi.operation import Schema
+from web.openapi.shapes import NULLABLE_TEXT, NUMBER, TEXT, list_of, object_of
+
+_NULLABLE_NUMBER: Final[Schema] = {"type": ["integer", "null"]}
+
+
+def _describe(schema: Schema, description: str) -> dict[str, Any]:
+    return {**schema, "description": description}
+
+
+_OFFSETS: Final = list_of(object_of({"topic": TEXT, "partition": NUMBER, "first": NUMBER, "last": NUMBER}))
+_RESULT: Final = object_of(
+    {
+        "partitions": _describe(
+            list_of(object_of({"topic": TEXT, "partition": NUMBER, "first": NUMBER, "end": NUMBER})),
+            "Compared offsets: from `first` up to the committed offset `end`.",
+        ),
+        "partial": {
+            "type": "boolean",
+            "description": "Whether the target may have rows of records that were not compared. Then only missing rows "
+            "were judged.",
+        },
+        "expected_rows": NUMBER,
+        "stored_rows": NUMBER,
+        "missing": object_of({"rows": NUMBER, "offsets": _OFFSETS}),
+        "repeated": object_of({"rows": NUMBER, "offsets": _OFFSETS}, nullable=True),
+        "unexpected": object_of(
+            {"rows": _describe(NUMBER, "Number of rows in the target that equal no record's row.")},
+            nullable=True,
+        ),
+        "dead_letters": _describe(_NULLABLE_NUMBER, "Null if not counted."),
+        "tolerated": _describe(_NULLABLE_NUMBER, "Records with tolerated errors; null if not counted."),
+        "dropped": _describe(_NULLABLE_NUMBER, "Records that transforms dropped; null if not counted."),
+    },
+    nullable=True,
+)
+PROOF: Final[Schema] = object_of(
+    {
+        "connector": TEXT,
+        "state": {"type": "string", "enum": ["RUNNING", *map(str, Verdict)]},
+        "started_ms": _describe(NUMBER, "Milliseconds since the epoch."),
+        "ended_ms": _NULLABLE_NUMBER,
+        "since_ms": _describe(
+            _NULLABLE_NUMBER, "Time of the first compared records; null if all records were compared."
+        ),
+        "reason": _describe(NULLABLE_TEXT, "Why the state is UNDECIDED."),
+        "result": _RESULT,
+    }
+)

@@ -1,0 +1,108 @@
+"""`/connectors/{c}/proof`: compares the target of a sink with its topics. Kraal's addition.
+
+A worker runs one proof at a time, in the background, and keeps the latest one of each connector.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kraal.cluster.views import rest as view
+from kraal.core.errors import BadRequest, NotFound
+from web.openapi.operation import Operation, Query
+from web.openapi.proofs import PROOF
+from web.rendering import json_response
+from web.requests.paths import connector_name
+from web.resource import Endpoint, endpoint, live_snapshot
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kraal.core.ids import Config, ConnectorName
+    from web.settings import Services
+
+_PATH: Final = "/connectors/{connector}/proof"
+_MAX_DIGITS: Final = 15
+
+
+class ProofRunner(Protocol):
+    """Runs proofs. Thread-safe; returns at once."""
+
+    def start(self, name: ConnectorName, config: Config, since_ms: int | None) -> dict[str, Any]:
+        """Start a proof and return its state. Raises RetryableConflict."""
+
+    def latest(self, name: ConnectorName) -> dict[str, Any] | None:
+        """Return the state of a connector's latest proof."""
+
+
+def endpoints(proofs: ProofRunner | None) -> list[Endpoint]:
+    """Return the endpoints. Without `proofs`, return none; requests then get 404."""
+    return [] if proofs is None else [_start(proofs), _show(proofs)]
+
+
+def _start(proofs: ProofRunner) -> Endpoint:
+    @endpoint(
+        "POST",
+        _PATH,
+        Operation(
+            name="proveConnector",
+            tag="connectors",
+            summary="Compare the target of a sink with its topics",
+            description="Starts a proof in the background. `GET` returns its state. If a proof of the connector is "
+            "already running, returns its state.",
+            query=(
+                Query(
+                    name="since",
+                    description="Compare only records with this timestamp or a later one, in milliseconds since the "
+                    "epoch.",
+                    schema={"type": "integer", "minimum": 0},
+                ),
+            ),
+            responses={202: PROOF},
+            errors=(400, 404, 409),
+        ),
+    )
+    async def post(services: Services, request: Request) -> Response:
+        since_ms = _parse_since(request.query_params.get("since"))
+        name = connector_name(request)
+        snapshot = await live_snapshot(services)
+        config = view.connector_config(snapshot, name)
+        if view.find_type(snapshot, name) != "sink":
+            raise BadRequest(f"Connector {name} is not a sink; only the delivery of sinks can be proved.")
+        texts = {key: value for key, value in config.items() if isinstance(value, str)}
+        return json_response(proofs.start(name, texts, since_ms), status=HTTPStatus.ACCEPTED)
+
+    return post
+
+
+def _show(proofs: ProofRunner) -> Endpoint:
+    @endpoint(
+        "GET",
+        _PATH,
+        Operation(
+            name="getProof",
+            tag="connectors",
+            summary="Show the latest proof of a connector on this worker",
+            responses={200: PROOF},
+            errors=(404,),
+        ),
+    )
+    async def get(services: Services, request: Request) -> Response:
+        name = connector_name(request)
+        view.connector_config(await live_snapshot(services), name)  # raises NotFound
+        state = proofs.latest(name)
+        if state is None:
+            raise NotFound(f"Connector {name} has not been proved on this worker; send a POST first.")
+        return json_response(state)
+
+    return get
+
+
+def _parse_since(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS:
+        return int(text)
+    raise BadRequest(f"Invalid since '{text}'; expected milliseconds since the epoch, a whole number.")
