@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from actors.runtime.clock import Clock
     from actors.runtime.system import System
     from kraal.engine.api import Engine
-    from kraal.protocol.group import ConnectProtocol, Job
+    from kraal.protocol.group import ConnectorOrTask, ConnectProtocol
     from kraal.stores.api import GroupOffsets, Log, OffsetStore
     from kraal.stores.group_api import Group
 
@@ -36,7 +36,7 @@ class ClusterParts:
     group: Group
     """Group that the worker joins when the herder has read the logs. The group's creator must close it."""
     protocol: ConnectProtocol
-    static_assignment: tuple[Job, ...] | None = None
+    static_assignment: tuple[ConnectorOrTask, ...] | None = None
     """Static assignment of this worker (KIP-987), if any."""
     member: MemberSettings = field(default_factory=MemberSettings)
     follow: Follow = field(default_factory=Follow)

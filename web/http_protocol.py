@@ -31,9 +31,9 @@ class BoundedHttp(HttpToolsProtocol):
         self._is_between_requests = True
         """Whether the last request is complete and no new one has started."""
         self._unparsed_bytes = 0
-        """Bytes received since the parser last finished an element."""
+        """Bytes received since the last data for which `_has_progressed` was true."""
         self._has_progressed = False
-        """Whether the parser finished an element in the latest data."""
+        """Whether the latest data began or ended a request, completed its headers, or contained part of its body."""
         self._method: str | None = None
         """Actual method of a request that is parsed with the placeholder method."""
 

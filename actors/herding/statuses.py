@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from actors.messages.herder import CompareStatuses, HideRestarting, InstanceChanged, TopicsSeen
 from actors.messages.worker import ReportWork
-from kraal.cluster.assignment.unassigned import Wait, format_jobs, waiting_reason
+from kraal.cluster.assignment.unassigned import Wait, format_instances, waiting_reason
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.status_replay import (
     find_status,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from actors.herding.state import HerderState
     from actors.runtime.mailbox import Reply
     from kraal.cluster.assignment.leader import GroupPlan
-    from kraal.protocol.group import Job
+    from kraal.protocol.group import ConnectorOrTask
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +49,8 @@ class StatusTracker:
         """Instances restarted by a KIP-745 request or automatically; their next stop is shown as RESTARTING."""
         self._clean_states = (ClusterState(), StatusState())
         """The last states without stale statuses."""
-        self._explained_jobs: frozenset[Job] = frozenset()
-        """Jobs that no worker may run, as of the last check; a log line is written for new ones."""
+        self._unlisted_connectors_and_tasks: frozenset[ConnectorOrTask] = frozenset()
+        """Connectors and tasks that no worker may run, as of the last check; a log line is written for new ones."""
         self._has_withheld_status = False
         """Whether a status was not written for lack of a lease."""
         self._is_comparison_scheduled = False
@@ -223,29 +223,33 @@ class StatusTracker:
             self._clean_states = (snapshot.config, snapshot.status)
         self._write_waiting_reasons({} if plan is None else plan.waiting)
 
-    def _write_waiting_reasons(self, waiting: Mapping[Job, Wait]) -> None:
-        """Write the reasons why jobs are not assigned.
+    def _write_waiting_reasons(self, waiting: Mapping[ConnectorOrTask, Wait]) -> None:
+        """Write the reasons why connectors and tasks are not assigned.
 
-        As in Connect, jobs that wait briefly or for a lost worker keep their status.
+        As in Connect, those that wait briefly or for a lost worker keep their status.
         """
-        reasons = {job: waiting_reason(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
+        reasons = {
+            connector_or_task: waiting_reason(connector_or_task, wait)
+            for connector_or_task, wait in waiting.items()
+            if wait is Wait.UNLISTED
+        }
         status, entries = self._state.snapshot.status, list[Entry]()
-        for job, reason in reasons.items():
-            stored_status = find_status(status, job.instance)
+        for connector_or_task, reason in reasons.items():
+            stored_status = find_status(status, connector_or_task.instance)
             if stored_status is None or (stored_status.state, stored_status.trace) != (
                 State.UNASSIGNED,
                 reason,
             ):
-                entries += self._entries(job.instance, State.UNASSIGNED, trace=reason)
+                entries += self._entries(connector_or_task.instance, State.UNASSIGNED, trace=reason)
         self._state.writes.write_status(entries, leased=True)
-        if reasons.keys() - self._explained_jobs:
+        if reasons.keys() - self._unlisted_connectors_and_tasks:
             log.warning(
                 "No worker of the group may run %s: every worker has static assignments, and none lists them."
                 " List them in static.connectors and static.tasks of workers, or start a worker without static"
                 " assignments.",
-                format_jobs(reasons),
+                format_instances(reasons),
             )
-        self._explained_jobs = frozenset(reasons)
+        self._unlisted_connectors_and_tasks = frozenset(reasons)
 
     def on_topics_seen(self, message: TopicsSeen) -> None:
         """Write a record for each topic that is neither stored nor being written (KIP-558)."""

@@ -44,7 +44,7 @@ def _record_batch(meter: TaskMeter, event: BatchDone) -> None:
             duration_s=event.duration_s,
             poll_s=event.poll_s,
             errors=event.errors,
-            way=event.way,
+            write_path=event.write_path,
             continuous=event.continuous,
         )
     if event.transaction is not None:

@@ -12,14 +12,14 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from kraal.cluster.assignment.rebalance import DerivedSets, LostHandling
-from kraal.cluster.assignment.unassigned import format_job, format_jobs
+from kraal.cluster.assignment.unassigned import format_instance, format_instances
 from kraal.cluster.membership.member_state import AllowJoin, Deliver, Revoke
 
 if TYPE_CHECKING:
     from kraal.cluster.assignment.leader import GroupPlan
     from kraal.cluster.membership.member_state import Decision, MemberState
     from kraal.cluster.state.wanted_work import Assignment
-    from kraal.protocol.group import Job
+    from kraal.protocol.group import ConnectorOrTask
 
 log = logging.getLogger(__name__)
 
@@ -51,31 +51,31 @@ def log_plan(plan: GroupPlan, generation: int) -> None:
         log.info(
             "Delaying the rebalance by %d ms; lost assignments: %s",
             plan.delay_ms,
-            _format_first_jobs(derived_sets.lost),
+            _format_first_instances(derived_sets.lost),
         )
     elif plan.delay_ms:
         log.info("Postponing revocations for load balancing by %d ms", plan.delay_ms)
     elif derived_sets.lost and derived_sets.lost_handling in _HANDLING_TEXTS:
-        log.info(_HANDLING_TEXTS[derived_sets.lost_handling], _format_first_jobs(derived_sets.lost))
+        log.info(_HANDLING_TEXTS[derived_sets.lost_handling], _format_first_instances(derived_sets.lost))
     if log.isEnabledFor(logging.DEBUG):
         _log_sets(derived_sets)
         for member, assignment in plan.assignments.items():
             log.debug(
                 "Assigned to %s: [%s], to revoke: [%s]",
                 member,
-                _format_all_jobs(assignment.assigned),
-                _format_all_jobs(assignment.revoked),
+                _format_all_instances(assignment.assigned),
+                _format_all_instances(assignment.revoked),
             )
 
 
 def _log_sets(derived_sets: DerivedSets) -> None:
     for set_field in fields(derived_sets):
-        jobs = getattr(derived_sets, set_field.name)
-        if isinstance(jobs, frozenset):
+        instances = getattr(derived_sets, set_field.name)
+        if isinstance(instances, frozenset):
             log.debug(
                 "Derived from the reports of all members: %s: [%s]",
                 _title(set_field.name),
-                _format_all_jobs(jobs),
+                _format_all_instances(instances),
             )
 
 
@@ -128,9 +128,9 @@ def _format_work(work: Assignment) -> str:
     return f"connectors [{', '.join(connectors)}], tasks [{', '.join(tasks)}]"
 
 
-def _format_all_jobs(jobs: Iterable[Job]) -> str:
-    return ", ".join(format_job(job) for job in sorted(jobs))
+def _format_all_instances(instances: Iterable[ConnectorOrTask]) -> str:
+    return ", ".join(format_instance(instance) for instance in sorted(instances))
 
 
-def _format_first_jobs(jobs: Iterable[Job]) -> str:
-    return format_jobs(jobs) or "none"
+def _format_first_instances(instances: Iterable[ConnectorOrTask]) -> str:
+    return format_instances(instances) or "none"

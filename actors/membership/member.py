@@ -32,8 +32,8 @@ from kraal.cluster.membership.flow import HERDER_HUNG
 from kraal.core.ids import Generation
 from kraal.protocol.group import (
     CONNECTOR,
+    ConnectorOrTask,
     GroupAssignment,
-    Job,
 )
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def _format_assignment(assignment: GroupAssignment) -> str:
     )
 
 
-def _format_ids(jobs: Sequence[Job]) -> tuple[str, str]:
-    connectors = ", ".join(job.connector for job in jobs if job.task == CONNECTOR)
-    tasks = ", ".join(f"{job.connector}-{job.task}" for job in jobs if job.task != CONNECTOR)
+def _format_ids(connectors_and_tasks: Sequence[ConnectorOrTask]) -> tuple[str, str]:
+    connectors = ", ".join(connector for connector, task in connectors_and_tasks if task == CONNECTOR)
+    tasks = ", ".join(f"{connector}-{task}" for connector, task in connectors_and_tasks if task != CONNECTOR)
     return f"[{connectors}]", f"[{tasks}]"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from actors.runtime.mailbox import Address
     from kraal.cluster.views.snapshot import Published
     from kraal.metrics.group import GroupMetrics
-    from kraal.protocol.group import GroupAssignment, Job
+    from kraal.protocol.group import ConnectorOrTask, GroupAssignment
     from kraal.stores.group_api import Group
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class MembershipState:
         config_wait_timeout_s: float = CONFIG_WAIT_TIMEOUT_S,
         ready: Callable[[], bool] = _always,
         metrics: MetricsRegistry | None = None,
-        static_assignment: tuple[Job, ...] | None = None,
+        static_assignment: tuple[ConnectorOrTask, ...] | None = None,
     ) -> None:
         """Create the state of one worker; nothing is sent to the group before the herder begins.
 
@@ -189,7 +189,7 @@ class MembershipState:
         leader: str,
         members: Mapping[str, bytes],
         generation: int,
-        last_generation: int,
+        last_completed_generation: int,
     ) -> Mapping[str, bytes]:
         """Return the encoded assignments of all members, by member id. Raises ProtocolError for malformed metadata."""
         join_result = JoinResult(
@@ -197,7 +197,7 @@ class MembershipState:
             leader=leader,
             members={member: decode_metadata(data) for member, data in members.items()},
             generation=generation,
-            last_generation=last_generation,
+            last_completed_generation=last_completed_generation,
         )
         self._await_config(latest_offset(join_result.members))
         plan = plan_group(

@@ -151,7 +151,7 @@ class Address:
     def tell(self, message: Tell) -> None:
         """Add `message` to the mailbox. Never blocks."""
         if not self._enqueue(message):
-            log.debug("Dropped a message for %s, which is not running: %s", self.name, type(message).__name__)
+            log.debug("Dropped a %s message for %s, which is not running", type(message).__name__, self.name)
 
     def question(self, message: Ask[R]) -> Future[R]:
         """Add `message` to the mailbox; return the future of its reply."""

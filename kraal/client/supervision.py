@@ -1,4 +1,4 @@
-"""Automatic restarts, stalled tasks and execution modes of batches for `kraal describe`. Pure functions.
+"""Automatic restarts, stalled tasks and write paths of batches for `kraal describe`. Pure functions.
 
 Kraal workers add them to a status with `expand=supervision`, which Java workers ignore.
 """
@@ -38,7 +38,7 @@ def supervision_lines(status: Status) -> list[str]:
 
 
 def batch_lines(status: Status) -> list[str]:
-    """Return lines with the execution mode of each task's latest batch; empty if unavailable."""
+    """Return lines with the write path of each task's latest batch; empty if unavailable."""
     tasks: Sequence[Mapping[str, Any]] = (status.get("supervision") or {}).get("tasks", ())
     rows = [
         (str(task.get("id")), printable(str(task["last_batch_way"])))

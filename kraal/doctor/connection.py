@@ -59,19 +59,19 @@ _FIXES: Final[Sequence[tuple[str, str]]] = (
 """Fixes by a substring of librdkafka's error after connecting; the first match wins."""
 
 
-def diagnose_unreachable(servers: str, client: Mapping[str, str], error: KraalError) -> Finding:
+def diagnose_unreachable(servers: str, client_config: Mapping[str, str], error: KraalError) -> Finding:
     """Return the finding for brokers that do not respond. Waits a few seconds for each server.
 
     Args:
         servers: the value of `bootstrap.servers`.
-        client: the settings of the client that failed, keyed by the names that Kafka's Java clients use.
+        client_config: the config of the client that failed, keyed by the names that Kafka's Java clients use.
         error: the error of that client.
     """
-    causes = _try_servers(servers, client)
+    causes = _try_servers(servers, client_config)
     if causes:
         what = f"no Kafka broker responds at {servers}: {'; '.join(cause.what for cause in causes)}"
         return Finding("broker.reachable", Level.ERROR, what, causes[0].fix)
-    protocol = (client.get("security.protocol") or SecurityProtocol.PLAINTEXT).upper()
+    protocol = (client_config.get("security.protocol") or SecurityProtocol.PLAINTEXT).upper()
     return Finding("broker.reachable", Level.ERROR, *describe_broker_error(str(error), protocol))
 
 
@@ -99,10 +99,10 @@ def describe_broker_error(error: str, protocol: str) -> tuple[str, str]:
     return what, fix
 
 
-def _try_servers(servers: str, client: Mapping[str, str]) -> list[Cause]:
+def _try_servers(servers: str, client_config: Mapping[str, str]) -> list[Cause]:
     """Try the first few servers; return the causes of failure, none if a server accepts a connection."""
     try:
-        security = read_security(client)
+        security = read_security(client_config)
         with TemporaryDirectory(prefix="kraal-doctor-") as scratch:
             context = None if security.tls is None else client_context(security.tls, Path(scratch))
     except (KraalError, OSError, ValueError):

@@ -186,7 +186,7 @@ class BatchDone:
     """The errors of skipped records."""
     transaction: int | None = None
     """Number of records in the transaction that was committed with the batch; None if none was committed."""
-    way: str = ""
+    write_path: str = ""
     """The write path of the batch and the reason for it, as a message for users; empty if there was no choice."""
     continuous: bool = False
     """Whether the run writes continuously: `duration_s` is then the time since its last report."""

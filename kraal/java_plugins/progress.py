@@ -37,7 +37,7 @@ class RecordProgress:
             topics=frozenset(map(TopicName, topics)),
             duration_s=now_s - self._since_s,
             read=read_count - self._reported_totals[0],
-            way="by Kafka's own worker in the JVM of Java plugins",
+            write_path="by Kafka's own worker in the JVM of Java plugins",
             continuous=True,
         )
         self._since_s, self._reported_totals = now_s, self._totals

@@ -63,9 +63,9 @@ class JournalEvent:
 class Events:
     """The latest events of this worker."""
 
-    def __init__(self, limit: int, now_ms: Callable[[], int]) -> None:
-        """Create an empty list of events; `limit` is its maximum size in bytes."""
-        self._ring: ByteRing[JournalEvent] = ByteRing(limit)
+    def __init__(self, max_bytes: int, now_ms: Callable[[], int]) -> None:
+        """Create an empty list of events; `max_bytes` is its maximum size."""
+        self._ring: ByteRing[JournalEvent] = ByteRing(max_bytes)
         self._now_ms = now_ms
         self._guard = Guard()
         self._seq = 0

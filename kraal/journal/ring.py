@@ -32,9 +32,9 @@ def text_bytes(*texts: str | None) -> int:
 class ByteRing(Generic[T]):
     """A list with a maximum size in bytes. Not thread-safe."""
 
-    def __init__(self, limit: int, max_entries: int | None = None) -> None:
-        """Create an empty ring; `limit` is the maximum size in bytes, `max_entries` the maximum number of entries."""
-        self._limit = limit
+    def __init__(self, max_bytes: int, max_entries: int | None = None) -> None:
+        """Create an empty ring; `max_bytes` is its maximum size, `max_entries` the maximum number of entries."""
+        self._max_bytes = max_bytes
         self._max_entries = max_entries
         self._entries: deque[tuple[T, int]] = deque()
         self.size = 0
@@ -50,12 +50,12 @@ class ByteRing(Generic[T]):
 
         An entry larger than the ring is dropped.
         """
-        if size > self._limit:
+        if size > self._max_bytes:
             self.dropped += 1
             return
         self._entries.append((entry, size))
         self.size += size
-        while self.size > self._limit or (
+        while self.size > self._max_bytes or (
             self._max_entries is not None and len(self._entries) > self._max_entries
         ):
             self.drop()
@@ -64,7 +64,7 @@ class ByteRing(Generic[T]):
         """Replace each entry for which `change` returns a new entry with its size; then drop excess entries."""
         self._entries = deque((change(entry) or (entry, size)) for entry, size in self._entries)
         self.size = sum(size for _, size in self._entries)
-        while self.size > self._limit:
+        while self.size > self._max_bytes:
             self.drop()
 
     def drop(self) -> None:

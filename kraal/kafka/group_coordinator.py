@@ -135,7 +135,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # kafka-python is pub
         """Whether the group expelled the member and the member has not rejoined since."""
         self.join_in_progress = False
         """Whether JoinGroup or SyncGroup is in progress."""
-        self.last_generation = DEFAULT_GENERATION_ID
+        self.last_completed_generation = DEFAULT_GENERATION_ID
         self.unknown_since_s: float | None = time.monotonic()
         """The time since which the coordinator has been unknown; None if it is known."""
         self.awaiting_since_s = -math.inf
@@ -193,7 +193,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # kafka-python is pub
             leader=leader_id,
             members={member.member_id: bytes(member.metadata) for member in members},
             generation=self._generation.generation_id,
-            last_generation=self.last_generation,
+            last_completed_generation=self.last_completed_generation,
         )
         self._sync_s = lease_clock.now_s()
         return assignments
@@ -210,7 +210,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # kafka-python is pub
             member_id=member_id,
             assignment=bytes(member_assignment_bytes),
         )
-        self.last_generation = generation
+        self.last_completed_generation = generation
 
     # -- overrides -----------------------------------------------------------------------------------------
 

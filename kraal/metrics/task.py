@@ -127,8 +127,8 @@ class TaskMetrics:
     """Records per transaction of an exactly-once source."""
     batch_s: float | None = None
     """Time of the latest written batch, in monotonic seconds; None if this run has not written a batch."""
-    way: str = ""
-    """The execution mode of the latest batch, with the reason, as text."""
+    write_path: str = ""
+    """The write path of the latest batch, with the reason, as text."""
     committing_s: float | None = None
     """Start of the current offset commit, including retries; None if no commit is in progress."""
     commit_failure: str = ""
@@ -183,14 +183,15 @@ class TaskMeter:
         poll_s: float,
         read: int | None = None,
         errors: ErrorCounts = NO_ERRORS,
-        way: str = "",
+        write_path: str = "",
         continuous: bool = False,
     ) -> None:
         """Record a written batch.
 
         `records`: number of written records; `read`: number of records read, by default the same; `errors`: counts of
-        failed records; `duration_s`: duration of the write; `poll_s`: duration of a source's poll; `way`: the execution
-        mode; `continuous`: the durations are the time since the last report, not durations of phases.
+        failed records; `duration_s`: duration of the write; `poll_s`: duration of a source's poll; `write_path`: the
+        write path, with the reason; `continuous`: the durations are the time since the last report, not durations of
+        phases.
         """
         records_read = records if read is None else read
         metrics, now_s = self._metrics, self._time.now()
@@ -207,7 +208,7 @@ class TaskMeter:
             poll=metrics.poll.add_duration(poll_s) if metrics.is_source and not continuous else metrics.poll,
             write=metrics.write if continuous else metrics.write.add_duration(duration_s),
             batch_s=now_s,
-            way=way,
+            write_path=write_path,
         )
 
     def record_commit_start(self) -> None:

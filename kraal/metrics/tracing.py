@@ -66,12 +66,12 @@ class TracedMeter(TaskMeter):
         poll_s: float,
         read: int | None = None,
         errors: ErrorCounts = NO_ERRORS,
-        way: str = "",
+        write_path: str = "",
         continuous: bool = False,
     ) -> None:
         super().record_batch(
-            records=records, duration_s=duration_s, poll_s=poll_s, read=read, errors=errors, way=way,
-            continuous=continuous,
+            records=records, duration_s=duration_s, poll_s=poll_s, read=read, errors=errors,
+            write_path=write_path, continuous=continuous,
         )  # fmt: skip
         end_ns = self._now_ns()
         write_ns = end_ns - round(duration_s * _NS_PER_SECOND)
@@ -82,7 +82,7 @@ class TracedMeter(TaskMeter):
             "kraal.records.read": records if read is None else read,
             "kraal.records.written": records,
             "kraal.records.failed": errors.errors,
-            "kraal.way": way,
+            "kraal.way": write_path,
         }
         # For continuous writes, the duration is the time since the last report, because there are no phases.
         self._pending_batch = _WrittenBatch(

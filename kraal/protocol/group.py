@@ -33,11 +33,11 @@ CONNECTOR = -1
 """The task number that represents the connector itself."""
 
 
-class Job(NamedTuple):
+class ConnectorOrTask(NamedTuple):
     """A connector (task -1) or a task, as in the group protocol.
 
-    A tuple instead of an Instance, because an assignment processes tens of thousands of jobs, and tuples are faster to
-    hash and sort.
+    A tuple instead of an `Instance`, because an assignment processes tens of thousands of connectors and tasks, and
+    tuples are faster to hash and sort.
     """
 
     connector: ConnectorName
@@ -45,15 +45,15 @@ class Job(NamedTuple):
 
     @property
     def instance(self) -> Instance:
-        """The job as an Instance."""
+        """The connector or task as an `Instance`."""
         return self.connector if self.task == CONNECTOR else TaskId(self.connector, self.task)
 
     @staticmethod
-    def of(instance: Instance) -> Job:
-        """Return the job for `instance`."""
+    def of(instance: Instance) -> ConnectorOrTask:
+        """Return `instance` as a tuple."""
         if isinstance(instance, TaskId):
-            return Job(instance.connector, instance.task)
-        return Job(instance)
+            return ConnectorOrTask(instance.connector, instance.task)
+        return ConnectorOrTask(instance)
 
 
 class GroupProtocol(StrEnum):
@@ -145,9 +145,9 @@ class GroupAssignment:
     leader_url: str
     config_offset: int
     """The leader's position in the config topic, the offset of the last record plus 1."""
-    assigned: tuple[Job, ...] = ()
+    assigned: tuple[ConnectorOrTask, ...] = ()
     """All work in version 0, only new work in later versions."""
-    revoked: tuple[Job, ...] = ()
+    revoked: tuple[ConnectorOrTask, ...] = ()
     """Not in version 0."""
     delay_ms: int = 0
     """Delay until the member rejoins; 0 for no delay. Not in version 0."""
@@ -167,7 +167,7 @@ class WorkerMetadata:
     config_offset: int
     allocation: GroupAssignment | None = None
     """The worker's current work, as an assignment; None if the worker has no work. Not in version 0."""
-    static_assignment: tuple[Job, ...] | None = None
+    static_assignment: tuple[ConnectorOrTask, ...] | None = None
     """The only work that the worker may run; None if it has no static assignments. Since version 3."""
 
 
@@ -184,7 +184,7 @@ def make_offers(
     url: str,
     config_offset: int,
     allocation: GroupAssignment | None,
-    static_assignment: tuple[Job, ...] | None = None,
+    static_assignment: tuple[ConnectorOrTask, ...] | None = None,
 ) -> tuple[Offer, ...]:
     """Return a worker's offers for JoinGroup, the preferred protocol first.
 
@@ -227,7 +227,9 @@ def encode_metadata(metadata: WorkerMetadata) -> bytes:
         )
     if version >= GroupProtocol.STATIC.version:
         static_assignment = metadata.static_assignment
-        parts += [wire.int32(-1)] if static_assignment is None else _encode_jobs(static_assignment)
+        parts += (
+            [wire.int32(-1)] if static_assignment is None else _encode_connectors_and_tasks(static_assignment)
+        )
     return b"".join(parts)
 
 
@@ -238,7 +240,9 @@ def decode_metadata(data: bytes) -> WorkerMetadata:
     url, config_offset = reader.string("url"), reader.int64("config offset")
     allocation = reader.nullable_bytes("allocation") if reader.remaining else None
     static_assignment = (
-        _read_nullable_jobs(reader, "static") if version >= GroupProtocol.STATIC.version else None
+        _read_nullable_connectors_and_tasks(reader, "static")
+        if version >= GroupProtocol.STATIC.version
+        else None
     )
     return WorkerMetadata(
         version=version,
@@ -267,8 +271,8 @@ def decode_assignment(data: bytes) -> GroupAssignment:
         leader=reader.string("leader"),
         leader_url=reader.string("leader url"),
         config_offset=reader.int64("config offset"),
-        assigned=_read_jobs(reader, "assignment"),
-        revoked=_read_jobs(reader, "revoked"),
+        assigned=_read_connectors_and_tasks(reader, "assignment"),
+        revoked=_read_connectors_and_tasks(reader, "revoked"),
         delay_ms=reader.int32("delay") if reader.remaining else 0,
     )
 
@@ -280,17 +284,17 @@ def _encode_assignment(assignment: GroupAssignment, version: int) -> bytes:
         wire.string(assignment.leader),
         wire.string(assignment.leader_url),
         wire.int64(assignment.config_offset),
-        *_encode_jobs(assignment.assigned),
+        *_encode_connectors_and_tasks(assignment.assigned),
     ]
     if version >= GroupProtocol.COMPATIBLE.version:
-        parts += [*_encode_jobs(assignment.revoked), wire.int32(assignment.delay_ms)]
+        parts += [*_encode_connectors_and_tasks(assignment.revoked), wire.int32(assignment.delay_ms)]
     return b"".join(parts)
 
 
-def _encode_jobs(jobs: Iterable[Job]) -> list[bytes]:
-    """Encode jobs grouped by connector, in the order of each connector's first job."""
+def _encode_connectors_and_tasks(connectors_and_tasks: Iterable[ConnectorOrTask]) -> list[bytes]:
+    """Encode connectors and tasks grouped by connector, in the order in which the connectors first occur."""
     tasks: dict[ConnectorName, list[int]] = {}
-    for connector, task in jobs:
+    for connector, task in connectors_and_tasks:
         tasks.setdefault(connector, []).append(task)
     parts = [wire.int32(len(tasks))]
     for connector, task_numbers in tasks.items():
@@ -305,16 +309,18 @@ def _read_version(reader: wire.Reader) -> int:
     return version
 
 
-def _read_jobs(reader: wire.Reader, field: str) -> tuple[Job, ...]:
-    return _read_nullable_jobs(reader, field) or ()
+def _read_connectors_and_tasks(reader: wire.Reader, field: str) -> tuple[ConnectorOrTask, ...]:
+    return _read_nullable_connectors_and_tasks(reader, field) or ()
 
 
-def _read_nullable_jobs(reader: wire.Reader, field: str) -> tuple[Job, ...] | None:
+def _read_nullable_connectors_and_tasks(
+    reader: wire.Reader, field: str
+) -> tuple[ConnectorOrTask, ...] | None:
     count = reader.nullable_count(field) if reader.remaining else None
     if count is None:
         return None
-    jobs: list[Job] = []
+    connectors_and_tasks: list[ConnectorOrTask] = []
     for _ in range(count):
         connector = ConnectorName(reader.string("connector"))
-        jobs += [Job(connector, task) for task in reader.int32s("tasks")]
-    return tuple(jobs)
+        connectors_and_tasks += [ConnectorOrTask(connector, task) for task in reader.int32s("tasks")]
+    return tuple(connectors_and_tasks)

@@ -244,8 +244,8 @@ def _clients() -> Page:
     return Page(
         file="clients.md",
         title="Kafka clients of connectors",
-        text="The names and defaults are Kafka's. Some [defaults of workers]"
-        "(../compat.md#producer-defaults) differ. The worker's "
+        text="The tables list the names and defaults of Kafka's clients. Kraal's workers use "
+        "[other defaults for some keys](../compat.md#producer-defaults). The worker's "
         "[policy](worker.md#connector.client.config.override.policy) determines which keys a connector may override.",
         sections=tuple(
             Section(

@@ -49,7 +49,7 @@ class GroupHooks(Protocol):
         leader: str,
         members: Mapping[str, bytes],
         generation: int,
-        last_generation: int,
+        last_completed_generation: int,
     ) -> Mapping[str, bytes]:
         """Compute the assignments as the leader, by member id.
 
@@ -58,7 +58,7 @@ class GroupHooks(Protocol):
             leader: this member's id.
             members: the metadata of all members, including this one, by member id.
             generation: the generation of this rebalance.
-            last_generation: the last generation whose assignment this member received; -1 before the first.
+            last_completed_generation: the last generation whose assignment this member received; -1 before the first.
         """
 
     def on_joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:

@@ -83,7 +83,7 @@ class ControlPort:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is a loopback address."""
+    """Return whether `host` is a loopback IP address; False for a host name."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -20,7 +20,7 @@ _REVERT_INTERVAL_S: Final = 5.0
 _RUNNING: Final = "RUNNING"
 _LIST_PATH: Final = "/connectors?expand=status&expand=info"
 _HALTED: Final = frozenset({"PAUSED", "STOPPED"})
-_ACCEPTED: Final = frozenset({200, 201, 202, 204})
+_SUCCESS_STATUSES: Final = frozenset({200, 201, 202, 204})
 _NOT_FOUND: Final = 404
 
 
@@ -101,7 +101,7 @@ class Settling:
     def _revert_late_changes(self) -> None:
         for member in self._members.up()[:1]:
             response = self._clients.ask(member, Call("GET", _LIST_PATH))
-            if response is not None and response[0] in _ACCEPTED:
+            if response is not None and response[0] in _SUCCESS_STATUSES:
                 for request in list_corrections(response[1], self._target_configs):
                     self._clients.ask(member, request)
 
@@ -112,7 +112,7 @@ class Settling:
             member = live_members[attempt % len(live_members)] if live_members else None
             response = None if member is None else self._clients.ask(member, request)
             is_accepted = response is not None and (
-                response[0] in _ACCEPTED or (request.method == "DELETE" and response[0] == _NOT_FOUND)
+                response[0] in _SUCCESS_STATUSES or (request.method == "DELETE" and response[0] == _NOT_FOUND)
             )
             if is_accepted:
                 return ""
@@ -123,10 +123,10 @@ class Settling:
 
     def _describe_missing(self, member: Member) -> str:
         health = self._clients.ask(member, Call("GET", "/health"))
-        if health is None or health[0] not in _ACCEPTED:
+        if health is None or health[0] not in _SUCCESS_STATUSES:
             return f"health: {health}"
         response = self._clients.ask(member, Call("GET", _LIST_PATH))
-        if response is None or response[0] not in _ACCEPTED:
+        if response is None or response[0] not in _SUCCESS_STATUSES:
             return f"connectors: {response}"
         workers = {running_member.worker_id for running_member in self._members.up()}
         return describe_difference(response[1], set(self._target_configs), workers)

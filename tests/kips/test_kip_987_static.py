@@ -83,11 +83,13 @@ def test_static_protocol_is_the_default(distributed: ThreeWorkers) -> None:
     """
     assert parse_distributed(MINIMAL_CONFIG).protocol is ConnectProtocol.STATIC
     lists = {"static.connectors": "one", "static.tasks": "one-0,two-1"}
-    static_jobs = parse_distributed({**MINIMAL_CONFIG, **lists}).static_assignments
-    assert static_jobs is not None
+    static_assignments = parse_distributed({**MINIMAL_CONFIG, **lists}).static_assignments
+    assert static_assignments is not None
     create_connectors(distributed, ONE, TWO)
     assert get_protocols(distributed) == {GroupProtocol.STATIC}
-    worker = add_worker(distributed, *(job.instance for job in static_jobs))
+    worker = add_worker(
+        distributed, *(connector_or_task.instance for connector_or_task in static_assignments)
+    )
     assert worker.running == {ONE, TaskId(ONE, 0), TaskId(TWO, 1)}
     add_worker(distributed, protocol=ConnectProtocol.SESSIONED)
     assert get_protocols(distributed) == {GroupProtocol.SESSIONED}
@@ -117,7 +119,7 @@ def test_lists_are_ignored_while_an_older_worker_is_a_member(distributed: ThreeW
     assert static_worker.running == {ONE}
     old_worker = add_worker(distributed, protocol=ConnectProtocol.SESSIONED)
     assert get_protocols(distributed) == {GroupProtocol.SESSIONED}
-    assert static_worker.running - {ONE}, "the static worker also runs unlisted jobs"
+    assert static_worker.running - {ONE}, "the static worker also runs unlisted instances"
     assert [worker["kind"] for worker in distributed.get("/admin/assignments").body["workers"]] == [
         "wildcard"
     ] * 5
@@ -127,7 +129,7 @@ def test_lists_are_ignored_while_an_older_worker_is_a_member(distributed: ThreeW
     assert static_worker.running == {ONE}
 
 
-def test_workers_and_jobs_are_static_or_wildcard(distributed: ThreeWorkers) -> None:
+def test_workers_and_instances_are_static_or_wildcard(distributed: ThreeWorkers) -> None:
     """`GET /admin/assignments` reports the categories.
 
     > Categorize workers with static assignments as "static workers" and those without as "wildcard workers".
@@ -155,8 +157,8 @@ def test_workers_and_jobs_are_static_or_wildcard(distributed: ThreeWorkers) -> N
     assert set().union(*(worker.running for worker in wildcard_workers)) == {TaskId(ONE, 1)}
 
 
-def test_jobs_are_revoked_from_workers_that_must_not_run_them(distributed: ThreeWorkers) -> None:
-    """When the only older worker leaves, steps 3 to 5 revoke jobs, and step 6 assigns the static jobs.
+def test_instances_are_revoked_from_workers_that_must_not_run_them(distributed: ThreeWorkers) -> None:
+    """When the only older worker leaves, steps 3 to 5 revoke instances, and step 6 assigns the static instances.
 
     > Revoke any static jobs running on wildcard workers
 
@@ -184,8 +186,8 @@ def test_jobs_are_revoked_from_workers_that_must_not_run_them(distributed: Three
     assert worker_one.running | worker_two.running == list_instances(ONE, TWO) - wildcard_worker.running
 
 
-def test_wildcard_jobs_are_balanced_among_wildcard_workers(distributed: ThreeWorkers) -> None:
-    """A wildcard worker joins, and steps 7 and 8 move jobs to it.
+def test_wildcard_instances_are_balanced_among_wildcard_workers(distributed: ThreeWorkers) -> None:
+    """A wildcard worker joins, and steps 7 and 8 move instances to it.
 
     > Revoke wildcard jobs from wildcard workers following the least-disruption algorithm assuming that all wildcard
     > jobs (assigned or not) must eventually be evenly distributed among the wildcard workers.
@@ -206,12 +208,12 @@ def test_wildcard_jobs_are_balanced_among_wildcard_workers(distributed: ThreeWor
     retained_instances = [
         instance for worker in wildcard_workers for instance in worker.running & instances_before[worker.name]
     ]
-    assert len(retained_instances) == 15 - len(new_worker.running), "no other job has moved"
+    assert len(retained_instances) == 15 - len(new_worker.running), "no other instance has moved"
     assert idle_worker.running == set()
 
 
 def test_assignment_without_static_workers_equals_the_sessioned_protocol(distributed: ThreeWorkers) -> None:
-    """Both groups have the same numbers of jobs per worker; test_static_properties.py compares each round.
+    """Both groups have the same numbers of instances per worker; test_static_properties.py compares each round.
 
     > A static protocol cluster with no static workers behaves identically to the sessioned protocol.
 
@@ -233,7 +235,7 @@ def test_assignment_without_static_workers_equals_the_sessioned_protocol(distrib
     assert get_protocols(distributed) == {GroupProtocol.SESSIONED}
 
 
-def test_single_jobs_can_be_isolated_in_a_shared_cluster(distributed: ThreeWorkers) -> None:
+def test_single_instances_can_be_isolated_in_a_shared_cluster(distributed: ThreeWorkers) -> None:
     """A task, and then the instances of two connectors, temporarily get a dedicated worker.
 
     > A cluster with both static and wildcard workers can be used in an ad-hoc manner to isolate specific jobs in a
@@ -270,7 +272,7 @@ def test_single_jobs_can_be_isolated_in_a_shared_cluster(distributed: ThreeWorke
 
 
 def test_cluster_can_consist_of_static_workers_only(distributed: ThreeWorkers) -> None:
-    """Each job gets a dedicated worker, so that the lists alone determine the assignment.
+    """Each instance gets a dedicated worker, so that the lists alone determine the assignment.
 
     > A cluster with both static and wildcard workers can be an intermediate state during a rolling upgrade to a cluster
     > with only static workers.
@@ -288,7 +290,9 @@ def test_cluster_can_consist_of_static_workers_only(distributed: ThreeWorkers) -
     workers = {
         instance: add_worker(distributed, instance) for instance in sorted(list_instances(ONE), key=str)
     }
-    assert [worker.running for worker in wildcard_workers] == [set()] * 3, "wildcard workers have no jobs"
+    assert [worker.running for worker in wildcard_workers] == [set()] * 3, (
+        "wildcard workers have no instances"
+    )
     close_workers(distributed, *wildcard_workers)
     assert {instance: worker.running for instance, worker in workers.items()} == {
         instance: {instance} for instance in workers
@@ -296,10 +300,10 @@ def test_cluster_can_consist_of_static_workers_only(distributed: ThreeWorkers) -
     check_flow(distributed, ONE)
     distributed.create(TWO, 1)
     distributed.advance_until_idle()
-    waiting_jobs = distributed.get("/admin/assignments").body["waiting"]
-    assert [(job["connector"], job["state"]) for job in waiting_jobs] == [("two", "unlisted")], (
-        "unlisted jobs wait"
-    )
+    waiting_instances = distributed.get("/admin/assignments").body["waiting"]
+    assert [(instance["connector"], instance["state"]) for instance in waiting_instances] == [
+        ("two", "unlisted")
+    ], "unlisted instances wait"
 
 
 @pytest.mark.parametrize("protocol", OLDER_PROTOCOLS)

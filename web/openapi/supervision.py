@@ -76,9 +76,7 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
             "last_batch_age_ms": _nullable(
                 "integer", "Milliseconds since the task's latest batch was written."
             ),
-            "last_batch_way": _nullable(
-                "string", "Execution mode of the latest batch, and the reason for it."
-            ),
+            "last_batch_way": _nullable("string", "Write path of the latest batch, and the reason for it."),
         }
     ),
     "StalledTask": object_of(

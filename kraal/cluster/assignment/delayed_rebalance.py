@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from kraal.cluster.assignment.fair_share import deal_round_robin
 from kraal.cluster.assignment.rebalance import AssignorState, LostHandling, Pause
-from kraal.protocol.group import CONNECTOR, Job
+from kraal.protocol.group import CONNECTOR, ConnectorOrTask
 
 _BACKOFF_BASE = 40
 
@@ -24,16 +24,16 @@ class LostAssignmentsPlan:
 
     state: AssignorState
     """The assignor's next state, including the new pause."""
-    reassign: frozenset[Job] = frozenset()
-    """Jobs to assign like new work in this round."""
-    to_candidates: Mapping[str, Sequence[Job]] = field(default_factory=dict)
-    """Jobs to assign to the candidates in this round, by member id."""
+    reassign: frozenset[ConnectorOrTask] = frozenset()
+    """Instances to assign like new work in this round."""
+    to_candidates: Mapping[str, Sequence[ConnectorOrTask]] = field(default_factory=dict)
+    """Instances to assign to the candidates in this round, by member id."""
     handling: LostHandling = LostHandling.NONE
 
 
 def handle_lost_assignments(
-    lost: frozenset[Job],
-    current: Mapping[str, Sequence[Job]],
+    lost: frozenset[ConnectorOrTask],
+    current: Mapping[str, Sequence[ConnectorOrTask]],
     state: AssignorState,
     *,
     now_ms: int,
@@ -41,7 +41,7 @@ def handle_lost_assignments(
 ) -> LostAssignmentsPlan:
     """Decide whether lost work waits, and which members receive it.
 
-    `current` contains the jobs that each member keeps in this round. As in Connect, a round after a revocation is
+    `current` contains the instances that each member keeps in this round. As in Connect, a round after a revocation is
     treated as if work were lost: a member that leaves in that round without any work starts a full delay.
     """
     pause = state.pause
@@ -72,11 +72,13 @@ def handle_lost_assignments(
     return LostAssignmentsPlan(state=replace(state, pause=new_pause), handling=LostHandling.DELAYED)
 
 
-def _distribute(candidates: Sequence[str], lost: frozenset[Job]) -> dict[str, list[Job]]:
+def _distribute(
+    candidates: Sequence[str], lost: frozenset[ConnectorOrTask]
+) -> dict[str, list[ConnectorOrTask]]:
     """Assign connectors, then tasks, round-robin; both start with the first candidate."""
     order = sorted(lost)
-    connectors = deal_round_robin(candidates, [job for job in order if job.task == CONNECTOR])
-    tasks = deal_round_robin(candidates, [job for job in order if job.task != CONNECTOR])
+    connectors = deal_round_robin(candidates, [instance for instance in order if instance.task == CONNECTOR])
+    tasks = deal_round_robin(candidates, [instance for instance in order if instance.task != CONNECTOR])
     return {member: [*connectors[member], *tasks[member]] for member in candidates}
 
 

@@ -1,11 +1,11 @@
-"""Incremental cooperative assignment: members keep their work; only some jobs move, in two rounds. Pure.
+"""Incremental cooperative assignment: members keep their work; only some instances move, in two rounds. Pure.
 
-A job must never run twice, so a round that revokes a job from a member does not assign it to another. The member
-stops the job and rejoins, and the next round assigns it. Lost work, whose member has left, is reassigned
-after a delay. When consecutive rounds revoke work because workers join one by one, revocations back off: 40 ms, 1.6 s,
-64 s.
-Rejected alternative: moving a job in one round with a handover between two members, because these would have to reach
-each other.
+An instance (a connector or a task) must never run twice, so a round that revokes an instance from a member does not
+assign it to another. The member stops the instance and rejoins, and the next round assigns it. Lost work, whose member
+has left, is reassigned after a delay. When consecutive rounds revoke work because workers join one by one, revocations
+back off: 40 ms, 1.6 s, 64 s.
+Rejected alternative: moving an instance in one round with a handover between two members, because these would have to
+reach each other.
 Source: IncrementalCooperativeAssignor (Kafka 4.4.0), KIP-415.
 """
 
@@ -20,28 +20,28 @@ from kraal.cluster.assignment.delayed_rebalance import backoff_ms, handle_lost_a
 from kraal.cluster.assignment.fair_share import find_surplus, spread
 from kraal.cluster.assignment.rebalance import (
     AssignorState,
+    ConnectorsAndTasks,
     DerivedSets,
-    Jobs,
     LostHandling,
     Outcome,
     Pause,
     Round,
 )
-from kraal.protocol.group import CONNECTOR, Job
+from kraal.protocol.group import CONNECTOR, ConnectorOrTask
 
-JobsByMember = Mapping[str, Sequence[Job]]
+ConnectorsAndTasksByMember = Mapping[str, Sequence[ConnectorOrTask]]
 
 
 def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
-    """Decide one round. O(n log n) in the number of jobs, because the jobs to assign are sorted."""
-    reports = reported_jobs(round_)
+    """Decide one round. O(n log n) in the number of instances, because the instances to assign are sorted."""
+    reports = reported_instances(round_)
     diff = diff_assignments(reports, round_, state)
     to_revoke = diff.deleted | diff.duplicated
-    current = {member: exclude_jobs(jobs, to_revoke) for member, jobs in reports.items()}
+    current = {member: exclude_instances(instances, to_revoke) for member, instances in reports.items()}
     shares = allocate(current, diff.lost, diff.new_submissions, round_, state)
     revoked = {
-        member: (*select_jobs(jobs, to_revoke), *shares.revoked.get(member, ()))
-        for member, jobs in reports.items()
+        member: (*select_instances(instances, to_revoke), *shares.revoked.get(member, ()))
+        for member, instances in reports.items()
     }
     return build_outcome(round_, shares, revoked, diff, waiting=diff.lost, lists={})
 
@@ -50,43 +50,47 @@ def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
 class Shares:
     """Result of `allocate` for some or all members. `assigned` and `owned` contain each of these members."""
 
-    assigned: Mapping[str, Jobs]
-    revoked: JobsByMember
-    """Jobs revoked to balance load; contains only members with revocations."""
-    owned: Mapping[str, Jobs]
+    assigned: Mapping[str, ConnectorsAndTasks]
+    revoked: ConnectorsAndTasksByMember
+    """Instances revoked to balance load; contains only members with revocations."""
+    owned: Mapping[str, ConnectorsAndTasks]
     state: AssignorState
     lost_handling: LostHandling = LostHandling.NONE
 
 
 def allocate(
-    current: JobsByMember,
-    lost: frozenset[Job],
-    new_submissions: frozenset[Job],
+    current: ConnectorsAndTasksByMember,
+    lost: frozenset[ConnectorOrTask],
+    new_submissions: frozenset[ConnectorOrTask],
     round_: Round,
     state: AssignorState,
 ) -> Shares:
     """Assign lost work and new submissions, and balance load.
 
-    `current` contains the jobs that the members run and may keep; `round_.configured` contains all jobs to distribute
-    among them. A caller may pass a subset of the members and jobs (KIP-987); the result covers only this subset.
+    `current` contains the instances that the members run and may keep; `round_.configured` contains all instances to
+    distribute among them. A caller may pass a subset of the members and instances (KIP-987); the result covers only
+    this subset.
     """
     allocations = dict(current)
     plan = handle_lost_assignments(
         lost, allocations, state, now_ms=round_.now_ms, max_delay_ms=round_.max_delay_ms
     )
-    for member, jobs in plan.to_candidates.items():
-        allocations[member] = (*allocations[member], *jobs)
+    for member, instances in plan.to_candidates.items():
+        allocations[member] = (*allocations[member], *instances)
     balance = balance_load(allocations, round_, plan.state)
-    for member, jobs in balance.revoked.items():
-        allocations[member] = exclude_jobs(allocations[member], frozenset(jobs))
-    spread_jobs = spread_evenly(allocations, new_submissions | plan.reassign)
+    for member, instances in balance.revoked.items():
+        allocations[member] = exclude_instances(allocations[member], frozenset(instances))
+    added_instances = spread_evenly(allocations, new_submissions | plan.reassign)
     return Shares(
         assigned={
-            member: (*select_jobs(jobs, frozenset(plan.to_candidates.get(member, ()))), *spread_jobs[member])
-            for member, jobs in allocations.items()
+            member: (
+                *select_instances(instances, frozenset(plan.to_candidates.get(member, ()))),
+                *added_instances[member],
+            )
+            for member, instances in allocations.items()
         },
         revoked=balance.revoked,
-        owned={member: (*jobs, *spread_jobs[member]) for member, jobs in allocations.items()},
+        owned={member: (*instances, *added_instances[member]) for member, instances in allocations.items()},
         state=balance.state,
         lost_handling=plan.handling,
     )
@@ -95,13 +99,13 @@ def allocate(
 def build_outcome(
     round_: Round,
     shares: Shares,
-    revoked: Mapping[str, Jobs],
+    revoked: Mapping[str, ConnectorsAndTasks],
     derived_sets: DerivedSets,
     *,
-    waiting: frozenset[Job],
-    lists: Mapping[str, frozenset[Job]],
+    waiting: frozenset[ConnectorOrTask],
+    lists: Mapping[str, frozenset[ConnectorOrTask]],
 ) -> Outcome:
-    """Build the outcome and the state for the next round, in which the `waiting` jobs count as assigned."""
+    """Build the outcome and the state for the next round, in which the `waiting` instances count as assigned."""
     return Outcome(
         assigned=shares.assigned,
         revoked=revoked,
@@ -123,30 +127,34 @@ def build_outcome(
     )
 
 
-def reported_jobs(round_: Round) -> dict[str, Jobs]:
-    """Return the jobs that each member reports, without duplicates. The members are sorted by id."""
+def reported_instances(round_: Round) -> dict[str, ConnectorsAndTasks]:
+    """Return the instances that each member reports, without duplicates. The members are sorted by id."""
     return {member: tuple(dict.fromkeys(round_.members[member])) for member in sorted(round_.members)}
 
 
-def diff_assignments(reports: JobsByMember, round_: Round, state: AssignorState) -> DerivedSets:
-    """Compare the reported jobs with the last round's assignment and with the configured jobs."""
+def diff_assignments(reports: ConnectorsAndTasksByMember, round_: Round, state: AssignorState) -> DerivedSets:
+    """Compare the reported instances with the last round's assignment and with the configured instances."""
     report_counts = Counter(chain.from_iterable(reports.values()))
     active = frozenset(report_counts)
-    expected_jobs = state.assigned if state.generation == round_.last_generation else frozenset[Job]()
+    expected_instances = (
+        state.assigned
+        if state.generation == round_.last_completed_generation
+        else frozenset[ConnectorOrTask]()
+    )
     if not state.revoked.isdisjoint(active):
-        expected_jobs = active  # members did not receive or did not apply the last round's assignment
-    # Java checks only expected jobs, so a job that was deleted during a change of leader would run forever.
-    deleted = (expected_jobs | active) - round_.configured
+        expected_instances = active  # members did not receive or did not apply the last round's assignment
+    # Java checks only expected instances, so an instance that was deleted during a change of leader would run forever.
+    deleted = (expected_instances | active) - round_.configured
     has_duplicates = len(active) < sum(map(len, reports.values()))
     return DerivedSets(
-        previous=expected_jobs,
+        previous=expected_instances,
         active=active,
         deleted=deleted,
-        duplicated=frozenset(job for job, count in report_counts.items() if count > 1)
+        duplicated=frozenset(instance for instance, count in report_counts.items() if count > 1)
         if has_duplicates
         else frozenset(),
-        lost=expected_jobs - active - deleted,
-        new_submissions=round_.configured - expected_jobs - active,
+        lost=expected_instances - active - deleted,
+        new_submissions=round_.configured - expected_instances - active,
     )
 
 
@@ -154,12 +162,12 @@ def diff_assignments(reports: JobsByMember, round_: Round, state: AssignorState)
 class Balance:
     """Revocations to balance load, and the state for the next rounds."""
 
-    revoked: JobsByMember
+    revoked: ConnectorsAndTasksByMember
     state: AssignorState
 
 
-def balance_load(current: JobsByMember, round_: Round, state: AssignorState) -> Balance:
-    """Revoke jobs beyond a member's share, except during a delay or in backoff."""
+def balance_load(current: ConnectorsAndTasksByMember, round_: Round, state: AssignorState) -> Balance:
+    """Revoke instances beyond a member's share, except during a delay or in backoff."""
     if state.pause.delay_ms != 0:
         return Balance(revoked={}, state=replace(state, rebalancing=False))
     surplus = _surplus_by_member(current, round_.configured)
@@ -176,58 +184,76 @@ def balance_load(current: JobsByMember, round_: Round, state: AssignorState) -> 
     return Balance(revoked={}, state=replace(state, revocations=count, pause=pause))
 
 
-def spread_evenly(current: JobsByMember, jobs: Iterable[Job]) -> dict[str, Jobs]:
+def spread_evenly(
+    current: ConnectorsAndTasksByMember, instances: Iterable[ConnectorOrTask]
+) -> dict[str, ConnectorsAndTasks]:
     """Assign new and lost work to the least loaded members: connectors first, then tasks, each kind separately."""
-    connectors, tasks = _split_by_kind(sorted(jobs))
+    connectors, tasks = _split_by_kind(sorted(instances))
     if not connectors and not tasks:
         return dict.fromkeys(current, ())
-    sizes = {member: _count_by_kind(member_jobs) for member, member_jobs in current.items()}
+    sizes = {member: _count_by_kind(member_instances) for member, member_instances in current.items()}
     new_connectors = spread({member: size[0] for member, size in sizes.items()}, connectors)
     new_tasks = spread({member: size[1] for member, size in sizes.items()}, tasks)
     return {member: (*new_connectors[member], *new_tasks[member]) for member in current}
 
 
-def _surplus_by_member(current: JobsByMember, configured: frozenset[Job]) -> dict[str, Jobs]:
+def _surplus_by_member(
+    current: ConnectorsAndTasksByMember, configured: frozenset[ConnectorOrTask]
+) -> dict[str, ConnectorsAndTasks]:
     if not configured or not any(current.values()):
         return {}
-    connectors: dict[str, Sequence[Job]] = {}
-    tasks: dict[str, Sequence[Job]] = {}
-    for member, jobs in current.items():
-        connectors[member], tasks[member] = _split_by_kind(jobs)
+    connectors: dict[str, Sequence[ConnectorOrTask]] = {}
+    tasks: dict[str, Sequence[ConnectorOrTask]] = {}
+    for member, instances in current.items():
+        connectors[member], tasks[member] = _split_by_kind(instances)
     total = _count_by_kind(configured)
     surplus = [find_surplus(connectors, total[0]), find_surplus(tasks, total[1])]
-    members = [member for member in current if any(member in jobs_by_member for jobs_by_member in surplus)]
+    members = [
+        member for member in current if any(member in instances_by_member for instances_by_member in surplus)
+    ]
     return {
-        member: tuple(chain.from_iterable(jobs_by_member.get(member, ()) for jobs_by_member in surplus))
+        member: tuple(
+            chain.from_iterable(instances_by_member.get(member, ()) for instances_by_member in surplus)
+        )
         for member in members
     }
 
 
-def _split_by_kind(jobs: Iterable[Job]) -> tuple[list[Job], list[Job]]:
+def _split_by_kind(
+    instances: Iterable[ConnectorOrTask],
+) -> tuple[list[ConnectorOrTask], list[ConnectorOrTask]]:
     """Return connectors and tasks separately, each in the given order."""
-    connectors: list[Job] = []
-    tasks: list[Job] = []
-    for job in jobs:
-        (connectors if job[1] == CONNECTOR else tasks).append(job)
+    connectors: list[ConnectorOrTask] = []
+    tasks: list[ConnectorOrTask] = []
+    for instance in instances:
+        (connectors if instance[1] == CONNECTOR else tasks).append(instance)
     return connectors, tasks
 
 
-def _count_by_kind(jobs: Iterable[Job]) -> tuple[int, int]:
+def _count_by_kind(instances: Iterable[ConnectorOrTask]) -> tuple[int, int]:
     """Return the number of connectors and of tasks."""
     connectors = tasks = 0
-    for job in jobs:
-        if job[1] == CONNECTOR:
+    for instance in instances:
+        if instance[1] == CONNECTOR:
             connectors += 1
         else:
             tasks += 1
     return connectors, tasks
 
 
-def select_jobs(jobs: Sequence[Job], selection: frozenset[Job]) -> Jobs:
-    """Return the jobs that are in `selection`, in order."""
-    return tuple(job for job in jobs if job in selection) if selection else ()
+def select_instances(
+    instances: Sequence[ConnectorOrTask], selection: frozenset[ConnectorOrTask]
+) -> ConnectorsAndTasks:
+    """Return the instances that are in `selection`, in order."""
+    return tuple(instance for instance in instances if instance in selection) if selection else ()
 
 
-def exclude_jobs(jobs: Sequence[Job], excluded_jobs: frozenset[Job]) -> Jobs:
-    """Return the jobs that are not in `excluded_jobs`, in order."""
-    return tuple(job for job in jobs if job not in excluded_jobs) if excluded_jobs else tuple(jobs)
+def exclude_instances(
+    instances: Sequence[ConnectorOrTask], excluded_instances: frozenset[ConnectorOrTask]
+) -> ConnectorsAndTasks:
+    """Return the instances that are not in `excluded_instances`, in order."""
+    return (
+        tuple(instance for instance in instances if instance not in excluded_instances)
+        if excluded_instances
+        else tuple(instances)
+    )

@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 
 from kraal.cluster.assignment.eager import assign_eagerly
 from kraal.cluster.assignment.placement import PlacedBy, Placement, placements
-from kraal.cluster.assignment.rebalance import AssignorState, DerivedSets, Jobs, Round
+from kraal.cluster.assignment.rebalance import AssignorState, ConnectorsAndTasks, DerivedSets, Round
 from kraal.cluster.assignment.static import assign_statically
-from kraal.cluster.assignment.unassigned import Wait, rebalance_reason, waiting_jobs
+from kraal.cluster.assignment.unassigned import Wait, rebalance_reason, waiting_instances
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.core.ids import Instance, TaskId
 from kraal.protocol.group import (
     CONNECTOR,
     AssignmentError,
+    ConnectorOrTask,
     GroupAssignment,
     GroupProtocol,
-    Job,
     WorkerMetadata,
 )
 
@@ -40,7 +40,7 @@ class JoinResult:
     members: Mapping[str, WorkerMetadata]
     """Metadata by member id, including this worker's."""
     generation: int
-    last_generation: int
+    last_completed_generation: int
     """The last generation whose assignment this worker received; -1 before the first."""
 
 
@@ -52,18 +52,18 @@ class GroupPlan:
     """Assignments by member id, in the version of the elected protocol."""
     state: AssignorState
     """State for the next round."""
-    owners: Mapping[Job, str]
-    """Member id of the owner of each job; empty if the assignment failed."""
+    owners: Mapping[ConnectorOrTask, str]
+    """Member id of the owner of each instance; empty if the assignment failed."""
     urls: Mapping[str, str]
     """URLs of all members, by member id."""
-    lists: Mapping[str, frozenset[Job]] = field(default_factory=dict)
+    lists: Mapping[str, frozenset[ConnectorOrTask]] = field(default_factory=dict)
     """Static assignments of members that have any, if the protocol supports them (KIP-987)."""
-    waiting: Mapping[Job, Wait] = field(default_factory=dict)
-    """Unassigned jobs, sorted; empty under the eager protocol or if the assignment failed."""
+    waiting: Mapping[ConnectorOrTask, Wait] = field(default_factory=dict)
+    """Unassigned instances, sorted; empty under the eager protocol or if the assignment failed."""
     delay_ms: int = 0
     """Delay that was sent to the members."""
-    placements: Mapping[Job, Placement] = field(default_factory=dict)
-    """Decisions that assigned the jobs in `owners` to their members."""
+    placements: Mapping[ConnectorOrTask, Placement] = field(default_factory=dict)
+    """Decisions that assigned the instances in `owners` to their members."""
     derived_sets: DerivedSets = field(default_factory=DerivedSets)
     """Sets from which the assignments were computed; empty under the eager protocol or if the assignment failed."""
     why: str = ""
@@ -81,7 +81,7 @@ class GroupPlan:
 
     def owner_url(self, instance: Instance) -> str | None:
         """Return the URL of the owner of `instance`; None if the instance is unassigned."""
-        member = self.owners.get(Job.of(instance))
+        member = self.owners.get(ConnectorOrTask.of(instance))
         return None if member is None else self.urls[member]
 
 
@@ -102,8 +102,8 @@ def plan_group(
     """Assign all work to the members with the algorithm of the elected protocol.
 
     `now_ms` is monotonic. `previous` is this leader's previous plan, with the URLs of members that have left and the
-    delayed jobs. A failed assignment leaves `state` unchanged; the next round detects that the members received no
-    assignments.
+    delayed instances. A failed assignment leaves `state` unchanged; the next round detects that the members received
+    no assignments.
     """
     required_offset = latest_offset(join_result.members)
     if cluster.offset < required_offset:
@@ -117,13 +117,13 @@ def plan_group(
             assignments=failed_assignments, state=state, owners={}, urls=_map_urls(join_result), why=why
         )
     if not join_result.protocol.is_cooperative:
-        jobs_by_member = assign_eagerly(join_result.members, list_jobs(cluster))
+        instances_by_member = assign_eagerly(join_result.members, list_instances(cluster))
         assignments = {
-            m: _build_assignment(join_result, cluster.offset, assigned=jobs)
-            for m, jobs in jobs_by_member.items()
+            m: _build_assignment(join_result, cluster.offset, assigned=instances)
+            for m, instances in instances_by_member.items()
         }
         why = "the eager protocol reassigns all work in each rebalance"
-        owners = _map_owners(jobs_by_member)
+        owners = _map_owners(instances_by_member)
         eager_placements = dict.fromkeys(owners, Placement(PlacedBy.EAGER, join_result.generation))
         return GroupPlan(
             assignments=assignments,
@@ -151,9 +151,9 @@ def _plan_incrementally(
         if metadata.static_assignment
     }
     round_ = Round(
-        members={member: _current_jobs(metadata) for member, metadata in members.items()},
-        configured=list_jobs(cluster),
-        last_generation=join_result.last_generation,
+        members={member: _current_instances(metadata) for member, metadata in members.items()},
+        configured=list_instances(cluster),
+        last_completed_generation=join_result.last_completed_generation,
         generation=join_result.generation,
         now_ms=now_ms,
         max_delay_ms=max_delay_ms,
@@ -177,7 +177,7 @@ def _plan_incrementally(
         owners=owners,
         urls=urls,
         lists=round_.lists,
-        waiting=waiting_jobs(round_.configured, owners.keys(), outcome.state),
+        waiting=waiting_instances(round_.configured, owners.keys(), outcome.state),
         placements=placements(
             round_, outcome, state, owners, {} if previous is None else previous.placements
         ),
@@ -192,10 +192,10 @@ def _plan_incrementally(
     )
 
 
-def list_jobs(cluster: ClusterState) -> frozenset[Job]:
-    """Return all jobs to run; a connector with inconsistent task configs has no tasks."""
+def list_instances(cluster: ClusterState) -> frozenset[ConnectorOrTask]:
+    """Return all connectors and tasks to run; a connector with inconsistent task configs has no tasks."""
     return frozenset(
-        Job(name, task)
+        ConnectorOrTask(name, task)
         for name, entry in cluster.connectors.items()
         for task in range(CONNECTOR, len(entry.tasks))
     )
@@ -207,20 +207,22 @@ def apply_assignment(
     """Return the work that a member runs after it has applied `new_assignment`.
 
     Since version 1 a member keeps all work that is not revoked, even if the round failed; an eager member stops all
-    work before it joins. New jobs come first, as in Java, so that they are the first to be revoked from a member with
-    too many jobs. The result includes the revocations and the delay.
+    work before it joins. New instances come first, as in Java, so that they are the first to be revoked from a member
+    with too many instances. The result includes the revocations and the delay.
     """
     if current_assignment is None or new_assignment.version < GroupProtocol.COMPATIBLE.version:
         return new_assignment
-    revoked_jobs = frozenset(new_assignment.revoked)
-    remaining_jobs = [job for job in current_assignment.assigned if job not in revoked_jobs]
+    revoked_instances = frozenset(new_assignment.revoked)
+    remaining_instances = [
+        instance for instance in current_assignment.assigned if instance not in revoked_instances
+    ]
     return GroupAssignment(
         version=new_assignment.version,
         error=new_assignment.error,
         leader=new_assignment.leader,
         leader_url=new_assignment.leader_url,
         config_offset=new_assignment.config_offset,
-        assigned=tuple(dict.fromkeys([*new_assignment.assigned, *remaining_jobs])),
+        assigned=tuple(dict.fromkeys([*new_assignment.assigned, *remaining_instances])),
         revoked=new_assignment.revoked,
         delay_ms=new_assignment.delay_ms,
     )
@@ -228,12 +230,18 @@ def apply_assignment(
 
 def to_assignment(assignment: GroupAssignment) -> Assignment:
     """Return the assignment for the herder, as connector names and task ids."""
-    tasks = frozenset(TaskId(job.connector, job.task) for job in assignment.assigned if job.task != CONNECTOR)
-    connectors = frozenset(job.connector for job in assignment.assigned if job.task == CONNECTOR)
+    tasks = frozenset(
+        TaskId(instance.connector, instance.task)
+        for instance in assignment.assigned
+        if instance.task != CONNECTOR
+    )
+    connectors = frozenset(
+        instance.connector for instance in assignment.assigned if instance.task == CONNECTOR
+    )
     return Assignment(connectors=connectors, tasks=tasks)
 
 
-def _current_jobs(metadata: WorkerMetadata) -> Jobs:
+def _current_instances(metadata: WorkerMetadata) -> ConnectorsAndTasks:
     return () if metadata.allocation is None else metadata.allocation.assigned
 
 
@@ -242,8 +250,8 @@ def _build_assignment(
     config_offset: int,
     *,
     error: AssignmentError = AssignmentError.NO_ERROR,
-    assigned: Jobs = (),
-    revoked: Jobs = (),
+    assigned: ConnectorsAndTasks = (),
+    revoked: ConnectorsAndTasks = (),
     delay_ms: int = 0,
 ) -> GroupAssignment:
     return GroupAssignment(
@@ -258,8 +266,8 @@ def _build_assignment(
     )
 
 
-def _map_owners(jobs_by_member: Mapping[str, Jobs]) -> dict[Job, str]:
-    return {job: member for member, jobs in jobs_by_member.items() for job in jobs}
+def _map_owners(instances_by_member: Mapping[str, ConnectorsAndTasks]) -> dict[ConnectorOrTask, str]:
+    return {instance: member for member, instances in instances_by_member.items() for instance in instances}
 
 
 def _map_urls(join_result: JoinResult) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Placements: the decision that assigned each job to the member that runs it. Pure.
+"""Placements: the decision that assigned each connector or task to the member that runs it. Pure.
 
 A member keeps its work from round to round, so a decision may be several generations old. The leader keeps decisions in
 its plans; a new leader has only the members' reports. Specific to Kraal.
@@ -11,33 +11,33 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 
 from kraal.cluster.assignment.rebalance import AssignorState, LostHandling, Outcome, Round
-from kraal.protocol.group import CONNECTOR, Job
+from kraal.protocol.group import CONNECTOR, ConnectorOrTask
 
 
 class PlacedBy(StrEnum):
     """Kinds of decisions; also the values in REST responses."""
 
     STATIC = auto()
-    """The worker lists the job (KIP-987)."""
+    """The worker lists the instance (KIP-987)."""
     NEW = auto()
     """A new submission, assigned to the member with the fewest connectors or tasks."""
     REVOKED = auto()
-    """Another member stopped the job in the previous round."""
+    """Another member stopped the instance in the previous round."""
     CANDIDATE = auto()
-    """The job's worker had left; this worker, probably the same one after a restart, was idle during the delay."""
+    """The instance's worker had left; this worker, probably the same one after a restart, was idle during the delay."""
     LOST = auto()
-    """The job's worker had left and did not return during the delay."""
+    """The instance's worker had left and did not return during the delay."""
     UNDELIVERED = auto()
-    """The job's worker did not receive its assignment in the previous round."""
+    """The instance's worker did not receive its assignment in the previous round."""
     EAGER = auto()
     """The eager protocol assigns all work in each round."""
     REPORTED = auto()
-    """The worker already ran the job at this leader's first plan."""
+    """The worker already ran the instance at this leader's first plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Kind and generation of the decision that assigned a job."""
+    """Kind and generation of the decision that assigned an instance."""
 
     by: PlacedBy
     generation: int
@@ -54,31 +54,34 @@ def placements(
     round_: Round,
     outcome: Outcome,
     before: AssignorState,
-    owners: Mapping[Job, str],
-    previous: Mapping[Job, Placement],
-) -> dict[Job, Placement]:
-    """Return the placements of all jobs in `owners`. `before` and `previous` belong to the last round."""
-    by_job: dict[Job, Placement] = {}
-    if before.generation != round_.last_generation:
+    owners: Mapping[ConnectorOrTask, str],
+    previous: Mapping[ConnectorOrTask, Placement],
+) -> dict[ConnectorOrTask, Placement]:
+    """Return the placements of all instances in `owners`. `before` and `previous` belong to the last round."""
+    new_placements: dict[ConnectorOrTask, Placement] = {}
+    if before.generation != round_.last_completed_generation:
         previous = {}
-    for member, jobs in outcome.assigned.items():
-        listed_jobs = round_.lists.get(member, frozenset())
-        for job in jobs:
-            if job in listed_jobs:
+    for member, instances in outcome.assigned.items():
+        listed_instances = round_.lists.get(member, frozenset())
+        for instance in instances:
+            if instance in listed_instances:
                 kind = PlacedBy.STATIC
-            elif job in outcome.derived_sets.lost:
+            elif instance in outcome.derived_sets.lost:
                 kind = _KIND_BY_LOST_HANDLING.get(outcome.derived_sets.lost_handling, PlacedBy.LOST)
             else:
-                kind = PlacedBy.REVOKED if job in before.revoked else PlacedBy.NEW
-            by_job[job] = Placement(kind, round_.generation)
+                kind = PlacedBy.REVOKED if instance in before.revoked else PlacedBy.NEW
+            new_placements[instance] = Placement(kind, round_.generation)
     reported_placement = Placement(PlacedBy.REPORTED, round_.generation)
-    return {job: by_job.get(job) or previous.get(job, reported_placement) for job in owners}
+    return {
+        instance: new_placements.get(instance) or previous.get(instance, reported_placement)
+        for instance in owners
+    }
 
 
-def placement_reason(job: Job, placement: Placement) -> str:
+def placement_reason(instance: ConnectorOrTask, placement: Placement) -> str:
     """Return an explanation for the operator."""
     if placement.by is PlacedBy.STATIC:
-        key = "static.connectors" if job.task == CONNECTOR else "static.tasks"
+        key = "static.connectors" if instance.task == CONNECTOR else "static.tasks"
         return f"Assigned in generation {placement.generation} to a worker that lists it in {key} (KIP-987)."
     return _TEXTS[placement.by].format(placement.generation)
 

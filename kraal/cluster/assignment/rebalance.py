@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
-from kraal.protocol.group import Job
+from kraal.protocol.group import ConnectorOrTask
 
-Jobs = tuple[Job, ...]
+ConnectorsAndTasks = tuple[ConnectorOrTask, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +33,10 @@ class Pause:
 class AssignorState:
     """The leader's state between rounds."""
 
-    assigned: frozenset[Job] = frozenset()
-    """All jobs that should run after the last round, including lost jobs."""
-    revoked: frozenset[Job] = frozenset()
-    """Jobs revoked in the last round."""
+    assigned: frozenset[ConnectorOrTask] = frozenset()
+    """All instances that should run after the last round, including lost instances."""
+    revoked: frozenset[ConnectorOrTask] = frozenset()
+    """Instances revoked in the last round."""
     generation: int = -1
     """Generation of the last round."""
     members: frozenset[str] = frozenset()
@@ -46,7 +46,7 @@ class AssignorState:
     """Whether work was revoked to balance load; reset by a balanced round, during a delay, and when a delay expires."""
     revocations: int = 0
     """Number of consecutive rounds that needed revocations after a round with revocations."""
-    lists: Mapping[str, frozenset[Job]] = field(default_factory=dict)
+    lists: Mapping[str, frozenset[ConnectorOrTask]] = field(default_factory=dict)
     """Static assignments of the last round; see `Round.lists`."""
 
 
@@ -54,11 +54,11 @@ class AssignorState:
 class Round:
     """Input of one assignment by the leader."""
 
-    members: Mapping[str, Sequence[Job]]
-    """Jobs that each member reports, by member id. Contains at least the leader."""
-    configured: frozenset[Job]
+    members: Mapping[str, Sequence[ConnectorOrTask]]
+    """Instances that each member reports, by member id. Contains at least the leader."""
+    configured: frozenset[ConnectorOrTask]
     """All configured work."""
-    last_generation: int
+    last_completed_generation: int
     """The last generation whose assignment this worker received."""
     generation: int
     """Generation of this round."""
@@ -66,8 +66,8 @@ class Round:
     """Time of a monotonic clock; only differences within this process are meaningful."""
     max_delay_ms: int
     """`scheduled.rebalance.max.delay.ms`."""
-    lists: Mapping[str, frozenset[Job]] = field(default_factory=dict)
-    """Static assignments by member (KIP-987): all jobs that each static member may run, configured or not."""
+    lists: Mapping[str, frozenset[ConnectorOrTask]] = field(default_factory=dict)
+    """Static assignments by member (KIP-987): all instances that each static member may run, configured or not."""
 
 
 class LostHandling(StrEnum):
@@ -89,20 +89,20 @@ class LostHandling(StrEnum):
 class DerivedSets:
     """Sets that determine a round, in the terms of IncrementalCooperativeAssignor.performTaskAssignment."""
 
-    previous: frozenset[Job] = frozenset()
+    previous: frozenset[ConnectorOrTask] = frozenset()
     """Work that should run after the last round; equal to `active` if a revocation was not applied."""
-    active: frozenset[Job] = frozenset()
+    active: frozenset[ConnectorOrTask] = frozenset()
     """Work that the members report."""
-    deleted: frozenset[Job] = frozenset()
-    duplicated: frozenset[Job] = frozenset()
-    """Jobs on more than one member; all members stop these jobs, and the next round assigns each job once."""
-    misplaced: frozenset[Job] = frozenset()
-    """Jobs on members that are not allowed to run them (KIP-987)."""
-    lost: frozenset[Job] = frozenset()
-    new_submissions: frozenset[Job] = frozenset()
-    """Jobs that run on no member, including jobs revoked in the last round."""
-    surplus: frozenset[Job] = frozenset()
-    """Jobs revoked to balance load."""
+    deleted: frozenset[ConnectorOrTask] = frozenset()
+    duplicated: frozenset[ConnectorOrTask] = frozenset()
+    """Instances on more than one member; all members stop them, and the next round assigns each instance once."""
+    misplaced: frozenset[ConnectorOrTask] = frozenset()
+    """Instances on members that are not allowed to run them (KIP-987)."""
+    lost: frozenset[ConnectorOrTask] = frozenset()
+    new_submissions: frozenset[ConnectorOrTask] = frozenset()
+    """Instances that run on no member, including instances revoked in the last round."""
+    surplus: frozenset[ConnectorOrTask] = frozenset()
+    """Instances revoked to balance load."""
     lost_handling: LostHandling = LostHandling.NONE
 
 
@@ -110,12 +110,12 @@ class DerivedSets:
 class Outcome:
     """Assignments of all members; every mapping contains every member."""
 
-    assigned: Mapping[str, Jobs]
-    """Jobs to start; connectors first."""
-    revoked: Mapping[str, Jobs]
-    """Jobs to stop; a member with revocations rejoins immediately."""
-    owned: Mapping[str, Jobs]
-    """Jobs that each member runs afterwards."""
+    assigned: Mapping[str, ConnectorsAndTasks]
+    """Instances to start; connectors first."""
+    revoked: Mapping[str, ConnectorsAndTasks]
+    """Instances to stop; a member with revocations rejoins immediately."""
+    owned: Mapping[str, ConnectorsAndTasks]
+    """Instances that each member runs afterwards."""
     delay_ms: int
     """Delay before the next rejoin, the same for all members; 0 if none is required."""
     state: AssignorState

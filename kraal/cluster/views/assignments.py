@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kraal.cluster.assignment.leader import GroupPlan, list_jobs
-from kraal.cluster.assignment.unassigned import format_job, waiting_reason
+from kraal.cluster.assignment.leader import GroupPlan, list_instances
+from kraal.cluster.assignment.unassigned import format_instance, waiting_reason
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import Json
-from kraal.protocol.group import CONNECTOR, Job
+from kraal.protocol.group import CONNECTOR, ConnectorOrTask
 
 STATIC_IGNORED = (
     "Static assignments are ignored, because not every worker of the group has connect.protocol=static. "
@@ -38,7 +38,7 @@ def group_assignments(snapshot: Snapshot) -> dict[str, Json]:
         "rebalance": _describe_rebalance(snapshot, plan),
         "rebalances": [rebalance.to_json() for rebalance in snapshot.rebalances],
         "workers": _describe_standalone_worker(snapshot) if plan is None else _describe_workers(plan),
-        "waiting": [] if plan is None else _describe_waiting_jobs(plan),
+        "waiting": [] if plan is None else _describe_waiting_instances(plan),
     }
 
 
@@ -50,48 +50,50 @@ def _describe_rebalance(snapshot: Snapshot, plan: GroupPlan | None) -> Json:
 
 
 def _describe_standalone_worker(snapshot: Snapshot) -> list[Json]:
-    return [_describe_worker(snapshot.leader_url, None, list_jobs(snapshot.config))]
+    return [_describe_worker(snapshot.leader_url, None, list_instances(snapshot.config))]
 
 
 def _describe_workers(plan: GroupPlan) -> list[Json]:
-    jobs_by_member: dict[str, list[Job]] = {member: [] for member in plan.urls}
-    for job, member in plan.owners.items():
-        jobs_by_member[member].append(job)
+    instances_by_member: dict[str, list[ConnectorOrTask]] = {member: [] for member in plan.urls}
+    for instance, member in plan.owners.items():
+        instances_by_member[member].append(instance)
     order = sorted(plan.urls, key=lambda member: (plan.urls[member], member))
     return [
-        _describe_worker(plan.urls[member], plan.lists.get(member), jobs_by_member[member])
+        _describe_worker(plan.urls[member], plan.lists.get(member), instances_by_member[member])
         for member in order
     ]
 
 
 def _describe_worker(
-    url: str | None, static_jobs: frozenset[Job] | None, running_jobs: Iterable[Job]
+    url: str | None,
+    static_instances: frozenset[ConnectorOrTask] | None,
+    running_instances: Iterable[ConnectorOrTask],
 ) -> dict[str, Json]:
     return {
         "url": url,
-        "kind": "wildcard" if static_jobs is None else "static",
-        "static_connectors": None if static_jobs is None else _list_connectors(static_jobs),
-        "static_tasks": None if static_jobs is None else _list_tasks(static_jobs),
-        "connectors": _list_connectors(running_jobs),
-        "tasks": _list_tasks(running_jobs),
+        "kind": "wildcard" if static_instances is None else "static",
+        "static_connectors": None if static_instances is None else _list_connectors(static_instances),
+        "static_tasks": None if static_instances is None else _list_tasks(static_instances),
+        "connectors": _list_connectors(running_instances),
+        "tasks": _list_tasks(running_instances),
     }
 
 
-def _list_connectors(jobs: Iterable[Job]) -> list[Json]:
-    return [*sorted(job.connector for job in jobs if job.task == CONNECTOR)]
+def _list_connectors(instances: Iterable[ConnectorOrTask]) -> list[Json]:
+    return [*sorted(instance.connector for instance in instances if instance.task == CONNECTOR)]
 
 
-def _list_tasks(jobs: Iterable[Job]) -> list[Json]:
-    return [format_job(job) for job in sorted(jobs) if job.task != CONNECTOR]
+def _list_tasks(instances: Iterable[ConnectorOrTask]) -> list[Json]:
+    return [format_instance(instance) for instance in sorted(instances) if instance.task != CONNECTOR]
 
 
-def _describe_waiting_jobs(plan: GroupPlan) -> list[Json]:
+def _describe_waiting_instances(plan: GroupPlan) -> list[Json]:
     return [
         {
-            "connector": job.connector,
-            "task": None if job.task == CONNECTOR else job.task,
+            "connector": instance.connector,
+            "task": None if instance.task == CONNECTOR else instance.task,
             "state": wait,
-            "reason": waiting_reason(job, wait),
+            "reason": waiting_reason(instance, wait),
         }
-        for job, wait in plan.waiting.items()
+        for instance, wait in plan.waiting.items()
     ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from kraal.cluster.assignment.placement import placement_reason
 from kraal.cluster.assignment.unassigned import Wait, waiting_reason
-from kraal.protocol.group import Job
+from kraal.protocol.group import ConnectorOrTask
 
 if TYPE_CHECKING:
     from kraal.cluster.assignment.leader import GroupPlan
@@ -32,15 +32,15 @@ def describe_placement(snapshot: Snapshot, instance: Instance) -> dict[str, Json
     (of the decision, or null), why (a sentence), rebalance (the reason for that rebalance, or null if it is no
     longer recorded), until_ms (the end of the delay of lost work in wall-clock milliseconds, or null).
     """
-    plan, job = snapshot.plan, Job.of(instance)
+    plan, connector_or_task = snapshot.plan, ConnectorOrTask.of(instance)
     if plan is None:
         is_standalone = snapshot.is_leader and snapshot.protocol is None
         return (
             _placement(STANDALONE, snapshot.leader_url, None, _STANDALONE_REASON) if is_standalone else None
         )
-    if job in plan.waiting:
-        return _describe_waiting(snapshot, plan, job, plan.waiting[job])
-    placement = plan.placements.get(job)
+    if connector_or_task in plan.waiting:
+        return _describe_waiting(snapshot, plan, connector_or_task, plan.waiting[connector_or_task])
+    placement = plan.placements.get(connector_or_task)
     if placement is None:
         return _placement(UNPLANNED, None, None, _UNPLANNED_REASON)
     reasons = {int(rebalance.generation): rebalance.reason for rebalance in snapshot.rebalances}
@@ -49,15 +49,17 @@ def describe_placement(snapshot: Snapshot, instance: Instance) -> dict[str, Json
             placement.by,
             plan.owner_url(instance),
             placement.generation,
-            placement_reason(job, placement),
+            placement_reason(connector_or_task, placement),
         ),
         "rebalance": reasons.get(placement.generation),
     }
 
 
-def _describe_waiting(snapshot: Snapshot, plan: GroupPlan, job: Job, wait: Wait) -> dict[str, Json]:
+def _describe_waiting(
+    snapshot: Snapshot, plan: GroupPlan, connector_or_task: ConnectorOrTask, wait: Wait
+) -> dict[str, Json]:
     latest = snapshot.rebalances[0] if snapshot.rebalances else None
-    placement = _placement(wait, None, snapshot.generation, waiting_reason(job, wait))
+    placement = _placement(wait, None, snapshot.generation, waiting_reason(connector_or_task, wait))
     if latest is not None:
         placement["rebalance"] = latest.reason
         if wait is Wait.LOST:

@@ -51,9 +51,9 @@ def describe_rebalance(
     )
 
 
-def with_latest(before: tuple[Rebalance, ...], latest: Rebalance) -> tuple[Rebalance, ...]:
-    """Prepend `latest` to `before`, without the oldest rebalances beyond `MAX_REBALANCES`."""
-    return (latest, *before)[:MAX_REBALANCES]
+def with_latest(rebalances: tuple[Rebalance, ...], latest: Rebalance) -> tuple[Rebalance, ...]:
+    """Return `rebalances` with `latest` first, limited to `MAX_REBALANCES`."""
+    return (latest, *rebalances)[:MAX_REBALANCES]
 
 
 def _truncate(text: str) -> str:

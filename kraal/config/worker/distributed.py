@@ -45,7 +45,7 @@ from kraal.config.worker.distributed_keys import (
 )
 from kraal.config.worker.keys import STANDALONE
 from kraal.core.ids import ConnectorName
-from kraal.protocol.group import ConnectProtocol, Job
+from kraal.protocol.group import ConnectorOrTask, ConnectProtocol
 from kraal.protocol.signature import KEY_BYTES, key_size
 
 _CLEANUP: Final = "cleanup.policy"
@@ -112,7 +112,7 @@ class DistributedConfig(WorkerConfig):
     worker_sync_timeout_s: float
     worker_unsync_backoff_s: float
     protocol: ConnectProtocol
-    static_assignments: tuple[Job, ...] | None
+    static_assignments: tuple[ConnectorOrTask, ...] | None
     """The sorted static assignments (KIP-987); None if the leader assigns the work."""
     scheduled_rebalance_max_delay_ms: int
     session_key_algorithm: str
@@ -311,14 +311,16 @@ def _unsigned_warnings(properties: ValidatedProperties) -> list[str]:
     return []
 
 
-def _static_assignments(properties: ValidatedProperties) -> tuple[Job, ...] | None:
+def _static_assignments(properties: ValidatedProperties) -> tuple[ConnectorOrTask, ...] | None:
     """Return the static assignments; None if both lists are empty."""
     connectors, tasks = (as_strings(properties.values[name]) for name in (STATIC_CONNECTORS, STATIC_TASKS))
-    jobs = {Job(ConnectorName(name)) for name in connectors}
-    jobs |= {
-        Job(ConnectorName(task_id[0]), task_id[1]) for task in tasks if (task_id := parse_static_task(task))
+    assignments = {ConnectorOrTask(ConnectorName(name)) for name in connectors}
+    assignments |= {
+        ConnectorOrTask(ConnectorName(task_id[0]), task_id[1])
+        for task in tasks
+        if (task_id := parse_static_task(task))
     }
-    return tuple(sorted(jobs)) or None
+    return tuple(sorted(assignments)) or None
 
 
 def _static_warnings(properties: ValidatedProperties) -> list[str]:

@@ -106,7 +106,7 @@ def read_lines(
             raise EOFError(
                 f"{path} became shorter while it was being read: it had at least {end} bytes before"
             )
-        # The end of the range is a line end, so a \r there ends a line.
+        # `end` is the start of a line, so a trailing \r is a complete line end, not the first half of \r\n.
         is_last = position + length == end
         lines, line_bytes = split_lines(data + b"\n" if is_last and data.endswith(b"\r") else data)
         if line_bytes:

@@ -143,5 +143,5 @@ class SinkAttempt:
             topics=frozenset(map(TopicName, summary.topics)),
             duration_s=time.monotonic() - start_s,
             errors=summary.counts + reported_errors,
-            way=str(self._choice),
+            write_path=str(self._choice),
         )

@@ -78,7 +78,7 @@ class SourceAttempt:
     def _handle_outcome(self, outcome: JobResult) -> None:
         """Report the result; if the column form of the transforms has failed, repeat the batch on the record path."""
         if isinstance(outcome, BatchDone):
-            outcome = replace(outcome, way=str(self._choice))
+            outcome = replace(outcome, write_path=str(self._choice))
         if self.refusals is not None:
             outcome = self.refusals.end(outcome)
             if isinstance(outcome, BaseException):

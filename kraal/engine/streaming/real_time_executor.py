@@ -251,7 +251,7 @@ class StreamExecutor:
             records=progress.records,
             topics=progress.topics,
             duration_s=now_s - start_s,
-            way="by a streaming query: the connector is in real-time mode",
+            write_path="by a streaming query: the connector is in real-time mode",
             continuous=True,
         )
 

@@ -39,8 +39,8 @@ class Progress:
     """Time spent in the current step or offset commit; None if there is neither."""
     batch_age_s: float | None = None
     """Time since the latest batch was written; None if this run has written no batch."""
-    way: str | None = None
-    """The execution mode of the latest batch, with the reason."""
+    write_path: str | None = None
+    """The write path of the latest batch, with the reason."""
     stall: Stall | None = None
 
     @property
@@ -73,7 +73,7 @@ def task_progress(
     return Progress(
         step_s=None if since_s is None else max(now_s - since_s, 0.0),
         batch_age_s=None if batch_s is None else max(now_s - batch_s, 0.0),
-        way=None if task_metrics is None else task_metrics.way or None,
+        write_path=None if task_metrics is None else task_metrics.write_path or None,
         stall=task_stall(_task_facts(current, task, state, trace), now_s, stall_timeout_s),
     )
 
@@ -201,7 +201,7 @@ class StallDetection:
                     **_stall(progress_of_task.stall),
                     "step_ms": _ms(progress_of_task.step_s),
                     "last_batch_age_ms": _ms(progress_of_task.batch_age_s),
-                    "last_batch_way": progress_of_task.way,
+                    "last_batch_way": progress_of_task.write_path,
                 }
             )
         response["tasks"] = tasks

@@ -20,7 +20,7 @@ from kraal.core.ids import ConnectorName, Instance, WorkerId
 from kraal.core.lease import LEASE_FRACTION
 from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import WorkerPlugins
-from kraal.protocol.group import Job
+from kraal.protocol.group import ConnectorOrTask
 from kraal.testing._simulation.cluster_engine import ClusterEngine, PluginEnvironment
 from kraal.testing._simulation.engine import FakeRun
 from kraal.testing._simulation.group import FakeGroup
@@ -50,7 +50,7 @@ class ClusterWorker:
         static: Sequence[Instance] = (),
     ) -> None:
         self._protocol = protocol
-        self._static = tuple(sorted(map(Job.of, static))) or None
+        self._static = tuple(sorted(map(ConnectorOrTask.of, static))) or None
         self.name = name
         self.worker_id = WorkerId(f"{name}:8083")
         self.url = f"http://{name}:8083/"

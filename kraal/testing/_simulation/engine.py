@@ -294,7 +294,7 @@ class FakeRun:
             topics=topics,
             duration_s=0.0,
             transaction=size,
-            way="in the simulation: without Spark",
+            write_path="in the simulation: without Spark",
         )
         self._report(event)
 

@@ -79,7 +79,7 @@ class FakeGroup:
         self.address = Address(f"group of {name}")
         """Address for the broker's responses; the hooks are called while messages to this address are handled."""
         self._hooks: GroupHooks | None = None
-        self._generation = self._last_generation = -1
+        self._generation = self._last_completed_generation = -1
         self._protocol = ""
         self._attempt = 0
         """Number of the current join; responses to older joins are dropped."""
@@ -270,13 +270,13 @@ class FakeGroup:
             leader=response.leader,
             members=response.members,
             generation=response.generation,
-            last_generation=self._last_generation,
+            last_completed_generation=self._last_completed_generation,
         )
 
     def _on_synced(self, request: SyncGroup, response: GroupResponse) -> None:
         if response.error is None:
             self._is_joining = self._is_expelled = False
-            self._last_generation = self._generation
+            self._last_completed_generation = self._generation
             self._confirm(request)
             self._require_hooks().on_joined(
                 protocol=self._protocol,

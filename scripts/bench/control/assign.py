@@ -20,7 +20,7 @@ from kraal.cluster.assignment.incremental import assign_incrementally
 from kraal.cluster.assignment.rebalance import AssignorState, Outcome, Round
 from kraal.cluster.assignment.static import assign_statically
 from kraal.core.ids import ConnectorName
-from kraal.protocol.group import CONNECTOR, Job
+from kraal.protocol.group import CONNECTOR, ConnectorOrTask
 from scripts.bench.control import assign_java
 from scripts.bench.lab import Lab, say
 from scripts.bench.report import Case, Target
@@ -89,23 +89,25 @@ def _cases(
 def _rounds(size: int) -> dict[str, Callable[[], Outcome]]:
     """Return, for each round, a function that computes the assignment."""
     connectors = [ConnectorName(f"connector-{number:06d}") for number in range(size // TASKS_PER_CONNECTOR)]
-    jobs = frozenset(Job(name, task) for name in connectors for task in range(CONNECTOR, TASKS_PER_CONNECTOR))
+    configured = frozenset(
+        ConnectorOrTask(name, task) for name in connectors for task in range(CONNECTOR, TASKS_PER_CONNECTOR)
+    )
     members = [f"worker-{number:03d}" for number in range(MEMBERS)]
     first = Round(
         members=dict.fromkeys(members, ()),
-        configured=jobs,
-        last_generation=-1,
+        configured=configured,
+        last_completed_generation=-1,
         generation=1,
         now_ms=0,
         max_delay_ms=0,
     )
     after = assign_incrementally(first, AssignorState())
-    if sum(map(len, after.owned.values())) != len(jobs):
+    if sum(map(len, after.owned.values())) != len(configured):
         raise ScriptFailed("The first round did not assign all connectors and tasks.")
     second = Round(
         members={member: after.owned[member] for member in members[1:]},
-        configured=jobs,
-        last_generation=1,
+        configured=configured,
+        last_completed_generation=1,
         generation=2,
         now_ms=1_000,
         max_delay_ms=0,
@@ -113,7 +115,9 @@ def _rounds(size: int) -> dict[str, Callable[[], Outcome]]:
     lists = _make_static_lists(members[-STATIC_MEMBERS:], connectors)
     static = replace(first, lists=lists)
     late_join = replace(second, members={**second.members, members[0]: ()}, lists=lists)
-    has_unassigned = sum(map(len, assign_statically(static, AssignorState()).owned.values())) < len(jobs)
+    has_unassigned = sum(map(len, assign_statically(static, AssignorState()).owned.values())) < len(
+        configured
+    )
     if has_unassigned or not any(assign_statically(late_join, after.state).revoked.values()):
         raise ScriptFailed("The static rounds left work unassigned, or the late join revoked none.")
     return {
@@ -124,14 +128,16 @@ def _rounds(size: int) -> dict[str, Callable[[], Outcome]]:
     }
 
 
-def _make_static_lists(members: list[str], connectors: list[ConnectorName]) -> dict[str, frozenset[Job]]:
+def _make_static_lists(
+    members: list[str], connectors: list[ConnectorName]
+) -> dict[str, frozenset[ConnectorOrTask]]:
     """Return the static assignment of each member: every hundredth connector with its tasks.
 
     The static assignment of the last member also includes those of all others.
     """
     lists = {
         member: frozenset(
-            Job(name, task)
+            ConnectorOrTask(name, task)
             for name in connectors[number::100]
             for task in range(CONNECTOR, TASKS_PER_CONNECTOR)
         )

@@ -1,7 +1,8 @@
 """Makes two runs of one task write to the same target: the older run hangs, and resumes while the newer one writes.
 
 If the newer run is in another process, the older run resumes when the newer one has staged but not yet committed a
-batch. The newer run is frozen until the older run has ended.
+batch. The process of the newer run is frozen meanwhile, and for `FREEZE_S` afterwards, so that the older run can end
+first.
 """
 
 from __future__ import annotations

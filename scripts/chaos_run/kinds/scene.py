@@ -15,7 +15,7 @@ from scripts.chaos_run.pipes import Pipe
 from scripts.chaos_run.timeline import Timeline
 
 _POLL_INTERVAL_S: Final = 0.1
-_ACCEPTED: Final = frozenset({200, 201, 202, 204})
+_SUCCESS_STATUSES: Final = frozenset({200, 201, 202, 204})
 _NOT_FOUND: Final = 404
 
 Undo = Callable[[], None]
@@ -58,7 +58,7 @@ class Scene:
                 self.ask(live_members[next(attempts) % len(live_members)], request) if live_members else None
             )
             is_deleted = request.method == "DELETE" and response is not None and response[0] == _NOT_FOUND
-            return is_deleted or (response is not None and response[0] in _ACCEPTED)
+            return is_deleted or (response is not None and response[0] in _SUCCESS_STATUSES)
 
         return self.wait_until(try_once, seconds)
 

@@ -179,8 +179,8 @@ _FAILURE_STEPS = [
         *_FAILURE_ALLOWANCES,
         until=state("FAILED"),
     ),
-    # These steps precede the restarts. After a restart, FAILED may still be the status of the previous task, whereas
-    # a pause affects the new task.
+    # Pause before the restarts. After a restart, REST may still show FAILED from before it, so the step would match a
+    # stale status while the pause already applies to the restarted task.
     ask("pause while failed", f"PUT {_FAILING_SINK}/pause"),
     ask(
         "paused while failed",

@@ -1,7 +1,7 @@
 """A group of simulated workers that runs in one thread. Each worker consists of a membership actor and a stub herder.
 
-The stub herder starts and stops jobs in virtual time. The cluster checks that no two workers with valid leases run the
-same job at the same time.
+The stub herder starts and stops connectors and tasks in virtual time. The cluster checks that no two workers with valid
+leases run the same connector or task at the same time.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from actors.membership.state import MembershipState
 from actors.messages.herder import AssignmentReceived, GroupLost, HerderTick, WorkRevoked
 from actors.runtime.mailbox import Address, Tell
 from actors.runtime.system import Begin, Crash
-from kraal.cluster.assignment.leader import list_jobs
+from kraal.cluster.assignment.leader import list_instances
 from kraal.cluster.membership.member_state import MemberSettings
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.cluster.views.snapshot import Published, Snapshot
 from kraal.core.ids import ConnectorName, Generation, WorkerId
-from kraal.protocol.group import ConnectProtocol, Job
+from kraal.protocol.group import ConnectorOrTask, ConnectProtocol
 from kraal.stores.group_api import GroupOptions
 from kraal.testing._simulation.group import FakeGroup, FakeGroupBroker
 from kraal.testing._simulation.scheduler import Scheduler
 
-Jobs = frozenset[Job]
+ConnectorsAndTasks = frozenset[ConnectorOrTask]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +37,22 @@ class ConfigRead(Tell):
 
 
 @dataclass(frozen=True, slots=True)
-class JobsStopped(Tell):
-    """The revoked jobs have stopped."""
+class InstancesStopped(Tell):
+    """The revoked instances have stopped."""
 
     number: int
-    keep: Jobs
+    keep: ConnectorsAndTasks
 
 
-def jobs(assignment: Assignment) -> Jobs:
-    return frozenset({Job.of(c) for c in assignment.connectors} | {Job.of(t) for t in assignment.tasks})
+def assigned_instances(assignment: Assignment) -> ConnectorsAndTasks:
+    return frozenset(
+        {ConnectorOrTask.of(c) for c in assignment.connectors}
+        | {ConnectorOrTask.of(t) for t in assignment.tasks}
+    )
 
 
 class StubHerder:
-    """One incarnation of a herder; running jobs outlive it."""
+    """One incarnation of a herder; running instances outlive it."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -65,9 +68,9 @@ class StubHerder:
                 worker.last_revocation = message.number
                 delay_s = worker.cluster.random.uniform(0, worker.cluster.stop_s)
                 worker.cluster.clock.after(
-                    delay_s, worker.herder, JobsStopped(message.number, jobs(message.keep))
+                    delay_s, worker.herder, InstancesStopped(message.number, assigned_instances(message.keep))
                 )
-            case JobsStopped():
+            case InstancesStopped():
                 # Otherwise, an earlier incarnation received the revocation.
                 if message.number == worker.last_revocation:
                     worker.running &= message.keep
@@ -76,7 +79,7 @@ class StubHerder:
                 assert message.config_offset <= worker.published.latest.config.offset
                 worker.deliveries.append(message)
                 worker.leader_url = message.leader_url
-                worker.running = jobs(message.assignment)
+                worker.running = assigned_instances(message.assignment)
                 worker.cluster.check()
             case GroupLost():
                 worker.leader_url = None
@@ -93,7 +96,7 @@ class StubHerder:
             return
         worker.published.publish(replace(worker.published.latest, config=config))
         worker.membership.on_config_read(config.offset)
-        if list_jobs(previous_config) != list_jobs(config):
+        if list_instances(previous_config) != list_instances(config):
             worker.membership.on_work_changed()
 
 
@@ -106,7 +109,7 @@ class Worker:
         self.cluster = cluster
         self.name = name
         self.url = f"http://{name}/"
-        self.running: Jobs = frozenset()
+        self.running: ConnectorsAndTasks = frozenset()
         self.deliveries: list[AssignmentReceived] = []
         self.leader_url: str | None = None
         self.last_revocation = 0
@@ -144,17 +147,17 @@ class Worker:
         return self.deliveries[-1].generation
 
     @property
-    def leased_jobs(self) -> Jobs:
-        """Jobs that run on this worker with a valid lease, except jobs of deleted connectors."""
+    def leased_instances(self) -> ConnectorsAndTasks:
+        """Instances that run on this worker with a valid lease, except instances of deleted connectors."""
         if self.is_dead or not self.membership_state.lease():
             return frozenset()
-        return self.running & list_jobs(self.published.latest.config)
+        return self.running & list_instances(self.published.latest.config)
 
     def crash(self, address: Address) -> None:
         address.tell(Crash("a test killed it"))
 
     def close(self) -> None:
-        """Shut down gracefully: stop all jobs, then leave the group."""
+        """Shut down gracefully: stop all instances, then leave the group."""
         self.is_dead, self.running = True, frozenset()
         self._end()
         self.group.close(1)
@@ -185,7 +188,7 @@ class Cluster:
     def __init__(
         self, seed: int = 0, *, max_delay_s: float = 0.0, stop_s: float = 0.5, read_s: float = 0.3
     ) -> None:
-        """`stop_s`: maximum time for stopping jobs; `read_s`: maximum delay of reading the config."""
+        """`stop_s`: maximum time for stopping instances; `read_s`: maximum delay of reading the config."""
         self.random = random.Random(seed)  # noqa: S311 - order, not secrets
         self.scheduler = Scheduler(seed)
         self.clock = self.scheduler.clock
@@ -199,7 +202,7 @@ class Cluster:
         self.config = ClusterState()
         self.workers: list[Worker] = []
         self.checks_ownership = True
-        """Whether to check that no two workers run the same job."""
+        """Whether to check that no two workers run the same instance."""
         self._worker_count = 0
 
     # -- actions -------------------------------------------------------------------------------------------
@@ -250,12 +253,12 @@ class Cluster:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every job runs exactly once, and the group is stable."""
-        running = [job for worker in self.alive for job in worker.leased_jobs]
-        return self.broker.stable and sorted(running) == sorted(list_jobs(self.config))
+        """Whether every instance runs exactly once, and the group is stable."""
+        running = [instance for worker in self.alive for instance in worker.leased_instances]
+        return self.broker.stable and sorted(running) == sorted(list_instances(self.config))
 
     def settle(self, within_s: float) -> float:
-        """Advance time until every job runs exactly once; return the duration."""
+        """Advance time until every instance runs exactly once; return the duration."""
         start_s = self.clock.now()
         while not self.is_settled:
             self.advance(0.1)
@@ -266,14 +269,16 @@ class Cluster:
         return self.clock.now() - start_s
 
     def check(self) -> None:
-        """Check that no job runs on two workers at once."""
+        """Check that no instance runs on two workers at once."""
         if not self.checks_ownership:
             return
-        workers_by_job: dict[Job, str] = {}
+        workers_by_instance: dict[ConnectorOrTask, str] = {}
         for worker in self.alive:
-            for job in worker.leased_jobs:
-                assert job not in workers_by_job, f"{job} runs on {workers_by_job[job]} and {worker.name}"
-                workers_by_job[job] = worker.name
+            for instance in worker.leased_instances:
+                assert instance not in workers_by_instance, (
+                    f"{instance} runs on {workers_by_instance[instance]} and {worker.name}"
+                )
+                workers_by_instance[instance] = worker.name
 
-    def count_jobs(self) -> list[int]:
-        return sorted(len(w.leased_jobs) for w in self.alive)
+    def count_instances(self) -> list[int]:
+        return sorted(len(w.leased_instances) for w in self.alive)

@@ -21,10 +21,10 @@ from kraal.cluster.membership.member_state import (
 )
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.protocol.group import AssignmentError, GroupAssignment, GroupProtocol, Job
+from kraal.protocol.group import AssignmentError, ConnectorOrTask, GroupAssignment, GroupProtocol
 
 C1, C2 = ConnectorName("c1"), ConnectorName("c2")
-ALL = (Job(C1), Job(C1, 0), Job(C1, 1))
+ALL = (ConnectorOrTask(C1), ConnectorOrTask(C1, 0), ConnectorOrTask(C1, 1))
 OFFSET = 7
 NO_WORK = Assignment()
 SESSIONED, DEFAULT = GroupProtocol.SESSIONED, GroupProtocol.DEFAULT
@@ -47,8 +47,8 @@ class Scenario:
 
     def receive_assignment(
         self,
-        *assigned: Job,
-        revoked: tuple[Job, ...] = (),
+        *assigned: ConnectorOrTask,
+        revoked: tuple[ConnectorOrTask, ...] = (),
         delay_ms: int = 0,
         offset: int = OFFSET,
         error: int = AssignmentError.NO_ERROR,
@@ -95,12 +95,12 @@ class Scenario:
         return NO_WORK if self.state.assignment is None else to_assignment(self.state.assignment)
 
 
-def create_working_member(*jobs: Job, protocol: GroupProtocol = SESSIONED) -> Scenario:
-    """Return a member that runs these jobs."""
+def create_working_member(*instances: ConnectorOrTask, protocol: GroupProtocol = SESSIONED) -> Scenario:
+    """Return a member that runs these instances."""
     scenario = Scenario()
     assert scenario.handle(HerderLive()) == [Join()]
     assert scenario.handle(PrepareJoin(away_s=float("inf"))) == [AllowJoin()]
-    assert scenario.receive_assignment(*jobs, protocol=protocol) == [Deliver()]
+    assert scenario.receive_assignment(*instances, protocol=protocol) == [Deliver()]
     return scenario
 
 

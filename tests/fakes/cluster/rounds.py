@@ -9,16 +9,20 @@ from kraal.cluster.assignment.rebalance import AssignorState, Outcome, Round
 
 def check_round(round_: Round, before: AssignorState, outcome: Outcome) -> None:
     """Raise AssertionError if a round violates an invariant."""
-    reported_jobs = Counter(job for jobs in round_.members.values() for job in jobs)
-    assigned_jobs = Counter(job for jobs in outcome.assigned.values() for job in jobs)
-    assert not reported_jobs.keys() & assigned_jobs.keys(), "assigned a running job"
-    assert set(assigned_jobs.values()) <= {1}, "assigned twice"
-    assert assigned_jobs.keys() <= round_.configured, "assigned a job that is not configured"
-    for member, jobs in outcome.owned.items():
-        revoked_jobs = set(outcome.revoked[member])
-        assert {*jobs} == {*round_.members[member], *outcome.assigned[member]} - revoked_jobs
-        unreported_jobs = before.assigned - reported_jobs.keys()
-        assert revoked_jobs <= {*round_.members[member], *unreported_jobs}, "revoked a job that did not run"
-    owned_jobs = Counter(job for jobs in outcome.owned.values() for job in jobs)
-    assert set(owned_jobs.values()) <= {1}, "a job that ran twice was not revoked everywhere"
+    reported_instances = Counter(instance for instances in round_.members.values() for instance in instances)
+    assigned_instances = Counter(
+        instance for instances in outcome.assigned.values() for instance in instances
+    )
+    assert not reported_instances.keys() & assigned_instances.keys(), "assigned a running instance"
+    assert set(assigned_instances.values()) <= {1}, "assigned twice"
+    assert assigned_instances.keys() <= round_.configured, "assigned an instance that is not configured"
+    for member, instances in outcome.owned.items():
+        revoked_instances = set(outcome.revoked[member])
+        assert {*instances} == {*round_.members[member], *outcome.assigned[member]} - revoked_instances
+        unreported_instances = before.assigned - reported_instances.keys()
+        assert revoked_instances <= {*round_.members[member], *unreported_instances}, (
+            "revoked an instance that did not run"
+        )
+    owned_instances = Counter(instance for instances in outcome.owned.values() for instance in instances)
+    assert set(owned_instances.values()) <= {1}, "an instance that ran twice was not revoked everywhere"
     assert 0 <= outcome.delay_ms <= round_.max_delay_ms

@@ -12,7 +12,7 @@ from kraal.cluster.views.rebalances import Rebalance, describe_rebalance, with_l
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import ConnectorName, Generation, WorkerId
 from kraal.protocol.group import GroupAssignment, GroupProtocol, WorkerMetadata
-from tests.fakes.cluster.static_scenario import FIVE_MINUTES_MS, jobs
+from tests.fakes.cluster.static_scenario import FIVE_MINUTES_MS, parse_instances
 
 PLANNED_MS: Final = 1_700_000_000_000
 """Wall-clock time of all rebalances."""
@@ -46,7 +46,7 @@ class Leader:
         self.cluster = ClusterState(offset=1, connectors=entries)
 
     def join(self, name: str, listed: str = "") -> None:
-        """Add a worker; `listed` contains its static jobs, separated by spaces."""
+        """Add a worker; `listed` contains its static instances, separated by spaces."""
         self.workers[name] = (listed, None)
 
     def rebalance(self) -> GroupPlan:
@@ -61,12 +61,12 @@ class Leader:
                     url=make_url(name),
                     config_offset=1,
                     allocation=owned,
-                    static_assignment=tuple(sorted(jobs(listed))) or None,
+                    static_assignment=tuple(sorted(parse_instances(listed))) or None,
                 )
                 for name, (listed, owned) in self.workers.items()
             },
             generation=self.generation,
-            last_generation=self.generation - 1,
+            last_completed_generation=self.generation - 1,
         )
         plan = plan_group(
             join_result,

@@ -10,55 +10,59 @@ from kraal.cluster.assignment.rebalance import AssignorState, Outcome, Round
 from kraal.cluster.assignment.static import assign_statically
 from kraal.config.worker.distributed_keys import parse_static_task
 from kraal.core.ids import ConnectorName
-from kraal.protocol.group import CONNECTOR, Job
+from kraal.protocol.group import CONNECTOR, ConnectorOrTask
 
 FIVE_MINUTES_MS = 300_000
 
 Assign = Callable[[Round, AssignorState], Outcome]
 
 
-def job(text: str) -> Job:
-    """Return the job for a text: `c1-0` is a task, `c1` is a connector. Connector names must not contain hyphens."""
+def parse_instance(text: str) -> ConnectorOrTask:
+    """Parse the name of a connector (`c1`) or the id of a task (`c1-0`). Connector names must not contain hyphens."""
     task = parse_static_task(text)
-    return Job(ConnectorName(text)) if task is None else Job(ConnectorName(task[0]), task[1])
+    return (
+        ConnectorOrTask(ConnectorName(text))
+        if task is None
+        else ConnectorOrTask(ConnectorName(task[0]), task[1])
+    )
 
 
-def jobs(text: str) -> frozenset[Job]:
-    """Return the jobs for texts that are separated by spaces."""
-    return frozenset(map(job, text.split()))
+def parse_instances(text: str) -> frozenset[ConnectorOrTask]:
+    """Parse connector names and task ids that are separated by spaces."""
+    return frozenset(map(parse_instance, text.split()))
 
 
 @dataclass
 class StaticScenario:
-    """A leader, and workers with their jobs. `lists` contains the static assignments of the current workers."""
+    """A leader, and workers with their instances. `lists` contains the static assignments of the current workers."""
 
     connectors: dict[str, int] = field(default_factory=lambda: {"c1": 2, "c2": 2})
     """Number of tasks by connector."""
     max_delay_ms: int = FIVE_MINUTES_MS
     assign: Assign = assign_statically
-    workers: dict[str, list[Job]] = field(default_factory=dict)
-    lists: dict[str, frozenset[Job]] = field(default_factory=dict)
+    workers: dict[str, list[ConnectorOrTask]] = field(default_factory=dict)
+    lists: dict[str, frozenset[ConnectorOrTask]] = field(default_factory=dict)
     state: AssignorState = field(default_factory=AssignorState)
     generation: int = 1_000
     now_ms: int = 50_000
     outcome: Outcome | None = None
 
-    def join(self, name: str, listed: str = "", running: Iterable[Job] = ()) -> None:
-        """Add a worker; `listed` contains its static jobs, separated by spaces."""
+    def join(self, name: str, listed: str = "", running: Iterable[ConnectorOrTask] = ()) -> None:
+        """Add a worker; `listed` contains its static instances, separated by spaces."""
         self.workers[name] = list(running)
         if listed:
-            self.lists[name] = jobs(listed)
+            self.lists[name] = parse_instances(listed)
 
-    def leave(self, name: str) -> list[Job]:
-        """Remove a worker; return its jobs."""
+    def leave(self, name: str) -> list[ConnectorOrTask]:
+        """Remove a worker; return its instances."""
         self.lists.pop(name, None)
         return self.workers.pop(name)
 
     @property
-    def configured(self) -> frozenset[Job]:
-        """All configured jobs."""
+    def configured(self) -> frozenset[ConnectorOrTask]:
+        """All configured instances."""
         return frozenset(
-            Job(ConnectorName(name), task)
+            ConnectorOrTask(ConnectorName(name), task)
             for name, tasks in self.connectors.items()
             for task in range(CONNECTOR, tasks)
         )
@@ -74,7 +78,7 @@ class StaticScenario:
         return Round(
             members=self.workers,
             configured=self.configured,
-            last_generation=self.generation - 1,
+            last_completed_generation=self.generation - 1,
             generation=self.generation,
             now_ms=self.now_ms,
             max_delay_ms=self.max_delay_ms,
@@ -89,7 +93,7 @@ class StaticScenario:
         self.state = self.outcome.state
         for name, running in self.workers.items():
             if name not in unreached:
-                remaining = [job_ for job_ in running if job_ not in self.outcome.revoked[name]]
+                remaining = [instance for instance in running if instance not in self.outcome.revoked[name]]
                 self.workers[name] = [*self.outcome.assigned[name], *remaining]
         return self.outcome
 
@@ -100,34 +104,34 @@ class StaticScenario:
             self.now_ms += outcome.delay_ms
             if not (any(outcome.assigned.values()) or any(outcome.revoked.values()) or outcome.delay_ms):
                 return count
-        raise AssertionError(f"jobs still move after {limit} rounds")
+        raise AssertionError(f"instances still move after {limit} rounds")
 
-    def list_jobs(self, name: str) -> set[str]:
-        """Return the jobs of a worker as text."""
+    def list_instances(self, name: str) -> set[str]:
+        """Return the names of the connectors and the ids of the tasks of a worker."""
         return set(map(text, self.workers[name]))
 
-    def find_workers(self, job_text: str) -> list[str]:
-        """Return the workers that run a job."""
-        return [name for name, running in self.workers.items() if job(job_text) in running]
+    def find_workers(self, instance_id: str) -> list[str]:
+        """Return the workers that run a connector or task."""
+        return [name for name, running in self.workers.items() if parse_instance(instance_id) in running]
 
-    def running(self) -> Counter[Job]:
-        """Return the number of workers that run each job."""
-        return Counter(job_ for running in self.workers.values() for job_ in running)
+    def running(self) -> Counter[ConnectorOrTask]:
+        """Return the number of workers that run each instance."""
+        return Counter(instance for running in self.workers.values() for instance in running)
 
     def revoked(self) -> dict[str, set[str]]:
-        """Return the jobs revoked from each worker in the last round."""
+        """Return the instances revoked from each worker in the last round."""
         return {
-            name: set(map(text, revoked_jobs))
-            for name, revoked_jobs in self.last.revoked.items()
-            if revoked_jobs
+            name: set(map(text, revoked_instances))
+            for name, revoked_instances in self.last.revoked.items()
+            if revoked_instances
         }
 
     def assigned(self) -> dict[str, set[str]]:
-        """Return the jobs assigned to each worker in the last round."""
+        """Return the instances assigned to each worker in the last round."""
         return {
-            name: set(map(text, assigned_jobs))
-            for name, assigned_jobs in self.last.assigned.items()
-            if assigned_jobs
+            name: set(map(text, assigned_instances))
+            for name, assigned_instances in self.last.assigned.items()
+            if assigned_instances
         }
 
     def check_stable(self) -> None:
@@ -136,12 +140,12 @@ class StaticScenario:
         assert (self.assigned(), self.revoked(), self.last.delay_ms) == ({}, {}, 0)
 
 
-def text(job_: Job) -> str:
-    """Format a job for users."""
-    return job_.connector if job_.task == CONNECTOR else f"{job_.connector}-{job_.task}"
+def text(instance: ConnectorOrTask) -> str:
+    """Format a connector as its name, a task as its id."""
+    return instance.connector if instance.task == CONNECTOR else f"{instance.connector}-{instance.task}"
 
 
-def count_jobs(running: Iterable[Job]) -> tuple[int, int]:
+def count_connectors_and_tasks(running: Iterable[ConnectorOrTask]) -> tuple[int, int]:
     """Return the numbers of connectors and of tasks."""
-    kinds = Counter(job_.task == CONNECTOR for job_ in running)
+    kinds = Counter(instance.task == CONNECTOR for instance in running)
     return kinds[True], kinds[False]

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from kraal.core.ids import ConnectorName
 from kraal.kafka.group import KafkaGroup
 from kraal.protocol.group import (
+    ConnectorOrTask,
     ConnectProtocol,
     GroupAssignment,
     GroupProtocol,
-    Job,
     Offer,
     decode_assignment,
     decode_metadata,
@@ -74,10 +74,10 @@ class Hooks:
         leader: str,
         members: Mapping[str, bytes],
         generation: int,
-        last_generation: int,
+        last_completed_generation: int,
     ) -> Mapping[str, bytes]:
         """Assign each member one task, numbered by the member's index."""
-        assert last_generation < generation
+        assert last_completed_generation < generation
         metadata_by_member = {member: decode_metadata(data) for member, data in members.items()}
         self.plans.append(frozenset(metadata.url for metadata in metadata_by_member.values()))
         return {
@@ -87,7 +87,7 @@ class Hooks:
                     leader=leader,
                     leader_url=metadata_by_member[leader].url,
                     config_offset=max(metadata.config_offset for metadata in metadata_by_member.values()),
-                    assigned=(Job(ConnectorName("c"), number),),
+                    assigned=(ConnectorOrTask(ConnectorName("c"), number),),
                 )
             )
             for number, member in enumerate(sorted(metadata_by_member))

@@ -85,7 +85,7 @@ class PipeGroup:
             return (
                 are_static_expected
                 and running.keys() <= known_ids
-                and sorted(job for instances in running.values() for job in instances)
+                and sorted(instance for instances in running.values() for instance in instances)
                 == sorted(self.all_instances)
             )
 

@@ -123,7 +123,8 @@ def test_static_assignments_are_rendered_per_pod(tmp_path: Path) -> None:
         number: load_config(chart, tmp_path / str(number), number).static_assignments for number in (0, 1, 10)
     }
     assert {
-        number: [(job.connector, job.task) for job in jobs or ()] for number, jobs in assignments.items()
+        number: [(connector, task) for connector, task in assignment or ()]
+        for number, assignment in assignments.items()
     } == {
         0: [("a", -1), ("a", 0), ("b", -1)],
         1: [],

@@ -52,7 +52,7 @@ class SimulatedPod:
 
 @pytest.fixture
 def simulated_pod(kafka: Broker, tmp_path: Path) -> Iterator[SimulatedPod]:
-    """Run a simulated pod whose worker requires HTTPS and passwords."""
+    """Run a simulated pod whose worker requires HTTPS and basic authentication."""
     group = f"chart-{uuid.uuid4().hex[:8]}"
     source = {"connector.class": "FileStreamSource", "file": str(tmp_path / "lines"), "topic": group}
     values = {

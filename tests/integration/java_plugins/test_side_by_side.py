@@ -153,16 +153,18 @@ def replace_file(file: Path, number: int) -> None:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("kind", ["kraal", "java"])
-def test_doctor_reports_problems_of_a_running_worker(request: pytest.FixtureRequest, kind: str) -> None:
-    cluster: ProcessCluster = request.getfixturevalue("cluster" if kind == "kraal" else "java_cluster")
+@pytest.mark.parametrize("worker_kind", ["kraal", "java"])
+def test_doctor_reports_problems_of_a_running_worker(
+    request: pytest.FixtureRequest, worker_kind: str
+) -> None:
+    cluster: ProcessCluster = request.getfixturevalue("cluster" if worker_kind == "kraal" else "java_cluster")
     name, worker = unique_name("fails"), cluster.alive[0]
     cluster.create(name, faulty_config(name, "throw", "task.poll"))
     worker.wait_for_states(name, ["RUNNING", "FAILED"], timeout_s=60)
     findings = {finding.id: finding for finding in check_running(parse_target(worker.url))}
     cluster.delete(name)
     assert findings["worker.reachable"].level is Level.OK
-    assert (", Kraal " in findings["worker.reachable"].what) == (kind == "kraal")
+    assert (", Kraal " in findings["worker.reachable"].what) == (worker_kind == "kraal")
     assert f"1 of 1 tasks of {name} have failed" in findings["connectors.failed"].what
     assert "fails" in findings["connectors.failed"].what.partition(": ")[2], findings["connectors.failed"]
     assert {check: finding.level for check, finding in findings.items()} == {
@@ -170,6 +172,6 @@ def test_doctor_reports_problems_of_a_running_worker(request: pytest.FixtureRequ
         "worker.health": Level.OK,
         "clock.worker": Level.OK,
         "connectors.failed": Level.ERROR,
-        "connectors.stalled": Level.OK if kind == "kraal" else Level.SKIPPED,
+        "connectors.stalled": Level.OK if worker_kind == "kraal" else Level.SKIPPED,
         "connectors.plugins": Level.OK,
     }

@@ -78,7 +78,7 @@ class Task:
     def reach(self, write_path: WritePath, count: int = 3, **columns: Any) -> None:
         """Write batches until one takes this write path."""
         deadline_s = time.monotonic() + REACH_TIMEOUT_S
-        while not self.write(count, **columns).way.startswith(write_path.value):
+        while not self.write(count, **columns).write_path.startswith(write_path.value):
             assert time.monotonic() < deadline_s, f"no batch was written: {write_path.value}"
 
     def stop(self) -> None:
@@ -88,7 +88,7 @@ class Task:
 
 
 def uses_lane(done: BatchDone) -> bool:
-    return done.way.startswith(WritePath.LANE.value)
+    return done.write_path.startswith(WritePath.LANE.value)
 
 
 @pytest.fixture(params=[WritePath.LANE, WritePath.WORKER_PRODUCER], ids=lambda write_path: write_path.name)
@@ -111,10 +111,10 @@ def test_batches_with_and_without_jobs_are_written_in_order(
     topic = harness.topic()
     task = Task(harness, topic)
     task.reach(write_path)
-    assert task.write(MAX_ROWS + 1).way.startswith(WritePath.COALESCED.value)
+    assert task.write(MAX_ROWS + 1).write_path.startswith(WritePath.COALESCED.value)
     for _ in range(20):
         batch_done = task.write()
-        assert batch_done.way.startswith(write_path.value)
+        assert batch_done.write_path.startswith(write_path.value)
         assert batch_done.offsets == {PARTITION: {"position": task.record_count}}
         assert (batch_done.records, set(batch_done.topics)) == (3, {topic})
     assert harness.values(topic, task.record_count) == number_texts(task.record_count)
@@ -144,11 +144,11 @@ def test_partition_of_a_key_does_not_depend_on_the_write_path(
     topic, keys = harness.topic(7), ["", *(f"key-{number}" for number in range(49))]
     task = Task(harness, topic)
     task.reach_lane()
-    write_paths = [task.write(50, key=keys).way]
+    write_paths = [task.write(50, key=keys).write_path]
     monkeypatch.setattr(harness.engine.lanes, "accepts", lambda *_: False)
-    write_paths.append(task.write(50, key=keys).way)
+    write_paths.append(task.write(50, key=keys).write_path)
     monkeypatch.setattr(harness.engine.worker_producers, "accepts", lambda *_: False)
-    write_paths.append(task.write(50, key=keys).way)
+    write_paths.append(task.write(50, key=keys).write_path)
     assert [write_path.split(":")[0] for write_path in write_paths] == [
         write_path.value for write_path in (WritePath.LANE, WritePath.WORKER_PRODUCER, WritePath.COALESCED)
     ]
@@ -167,7 +167,7 @@ def test_records_processed_one_by_one_are_sent_through_the_lane(harness: TaskHar
     other_task.reach_lane()
     job_count = harness.engine.coalescer.jobs
     batch_done = task.write()
-    assert batch_done.way.startswith(WritePath.IN_WORKER.value)
+    assert batch_done.write_path.startswith(WritePath.IN_WORKER.value)
     assert harness.engine.coalescer.jobs == job_count
     assert [message.headers() for message in harness.messages(topic, 3)] == [[("h", b"x")]] * 3
     other_task.stop()
@@ -188,7 +188,7 @@ def test_few_json_records_require_no_job_and_match_the_records_of_a_job(
     monkeypatch.setattr(harness.engine.worker_producers, "accepts", lambda *_: False)
     job_batch = task.write(3, value=unusual_values)
     monkeypatch.undo()
-    write_paths = [done.way.split(":")[0] for done in (worker_batch, job_batch)]
+    write_paths = [done.write_path.split(":")[0] for done in (worker_batch, job_batch)]
     assert write_paths == [WritePath.IN_WORKER.value, WritePath.COALESCED.value]
     assert worker_batch.offsets == {PARTITION: {"position": 3}}
     values = [message.value() for message in harness.messages(topic, 6)]
@@ -206,7 +206,7 @@ def test_failed_batch_without_a_job_has_the_error_of_a_job(
     bad_task.request()
     trace = bad_task.observer.expect(Failed).trace
     assert trace.startswith("org.apache.kafka.common.errors.InvalidTopicException: ")
-    assert good_task.write().way.startswith(write_path.value)
+    assert good_task.write().write_path.startswith(write_path.value)
     assert harness.values(topic, good_task.record_count) == number_texts(good_task.record_count)
     good_task.stop()
 
@@ -227,7 +227,7 @@ def test_rejected_record_fails_only_its_task(
     good_task.reach(write_path)
     bad_task.request(1, **columns)
     assert error in bad_task.observer.expect(Failed).trace
-    assert good_task.write().way.startswith(write_path.value)
+    assert good_task.write().write_path.startswith(write_path.value)
     good_task.stop()
 
 

@@ -54,7 +54,7 @@ def test_few_records_require_no_job_and_are_in_order_with_a_backlog(
     write_path = WritePath.TAIL_BY_RECORDS if config else WritePath.DIRECT
     for number in range(5):
         harness.produce(topic, [f"one {number}"])
-        assert commit_batch(observer).way.startswith(write_path.value)
+        assert commit_batch(observer).write_path.startswith(write_path.value)
     assert count_jobs(harness) == jobs_before
     harness.produce(topic, [f"many {number}" for number in range(3000)])
     count = 0
@@ -62,7 +62,7 @@ def test_few_records_require_no_job_and_are_in_order_with_a_backlog(
         count += commit_batch(observer).records
     assert count_jobs(harness) > jobs_before
     harness.produce(topic, ["last"])
-    assert commit_batch(observer).way.startswith(write_path.value)
+    assert commit_batch(observer).write_path.startswith(write_path.value)
     observer.run.stop()
     assert observer.expect(Stopped).clean
     expected_values = ["first", *(f"one {n}" for n in range(5)), *(f"many {n}" for n in range(3000)), "last"]

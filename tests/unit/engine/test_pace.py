@@ -46,7 +46,7 @@ def test_pauses_of_at_least_50_ms_are_multiples_of_50_ms() -> None:
     assert all(step_ms % 50 == 0 for step_ms in steps_ms)
 
 
-class Bench:
+class Harness:
     """A pace with a manual clock."""
 
     def __init__(self) -> None:
@@ -60,23 +60,23 @@ class Bench:
 
 
 def test_rate_decays_within_seconds() -> None:
-    bench = Bench()
-    assert bench.pace.pause_s(1.0) == 0.0
-    bench.count_batches(200, 5)
-    assert bench.pace.pause_s(1.0) == 0.1
-    bench.now_s += 10
-    assert bench.pace.pause_s(1.0) == 0.0
+    harness = Harness()
+    assert harness.pace.pause_s(1.0) == 0.0
+    harness.count_batches(200, 5)
+    assert harness.pace.pause_s(1.0) == 0.1
+    harness.now_s += 10
+    assert harness.pace.pause_s(1.0) == 0.0
 
 
 def test_task_with_its_own_interval_does_not_count_as_idle() -> None:
-    bench = Bench()
-    configured, shared = IdleInterval(bench.pace, 0.02, 0.05), IdleInterval(bench.pace, None, 0.05)
+    harness = Harness()
+    configured, shared = IdleInterval(harness.pace, 0.02, 0.05), IdleInterval(harness.pace, None, 0.05)
     for _ in range(2 * MAX_IDLE_POLLS_PER_S):
         configured.set_polling(is_polling=True)
         shared.set_polling(is_polling=True)
     assert (configured.seconds, shared.seconds) == (0.02, 0.05), "a reopened task counts once"
     for _ in range(2 * MAX_IDLE_POLLS_PER_S - 1):
-        IdleInterval(bench.pace, None, 0.05).set_polling(is_polling=True)
+        IdleInterval(harness.pace, None, 0.05).set_polling(is_polling=True)
     assert (configured.seconds, shared.seconds) == (0.02, 2.0)
     shared.set_polling(is_polling=False)
     shared.set_polling(is_polling=False)
@@ -84,24 +84,24 @@ def test_task_with_its_own_interval_does_not_count_as_idle() -> None:
 
 
 def test_transaction_has_a_higher_weight_than_a_batch() -> None:
-    bench = Bench()
-    bench.count_batches(200, 5)
-    before_s = bench.pace.pause_s(60.0)
-    bench.now_s += 100
+    harness = Harness()
+    harness.count_batches(200, 5)
+    before_s = harness.pace.pause_s(60.0)
+    harness.now_s += 100
     for _ in range(1000):
-        bench.now_s += 1 / 200
-        bench.pace.count_batch(transaction=True)
-    assert (before_s, bench.pace.pause_s(60.0)) == (0.1, 0.25)
+        harness.now_s += 1 / 200
+        harness.pace.count_batch(transaction=True)
+    assert (before_s, harness.pace.pause_s(60.0)) == (0.1, 0.25)
 
 
 def test_recent_batch_shortens_the_poll_interval() -> None:
-    bench, idle_s = Bench(), 0.05
-    assert bench.pace.interval_s(idle_s, bench.now_s - 2 * BUSY_PERIOD_S, 0.025) == idle_s
-    assert bench.pace.interval_s(idle_s, bench.now_s, 0.025) == BUSY_POLL_S
-    assert bench.pace.interval_s(0.005, bench.now_s, 0.025) == 0.005
-    bench.count_batches(1000, 3)
-    assert bench.pace.interval_s(idle_s, bench.now_s, 0.025) == 0.025
-    assert bench.pace.interval_s(idle_s, bench.now_s, 0.5) == idle_s
+    harness, idle_s = Harness(), 0.05
+    assert harness.pace.interval_s(idle_s, harness.now_s - 2 * BUSY_PERIOD_S, 0.025) == idle_s
+    assert harness.pace.interval_s(idle_s, harness.now_s, 0.025) == BUSY_POLL_S
+    assert harness.pace.interval_s(0.005, harness.now_s, 0.025) == 0.005
+    harness.count_batches(1000, 3)
+    assert harness.pace.interval_s(idle_s, harness.now_s, 0.025) == 0.025
+    assert harness.pace.interval_s(idle_s, harness.now_s, 0.5) == idle_s
 
 
 @pytest.mark.parametrize(
@@ -113,13 +113,13 @@ def test_many_idle_tasks_stretch_the_poll_interval(task_count: int, expected_s: 
 
 
 def test_only_open_tasks_count_as_idle() -> None:
-    bench = Bench()
+    harness = Harness()
     for _ in range(1000):
-        bench.pace.add_task()
-    assert bench.pace.idle_s(0.05) == 1.0
+        harness.pace.add_task()
+    assert harness.pace.idle_s(0.05) == 1.0
     for _ in range(950):
-        bench.pace.remove_task()
-    assert bench.pace.idle_s(0.05) == 0.05
+        harness.pace.remove_task()
+    assert harness.pace.idle_s(0.05) == 0.05
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from kraal.engine.run_host import PollTimer
 from kraal.engine.thread_pool import WORKER_OWNER
 
 
-class Bench:
+class Harness:
     """A poll timer whose scheduled calls are made by tests, and the numbers of the polls."""
 
     def __init__(self) -> None:
@@ -31,26 +31,26 @@ class Bench:
 
 
 def test_timer_polls_only_at_the_latest_time() -> None:
-    bench = Bench()
-    bench.timer.set(0.0)
-    bench.timer.set(0.1, together=True)
-    bench.timer.set(60.0)
-    assert [call() for call in bench.calls] == [False, False, True]
-    assert len(bench.poll_numbers) == 1
-    assert bench.timer.is_current(bench.poll_numbers[0])
+    harness = Harness()
+    harness.timer.set(0.0)
+    harness.timer.set(0.1, together=True)
+    harness.timer.set(60.0)
+    assert [call() for call in harness.calls] == [False, False, True]
+    assert len(harness.poll_numbers) == 1
+    assert harness.timer.is_current(harness.poll_numbers[0])
 
 
 def test_replacing_the_time_during_a_poll_makes_the_poll_stale() -> None:
-    bench = Bench()
-    bench.timer.set(0.0)
-    bench.calls[0]()
-    bench.timer.set(0.0)
-    assert not bench.timer.is_current(bench.poll_numbers[0])
+    harness = Harness()
+    harness.timer.set(0.0)
+    harness.calls[0]()
+    harness.timer.set(0.0)
+    assert not harness.timer.is_current(harness.poll_numbers[0])
 
 
 def test_cancelled_timer_does_not_poll() -> None:
-    bench = Bench()
-    bench.timer.set(0.1, together=True)
-    bench.timer.cancel()
-    assert bench.calls[0]() is False
-    assert bench.poll_numbers == []
+    harness = Harness()
+    harness.timer.set(0.1, together=True)
+    harness.timer.cancel()
+    assert harness.calls[0]() is False
+    assert harness.poll_numbers == []

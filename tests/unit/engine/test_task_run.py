@@ -87,7 +87,7 @@ class Host:
         self.pool.abandon(owner)
 
 
-class Bench:
+class Harness:
     """A run of a source, and its events."""
 
     def __init__(self) -> None:
@@ -99,24 +99,24 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    yield bench
-    bench.run.cancel()
-    bench.host.poller.close(1.0)
-    bench.host.waiters.close()
-    bench.host.pool.close(1.0)
+def harness() -> Iterator[Harness]:
+    harness = Harness()
+    yield harness
+    harness.run.cancel()
+    harness.host.poller.close(1.0)
+    harness.host.waiters.close()
+    harness.host.pool.close(1.0)
 
 
-def test_run_that_waits_for_a_batch_stops_at_once(bench: Bench) -> None:
-    bench.run.next()
-    assert bench.source.polled.wait(TIMEOUT_S)
-    while not bench.run.stop_if_idle():  # the poll may not have returned yet
+def test_run_that_waits_for_a_batch_stops_at_once(harness: Harness) -> None:
+    harness.run.next()
+    assert harness.source.polled.wait(TIMEOUT_S)
+    while not harness.run.stop_if_idle():  # the poll may not have returned yet
         pass
-    assert bench.events.get(timeout=TIMEOUT_S) == Stopped(clean=True)
+    assert harness.events.get(timeout=TIMEOUT_S) == Stopped(clean=True)
 
 
-def test_run_does_not_stop_while_it_writes_a_batch(bench: Bench) -> None:
+def test_run_does_not_stop_while_it_writes_a_batch(harness: Harness) -> None:
     launched, finished = threading.Event(), threading.Event()
 
     def write(done: Callable[[JobResult], None]) -> None:
@@ -125,17 +125,17 @@ def test_run_does_not_stop_while_it_writes_a_batch(bench: Bench) -> None:
 
     def job(done: Callable[[JobResult], None]) -> None:
         launched.set()
-        bench.host.pool.submit(partial(write, done))
+        harness.host.pool.submit(partial(write, done))
 
-    bench.source.jobs.put(job)
-    bench.run.next()
+    harness.source.jobs.put(job)
+    harness.run.next()
     assert launched.wait(TIMEOUT_S)
-    assert not bench.run.stop_if_idle()
-    bench.run.hold()
+    assert not harness.run.stop_if_idle()
+    harness.run.hold()
     finished.set()
-    assert bench.events.get(timeout=TIMEOUT_S) == DONE
-    assert bench.events.get(timeout=TIMEOUT_S) == Held()
+    assert harness.events.get(timeout=TIMEOUT_S) == DONE
+    assert harness.events.get(timeout=TIMEOUT_S) == Held()
 
 
-def test_run_without_a_request_does_not_stop(bench: Bench) -> None:
-    assert not bench.run.stop_if_idle()
+def test_run_without_a_request_does_not_stop(harness: Harness) -> None:
+    assert not harness.run.stop_if_idle()

@@ -95,7 +95,7 @@ class BlockingExecutor:
 
 
 @dataclass
-class Bench:
+class Harness:
     """Runs of tasks on a pool with one thread."""
 
     host: ThreadedHost
@@ -131,84 +131,86 @@ class Bench:
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def harness(monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     monkeypatch.setattr(run_module, "ABANDON_TIMEOUT_S", 0.02)
     monkeypatch.setattr(poller_module, "STUCK_TIMEOUT_S", 0.02)
     threads = ThreadedHost()
-    bench = Bench(threads)
-    yield bench
-    for executor in bench.executors:
+    harness = Harness(threads)
+    yield harness
+    for executor in harness.executors:
         executor.release.set()
     threads.poller.close(5.0)
     threads.pool.close(5.0)
 
 
 @pytest.mark.parametrize("blocking_method", ["open", "job", "close", "poll"])
-def test_stuck_call_of_an_ended_task_does_not_block_the_next_task(bench: Bench, blocking_method: str) -> None:
-    bench.start_stuck_run("stuck", blocking_method)
-    bench.run("next", BlockingExecutor())
-    assert [bench.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
+def test_stuck_call_of_an_ended_task_does_not_block_the_next_task(
+    harness: Harness, blocking_method: str
+) -> None:
+    harness.start_stuck_run("stuck", blocking_method)
+    harness.run("next", BlockingExecutor())
+    assert [harness.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
 
 
 @pytest.mark.parametrize("blocking_method", ["open", "job", "poll"])
 def test_late_result_of_an_abandoned_call_is_dropped_and_closes_the_plugin(
-    bench: Bench, blocking_method: str
+    harness: Harness, blocking_method: str
 ) -> None:
-    executor = bench.start_stuck_run("stuck", blocking_method)
+    executor = harness.start_stuck_run("stuck", blocking_method)
     executor.release.set()
     wait_until(lambda: len(executor.closing_threads) == 1)
-    bench.run("next", BlockingExecutor())  # in the same pool, so after all effects of the late call
-    assert [bench.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
-    assert bench.events_by_name["stuck"].empty(), "the end of the run was reported once, as the last event"
+    harness.run("next", BlockingExecutor())  # in the same pool, so after all effects of the late call
+    assert [harness.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
+    assert harness.events_by_name["stuck"].empty(), "the end of the run was reported once, as the last event"
     assert len(executor.closing_threads) == 1
 
 
-def test_thread_of_an_abandoned_call_ends_when_the_call_returns(bench: Bench) -> None:
-    executor = bench.start_stuck_run("stuck", "open")
-    assert [call.owner for call in bench.host.pool.state().stuck] == ["stuck-0"]
+def test_thread_of_an_abandoned_call_ends_when_the_call_returns(harness: Harness) -> None:
+    executor = harness.start_stuck_run("stuck", "open")
+    assert [call.owner for call in harness.host.pool.state().stuck] == ["stuck-0"]
     executor.release.set()
-    wait_until(lambda: bench.host.pool.state().stuck == ())
+    wait_until(lambda: harness.host.pool.state().stuck == ())
     wait_until(lambda: not any(thread.name == "test-0" for thread in threading.enumerate()))
     assert executor.closing_threads in ([], ["test-1"])
 
 
 def test_log_contains_the_task_and_stack_of_a_stuck_call(
-    bench: Bench, caplog: pytest.LogCaptureFixture
+    harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        bench.start_stuck_run("stuck", "open")
+        harness.start_stuck_run("stuck", "open")
     [message] = [text for text in caplog.messages if "Abandoning thread" in text]
     assert message.startswith("stuck-0: Abandoning thread test-0 because its call does not return")
     assert "in call_plugin\n" in message
 
 
-def test_failure_is_reported_although_the_plugin_hangs_in_stop(bench: Bench) -> None:
-    bench.run("fails", BlockingExecutor("close", error=ValueError("no such table")))
-    event = bench.next_event("fails")
+def test_failure_is_reported_although_the_plugin_hangs_in_stop(harness: Harness) -> None:
+    harness.run("fails", BlockingExecutor("close", error=ValueError("no such table")))
+    event = harness.next_event("fails")
     assert isinstance(event, Failed)
     assert "no such table" in event.trace
-    bench.run("next", BlockingExecutor())
-    assert bench.next_event("next") == Opened(version="1.0")
+    harness.run("next", BlockingExecutor())
+    assert harness.next_event("next") == Opened(version="1.0")
 
 
-def test_call_that_starts_after_its_run_was_abandoned_counts_as_stuck(bench: Bench) -> None:
+def test_call_that_starts_after_its_run_was_abandoned_counts_as_stuck(harness: Harness) -> None:
     """Three plugins hang in `stop` in a pool with one thread. Two calls start after their runs were abandoned."""
     names = ["a", "b", "c"]
-    runs = [bench.run(name, BlockingExecutor("close")) for name in names]
+    runs = [harness.run(name, BlockingExecutor("close")) for name in names]
     for name in names:
-        assert [bench.next_event(name) for _ in range(2)] == [Opened(version="1.0"), DONE]
+        assert [harness.next_event(name) for _ in range(2)] == [Opened(version="1.0"), DONE]
     for run in runs:
         run.cancel()
     for name in names:
-        assert bench.next_event(name) == Stopped(clean=False)
-    wait_until(lambda: bench.host.pool.state().is_exhausted)
-    bench.executors[0].release.set()
-    wait_until(lambda: len(bench.host.pool.state().stuck) == 2 and not bench.executors[2].closing_threads)
-    for executor in bench.executors:
+        assert harness.next_event(name) == Stopped(clean=False)
+    wait_until(lambda: harness.host.pool.state().is_exhausted)
+    harness.executors[0].release.set()
+    wait_until(lambda: len(harness.host.pool.state().stuck) == 2 and not harness.executors[2].closing_threads)
+    for executor in harness.executors:
         executor.release.set()
-    bench.run("next", BlockingExecutor())
-    assert [bench.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
-    wait_until(lambda: bench.host.pool.state().stuck == ())
+    harness.run("next", BlockingExecutor())
+    assert [harness.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
+    wait_until(lambda: harness.host.pool.state().stuck == ())
 
 
 def test_pool_limits_threads_and_reuses_them_after_a_call_returns() -> None:

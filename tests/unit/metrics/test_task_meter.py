@@ -65,10 +65,12 @@ def test_state_ratios_start_at_the_first_state() -> None:
 def test_source_batches_are_measured() -> None:
     scenario = Scenario(is_source=True)
     scenario.meter.record_batch(records=10, duration_s=3.0, poll_s=0.002)
-    scenario.after(10).record_batch(records=30, duration_s=1.0, poll_s=0.004, way="in one job: it is large")
+    scenario.after(10).record_batch(
+        records=30, duration_s=1.0, poll_s=0.004, write_path="in one job: it is large"
+    )
     metrics, now_s = scenario.metrics, scenario.clock.now()
     assert metrics.records_total == 40
-    assert metrics.way == "in one job: it is large"
+    assert metrics.write_path == "in one job: it is large"
     assert metrics.batch_size.average(now_s) == 20
     assert metrics.batch_size.maximum(now_s) == 30
     assert metrics.records.rate(now_s) == 40 / 40, "10 s have passed, plus one window of 30 s"

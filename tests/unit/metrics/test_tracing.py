@@ -68,7 +68,7 @@ def _seconds(nanoseconds: int | None) -> float:
 def test_source_batch_span_has_poll_write_and_commit() -> None:
     scenario = Scenario(is_source=True)
     scenario.after(10).record_batch(
-        records=90, read=100, duration_s=2.0, poll_s=0.5, way="lane", errors=ErrorCounts(errors=10)
+        records=90, read=100, duration_s=2.0, poll_s=0.5, write_path="lane", errors=ErrorCounts(errors=10)
     )
     scenario.meter.record_commit_start()
     assert scenario.spans() == {}
@@ -145,7 +145,7 @@ def test_tracing_does_not_change_metrics() -> None:
     )
     for meter in (scenario.meter, untraced_meter):
         meter.record_batch(
-            records=3, read=4, duration_s=2.0, poll_s=0.5, way="lane", errors=ErrorCounts(errors=1)
+            records=3, read=4, duration_s=2.0, poll_s=0.5, write_path="lane", errors=ErrorCounts(errors=1)
         )
         meter.record_commit_start()
         meter.record_commit()

@@ -14,10 +14,10 @@ from kraal.core.errors import ProtocolError
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.protocol.group import (
     AssignmentError,
+    ConnectorOrTask,
     ConnectProtocol,
     GroupAssignment,
     GroupProtocol,
-    Job,
     WorkerMetadata,
     decode_assignment,
     decode_metadata,
@@ -31,7 +31,7 @@ GOLDEN = current("protocol", "group.json")
 VECTORS = {name: bytes.fromhex(text) for name, text in json.loads(GOLDEN.read_text(encoding="utf-8")).items()}
 URL = "http://w1:8083/"
 C1 = ConnectorName("c1")
-BOTH_JOBS = (Job(C1), Job(C1, 0))
+CONNECTOR_AND_TASK = (ConnectorOrTask(C1), ConnectorOrTask(C1, 0))
 
 
 def assignment(version: int, config_offset: int = 5, **fields: object) -> GroupAssignment:
@@ -40,9 +40,9 @@ def assignment(version: int, config_offset: int = 5, **fields: object) -> GroupA
 
 
 ASSIGNMENTS = {
-    "assignment v0 of c1 and c1-0": assignment(0, assigned=BOTH_JOBS),
-    "assignment v2 of c1 and c1-0": assignment(2, assigned=BOTH_JOBS),
-    "assignment v2 that revokes c1-1": assignment(2, 7, revoked=(Job(C1, 1),)),
+    "assignment v0 of c1 and c1-0": assignment(0, assigned=CONNECTOR_AND_TASK),
+    "assignment v2 of c1 and c1-0": assignment(2, assigned=CONNECTOR_AND_TASK),
+    "assignment v2 that revokes c1-1": assignment(2, 7, revoked=(ConnectorOrTask(C1, 1),)),
     "assignment v2 with a delay": assignment(2, 7, delay_ms=300_000),
     "assignment v1 that failed": assignment(1, 9, error=AssignmentError.CONFIG_MISMATCH),
 }
@@ -50,7 +50,7 @@ METADATA = {
     "metadata v0": WorkerMetadata(version=0, url=URL, config_offset=5),
     "metadata v1, null allocation": WorkerMetadata(version=1, url=URL, config_offset=5),
     "metadata v2 with an allocation": WorkerMetadata(
-        version=2, url=URL, config_offset=5, allocation=assignment(2, assigned=BOTH_JOBS)
+        version=2, url=URL, config_offset=5, allocation=assignment(2, assigned=CONNECTOR_AND_TASK)
     ),
 }
 
@@ -81,7 +81,7 @@ def test_metadata_matches_java_byte_for_byte(name: str) -> None:
     ],
 )
 def test_metadata_is_offered_for_each_protocol(protocol: ConnectProtocol, names: list[str]) -> None:
-    offers = make_offers(protocol, "leaderUrl", 4, assignment(2, assigned=BOTH_JOBS))
+    offers = make_offers(protocol, "leaderUrl", 4, assignment(2, assigned=CONNECTOR_AND_TASK))
     assert [offer.name for offer in offers] == names
     for offer in offers:
         metadata = decode_metadata(offer.metadata)
@@ -89,7 +89,7 @@ def test_metadata_is_offered_for_each_protocol(protocol: ConnectProtocol, names:
         assert metadata.version == offer.name.version
         # The allocation is encoded in the version of the metadata.
         if offer.name is not GroupProtocol.DEFAULT:
-            assert metadata.allocation == assignment(offer.name.version, assigned=BOTH_JOBS)
+            assert metadata.allocation == assignment(offer.name.version, assigned=CONNECTOR_AND_TASK)
 
 
 STATIC_METADATA = {  # KIP-987 does not specify the encoding
@@ -97,7 +97,7 @@ STATIC_METADATA = {  # KIP-987 does not specify the encoding
         version=3, url=URL, config_offset=5
     ),
     "0003000f687474703a2f2f77313a383038332f0000000000000005ffffffff000000010002633100000002ffffffff00000000": (
-        WorkerMetadata(version=3, url=URL, config_offset=5, static_assignment=BOTH_JOBS)
+        WorkerMetadata(version=3, url=URL, config_offset=5, static_assignment=CONNECTOR_AND_TASK)
     ),
 }
 
@@ -110,19 +110,23 @@ def test_static_metadata_is_encoded_byte_for_byte(data: str, metadata: WorkerMet
 
 def test_static_worker_sends_unchanged_metadata_for_older_protocols() -> None:
     """Static assignments are sent only for the protocol `static`; other metadata equals that of a sessioned worker."""
-    offers = make_offers(ConnectProtocol.STATIC, URL, 5, assignment(2, assigned=BOTH_JOBS), BOTH_JOBS)
+    offers = make_offers(
+        ConnectProtocol.STATIC, URL, 5, assignment(2, assigned=CONNECTOR_AND_TASK), CONNECTOR_AND_TASK
+    )
     assert [decode_metadata(offer.metadata).static_assignment for offer in offers] == [
-        BOTH_JOBS,
+        CONNECTOR_AND_TASK,
         None,
         None,
         None,
     ]
-    assert offers[1:] == make_offers(ConnectProtocol.SESSIONED, URL, 5, assignment(2, assigned=BOTH_JOBS))
+    assert offers[1:] == make_offers(
+        ConnectProtocol.SESSIONED, URL, 5, assignment(2, assigned=CONNECTOR_AND_TASK)
+    )
     assert offers[1].metadata == VECTORS["metadata v2 with an allocation"]
 
 
 def test_version_2_reader_ignores_static_assignments() -> None:
-    data = make_offers(ConnectProtocol.STATIC, URL, 5, None, BOTH_JOBS)[0].metadata
+    data = make_offers(ConnectProtocol.STATIC, URL, 5, None, CONNECTOR_AND_TASK)[0].metadata
     assert decode_metadata(b"\x00\x02" + data[2:]) == WorkerMetadata(version=2, url=URL, config_offset=5)
 
 
@@ -133,7 +137,7 @@ def test_empty_list_differs_from_null() -> None:
 
 def test_failed_allocation_is_null_unless_work_continues() -> None:
     failed_assignment = assignment(2, error=AssignmentError.CONFIG_MISMATCH)
-    running_assignment = replace(failed_assignment, assigned=BOTH_JOBS)
+    running_assignment = replace(failed_assignment, assigned=CONNECTOR_AND_TASK)
     offered_metadata = [
         decode_metadata(make_offers(ConnectProtocol.SESSIONED, URL, 5, offered_assignment)[0].metadata)
         for offered_assignment in (failed_assignment, running_assignment)
@@ -225,7 +229,7 @@ def test_malformed_assignments_are_rejected_with_reason(data: str, reason: str) 
     [
         pytest.param(assignment(1, leader="x" * 32_768), id="string too long"),
         pytest.param(assignment(1, delay_ms=2**31), id="delay too large"),
-        pytest.param(assignment(1, assigned=(Job(C1, 2**31),)), id="task number too large"),
+        pytest.param(assignment(1, assigned=(ConnectorOrTask(C1, 2**31),)), id="task number too large"),
     ],
 )
 def test_out_of_range_values_are_rejected(value: GroupAssignment) -> None:
@@ -233,15 +237,19 @@ def test_out_of_range_values_are_rejected(value: GroupAssignment) -> None:
         encode_assignment(value)
 
 
-def test_jobs_convert_to_instances() -> None:
-    assert Job.of(C1) == Job(C1, -1)
-    assert Job.of(TaskId(C1, 3)) == Job(C1, 3)
-    assert [job.instance for job in BOTH_JOBS] == [C1, TaskId(C1, 0)]
+def test_connectors_and_tasks_convert_to_instances() -> None:
+    assert ConnectorOrTask.of(C1) == ConnectorOrTask(C1, -1)
+    assert ConnectorOrTask.of(TaskId(C1, 3)) == ConnectorOrTask(C1, 3)
+    assert [connector_or_task.instance for connector_or_task in CONNECTOR_AND_TASK] == [C1, TaskId(C1, 0)]
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).map(ConnectorName)
-jobs = st.dictionaries(names, st.lists(st.integers(-1, 2**31 - 1), min_size=1, unique=True), max_size=4).map(
-    lambda tasks: tuple(Job(name, number) for name, numbers in tasks.items() for number in numbers)
+connectors_and_tasks = st.dictionaries(
+    names, st.lists(st.integers(-1, 2**31 - 1), min_size=1, unique=True), max_size=4
+).map(
+    lambda tasks: tuple(
+        ConnectorOrTask(name, number) for name, numbers in tasks.items() for number in numbers
+    )
 )
 
 
@@ -253,8 +261,8 @@ def assignments(draw: st.DrawFn, version: int) -> GroupAssignment:
         leader=draw(names),
         leader_url=draw(names),
         config_offset=draw(st.integers(-1, 2**63 - 1)),
-        assigned=draw(jobs),
-        revoked=draw(jobs) if version else (),
+        assigned=draw(connectors_and_tasks),
+        revoked=draw(connectors_and_tasks) if version else (),
         delay_ms=draw(st.integers(0, 2**31 - 1)) if version else 0,
     )
 
@@ -269,7 +277,7 @@ def test_assignments_round_trip(value: GroupAssignment) -> None:
 @given(st.data(), st.integers(0, 3), names, st.integers(-1, 2**63 - 1))
 def test_metadata_round_trips(data: st.DataObject, version: int, url: str, offset: int) -> None:
     allocation = data.draw(st.none() | assignments(version)) if version else None
-    static = data.draw(st.none() | jobs) if version == 3 else None
+    static = data.draw(st.none() | connectors_and_tasks) if version == 3 else None
     value = WorkerMetadata(
         version=version, url=url, config_offset=offset, allocation=allocation, static_assignment=static
     )

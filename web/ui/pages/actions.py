@@ -190,7 +190,10 @@ def _redirect(
     *,
     is_deleted: bool = False,
 ) -> Response:
-    """Redirect to the originating page, which shows the results."""
+    """Redirect to the list with the query `back`; the page shows the results.
+
+    If `back` is empty, an action on one connector redirects to that connector's page, unless the connector was deleted.
+    """
     token = visit.memory.notices.store(Notice(title=title, results=results))
     if len(names) == 1 and not is_deleted and not back:
         return visit.redirect("connectors", names[0], result=token)

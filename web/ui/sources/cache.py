@@ -30,7 +30,10 @@ class ResponseCache:
         self._pending_requests: dict[Key, asyncio.Task[ApiResponse]] = {}
 
     async def get(self, key: Key, ask: Callable[[], Awaitable[ApiResponse]]) -> ApiResponse:
-        """Return the response to a request, which `ask` sends. Raises the errors of `ask`."""
+        """Return the response for `key`: the cached one, that of a pending request, or a new one from `ask`.
+
+        Raises the errors of `ask`.
+        """
         now_s = asyncio.get_running_loop().time()
         if now_s < self._fresh_until.get(key, 0.0) and key in self._responses:
             return self._responses[key]

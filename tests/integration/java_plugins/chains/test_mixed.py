@@ -103,8 +103,8 @@ def test_sink_output_matches_java(
         topic, *(f'{{"schema":null,"payload":"{text}"}}' if is_json else text for text in texts)
     )
     lines = [
-        run_sink(cluster, topic, tmp_path / kind, config, last)
-        for kind, cluster in (("java", java_cluster), ("kraal", kraal_cluster))
+        run_sink(cluster, topic, tmp_path / worker_kind, config, last)
+        for worker_kind, cluster in (("java", java_cluster), ("kraal", kraal_cluster))
     ]
     assert len(lines[0]) == len(texts) - 2
     assert lines[1] == lines[0]
@@ -172,12 +172,12 @@ def test_dead_letters_of_a_sink_match_java(
     topic = unique_name("with-bad")
     kraal_cluster.write(topic, "bad first", "good", "bad last")
     letters = []
-    for kind, cluster in (("java", java_cluster), ("kraal", kraal_cluster)):
-        dead_letter_topic, name = unique_name("dead"), f"dead-{kind}"
+    for worker_kind, cluster in (("java", java_cluster), ("kraal", kraal_cluster)):
+        dead_letter_topic, name = unique_name("dead"), f"dead-{worker_kind}"
         config = {
             "connector.class": FILE_SINK,
             "topics": topic,
-            "file": str(tmp_path / kind),
+            "file": str(tmp_path / worker_kind),
             "errors.deadletterqueue.topic.name": dead_letter_topic,
             "errors.deadletterqueue.topic.replication.factor": "1",
             "errors.deadletterqueue.context.headers.enable": "true",

@@ -105,10 +105,10 @@ def make_case(
     input_columns = make_input_columns(batch, frozenset(table.column_names))
     assert input_columns is not None
     for part in columns.keys() & {"key", "value"}:
-        part_at = replace(
+        numbered_part = replace(
             input_columns.part(is_key=part == "key"), expression=partial(F.col, f"{part}{index}")
         )
-        input_columns = input_columns.with_part(part_at, is_key=part == "key")
+        input_columns = input_columns.with_part(numbered_part, is_key=part == "key")
     output_columns = chain.columns(input_columns)
     assert output_columns is not None
     rows = by_records(steps, batch, table)

@@ -100,7 +100,7 @@ class Scene:
         ]
         assignments = self.get("/admin/assignments")
         assigned_connectors, assigned_tasks = (
-            sorted(job for worker in assignments["workers"] for job in worker[kind])
+            sorted(instance for worker in assignments["workers"] for instance in worker[kind])
             for kind in ("connectors", "tasks")
         )
         is_complete = assigned_connectors == sorted(statuses) and assigned_tasks == sorted(tasks)

@@ -51,7 +51,7 @@ def owner(cluster: EmbeddedCluster, instance: ConnectorName | TaskId) -> Cluster
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_workers_share_all_jobs(seed: int, protocol: ConnectProtocol) -> None:
+def test_workers_share_all_instances(seed: int, protocol: ConnectProtocol) -> None:
     cluster = EmbeddedCluster(3, seed=seed, protocol=protocol)
     cluster.settle()
     cluster.create(NAME, config(5))
@@ -77,14 +77,16 @@ def test_follower_sends_task_configs_to_the_leader(seed: int) -> None:
 def test_work_of_a_killed_worker_is_reassigned_after_session_timeout_and_delay(seed: int) -> None:
     cluster = create_cluster(seed, max_delay_s=4)
     killed_worker = followers(cluster)[seed % 2]
-    jobs_before = {w.name: set(w.running) for w in cluster.alive if w is not killed_worker}
+    instances_before = {w.name: set(w.running) for w in cluster.alive if w is not killed_worker}
     cluster.kill(killed_worker)
     duration_s = cluster.settle(20)
     assert 9 <= duration_s <= 14
-    assert all(jobs_before[w.name] <= w.running for w in cluster.alive), (
+    assert all(instances_before[w.name] <= w.running for w in cluster.alive), (
         "instances on other workers are not moved"
     )
-    moved_tasks = {i for w in cluster.alive for i in w.running - jobs_before[w.name] if isinstance(i, TaskId)}
+    moved_tasks = {
+        i for w in cluster.alive for i in w.running - instances_before[w.name] if isinstance(i, TaskId)
+    }
     opened_tasks = [task for w in cluster.alive for task in w.engine.opened]
     assert all(opened_tasks.count(task) == 1 for task in opened_tasks if task not in moved_tasks), (
         "instances that stay on their worker are not restarted"
@@ -97,13 +99,13 @@ def test_work_of_a_killed_worker_is_reassigned_after_session_timeout_and_delay(s
 )
 def test_leader_survives_the_death_of_its_actors(seed: int, actor: str) -> None:
     cluster = create_cluster(seed)
-    leader, jobs_before = cluster.leader, {w.name: set(w.running) for w in cluster.alive}
+    leader, instances_before = cluster.leader, {w.name: set(w.running) for w in cluster.alive}
     opened_count = sum(len(w.engine.opened) for w in cluster.alive)
     cluster.crash(leader, actor)
     cluster.advance(1)
     cluster.settle()
     assert cluster.leader is leader
-    assert {w.name: w.running for w in cluster.alive} == jobs_before
+    assert {w.name: w.running for w in cluster.alive} == instances_before
     assert sum(len(w.engine.opened) for w in cluster.alive) == opened_count, "no task was restarted"
     cluster.create("more", config(3))
     cluster.settle()

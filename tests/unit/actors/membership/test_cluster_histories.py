@@ -127,7 +127,7 @@ class History:
         for worker in self.cluster.alive:
             if worker.frozen:
                 self.cluster.thaw(worker)
-        self.cluster.add()  # a wildcard worker for unlisted jobs
+        self.cluster.add()  # a wildcard worker for unlisted instances
         self.cluster.settle(90)
 
 

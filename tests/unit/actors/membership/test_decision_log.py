@@ -50,16 +50,18 @@ def test_leader_logs_a_delayed_rebalance_and_its_end(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     member = min(cluster.workers, key=lambda worker: worker.deliveries[-1].is_leader)
-    [job] = member.running
+    [lost_connector_or_task] = member.running
     caplog.clear()
     cluster.remove(member)
     cluster.advance(10)
-    assert f"Delaying the rebalance by 30000 ms; lost assignments: {job.instance}" in texts(
-        caplog, logging.INFO
+    assert (
+        f"Delaying the rebalance by 30000 ms; lost assignments: {lost_connector_or_task.instance}"
+        in texts(caplog, logging.INFO)
     )
     cluster.settle(40)
-    assert f"Reassigning lost assignments, because their worker has not returned: {job.instance}" in texts(
-        caplog, logging.INFO
+    assert (
+        f"Reassigning lost assignments, because their worker has not returned: {lost_connector_or_task.instance}"
+        in texts(caplog, logging.INFO)
     )
 
 
@@ -80,7 +82,7 @@ def test_lagging_leader_logs_a_refused_assignment(caplog: pytest.LogCaptureFixtu
         leader="w",
         members={"w": metadata},
         generation=3,
-        last_generation=2,
+        last_completed_generation=2,
     )
     log_plan(plan_group(join_result, ClusterState(offset=4), AssignorState(), now_ms=0, max_delay_ms=0), 3)
     reason = "the leader has read the config up to offset 4, another worker up to 9"

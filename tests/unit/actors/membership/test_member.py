@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraal.core.ids import ConnectorName
-from kraal.protocol.group import ConnectProtocol, GroupProtocol, Job
+from kraal.protocol.group import ConnectorOrTask, ConnectProtocol, GroupProtocol
 from tests.fakes.cluster.group_cluster import Cluster
 
 SEEDS = range(12)
@@ -25,11 +25,11 @@ def create_cluster(count: int, seed: int, protocol: ConnectProtocol = SESSIONED,
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_workers_share_all_jobs(seed: int, protocol: ConnectProtocol) -> None:
+def test_workers_share_all_instances(seed: int, protocol: ConnectProtocol) -> None:
     cluster = create_cluster(3, seed, protocol)
     assert len(cluster.broker.members) == 3
     assert (
-        max(cluster.count_jobs()) - min(cluster.count_jobs()) <= 2
+        max(cluster.count_instances()) - min(cluster.count_instances()) <= 2
     )  # at most one connector and one task more
     leaders = [w for w in cluster.workers if w.deliveries[-1].is_leader]
     assert [w.url for w in leaders] == [cluster.workers[0].leader_url]
@@ -42,21 +42,28 @@ def test_only_the_leader_receives_the_plan_with_all_owners(seed: int) -> None:
     [leader] = [w for w in cluster.workers if w.deliveries[-1].is_leader]
     plan = leader.deliveries[-1].plan
     assert plan is not None
-    owners = {job: w.url for w in cluster.workers for job in w.running}
-    assert {job: plan.owner_url(job.instance) for job in owners} == owners
+    owners = {instance: w.url for w in cluster.workers for instance in w.running}
+    assert {
+        connector_or_task: plan.owner_url(connector_or_task.instance) for connector_or_task in owners
+    } == owners
     assert [w.deliveries[-1].plan for w in cluster.workers if w is not leader] == [None, None]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_joining_worker_receives_its_share(seed: int) -> None:
     cluster = create_cluster(2, seed)
-    jobs_before, generation_before = {w.name: w.running for w in cluster.workers}, cluster.broker.generation
+    instances_before, generation_before = (
+        {w.name: w.running for w in cluster.workers},
+        cluster.broker.generation,
+    )
     newcomer = cluster.add()
     cluster.advance(5)
     cluster.settle(10)
     assert len(newcomer.running) in (2, 3)  # two tasks, and possibly a connector or a third task
-    kept_jobs = [job for w in cluster.workers[:2] for job in w.running & jobs_before[w.name]]
-    assert len(kept_jobs) == 10 - len(newcomer.running), "no other instance was reassigned"
+    kept_instances = [
+        instance for w in cluster.workers[:2] for instance in w.running & instances_before[w.name]
+    ]
+    assert len(kept_instances) == 10 - len(newcomer.running), "no other instance was reassigned"
     assert cluster.broker.generation - generation_before <= 4
 
 
@@ -65,11 +72,11 @@ def test_joining_worker_receives_its_share(seed: int) -> None:
 def test_only_work_of_a_leaving_member_is_reassigned(seed: int, is_killed: bool) -> None:  # noqa: FBT001 - parametrized
     cluster = create_cluster(3, seed)
     leaving_worker, *other_workers = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
-    jobs_before = {w.name: w.running for w in other_workers}
+    instances_before = {w.name: w.running for w in other_workers}
     cluster.remove(leaving_worker, kill=is_killed)
     duration_s = cluster.settle(20)
     assert duration_s <= (9 if is_killed else 3)
-    assert all(jobs_before[w.name] <= w.running for w in other_workers)
+    assert all(instances_before[w.name] <= w.running for w in other_workers)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -85,13 +92,13 @@ def test_new_leader_is_elected_when_the_leader_leaves(seed: int) -> None:
 def test_lost_work_waits_for_the_rebalance_delay(seed: int) -> None:
     cluster = create_cluster(3, seed, max_delay_s=30.0)
     leaving_worker, *_ = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
-    lost_jobs = leaving_worker.running
+    lost_instances = leaving_worker.running
     cluster.remove(leaving_worker)
     cluster.advance(10)
     assert not cluster.is_settled
     newcomer = cluster.add()
     cluster.settle(30)
-    assert newcomer.running == lost_jobs
+    assert newcomer.running == lost_instances
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -128,17 +135,17 @@ def test_short_coordinator_outage_does_not_stop_work(seed: int) -> None:
 def test_frozen_worker_stops_its_work_before_rejoining(seed: int, max_delay_s: float) -> None:
     cluster = create_cluster(3, seed, max_delay_s=max_delay_s)
     frozen_worker, *other_workers = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
-    frozen_jobs, jobs_before = frozen_worker.running, {w.name: w.running for w in other_workers}
+    frozen_instances, instances_before = frozen_worker.running, {w.name: w.running for w in other_workers}
     frozen_worker.group.freeze()
     cluster.advance(15)
     cluster.check()
-    assert frozen_worker.running == frozen_jobs
-    assert frozen_worker.leased_jobs == frozenset()
+    assert frozen_worker.running == frozen_instances
+    assert frozen_worker.leased_instances == frozenset()
     frozen_worker.group.thaw()
     cluster.settle(20)
     if max_delay_s:
-        assert frozen_worker.running == frozen_jobs, "the work has not been reassigned yet"
-        assert {w.name: w.running for w in other_workers} == jobs_before
+        assert frozen_worker.running == frozen_instances, "the work has not been reassigned yet"
+        assert {w.name: w.running for w in other_workers} == instances_before
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -159,14 +166,14 @@ def test_member_with_a_hung_herder_leaves_and_rejoins_afterwards(seed: int) -> N
 def test_actor_deaths_do_not_reassign_work(seed: int, protocol: ConnectProtocol) -> None:
     cluster = create_cluster(3, seed, protocol, max_delay_s=60.0)
     members = cluster.broker.members
-    jobs_before = {w.name: w.running for w in cluster.workers}
+    instances_before = {w.name: w.running for w in cluster.workers}
     for worker in cluster.workers:
         worker.crash(worker.herder if cluster.random.random() < 0.5 else worker.address)
         cluster.advance(cluster.random.uniform(0, 2))
     cluster.settle(30)
     assert cluster.broker.members == members
     if protocol is not EAGER:
-        assert {w.name: w.running for w in cluster.workers} == jobs_before
+        assert {w.name: w.running for w in cluster.workers} == instances_before
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -194,8 +201,12 @@ def test_worker_with_a_stuck_config_reader_does_not_delay_others(seed: int) -> N
     cluster.configure(c3=2)
     cluster.advance(15)
     assert len(cluster.broker.members) == 2
-    new_jobs = {Job(ConnectorName("c3")), Job(ConnectorName("c3"), 0), Job(ConnectorName("c3"), 1)}
-    assert new_jobs <= {job for w in other_workers for job in w.running}
+    new_instances = {
+        ConnectorOrTask(ConnectorName("c3")),
+        ConnectorOrTask(ConnectorName("c3"), 0),
+        ConnectorOrTask(ConnectorName("c3"), 1),
+    }
+    assert new_instances <= {instance for w in other_workers for instance in w.running}
     stuck_worker.is_reader_stuck = False
     cluster.show_config(stuck_worker)
     cluster.advance(1)

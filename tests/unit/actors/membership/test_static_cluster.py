@@ -115,9 +115,9 @@ def test_static_assignments_are_ignored_until_an_older_worker_leaves(
     cluster.advance(5)
     cluster.settle()
     assert elected_protocols(cluster) == {older_protocol.offered_protocols[0]}
-    job_counts = sorted(len(worker.running) for worker in cluster.alive)
-    assert sum(job_counts) == len(ALL_INSTANCES)
-    assert job_counts[0] >= 1, "every worker receives a share"
+    instance_counts = sorted(len(worker.running) for worker in cluster.alive)
+    assert sum(instance_counts) == len(ALL_INSTANCES)
+    assert instance_counts[0] >= 1, "every worker receives a share"
     cluster.close(older_worker)
     cluster.advance(5)
     cluster.settle()
@@ -133,9 +133,9 @@ def test_static_assignments_set_before_the_upgrade_move_no_work(seed: int) -> No
     first = cluster.add(static=[TaskId(C1, 0)], protocol=ConnectProtocol.STATIC)
     second = cluster.add(static=[TaskId(C1, 1)], protocol=ConnectProtocol.STATIC)
     cluster.settle()
-    jobs_before = {worker.name: set(worker.running) for worker in cluster.alive}
+    instances_before = {worker.name: set(worker.running) for worker in cluster.alive}
     cluster.advance(30)
-    assert {worker.name: worker.running for worker in cluster.alive} == jobs_before
+    assert {worker.name: worker.running for worker in cluster.alive} == instances_before
     cluster.add(protocol=ConnectProtocol.STATIC)
     cluster.close(old_worker)
     cluster.settle()
@@ -149,7 +149,7 @@ def test_wildcard_workers_take_over_from_a_static_worker(seed: int) -> None:
     cluster.settle()
     assert static_worker.running == {C1, TaskId(C1, 0)}
     assert cluster.leader is not static_worker, (
-        "as in Java, a new leader does not know the lost jobs, and would reassign them without a delay"
+        "as in Java, a new leader does not know the lost instances, and would reassign them without a delay"
     )
     cluster.kill(static_worker)
     cluster.advance(30)
@@ -169,7 +169,9 @@ def states(worker: ClusterWorker, name: ConnectorName) -> dict[str, tuple[object
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_unassignable_job_is_unassigned_with_a_reason(seed: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_unassignable_instance_is_unassigned_with_a_reason(
+    seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
     cluster = create_cluster((C1, TaskId(C1, 0)), (), seed=seed)
     static_worker, wildcard_worker = cluster.alive
     with caplog.at_level(logging.WARNING):

@@ -9,7 +9,7 @@ from kraal.cluster.assignment.placement import PlacedBy, Placement, placement_re
 from kraal.cluster.assignment.rebalance import AssignorState, LostHandling
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.core.ids import ConnectorName
-from kraal.protocol.group import GroupAssignment, GroupProtocol, Job, WorkerMetadata
+from kraal.protocol.group import ConnectorOrTask, GroupAssignment, GroupProtocol, WorkerMetadata
 
 C, D = ConnectorName("c"), ConnectorName("d")
 MAX_DELAY_MS = 300_000
@@ -25,7 +25,7 @@ class Leader:
         self.now_ms = 0
 
     def round(
-        self, *members: str, static: dict[str, tuple[Job, ...]] | None = None, **tasks: int
+        self, *members: str, static: dict[str, tuple[ConnectorOrTask, ...]] | None = None, **tasks: int
     ) -> GroupPlan:
         self.generation += 1
         previous_plan = self.plan
@@ -40,7 +40,7 @@ class Leader:
                     leader="w1",
                     leader_url="http://w1/",
                     config_offset=1,
-                    assigned=tuple(job for job, owner in owners.items() if owner == member),
+                    assigned=tuple(instance for instance, owner in owners.items() if owner == member),
                 ),
                 static_assignment=(static or {}).get(member),
             )
@@ -56,7 +56,7 @@ class Leader:
                 leader="w1",
                 members=metadata,
                 generation=self.generation,
-                last_generation=self.generation - 1,
+                last_completed_generation=self.generation - 1,
             ),
             ClusterState(offset=1, connectors=connectors),
             AssignorState(generation=0) if previous_plan is None else previous_plan.state,
@@ -69,67 +69,69 @@ class Leader:
 
 def test_new_submission_keeps_its_placement() -> None:
     leader = Leader()
-    assert leader.round("w1", c=1).placements[Job(C)] == Placement(PlacedBy.NEW, 1)
+    assert leader.round("w1", c=1).placements[ConnectorOrTask(C)] == Placement(PlacedBy.NEW, 1)
     plan = leader.round("w1", c=1, d=0)
     assert plan.placements == {
-        Job(C): Placement(PlacedBy.NEW, 1),
-        Job(C, 0): Placement(PlacedBy.NEW, 1),
-        Job(D): Placement(PlacedBy.NEW, 2),
+        ConnectorOrTask(C): Placement(PlacedBy.NEW, 1),
+        ConnectorOrTask(C, 0): Placement(PlacedBy.NEW, 1),
+        ConnectorOrTask(D): Placement(PlacedBy.NEW, 2),
     }
-    assert plan.derived_sets.new_submissions == {Job(D)}
+    assert plan.derived_sets.new_submissions == {ConnectorOrTask(D)}
 
 
-def test_lost_job_is_placed_on_a_candidate_after_the_delay() -> None:
+def test_lost_instance_is_placed_on_a_candidate_after_the_delay() -> None:
     leader = Leader()
     leader.round("w1", "w2", c=0, d=0)
     delayed_plan = leader.round("w1", c=0, d=0)
     assert delayed_plan.derived_sets.lost_handling is LostHandling.DELAYED
-    [lost_job] = delayed_plan.derived_sets.lost
-    assert lost_job not in delayed_plan.placements
+    [lost_instance] = delayed_plan.derived_sets.lost
+    assert lost_instance not in delayed_plan.placements
     leader.now_ms += MAX_DELAY_MS // 2
     leader.round("w1", "w3", c=0, d=0)
     leader.now_ms += MAX_DELAY_MS
     plan = leader.round("w1", "w3", c=0, d=0)
     assert plan.derived_sets.lost_handling is LostHandling.CANDIDATES
-    assert plan.placements[lost_job] == Placement(PlacedBy.CANDIDATE, 4)
+    assert plan.placements[lost_instance] == Placement(PlacedBy.CANDIDATE, 4)
 
 
-def test_job_of_a_lost_worker_is_placed_as_lost_after_the_delay() -> None:
+def test_instance_of_a_lost_worker_is_placed_as_lost_after_the_delay() -> None:
     leader = Leader()
     leader.round("w1", "w2", c=0, d=0)
-    [lost_job] = leader.round("w1", c=0, d=0).derived_sets.lost
+    [lost_instance] = leader.round("w1", c=0, d=0).derived_sets.lost
     leader.now_ms += MAX_DELAY_MS
     plan = leader.round("w1", c=0, d=0)
-    assert (plan.derived_sets.lost_handling, plan.placements[lost_job]) == (
+    assert (plan.derived_sets.lost_handling, plan.placements[lost_instance]) == (
         LostHandling.REASSIGNED,
         Placement(PlacedBy.LOST, 3),
     )
 
 
-def test_revoked_job_is_placed_as_revoked() -> None:
+def test_revoked_instance_is_placed_as_revoked() -> None:
     leader = Leader()
     leader.round("w1", c=3)
     first_plan = leader.round("w1", "w2", c=3)
     assert first_plan.derived_sets.surplus == frozenset(first_plan.assignments["w1"].revoked)
     assert first_plan.derived_sets.surplus
     second_plan = leader.round("w1", "w2", c=3)
-    assert {second_plan.placements[job].by for job in first_plan.derived_sets.surplus} == {PlacedBy.REVOKED}
+    assert {second_plan.placements[instance].by for instance in first_plan.derived_sets.surplus} == {
+        PlacedBy.REVOKED
+    }
 
 
-def test_listed_job_is_placed_as_static() -> None:
+def test_listed_instance_is_placed_as_static() -> None:
     leader = Leader()
-    plan = leader.round("w1", "w2", static={"w2": (Job(C, 0),)}, c=1)
-    assert plan.placements[Job(C, 0)] == Placement(PlacedBy.STATIC, 1)
-    assert placement_reason(Job(C, 0), plan.placements[Job(C, 0)]).endswith(
+    plan = leader.round("w1", "w2", static={"w2": (ConnectorOrTask(C, 0),)}, c=1)
+    assert plan.placements[ConnectorOrTask(C, 0)] == Placement(PlacedBy.STATIC, 1)
+    assert placement_reason(ConnectorOrTask(C, 0), plan.placements[ConnectorOrTask(C, 0)]).endswith(
         " lists it in static.tasks (KIP-987)."
     )
 
 
-def test_job_that_only_another_worker_lists_is_misplaced() -> None:
+def test_instance_that_only_another_worker_lists_is_misplaced() -> None:
     leader = Leader()
     leader.round("w1", c=1)
-    plan = leader.round("w1", "w2", static={"w2": (Job(C, 0),)}, c=1)
-    assert plan.derived_sets.misplaced == {Job(C, 0)}
+    plan = leader.round("w1", "w2", static={"w2": (ConnectorOrTask(C, 0),)}, c=1)
+    assert plan.derived_sets.misplaced == {ConnectorOrTask(C, 0)}
 
 
 def test_new_leader_places_work_as_reported() -> None:
@@ -150,4 +152,4 @@ def test_placements_of_the_eager_protocol_have_the_reason_eager() -> None:
 
 @pytest.mark.parametrize("by", PlacedBy)
 def test_every_placement_has_a_reason(by: PlacedBy) -> None:
-    assert " generation 3" in placement_reason(Job(C), Placement(by, 3))
+    assert " generation 3" in placement_reason(ConnectorOrTask(C), Placement(by, 3))

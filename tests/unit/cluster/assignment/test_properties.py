@@ -12,25 +12,25 @@ from hypothesis import strategies as st
 from kraal.cluster.assignment.incremental import assign_incrementally
 from kraal.cluster.assignment.rebalance import AssignorState, Outcome, Round
 from kraal.core.ids import ConnectorName
-from kraal.protocol.group import CONNECTOR, Job
+from kraal.protocol.group import CONNECTOR, ConnectorOrTask
 from tests.fakes.cluster.rounds import check_round
 
 MAX_ROUNDS = 5
 """Maximum number of rounds until the group is stable."""
 
-JobPredicate = Callable[[Job], bool]
+KindPredicate = Callable[[ConnectorOrTask], bool]
 
 
-def is_connector(job: Job) -> bool:
-    return job.task == CONNECTOR
+def is_connector(instance: ConnectorOrTask) -> bool:
+    return instance.task == CONNECTOR
 
 
-def is_task(job: Job) -> bool:
-    return job.task != CONNECTOR
+def is_task(instance: ConnectorOrTask) -> bool:
+    return instance.task != CONNECTOR
 
 
-def size(jobs: Iterable[Job], kind: JobPredicate) -> int:
-    return sum(map(kind, jobs))
+def size(instances: Iterable[ConnectorOrTask], kind: KindPredicate) -> int:
+    return sum(map(kind, instances))
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Group:
     """Workers that apply assignments, and a leader whose assignments may get lost."""
 
     max_delay_ms: int
-    workers: dict[str, list[Job]] = field(default_factory=lambda: {"w00": []})
+    workers: dict[str, list[ConnectorOrTask]] = field(default_factory=lambda: {"w00": []})
     connectors: dict[ConnectorName, int] = field(default_factory=dict)
     state: AssignorState = field(default_factory=AssignorState)
     leader: str = "w00"
@@ -48,35 +48,37 @@ class Group:
     join_count: int = 0
 
     @property
-    def configured(self) -> frozenset[Job]:
+    def configured(self) -> frozenset[ConnectorOrTask]:
         return frozenset(
-            Job(name, task) for name, tasks in self.connectors.items() for task in range(CONNECTOR, tasks)
+            ConnectorOrTask(name, task)
+            for name, tasks in self.connectors.items()
+            for task in range(CONNECTOR, tasks)
         )
 
-    def running(self) -> Counter[Job]:
-        return Counter(job for jobs in self.workers.values() for job in jobs)
+    def running(self) -> Counter[ConnectorOrTask]:
+        return Counter(instance for instances in self.workers.values() for instance in instances)
 
-    def join(self, running: Iterable[Job] = ()) -> None:
+    def join(self, running: Iterable[ConnectorOrTask] = ()) -> None:
         self.join_count += 1
         self.workers[f"w{self.join_count:02}"] = list(running)
 
-    def leave(self, number: int) -> list[Job]:
-        """Remove a worker unless it is the only worker; return its jobs. A new leader starts without state."""
+    def leave(self, number: int) -> list[ConnectorOrTask]:
+        """Remove a worker unless it is the only worker; return its instances. A new leader starts without state."""
         if len(self.workers) == 1:
             return []
         name = sorted(self.workers)[number % len(self.workers)]
-        jobs = self.workers.pop(name)
+        instances = self.workers.pop(name)
         if name == self.leader:
             self.leader, self.state, self.leader_generation = min(self.workers), AssignorState(), -1
-        return jobs
+        return instances
 
     def rebalance(self, unreached: frozenset[int] = frozenset()) -> Outcome:
         """Run one round whose assignments do not reach the workers with the numbers in `unreached`."""
         self.generation += 1
         round_ = Round(
-            members={name: tuple(jobs) for name, jobs in self.workers.items()},
+            members={name: tuple(instances) for name, instances in self.workers.items()},
             configured=self.configured,
-            last_generation=self.leader_generation,
+            last_completed_generation=self.leader_generation,
             generation=self.generation,
             now_ms=self.now_ms,
             max_delay_ms=self.max_delay_ms,
@@ -91,14 +93,16 @@ class Group:
                 continue
             if name == self.leader:
                 self.leader_generation = self.generation
-            kept_jobs = [job for job in self.workers[name] if job not in outcome.revoked[name]]
-            self.workers[name] = [*outcome.assigned[name], *kept_jobs]
+            kept_instances = [
+                instance for instance in self.workers[name] if instance not in outcome.revoked[name]
+            ]
+            self.workers[name] = [*outcome.assigned[name], *kept_instances]
         return outcome
 
     def converge(self) -> int:
         """Run rounds until two consecutive rounds have no change and no delay; return the number of other rounds.
 
-        Two rounds are required because a new leader learns only from its first round which jobs should run.
+        Two rounds are required because a new leader learns only from its first round which instances should run.
         """
         rounds, stable_rounds = 0, 0
         while stable_rounds < 2:
@@ -112,24 +116,28 @@ class Group:
 
 
 def check_revocations(round_: Round, outcome: Outcome) -> None:
-    """Check that only deleted, duplicate or excess jobs are revoked, and excess jobs only without a delay."""
-    report_counts = Counter(job for jobs in round_.members.values() for job in jobs)
-    for member, jobs in outcome.revoked.items():
-        surplus = [job for job in jobs if job in round_.configured and report_counts[job] <= 1]
-        assert not (surplus and outcome.delay_ms), "revoked jobs to balance load during a delay"
+    """Check that only deleted, duplicate or excess instances are revoked, and excess instances only without a delay."""
+    report_counts = Counter(instance for instances in round_.members.values() for instance in instances)
+    for member, instances in outcome.revoked.items():
+        surplus = [
+            instance
+            for instance in instances
+            if instance in round_.configured and report_counts[instance] <= 1
+        ]
+        assert not (surplus and outcome.delay_ms), "revoked instances to balance load during a delay"
         for kind in (is_connector, is_task):
             share = size(round_.configured, kind) // len(round_.members)
             if size(surplus, kind):
                 assert size(outcome.owned[member], kind) >= share, (
-                    "revoked so many jobs that a member is below its fair share"
+                    "revoked so many instances that a member is below its fair share"
                 )
 
 
 def check_converged(group: Group) -> None:
-    """Check that a stable group runs every job once and that the load is balanced."""
-    assert group.running() == Counter(group.configured), "a job is lost, duplicated or deleted"
+    """Check that a stable group runs every instance once and that the load is balanced."""
+    assert group.running() == Counter(group.configured), "an instance is lost, duplicated or deleted"
     for kind in (is_connector, is_task):
-        sizes = [size(jobs, kind) for jobs in group.workers.values()]
+        sizes = [size(instances, kind) for instances in group.workers.values()]
         assert max(sizes) - min(sizes) <= 1, "the load is not balanced"
 
 
@@ -177,7 +185,7 @@ def test_random_history_ends_balanced_without_duplicates(
         for event in round_events:
             apply_event(group, event)
         group.rebalance(unreached)
-        assert set(group.running().values()) <= {1}, "a job runs twice"
+        assert set(group.running().values()) <= {1}, "an instance runs twice"
     group.converge()
     check_converged(group)
 
@@ -187,18 +195,18 @@ def test_random_history_ends_balanced_without_duplicates(
 def test_worker_returning_with_old_work_converges(
     max_delay_ms: int, history: list[tuple[list[tuple[str, int]], frozenset[int]]], number: int
 ) -> None:
-    """The worker does not know that its jobs were reassigned, so these jobs run twice for one round."""
+    """The worker does not know that its instances were reassigned, so these instances run twice for one round."""
     group = Group(max_delay_ms=max_delay_ms, connectors={ConnectorName("c0"): 5, ConnectorName("c1"): 3})
     group.join()
     group.converge()
-    stale_jobs = group.leave(number)
+    stale_instances = group.leave(number)
     for round_events, unreached in history:
         for event in round_events:
             apply_event(group, event)
         group.rebalance(unreached)
-    group.join(stale_jobs)
+    group.join(stale_instances)
     group.rebalance()
-    assert set(group.running().values()) <= {1}, "a job runs twice after the round with revocations"
+    assert set(group.running().values()) <= {1}, "an instance runs twice after the round with revocations"
     group.converge()
     check_converged(group)
 
@@ -216,10 +224,10 @@ def test_balanced_work_does_not_move_after_a_change_of_leader(
     for _ in range(workers - 1):
         group.join()
     assert group.converge() <= 1
-    jobs_before = {name: list(jobs) for name, jobs in group.workers.items()}
+    instances_before = {name: list(instances) for name, instances in group.workers.items()}
     group.state = AssignorState()  # another worker becomes the leader
     outcome = group.rebalance()
-    assert (group.workers, outcome.delay_ms) == (jobs_before, 0)
+    assert (group.workers, outcome.delay_ms) == (instances_before, 0)
 
 
 @settings(max_examples=40)

@@ -8,12 +8,12 @@ from kraal.cluster.assignment.leader import JoinResult, plan_group
 from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.core.ids import ConnectorName
-from kraal.protocol.group import GroupAssignment, GroupProtocol, Job, WorkerMetadata
+from kraal.protocol.group import ConnectorOrTask, GroupAssignment, GroupProtocol, WorkerMetadata
 from tests.fakes.cluster.static_scenario import FIVE_MINUTES_MS
 
 
 def test_worker_with_empty_lists_is_a_wildcard_worker() -> None:
-    def member(static: tuple[Job, ...] | None) -> WorkerMetadata:
+    def member(static: tuple[ConnectorOrTask, ...] | None) -> WorkerMetadata:
         return WorkerMetadata(version=3, url="http://w/", config_offset=1, static_assignment=static)
 
     c1 = ConnectorName("c1")
@@ -24,14 +24,14 @@ def test_worker_with_empty_lists_is_a_wildcard_worker() -> None:
             leader="w1",
             members={"w1": member(static)},
             generation=1,
-            last_generation=-1,
+            last_completed_generation=-1,
         )
         plan = plan_group(join_result, state, AssignorState(), now_ms=0, max_delay_ms=0)
-        assert plan.assignments["w1"].assigned == (Job(c1),)
+        assert plan.assignments["w1"].assigned == (ConnectorOrTask(c1),)
         assert plan.state.lists == {}
 
 
-def create_group(protocol: GroupProtocol, lists: dict[str, tuple[Job, ...]]) -> JoinResult:
+def create_group(protocol: GroupProtocol, lists: dict[str, tuple[ConnectorOrTask, ...]]) -> JoinResult:
     """Return a group whose leader runs the connector c1 and both of its tasks."""
     c1 = ConnectorName("c1")
     leader_assignment = GroupAssignment(
@@ -39,7 +39,7 @@ def create_group(protocol: GroupProtocol, lists: dict[str, tuple[Job, ...]]) -> 
         leader="w1",
         leader_url="",
         config_offset=1,
-        assigned=(Job(c1), Job(c1, 0), Job(c1, 1)),
+        assigned=(ConnectorOrTask(c1), ConnectorOrTask(c1, 0), ConnectorOrTask(c1, 1)),
     )
     members = {
         name: WorkerMetadata(
@@ -51,16 +51,21 @@ def create_group(protocol: GroupProtocol, lists: dict[str, tuple[Job, ...]]) -> 
         )
         for name, listed in lists.items()
     }
-    return JoinResult(protocol=protocol, leader="w1", members=members, generation=2, last_generation=1)
+    return JoinResult(
+        protocol=protocol, leader="w1", members=members, generation=2, last_completed_generation=1
+    )
 
 
 C1 = ConnectorName("c1")
 CLUSTER = ClusterState(offset=1, connectors={C1: ConnectorEntry(name=C1, config={}, tasks=({}, {}))})
 
 
-def test_first_static_round_revokes_jobs_listed_elsewhere() -> None:
-    previous_state = AssignorState(assigned=frozenset({Job(C1), Job(C1, 0), Job(C1, 1)}), generation=1)
-    lists = {"w1": (Job(C1, 1),), "w2": (Job(C1), Job(C1, 0))}
+def test_first_static_round_revokes_instances_listed_elsewhere() -> None:
+    previous_state = AssignorState(
+        assigned=frozenset({ConnectorOrTask(C1), ConnectorOrTask(C1, 0), ConnectorOrTask(C1, 1)}),
+        generation=1,
+    )
+    lists = {"w1": (ConnectorOrTask(C1, 1),), "w2": (ConnectorOrTask(C1), ConnectorOrTask(C1, 0))}
     sessioned_plan = plan_group(
         create_group(GroupProtocol.SESSIONED, lists),
         CLUSTER,
@@ -68,7 +73,7 @@ def test_first_static_round_revokes_jobs_listed_elsewhere() -> None:
         now_ms=0,
         max_delay_ms=FIVE_MINUTES_MS,
     )
-    assert sessioned_plan.assignments["w1"].revoked == (Job(C1, 0),), (
+    assert sessioned_plan.assignments["w1"].revoked == (ConnectorOrTask(C1, 0),), (
         "only one task is revoked to balance the load"
     )
     static_plan = plan_group(
@@ -78,15 +83,18 @@ def test_first_static_round_revokes_jobs_listed_elsewhere() -> None:
         now_ms=0,
         max_delay_ms=FIVE_MINUTES_MS,
     )
-    assert set(static_plan.assignments["w1"].revoked) == {Job(C1), Job(C1, 0)}
+    assert set(static_plan.assignments["w1"].revoked) == {ConnectorOrTask(C1), ConnectorOrTask(C1, 0)}
 
 
 @pytest.mark.parametrize(
     "protocol", [GroupProtocol.DEFAULT, GroupProtocol.COMPATIBLE, GroupProtocol.SESSIONED]
 )
 def test_older_protocol_ignores_lists(protocol: GroupProtocol) -> None:
-    lists = {"w1": (Job(C1),), "w2": (Job(C1), Job(C1, 0), Job(C1, 1))}
-    no_lists: dict[str, tuple[Job, ...]] = {"w1": (), "w2": ()}
+    lists = {
+        "w1": (ConnectorOrTask(C1),),
+        "w2": (ConnectorOrTask(C1), ConnectorOrTask(C1, 0), ConnectorOrTask(C1, 1)),
+    }
+    no_lists: dict[str, tuple[ConnectorOrTask, ...]] = {"w1": (), "w2": ()}
     plans = [
         plan_group(create_group(protocol, static_lists), CLUSTER, AssignorState(), now_ms=0, max_delay_ms=0)
         for static_lists in (lists, no_lists)

@@ -11,18 +11,20 @@ from typing_extensions import override
 
 from kraal.cluster.assignment.incremental import assign_incrementally
 from kraal.cluster.assignment.rebalance import AssignorState, Outcome, Round
-from kraal.cluster.assignment.static import assign_statically, find_static_jobs
+from kraal.cluster.assignment.static import assign_statically, find_static_instances
 from kraal.core.ids import ConnectorName
-from kraal.protocol.group import CONNECTOR, Job
+from kraal.protocol.group import CONNECTOR, ConnectorOrTask
 from tests.fakes.cluster.rounds import check_round
-from tests.fakes.cluster.static_scenario import StaticScenario, count_jobs
+from tests.fakes.cluster.static_scenario import StaticScenario, count_connectors_and_tasks
 
 MAX_ROUNDS = 7
 """Maximum number of rounds with changes, including a lost assignment, the end of a delay, and two-round moves."""
 
-possible_jobs = [Job(ConnectorName(f"c{n}"), task) for n in range(4) for task in range(CONNECTOR, 4)]
-lists = st.frozensets(st.sampled_from(possible_jobs), max_size=8)
-possibly_empty_lists = lists | st.just(frozenset[Job]())
+possible_instances = [
+    ConnectorOrTask(ConnectorName(f"c{n}"), task) for n in range(4) for task in range(CONNECTOR, 4)
+]
+lists = st.frozensets(st.sampled_from(possible_instances), max_size=8)
+possibly_empty_lists = lists | st.just(frozenset[ConnectorOrTask]())
 events = st.one_of(
     st.tuples(st.just("join"), possibly_empty_lists),
     st.tuples(st.just("leave"), st.integers(0, 9)),
@@ -68,7 +70,7 @@ class Group(StaticScenario):
             case _:
                 self.settle(MAX_ROUNDS + 1)
 
-    def join_worker(self, static_list: frozenset[Job]) -> None:
+    def join_worker(self, static_list: frozenset[ConnectorOrTask]) -> None:
         self.join_count += 1
         name = f"w{self.join_count:02}"
         self.workers[name] = []
@@ -88,9 +90,11 @@ class Group(StaticScenario):
     def rebalance(self, *, after_ms: int = 0, unreached: object = ()) -> Outcome:
         round_ = replace(
             self.round(),
-            members={name: tuple(jobs) for name, jobs in self.workers.items()},
+            members={name: tuple(instances) for name, instances in self.workers.items()},
             generation=self.generation + 1,
-            last_generation=self.generation if self.leader_received_last_assignment else self.generation - 1,
+            last_completed_generation=self.generation
+            if self.leader_received_last_assignment
+            else self.generation - 1,
         )
         is_static = self.assign is assign_statically
         numbers = unreached if isinstance(unreached, frozenset) else frozenset()
@@ -105,68 +109,87 @@ class Group(StaticScenario):
         self.leader_received_last_assignment = min(self.workers) not in names
         for name, running in self.workers.items():
             if name not in names:
-                kept_jobs = [job for job in running if job not in self.outcome.revoked[name]]
-                self.workers[name] = [*self.outcome.assigned[name], *kept_jobs]
+                kept_instances = [
+                    instance for instance in running if instance not in self.outcome.revoked[name]
+                ]
+                self.workers[name] = [*self.outcome.assigned[name], *kept_instances]
         return self.outcome
 
 
 def check_placements(round_: Round, outcome: Outcome) -> None:
-    """Check that workers are assigned only jobs that they may run, and that no job moves needlessly."""
-    listed_jobs = find_static_jobs(round_)
-    report_counts = Counter(job for jobs in round_.members.values() for job in jobs)
+    """Check that workers are assigned only instances that they may run, and that no instance moves needlessly."""
+    listed_instances = find_static_instances(round_)
+    report_counts = Counter(instance for instances in round_.members.values() for instance in instances)
     wildcard_workers = round_.members.keys() - round_.lists.keys()
     for member in round_.members:
         static_list = round_.lists.get(member)
-        assigned_jobs, revoked_jobs = set(outcome.assigned[member]), set(outcome.revoked[member])
-        misplaced_jobs = {
-            job
-            for job in round_.members[member]
-            if (job in listed_jobs if static_list is None else job not in static_list)
+        assigned_instances, revoked_instances = set(outcome.assigned[member]), set(outcome.revoked[member])
+        misplaced_instances = {
+            instance
+            for instance in round_.members[member]
+            if (instance in listed_instances if static_list is None else instance not in static_list)
         }
-        assert assigned_jobs <= (round_.configured - listed_jobs if static_list is None else static_list), (
-            "a job is assigned to a worker that must not run it"
+        assert assigned_instances <= (
+            round_.configured - listed_instances if static_list is None else static_list
+        ), "an instance is assigned to a worker that must not run it"
+        assert misplaced_instances <= revoked_instances, (
+            "an instance remains on a worker that must not run it"
         )
-        assert misplaced_jobs <= revoked_jobs, "a job remains on a worker that must not run it"
-        required_revocations = misplaced_jobs | {
-            job for job in revoked_jobs if job not in round_.configured or report_counts[job] > 1
+        required_revocations = misplaced_instances | {
+            instance
+            for instance in revoked_instances
+            if instance not in round_.configured or report_counts[instance] > 1
         }
-        moved_jobs = revoked_jobs - required_revocations
+        moved_instances = revoked_instances - required_revocations
         if static_list is not None:
-            assert not moved_jobs, "revoked a listed job from a worker that lists it"
-        elif moved_jobs:
-            assert not outcome.delay_ms, "revoked jobs to balance load during a delay"
+            assert not moved_instances, "revoked a listed instance from a worker that lists it"
+        elif moved_instances:
+            assert not outcome.delay_ms, "revoked instances to balance load during a delay"
             check_fair_share(
-                round_.configured - listed_jobs, moved_jobs, outcome.owned[member], len(wildcard_workers)
+                round_.configured - listed_instances,
+                moved_instances,
+                outcome.owned[member],
+                len(wildcard_workers),
             )
-    unreported_jobs = listed_jobs - report_counts.keys()
-    assert unreported_jobs <= {job for jobs in outcome.assigned.values() for job in jobs}, (
-        "a static job waits although a worker lists it"
-    )
+    unreported_instances = listed_instances - report_counts.keys()
+    assert unreported_instances <= {
+        instance for instances in outcome.assigned.values() for instance in instances
+    }, "a static instance waits although a worker lists it"
 
 
 def check_fair_share(
-    jobs: frozenset[Job], moved_jobs: set[Job], kept_jobs: tuple[Job, ...], members: int
+    instances: frozenset[ConnectorOrTask],
+    moved_instances: set[ConnectorOrTask],
+    kept_instances: tuple[ConnectorOrTask, ...],
+    members: int,
 ) -> None:
     """Check that no member with a balancing revocation is below its fair share."""
     for moved_count, kept_count, total_count in zip(
-        count_jobs(moved_jobs), count_jobs(kept_jobs), count_jobs(jobs), strict=True
+        count_connectors_and_tasks(moved_instances),
+        count_connectors_and_tasks(kept_instances),
+        count_connectors_and_tasks(instances),
+        strict=True,
     ):
         assert not moved_count or kept_count >= total_count // members, (
-            "revoked so many jobs that a member is below its fair share"
+            "revoked so many instances that a member is below its fair share"
         )
 
 
 def check_settled(group: Group) -> None:
-    """Check that every assignable job runs once, on a permitted worker, and that wildcard workers are balanced."""
+    """Check that every assignable instance runs once, on a permitted worker, and that wildcard workers are balanced."""
     round_ = group.round()
-    listed_jobs = find_static_jobs(round_) if group.assign is assign_statically else frozenset[Job]()
+    listed_instances = (
+        find_static_instances(round_) if group.assign is assign_statically else frozenset[ConnectorOrTask]()
+    )
     static_lists = round_.lists if group.assign is assign_statically else {}
-    wildcard_workers = {name: jobs for name, jobs in group.workers.items() if name not in static_lists}
+    wildcard_workers = {
+        name: instances for name, instances in group.workers.items() if name not in static_lists
+    }
     for name, static_list in static_lists.items():
         assert {*group.workers[name]} <= static_list
-    expected = group.configured if wildcard_workers else listed_jobs
-    assert group.running() == Counter(expected), "a job is missing, duplicated or deleted"
-    loads = [count_jobs(jobs) for jobs in wildcard_workers.values()]
+    expected = group.configured if wildcard_workers else listed_instances
+    assert group.running() == Counter(expected), "an instance is missing, duplicated or deleted"
+    loads = [count_connectors_and_tasks(instances) for instances in wildcard_workers.values()]
     for kind in range(2):
         sizes = [load[kind] for load in loads] or [0]
         assert max(sizes) - min(sizes) <= 1, "the load of wildcard workers is not balanced"
@@ -181,8 +204,8 @@ History = list[tuple[list[tuple[str, object]], frozenset[int]]]
 
 @settings(max_examples=150)
 @given(max_delays, histories, possibly_empty_lists)
-def test_random_history_ends_with_every_job_placed_correctly(
-    max_delay_ms: int, history: History, static_list: frozenset[Job]
+def test_random_history_ends_with_every_instance_placed_correctly(
+    max_delay_ms: int, history: History, static_list: frozenset[ConnectorOrTask]
 ) -> None:
     group = create_group(max_delay_ms)
     if static_list:
@@ -191,7 +214,7 @@ def test_random_history_ends_with_every_job_placed_correctly(
         for event in round_events:
             group.apply_event(*event)
         group.rebalance(unreached=unreached)
-        assert set(group.running().values()) <= {1}, "a job runs twice"
+        assert set(group.running().values()) <= {1}, "an instance runs twice"
     group.settle(MAX_ROUNDS + 1)
     check_settled(group)
 
@@ -199,24 +222,24 @@ def test_random_history_ends_with_every_job_placed_correctly(
 @settings(max_examples=60)
 @given(max_delays, histories, st.integers(0, 9), possibly_empty_lists)
 def test_worker_returning_with_old_work_converges(
-    max_delay_ms: int, history: History, number: int, static_list: frozenset[Job]
+    max_delay_ms: int, history: History, number: int, static_list: frozenset[ConnectorOrTask]
 ) -> None:
-    """The worker does not know that its jobs were reassigned, so these jobs run twice for one round."""
+    """The worker does not know that its instances were reassigned, so these instances run twice for one round."""
     group = create_group(max_delay_ms)
     group.connectors = {"c0": 3, "c1": 2}
     group.join_worker(static_list)
     group.settle()
     name = sorted(group.workers)[number % 2]
-    stale_jobs = list(group.workers[name])
+    stale_instances = list(group.workers[name])
     group.lose_worker(number)
     for round_events, unreached in history:
         for event in round_events:
             group.apply_event(*event)
         group.rebalance(unreached=unreached)
     group.join_worker(static_list)
-    group.workers[max(group.workers)] = stale_jobs
+    group.workers[max(group.workers)] = stale_instances
     group.rebalance()
-    assert set(group.running().values()) <= {1}, "a job runs twice after the round with revocations"
+    assert set(group.running().values()) <= {1}, "an instance runs twice after the round with revocations"
     group.settle(MAX_ROUNDS + 1)
     check_settled(group)
 
@@ -249,13 +272,20 @@ STATIC_WORKER_MISSES_A_REVOCATION: History = [
 @given(max_delays, histories)
 @example(1, STATIC_WORKER_MISSES_A_REVOCATION)
 def test_wildcard_work_is_assigned_as_in_a_sessioned_group(max_delay_ms: int, history: History) -> None:
-    """Steps 7 and 8 of the KIP are the incremental algorithm, whose result does not depend on static jobs."""
+    """Steps 7 and 8 of the KIP are the incremental algorithm, whose result does not depend on static instances."""
     mixed_group, wildcard_group = create_group(max_delay_ms), create_group(max_delay_ms)
     wildcard_group.assign = assign_incrementally
     static_connector = ConnectorName("apart")
     for name, static_list in (
-        ("z0", {Job(static_connector), Job(static_connector, 0)}),
-        ("z1", {Job(static_connector, 0), Job(static_connector, 1), Job(static_connector, 2)}),
+        ("z0", {ConnectorOrTask(static_connector), ConnectorOrTask(static_connector, 0)}),
+        (
+            "z1",
+            {
+                ConnectorOrTask(static_connector, 0),
+                ConnectorOrTask(static_connector, 1),
+                ConnectorOrTask(static_connector, 2),
+            },
+        ),
     ):
         mixed_group.workers[name] = []
         mixed_group.lists[name] = frozenset(static_list)
@@ -293,11 +323,11 @@ def test_wildcard_work_is_assigned_as_in_a_sessioned_group(max_delay_ms: int, hi
 
 
 def without_lists(argument: object) -> object:
-    """Return the argument of an event, with an empty list in place of a list of static jobs."""
+    """Return the argument of an event, with an empty list in place of a list of static instances."""
     if isinstance(argument, frozenset):
-        return frozenset[Job]()
+        return frozenset[ConnectorOrTask]()
     if isinstance(argument, tuple) and isinstance(argument[1], frozenset):
-        return argument[0], frozenset[Job]()
+        return argument[0], frozenset[ConnectorOrTask]()
     return argument
 
 

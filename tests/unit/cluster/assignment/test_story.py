@@ -1,6 +1,7 @@
 """Tests for incremental assignment in the scenarios of IncrementalCooperativeAssignorTest and in additional scenarios.
 
-The scenarios check the number of jobs of each worker, the revocations and the delay, but not the owner of each job.
+The scenarios check the number of instances of each worker, the revocations and the delay, but not the owner of each
+instance.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ import pytest
 from kraal.cluster.assignment.incremental import assign_incrementally
 from kraal.cluster.assignment.rebalance import AssignorState, Outcome, Round
 from kraal.core.ids import ConnectorName
-from kraal.protocol.group import CONNECTOR, Job
+from kraal.protocol.group import CONNECTOR, ConnectorOrTask
 
 FIVE_MINUTES_MS = 300_000
 EMPTY_OUTCOME = Outcome(assigned={}, revoked={}, owned={}, delay_ms=0, state=AssignorState())
 
 
-def list_jobs(connector: str, tasks: int = 4) -> list[Job]:
-    return [Job(ConnectorName(connector), task) for task in range(CONNECTOR, tasks)]
+def list_instances(connector: str, tasks: int = 4) -> list[ConnectorOrTask]:
+    return [ConnectorOrTask(ConnectorName(connector), task) for task in range(CONNECTOR, tasks)]
 
 
-def count_jobs(jobs: Iterable[Job]) -> tuple[int, int]:
+def count_connectors_and_tasks(instances: Iterable[ConnectorOrTask]) -> tuple[int, int]:
     """Return the numbers of connectors and tasks."""
-    kinds = Counter(job.task == CONNECTOR for job in jobs)
+    kinds = Counter(instance.task == CONNECTOR for instance in instances)
     return kinds[True], kinds[False]
 
 
@@ -36,13 +37,13 @@ class Scenario:
 
     connectors: dict[str, int] = field(default_factory=lambda: {"c1": 4, "c2": 4})
     max_delay_ms: int = FIVE_MINUTES_MS
-    workers: dict[str, list[Job]] = field(default_factory=lambda: {"w1": []})
+    workers: dict[str, list[ConnectorOrTask]] = field(default_factory=lambda: {"w1": []})
     state: AssignorState = field(default_factory=AssignorState)
     generation: int = 1_000
     now_ms: int = 50_000
     last: Outcome = EMPTY_OUTCOME
 
-    def add_worker(self, name: str, running: Iterable[Job] = ()) -> None:
+    def add_worker(self, name: str, running: Iterable[ConnectorOrTask] = ()) -> None:
         self.workers[name] = list(running)
 
     def remove_worker(self, name: str) -> None:
@@ -59,12 +60,14 @@ class Scenario:
     ) -> None:
         self.now_ms += after_ms
         self.generation += 1
-        configured_jobs = [job for name, tasks in self.connectors.items() for job in list_jobs(name, tasks)]
+        configured_instances = [
+            instance for name, tasks in self.connectors.items() for instance in list_instances(name, tasks)
+        ]
         self.last = assign_incrementally(
             Round(
                 members=self.workers,
-                configured=frozenset(configured_jobs),
-                last_generation=self.generation - (1 if leader_received_last_assignment else 2),
+                configured=frozenset(configured_instances),
+                last_completed_generation=self.generation - (1 if leader_received_last_assignment else 2),
                 generation=self.generation,
                 now_ms=self.now_ms,
                 max_delay_ms=self.max_delay_ms,
@@ -72,9 +75,9 @@ class Scenario:
             self.state,
         )
         self.state = self.last.state
-        for name, jobs in self.workers.items() if is_delivered else ():
-            kept_jobs = [job for job in jobs if job not in self.last.revoked[name]]
-            self.workers[name] = [*self.last.assigned[name], *kept_jobs]
+        for name, instances in self.workers.items() if is_delivered else ():
+            kept_instances = [instance for instance in instances if instance not in self.last.revoked[name]]
+            self.workers[name] = [*self.last.assigned[name], *kept_instances]
 
     def assert_loads(
         self,
@@ -84,7 +87,7 @@ class Scenario:
         delay_ms: int | None = None,
     ) -> None:
         """Check the sorted connector counts and task counts of the workers, and the delay. None skips a check."""
-        loads = [count_jobs(jobs) for jobs in self.workers.values()]
+        loads = [count_connectors_and_tasks(instances) for instances in self.workers.values()]
         assert connectors in (None, sorted(load[0] for load in loads))
         assert tasks in (None, sorted(load[1] for load in loads))
         assert delay_ms in (None, self.last.delay_ms)
@@ -94,11 +97,19 @@ class Scenario:
 
     def assert_revoked(self, **expected: tuple[int, int]) -> None:
         """Check the numbers of connectors and tasks that each worker must stop. Unlisted workers must stop none."""
-        assert {name: count_jobs(jobs) for name, jobs in self.last.revoked.items() if jobs} == expected
+        assert {
+            name: count_connectors_and_tasks(instances)
+            for name, instances in self.last.revoked.items()
+            if instances
+        } == expected
 
     def assert_assigned(self, **expected: tuple[int, int]) -> None:
         """Check the numbers of connectors and tasks that each worker must start. Unlisted workers must start none."""
-        assert {name: count_jobs(jobs) for name, jobs in self.last.assigned.items() if jobs} == expected
+        assert {
+            name: count_connectors_and_tasks(instances)
+            for name, instances in self.last.assigned.items()
+            if instances
+        } == expected
 
     def assert_no_changes(self) -> None:
         self.rebalance()
@@ -214,7 +225,7 @@ def test_work_of_a_departed_worker_is_reassigned() -> None:
 
 def test_bouncing_worker_receives_its_work_again() -> None:
     scenario = settled_group("w1", "w2")
-    jobs_of_w2 = set(scenario.workers["w2"])
+    instances_of_w2 = set(scenario.workers["w2"])
     scenario.remove_worker("w2")
     scenario.rebalance()
     scenario.assert_delay(300_000)
@@ -227,7 +238,7 @@ def test_bouncing_worker_receives_its_work_again() -> None:
     scenario.assert_delay(0)
     scenario.assert_revoked()
     scenario.assert_loads(connectors=[1, 1], tasks=[4, 4])
-    assert set(scenario.workers["w2"]) == jobs_of_w2
+    assert set(scenario.workers["w2"]) == instances_of_w2
 
 
 def group_without_its_leader() -> Scenario:
@@ -294,7 +305,9 @@ def test_deleted_connector_is_revoked() -> None:
     scenario.assert_loads(connectors=[1, 2], tasks=[6, 6])
     scenario.delete_connector("c3")
     scenario.rebalance()
-    assert sorted(job for jobs in scenario.last.revoked.values() for job in jobs) == list_jobs("c3")
+    assert sorted(
+        instance for instances in scenario.last.revoked.values() for instance in instances
+    ) == list_instances("c3")
     scenario.assert_assigned()
     scenario.assert_loads(connectors=[1, 1], tasks=[4, 4], delay_ms=0)
 
@@ -308,7 +321,7 @@ def test_zero_max_delay_reassigns_lost_work_immediately() -> None:
 
 def test_duplicate_work_is_revoked_from_all_members() -> None:
     scenario = settled_group("w1")
-    scenario.add_worker("w2", running=list_jobs("c1"))
+    scenario.add_worker("w2", running=list_instances("c1"))
     scenario.rebalance()
     scenario.assert_revoked(w1=(1, 4), w2=(1, 4))
     scenario.assert_loads(connectors=[0, 1], tasks=[0, 4], delay_ms=0)
@@ -319,7 +332,7 @@ def test_duplicate_work_is_revoked_from_all_members() -> None:
 
 def test_deleted_duplicate_work_is_revoked() -> None:
     scenario = settled_group("w1")
-    scenario.add_worker("w2", running=list_jobs("c1"))
+    scenario.add_worker("w2", running=list_instances("c1"))
     scenario.delete_connector("c1")
     scenario.rebalance()
     scenario.assert_loads(connectors=[0, 1], tasks=[0, 2], delay_ms=0)
@@ -340,7 +353,11 @@ def test_joining_third_worker_causes_no_duplicates() -> None:
 
 def test_work_of_a_leaving_worker_is_spread_after_the_delay() -> None:
     scenario = settled_group("w1", "w2", "w3")
-    leaving_worker = next(name for name, jobs in scenario.workers.items() if count_jobs(jobs) == (0, 2))
+    leaving_worker = next(
+        name
+        for name, instances in scenario.workers.items()
+        if count_connectors_and_tasks(instances) == (0, 2)
+    )
     scenario.remove_worker(leaving_worker)
     scenario.rebalance()
     scenario.assert_delay(300_000)
@@ -355,8 +372,12 @@ def test_work_of_a_leaving_worker_is_spread_after_the_delay() -> None:
 
 def test_bouncing_worker_receives_all_of_its_work() -> None:
     scenario = settled_group("w1", "w2", "w3")
-    leaving_worker = next(name for name, jobs in scenario.workers.items() if count_jobs(jobs) == (0, 2))
-    jobs_of_leaving_worker = set(scenario.workers[leaving_worker])
+    leaving_worker = next(
+        name
+        for name, instances in scenario.workers.items()
+        if count_connectors_and_tasks(instances) == (0, 2)
+    )
+    instances_of_leaving_worker = set(scenario.workers[leaving_worker])
     scenario.remove_worker(leaving_worker)
     scenario.rebalance()
     scenario.add_worker("w3-again")
@@ -364,7 +385,7 @@ def test_bouncing_worker_receives_all_of_its_work() -> None:
     scenario.assert_delay(150_000)
     scenario.assert_assigned()
     scenario.rebalance(after_ms=150_000)
-    assert set(scenario.workers["w3-again"]) == jobs_of_leaving_worker
+    assert set(scenario.workers["w3-again"]) == instances_of_leaving_worker
 
 
 def test_idle_member_leaving_after_a_revocation_starts_a_full_delay() -> None:

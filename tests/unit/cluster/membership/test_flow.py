@@ -23,7 +23,7 @@ from kraal.cluster.membership.member_state import (
     WorkChanged,
 )
 from kraal.cluster.state.wanted_work import Assignment
-from kraal.protocol.group import AssignmentError, GroupProtocol, Job
+from kraal.protocol.group import AssignmentError, ConnectorOrTask, GroupProtocol
 from tests.fakes.cluster.member_scenario import (
     ALL,
     C1,
@@ -45,7 +45,7 @@ def test_eager_member_stops_all_work_before_joining() -> None:
     assert scenario.handle(WorkChanged()) == [Rejoin("connectors or tasks have changed")]
     assert scenario.handle(PrepareJoin()) == [Revoke(1, NO_WORK)]
     assert scenario.handle(RevocationDone(1)) == [AllowJoin()]
-    assert scenario.receive_assignment(Job(C1), protocol=DEFAULT) == [Deliver()]
+    assert scenario.receive_assignment(ConnectorOrTask(C1), protocol=DEFAULT) == [Deliver()]
     assert scenario.owned == Assignment(connectors=frozenset({C1}))
 
 
@@ -59,11 +59,11 @@ def test_cooperative_member_keeps_running_while_joining() -> None:
 # -- assignments -------------------------------------------------------------------------------------------
 
 
-def test_revoked_jobs_stop_before_they_are_reassigned() -> None:
+def test_revoked_instances_stop_before_they_are_reassigned() -> None:
     scenario = create_working_member(*ALL)
     kept_work = Assignment(connectors=frozenset({C1}), tasks=tasks(0))
     assert scenario.handle(PrepareJoin()) == [AllowJoin()]
-    assert scenario.receive_assignment(revoked=(Job(C1, 1),)) == [Revoke(1, kept_work)]
+    assert scenario.receive_assignment(revoked=(ConnectorOrTask(C1, 1),)) == [Revoke(1, kept_work)]
     assert scenario.handle(RevocationDone(1)) == [Deliver(), Rejoin("all revoked work has stopped")]
     assert scenario.state.assignment is not None
     assert scenario.state.assignment.revoked == ()
@@ -72,14 +72,14 @@ def test_revoked_jobs_stop_before_they_are_reassigned() -> None:
 
 def test_new_work_starts_after_revoked_work_has_stopped() -> None:
     scenario = create_working_member(*ALL)
-    assert scenario.receive_assignment(Job(C2), revoked=(Job(C1, 1),)) == [
+    assert scenario.receive_assignment(ConnectorOrTask(C2), revoked=(ConnectorOrTask(C1, 1),)) == [
         Revoke(1, Assignment(connectors=frozenset({C1}), tasks=tasks(0)))
     ]
 
 
 def test_rebalance_by_another_member_waits_until_revoked_work_has_stopped() -> None:
     scenario = create_working_member(*ALL)
-    scenario.receive_assignment(revoked=(Job(C1, 1),))
+    scenario.receive_assignment(revoked=(ConnectorOrTask(C1, 1),))
     assert scenario.handle(PrepareJoin()) == []
     assert scenario.handle(RevocationDone(1)) == [AllowJoin()]
 
@@ -93,7 +93,7 @@ def test_failed_round_revokes_no_work() -> None:
 
 def test_revoking_idle_work_needs_no_herder() -> None:
     scenario = create_working_member()
-    assert scenario.receive_assignment(revoked=(Job(C1, 1),)) == [
+    assert scenario.receive_assignment(revoked=(ConnectorOrTask(C1, 1),)) == [
         Deliver(),
         Rejoin("all revoked work has stopped"),
     ]
@@ -194,7 +194,7 @@ def test_eager_member_with_an_unreadable_config_leaves_for_300_s() -> None:
 
 def test_cooperative_member_backs_off_and_finally_revokes_its_work() -> None:
     scenario = create_working_member(*ALL)
-    assert scenario.receive_assignment(Job(C2), offset=OFFSET + 1) == []
+    assert scenario.receive_assignment(ConnectorOrTask(C2), offset=OFFSET + 1) == []
     assert scenario.advance(3) == [Leave(SLOW_READ), NotifyLost(SLOW_READ)]
     pauses_ms: list[int] = []
     decisions: list[Decision] = []

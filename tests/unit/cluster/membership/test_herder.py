@@ -27,7 +27,7 @@ from kraal.cluster.membership.member_state import (
     Tick,
     WorkChanged,
 )
-from kraal.protocol.group import GroupProtocol, Job
+from kraal.protocol.group import ConnectorOrTask, GroupProtocol
 from tests.fakes.cluster.member_scenario import (
     ALL,
     C1,
@@ -149,7 +149,7 @@ def test_restarted_membership_rejoins_and_keeps_its_work() -> None:
 
 def test_restarted_membership_repeats_a_revocation() -> None:
     scenario = create_working_member(*ALL)
-    scenario.receive_assignment(revoked=(Job(C1, 1),))
+    scenario.receive_assignment(revoked=(ConnectorOrTask(C1, 1),))
     kept_work = scenario.state.running
     assert scenario.handle(MembershipRestarted()) == [
         Revoke(2, kept_work),
@@ -173,16 +173,16 @@ def test_restarted_membership_joins_only_after_the_config_is_read() -> None:
 
 def test_assignment_received_after_leaving_is_ignored() -> None:
     scenario = create_working_member(*ALL)
-    scenario.receive_assignment(Job(C2), offset=OFFSET + 1)
+    scenario.receive_assignment(ConnectorOrTask(C2), offset=OFFSET + 1)
     scenario.advance(3)
-    assert scenario.receive_assignment(Job(C2, 0), offset=OFFSET) == []
+    assert scenario.receive_assignment(ConnectorOrTask(C2, 0), offset=OFFSET) == []
     assert scenario.state.pause_until_s is not None
 
 
 def test_change_from_cooperative_to_eager_drops_unassigned_work() -> None:
     scenario = create_working_member(*ALL)
     assert scenario.handle(PrepareJoin()) == [AllowJoin()]
-    assert scenario.receive_assignment(Job(C1, 0), protocol=DEFAULT) == [Deliver()]
+    assert scenario.receive_assignment(ConnectorOrTask(C1, 0), protocol=DEFAULT) == [Deliver()]
     assert scenario.state.running.tasks == tasks(0)
 
 

@@ -1,4 +1,4 @@
-"""Tests for the response of `GET /admin/assignments`: workers, static assignments, waiting jobs and reasons."""
+"""Tests for the response of `GET /admin/assignments`: workers, static assignments, waiting instances and reasons."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_earlier_rebalances_follow_the_last_one() -> None:
     ]
 
 
-def waiting_jobs(leader: Leader) -> dict[tuple[object, object], tuple[object, object]]:
+def waiting_instances(leader: Leader) -> dict[tuple[object, object], tuple[object, object]]:
     rows = group_assignments(leader.snapshot())["waiting"]
     assert isinstance(rows, list)
     reasons: dict[tuple[object, object], tuple[object, object]] = {}
@@ -83,7 +83,7 @@ def waiting_jobs(leader: Leader) -> dict[tuple[object, object], tuple[object, ob
     return reasons
 
 
-def test_waiting_jobs_report_the_reason_and_the_remedy() -> None:
+def test_waiting_instances_report_the_reason_and_the_remedy() -> None:
     leader = Leader(c1=1)
     leader.join("w1", "elsewhere")
     leader.rebalance()
@@ -91,28 +91,28 @@ def test_waiting_jobs_report_the_reason_and_the_remedy() -> None:
         "No worker may run it: every worker of the group has static assignments, and none lists {}. List it in {} "
         "of a worker, or start a worker without static assignments."
     )
-    assert waiting_jobs(leader) == {
+    assert waiting_instances(leader) == {
         ("c1", None): ("unlisted", reason.format("connector c1", "static.connectors")),
         ("c1", 0): ("unlisted", reason.format("task c1-0", "static.tasks")),
     }
 
 
-def test_lost_jobs_wait_for_their_worker_and_moving_jobs_for_the_next_rebalance() -> None:
+def test_lost_instances_wait_for_their_worker_and_moving_instances_for_the_next_rebalance() -> None:
     leader = Leader(c1=0, c2=0, c3=0)
     for name in ("w1", "w2", "w3"):
         leader.join(name)
     leader.rebalance()
-    lost_job = next(job for job, member in leader.rebalance().owners.items() if member == "w2")
+    lost_instance = next(instance for instance, member in leader.rebalance().owners.items() if member == "w2")
     del leader.workers["w2"]
     plan = leader.rebalance()
     assert plan.delay_ms > 0
-    assert waiting_jobs(leader).keys() == {(lost_job.connector, None)}
-    assert waiting_jobs(leader)[lost_job.connector, None][0] == "lost"
-    moving_job = next(job for job in plan.owners)
-    leader.join("w4", moving_job.connector)
+    assert waiting_instances(leader).keys() == {(lost_instance.connector, None)}
+    assert waiting_instances(leader)[lost_instance.connector, None][0] == "lost"
+    moving_instance = next(instance for instance in plan.owners)
+    leader.join("w4", moving_instance.connector)
     leader.rebalance()
-    assert waiting_jobs(leader)[moving_job.connector, None][0] == "moving"
-    assert leader.rebalance().owners[moving_job] == "w4"
+    assert waiting_instances(leader)[moving_instance.connector, None][0] == "moving"
+    assert leader.rebalance().owners[moving_instance] == "w4"
 
 
 def test_rebalance_reasons_describe_all_changes() -> None:
@@ -137,7 +137,7 @@ def test_rebalance_reasons_describe_all_changes() -> None:
     )
 
 
-def test_unassignable_job_is_new_only_once() -> None:
+def test_unassignable_instance_is_new_only_once() -> None:
     leader = Leader(c1=0)
     leader.join("w1", "elsewhere")
     leader.rebalance()
@@ -162,7 +162,7 @@ def test_note_reports_static_assignments_ignored_because_of_an_older_worker(prot
     assert (worker["kind"], worker["static_connectors"], worker["connectors"]) == ("wildcard", None, ["c1"])
 
 
-def test_standalone_worker_is_assigned_all_jobs() -> None:
+def test_standalone_worker_is_assigned_all_instances() -> None:
     leader = Leader(c1=1)
     snapshot = Snapshot(
         worker_id=WorkerId("w1:8083"), is_leader=True, leader_url=W1, config=leader.cluster, live=True
@@ -187,7 +187,7 @@ def test_lagging_leader_is_reported() -> None:
         leader="w1",
         members={"w1": WorkerMetadata(version=3, url=W1, config_offset=9)},
         generation=1,
-        last_generation=-1,
+        last_completed_generation=-1,
     )
     plan = plan_group(join_result, leader.cluster, AssignorState(), now_ms=0, max_delay_ms=0)
     assert plan.why == "the leader has read the config up to offset 1, another worker up to 9"

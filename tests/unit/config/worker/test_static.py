@@ -7,7 +7,7 @@ import pytest
 from kraal.config.worker.distributed import DistributedConfig, parse_distributed
 from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import ConnectorName
-from kraal.protocol.group import Job
+from kraal.protocol.group import ConnectorOrTask
 from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 
 C1, A, A_1 = (ConnectorName(name) for name in ("c1", "a", "a-1"))
@@ -22,15 +22,25 @@ def parse_static(connectors: str | None, tasks: str | None, protocol: str = "sta
 @pytest.mark.parametrize(
     ("connectors", "tasks", "expected"),
     [
-        pytest.param("c1", None, (Job(C1),), id="connector only"),
-        pytest.param(None, "c1-0", (Job(C1, 0),), id="task only"),
-        pytest.param("c1, c1", "c1-0 ,c1-0,c1-00", (Job(C1), Job(C1, 0)), id="duplicates count once"),
-        pytest.param("a-1", "a-1", (Job(A, 1), Job(A_1)), id="same text for a connector and a task"),
-        pytest.param(None, "a-1-2", (Job(A_1, 2),), id="a task's id is split at its last hyphen"),
+        pytest.param("c1", None, (ConnectorOrTask(C1),), id="connector only"),
+        pytest.param(None, "c1-0", (ConnectorOrTask(C1, 0),), id="task only"),
+        pytest.param(
+            "c1, c1",
+            "c1-0 ,c1-0,c1-00",
+            (ConnectorOrTask(C1), ConnectorOrTask(C1, 0)),
+            id="duplicates count once",
+        ),
+        pytest.param(
+            "a-1",
+            "a-1",
+            (ConnectorOrTask(A, 1), ConnectorOrTask(A_1)),
+            id="same text for a connector and a task",
+        ),
+        pytest.param(None, "a-1-2", (ConnectorOrTask(A_1, 2),), id="a task's id is split at its last hyphen"),
     ],
 )
-def test_static_assignments_are_parsed_to_jobs(
-    connectors: str | None, tasks: str | None, expected: tuple[Job, ...]
+def test_static_assignments_are_parsed_into_connectors_and_tasks(
+    connectors: str | None, tasks: str | None, expected: tuple[ConnectorOrTask, ...]
 ) -> None:
     config = parse_static(connectors, tasks)
     assert config.static_assignments == expected

@@ -59,7 +59,7 @@ class IdlePool(Pool):
         del function, owner
 
 
-class Bench:
+class Harness:
     """A coalescer with a manual timer."""
 
     def __init__(self, pool: CountingPool) -> None:
@@ -95,99 +95,99 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def harness() -> Iterator[Harness]:
     pool = CountingPool(4, "test")
-    yield Bench(pool)
+    yield Harness(pool)
     pool.close(WAIT_S)
 
 
-def test_batches_queued_during_a_job_share_the_next_one(bench: Bench) -> None:
-    bench.put("first")
-    release_first = bench.session.next_job()
-    bench.put("second")
-    bench.put("third")
-    assert bench.pool.jobs == 1
+def test_batches_queued_during_a_job_share_the_next_one(harness: Harness) -> None:
+    harness.put("first")
+    release_first = harness.session.next_job()
+    harness.put("second")
+    harness.put("third")
+    assert harness.pool.jobs == 1
     release_first.set()
-    assert bench.next_completed() == "first"
-    release_shared_job = bench.session.next_job()
-    assert bench.pool.jobs == 2
+    assert harness.next_completed() == "first"
+    release_shared_job = harness.session.next_job()
+    assert harness.pool.jobs == 2
     release_shared_job.set()
     for name in ("second", "third"):  # after the shared job has failed, separate jobs write the batches
-        bench.session.next_job().set()
-        assert bench.next_completed() == name
+        harness.session.next_job().set()
+        assert harness.next_completed() == name
 
 
-def test_late_job_does_not_delay_other_jobs(bench: Bench) -> None:
-    bench.put("stuck")
-    release_stuck = bench.session.next_job()
-    bench.put("waiting")
-    assert bench.pool.jobs == 1
-    bench.make_next_late()
-    bench.session.next_job().set()
-    assert bench.next_completed() == "waiting"
-    bench.put("immediate")
-    bench.session.next_job().set()
-    assert bench.next_completed() == "immediate"
+def test_late_job_does_not_delay_other_jobs(harness: Harness) -> None:
+    harness.put("stuck")
+    release_stuck = harness.session.next_job()
+    harness.put("waiting")
+    assert harness.pool.jobs == 1
+    harness.make_next_late()
+    harness.session.next_job().set()
+    assert harness.next_completed() == "waiting"
+    harness.put("immediate")
+    harness.session.next_job().set()
+    assert harness.next_completed() == "immediate"
     release_stuck.set()
-    assert bench.next_completed() == "stuck"
+    assert harness.next_completed() == "stuck"
 
 
-def test_job_that_ends_in_time_is_not_late(bench: Bench) -> None:
-    bench.put("first")
-    bench.session.next_job().set()
-    assert bench.next_completed() == "first"
-    bench.put("second")
-    release_second = bench.session.next_job()
-    bench.put("third")
-    bench.make_next_late()  # the timer of the first job, which has ended
-    assert bench.pool.jobs == 2
+def test_job_that_ends_in_time_is_not_late(harness: Harness) -> None:
+    harness.put("first")
+    harness.session.next_job().set()
+    assert harness.next_completed() == "first"
+    harness.put("second")
+    release_second = harness.session.next_job()
+    harness.put("third")
+    harness.make_next_late()  # the timer of the first job, which has ended
+    assert harness.pool.jobs == 2
     release_second.set()
-    assert bench.next_completed() == "second"
-    bench.session.next_job().set()
-    assert bench.next_completed() == "third"
+    assert harness.next_completed() == "second"
+    harness.session.next_job().set()
+    assert harness.next_completed() == "third"
 
 
-def test_at_most_two_jobs_run_concurrently(bench: Bench) -> None:
+def test_at_most_two_jobs_run_concurrently(harness: Harness) -> None:
     releases = []
     for name in ("first", "second"):
-        bench.put(name)
-        releases.append(bench.session.next_job())
-        bench.make_next_late()
-    bench.put("third")
-    assert bench.pool.jobs == 2
+        harness.put(name)
+        releases.append(harness.session.next_job())
+        harness.make_next_late()
+    harness.put("third")
+    assert harness.pool.jobs == 2
     releases[1].set()
-    assert bench.next_completed() == "second"
-    bench.session.next_job().set()
-    assert bench.next_completed() == "third"
+    assert harness.next_completed() == "second"
+    harness.session.next_job().set()
+    assert harness.next_completed() == "third"
     releases[0].set()
-    assert bench.next_completed() == "first"
+    assert harness.next_completed() == "first"
 
 
-def test_batch_cancelled_at_the_start_of_its_job_has_one_result(bench: Bench) -> None:
-    bench.put("first", LateCancelledBatch)
-    bench.session.next_job().set()
-    assert bench.next_completed() == "first"
-    bench.put("second")
-    bench.session.next_job().set()
-    assert bench.next_completed() == "second"
+def test_batch_cancelled_at_the_start_of_its_job_has_one_result(harness: Harness) -> None:
+    harness.put("first", LateCancelledBatch)
+    harness.session.next_job().set()
+    assert harness.next_completed() == "first"
+    harness.put("second")
+    harness.session.next_job().set()
+    assert harness.next_completed() == "second"
 
 
-def test_abandoned_jobs_do_not_delay_other_jobs(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_abandoned_jobs_do_not_delay_other_jobs(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     releases, batches = [], []
     for name in ("first", "second"):
-        batches.append(bench.put(name))
-        releases.append(bench.session.next_job())
-        bench.make_next_late()
-    bench.put("third")
+        batches.append(harness.put(name))
+        releases.append(harness.session.next_job())
+        harness.make_next_late()
+    harness.put("third")
     for batch in batches:
-        bench.coalescer.cancel(batch)
-    assert bench.completed.empty()
+        harness.coalescer.cancel(batch)
+    assert harness.completed.empty()
     for _ in batches:
-        bench.make_next_late()  # the time limit for cancelled jobs has passed
-    bench.session.next_job().set()
-    assert bench.next_completed() == "third"
-    assert [call.owner for call in bench.pool.state().stuck] == ["first-0", "second-0"]
+        harness.make_next_late()  # the time limit for cancelled jobs has passed
+    harness.session.next_job().set()
+    assert harness.next_completed() == "third"
+    assert [call.owner for call in harness.pool.state().stuck] == ["first-0", "second-0"]
     assert "first-0: Abandoning thread" in caplog.text
     for release in releases:
         release.set()
-    assert {bench.next_completed(), bench.next_completed()} == {"first", "second"}
+    assert {harness.next_completed(), harness.next_completed()} == {"first", "second"}

@@ -69,7 +69,7 @@ class Bridge:
         self.discarded.put(producer)
 
 
-class Bench:
+class Harness:
     """A worker's lanes, the bridges of started lanes, and the batches that jobs write."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,66 +129,66 @@ class Bench:
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    bench = Bench(monkeypatch)
-    yield bench
-    bench.lanes.close()
+def harness(monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
+    harness = Harness(monkeypatch)
+    yield harness
+    harness.lanes.close()
 
 
-def test_job_writes_batches_until_the_lane_is_running(bench: Bench) -> None:
-    assert not bench.lanes.accepts(1, 5)
-    bench.put("a")
-    assert bench.jobs.get(timeout=WAIT_S) == "a"
+def test_job_writes_batches_until_the_lane_is_running(harness: Harness) -> None:
+    assert not harness.lanes.accepts(1, 5)
+    harness.put("a")
+    assert harness.jobs.get(timeout=WAIT_S) == "a"
 
 
-def test_batch_completes_with_the_result_of_the_lane(bench: Bench) -> None:
-    bridge = bench.start_lane()
-    bench.put("a", acks="all")
+def test_batch_completes_with_the_result_of_the_lane(harness: Harness) -> None:
+    bridge = harness.start_lane()
+    harness.put("a", acks="all")
     producer, configs, [number] = bridge.pushed.get(timeout=WAIT_S)
     assert configs == {"acks": "all"}
-    assert bench.done.empty()
+    assert harness.done.empty()
     bridge.outcomes.put(LaneResult(number, None))
-    name, result = bench.result()
+    name, result = harness.result()
     assert name == "a"
     assert isinstance(result, BatchDone)
     assert (result.records, set(result.topics)) == (1, {"a"})
     assert producer
 
 
-def test_tasks_with_the_same_configs_share_a_producer(bench: Bench) -> None:
-    bridge = bench.start_lane()
+def test_tasks_with_the_same_configs_share_a_producer(harness: Harness) -> None:
+    bridge = harness.start_lane()
     producers = {}
     for name, acks in (("a", "all"), ("b", "1"), ("c", "all")):
-        bench.put(name, acks=acks)
+        harness.put(name, acks=acks)
         producers[name] = bridge.pushed.get(timeout=WAIT_S)[0]
     assert producers["a"] == producers["c"] != producers["b"]
 
 
-def test_producer_is_closed_when_its_last_run_has_ended(bench: Bench) -> None:
-    bridge = bench.start_lane()
+def test_producer_is_closed_when_its_last_run_has_ended(harness: Harness) -> None:
+    bridge = harness.start_lane()
 
     def write_batch(name: str, acks: str) -> str:
-        bench.put(name, acks=acks)
+        harness.put(name, acks=acks)
         producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
         bridge.outcomes.put(LaneResult(number, None))
-        bench.result()
+        harness.result()
         return producer
 
     shared_producer, separate_producer = write_batch("a", "all"), write_batch("b", "1")
     assert write_batch("c", "all") == shared_producer
-    bench.lanes.release_producers("a")
+    harness.lanes.release_producers("a")
     assert bridge.removed_producers == []
-    bench.lanes.release_producers("b")
+    harness.lanes.release_producers("b")
     assert bridge.removed_producers == [separate_producer]
-    bench.lanes.release_producers("c")
+    harness.lanes.release_producers("c")
     assert bridge.removed_producers == [separate_producer, shared_producer]
     assert write_batch("a", "all") not in {shared_producer, separate_producer}
-    bench.lanes.release_producers("never wrote")
+    harness.lanes.release_producers("never wrote")
     assert len(bridge.removed_producers) == 2
 
 
-def test_busy_lane_pushes_batches_together(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bridge = bench.start_lane()
+def test_busy_lane_pushes_batches_together(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    bridge = harness.start_lane()
     sleeps: queue.SimpleQueue[float] = queue.SimpleQueue()
     resume = threading.Event()
 
@@ -197,55 +197,55 @@ def test_busy_lane_pushes_batches_together(bench: Bench, monkeypatch: pytest.Mon
         assert resume.wait(WAIT_S)
 
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 100.0, sleep=sleep))
-    bench.put("a")
+    harness.put("a")
     assert len(bridge.pushed.get(timeout=WAIT_S)[2]) == 1
-    bench.put("b")
+    harness.put("b")
     assert sleeps.get(timeout=WAIT_S) == pytest.approx(module.LINGER_S)
-    bench.put("c")
+    harness.put("c")
     resume.set()
     assert len(bridge.pushed.get(timeout=WAIT_S)[2]) == 2
 
 
-def test_batch_that_fails_in_the_lane_is_repeated_by_a_job(bench: Bench) -> None:
-    bridge = bench.start_lane()
-    bench.put("a")
+def test_batch_that_fails_in_the_lane_is_repeated_by_a_job(harness: Harness) -> None:
+    bridge = harness.start_lane()
+    harness.put("a")
     [number] = bridge.pushed.get(timeout=WAIT_S)[2]
     bridge.outcomes.put(LaneResult(number, "RecordTooLargeException"))
-    assert bench.jobs.get(timeout=WAIT_S) == "a"
-    assert bench.done.empty()
+    assert harness.jobs.get(timeout=WAIT_S) == "a"
+    assert harness.done.empty()
 
 
-def test_batch_that_cannot_be_pushed_is_repeated_by_a_job(bench: Bench) -> None:
-    bench.start_lane().push_error = ValueError("no")
-    bench.put("a")
-    assert bench.jobs.get(timeout=WAIT_S) == "a"
+def test_batch_that_cannot_be_pushed_is_repeated_by_a_job(harness: Harness) -> None:
+    harness.start_lane().push_error = ValueError("no")
+    harness.put("a")
+    assert harness.jobs.get(timeout=WAIT_S) == "a"
 
 
-def test_cancelling_a_sent_batch_discards_its_producer(bench: Bench) -> None:
-    bridge = bench.start_lane()
-    batch = bench.put("a")
+def test_cancelling_a_sent_batch_discards_its_producer(harness: Harness) -> None:
+    bridge = harness.start_lane()
+    batch = harness.put("a")
     producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
-    assert bench.lanes.cancel(batch)
+    assert harness.lanes.cancel(batch)
     assert bridge.discarded.get(timeout=WAIT_S) == producer
     bridge.outcomes.put(LaneResult(number, "KafkaException: Producer is closed forcefully."))
-    assert bench.result() == ("a", None)
-    assert bench.jobs.empty()
+    assert harness.result() == ("a", None)
+    assert harness.jobs.empty()
 
 
 def test_cancelling_a_batch_during_its_push_discards_its_producer(
-    bench: Bench,
+    harness: Harness,
 ) -> None:
-    bridge = bench.start_lane()
-    bench.put("a", batch_class=LateCancelledBatch)
+    bridge = harness.start_lane()
+    harness.put("a", batch_class=LateCancelledBatch)
     producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
     assert bridge.discarded.get(timeout=WAIT_S) == producer
     bridge.outcomes.put(LaneResult(number, "the records were discarded"))
-    assert bench.result() == ("a", None)
-    assert bench.jobs.empty()
+    assert harness.result() == ("a", None)
+    assert harness.jobs.empty()
 
 
-def test_failed_push_ends_the_lane_and_jobs_write_its_batches(bench: Bench) -> None:
-    bridge = bench.start_lane()
+def test_failed_push_ends_the_lane_and_jobs_write_its_batches(harness: Harness) -> None:
+    bridge = harness.start_lane()
 
     class Broken(PendingBatch):
         """A batch whose submission to the lane fails."""
@@ -256,79 +256,79 @@ def test_failed_push_ends_the_lane_and_jobs_write_its_batches(bench: Bench) -> N
                 raise ValueError("no configs")
             return super().__getattribute__(name)
 
-    bench.put("a", batch_class=Broken)
+    harness.put("a", batch_class=Broken)
     assert bridge.discarded.get(timeout=WAIT_S) == "all"
     bridge.outcomes.put(LaneResult(ENDED, "its Spark task has ended"))
-    assert bench.jobs.get(timeout=WAIT_S) == "a"
+    assert harness.jobs.get(timeout=WAIT_S) == "a"
 
 
-def test_completed_or_unknown_batch_cannot_be_cancelled(bench: Bench) -> None:
-    bridge = bench.start_lane()
-    batch = bench.put("a")
+def test_completed_or_unknown_batch_cannot_be_cancelled(harness: Harness) -> None:
+    bridge = harness.start_lane()
+    batch = harness.put("a")
     [number] = bridge.pushed.get(timeout=WAIT_S)[2]
     bridge.outcomes.put(LaneResult(number, None))
-    bench.result()
-    assert not bench.lanes.cancel(batch)
+    harness.result()
+    assert not harness.lanes.cancel(batch)
     assert bridge.discarded.empty()
 
 
-def test_dead_jvm_fails_the_sent_batches(bench: Bench) -> None:
-    bridge = bench.start_lane()
-    bench.put("a")
+def test_dead_jvm_fails_the_sent_batches(harness: Harness) -> None:
+    bridge = harness.start_lane()
+    harness.put("a")
     bridge.pushed.get(timeout=WAIT_S)
     error = ConnectionResetError("Answer from Java side is empty")
     bridge.outcomes.put(error)
-    assert bench.result() == ("a", error)
+    assert harness.result() == ("a", error)
 
 
-def test_lane_with_unreadable_results_stops_before_jobs_repeat_its_batches(bench: Bench) -> None:
-    bridge = bench.start_lane()
-    bench.put("a")
+def test_lane_with_unreadable_results_stops_before_jobs_repeat_its_batches(harness: Harness) -> None:
+    bridge = harness.start_lane()
+    harness.put("a")
     bridge.pushed.get(timeout=WAIT_S)
     bridge.outcomes.put(ValueError("not a number"))
-    assert bench.jobs.get(timeout=WAIT_S) == "a"
+    assert harness.jobs.get(timeout=WAIT_S) == "a"
     assert bridge.discarded.get_nowait() == "all"
 
 
 def test_jobs_write_the_batches_of_an_ended_lane_that_restarts_after_a_delay(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert bench.lanes.down() is None, "no lane was requested"
-    bridge = bench.start_lane()
-    assert bench.lanes.down() is None
-    bench.put("a")
+    assert harness.lanes.down() is None, "no lane was requested"
+    bridge = harness.start_lane()
+    assert harness.lanes.down() is None
+    harness.put("a")
     bridge.pushed.get(timeout=WAIT_S)
     bridge.outcomes.put(LaneResult(ENDED, "its Spark task has ended"))
-    assert bench.jobs.get(timeout=WAIT_S) == "a"
-    down = bench.lanes.down()
+    assert harness.jobs.get(timeout=WAIT_S) == "a"
+    down = harness.lanes.down()
     assert down is not None
     assert (down.name, down.why) == ("lane", "its Spark task has ended")
-    bench.put("b")
-    assert bench.jobs.get(timeout=WAIT_S) == "b"
-    assert not bench.lanes.accepts(1, 5)
-    assert bench.bridges.empty()
+    harness.put("b")
+    assert harness.jobs.get(timeout=WAIT_S) == "b"
+    assert not harness.lanes.accepts(1, 5)
+    assert harness.bridges.empty()
     monkeypatch.setattr(module, "RESTART_DELAY_S", 0.0)
-    bench.start_lane()
-    assert bench.lanes.down() is None
+    harness.start_lane()
+    assert harness.lanes.down() is None
 
 
-def test_new_spark_session_starts_a_new_lane_at_once(bench: Bench) -> None:
-    bridge = bench.start_lane()
-    bench.session.current = object()
+def test_new_spark_session_starts_a_new_lane_at_once(harness: Harness) -> None:
+    bridge = harness.start_lane()
+    harness.session.current = object()
     bridge.outcomes.put(ConnectionResetError("gone"))
-    bench.start_lane()
+    harness.start_lane()
 
 
-def test_lane_rejects_large_batches_and_requires_a_session(bench: Bench) -> None:
-    bench.start_lane()
-    assert not bench.lanes.accepts(1001, 5)
-    bench.session.current = None
-    assert not bench.lanes.accepts(1, 5)
+def test_lane_rejects_large_batches_and_requires_a_session(harness: Harness) -> None:
+    harness.start_lane()
+    assert not harness.lanes.accepts(1001, 5)
+    harness.session.current = None
+    assert not harness.lanes.accepts(1, 5)
 
 
 def test_lane_rejects_batches_while_too_many_bytes_are_waiting(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench.start_lane()
+    harness.start_lane()
     monkeypatch.setattr(sender, "MAX_WAITING_BYTES", -1)
-    assert not bench.lanes.accepts(1, 5)
+    assert not harness.lanes.accepts(1, 5)

@@ -72,7 +72,7 @@ class FakeProducer:
         return 1
 
 
-class Bench:
+class Harness:
     """The producers of a worker, and the batches that jobs write."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,16 +111,16 @@ class Bench:
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    bench = Bench(monkeypatch)
-    yield bench
-    bench.producers.close()
+def harness(monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
+    harness = Harness(monkeypatch)
+    yield harness
+    harness.producers.close()
     for thread in threading.enumerate():
         if thread.name == "kraal-worker-producer":
             thread.join(WAIT_S)
 
 
-def test_batch_completes_when_all_its_records_are_acknowledged(bench: Bench) -> None:
+def test_batch_completes_when_all_its_records_are_acknowledged(harness: Harness) -> None:
     table = pa.table(
         {
             "value": ["a", None],
@@ -129,116 +129,116 @@ def test_batch_completes_when_all_its_records_are_acknowledged(bench: Bench) -> 
             "partition": pa.array([None, 3], pa.int32()),
         }
     )
-    bench.put(table=table, acks="all")
-    [producer] = bench.clients
+    harness.put(table=table, acks="all")
+    [producer] = harness.clients
     assert producer.settings == {"acks": "all"}
     assert producer.records == [
         ("t", b"a", {"headers": [("h", b"1")]}),
         ("t", None, {"key": b"k", "partition": 3}),
     ]
-    assert bench.done.empty()
+    assert harness.done.empty()
     producer.deliver()
-    _, result = bench.result()
+    _, result = harness.result()
     assert isinstance(result, BatchDone)
     assert result.records == 2
     assert set(result.topics) == {"t"}
 
 
-def test_runs_with_equal_settings_share_a_producer_until_the_last_one_ends(bench: Bench) -> None:
+def test_runs_with_equal_settings_share_a_producer_until_the_last_one_ends(harness: Harness) -> None:
     for name in ("c", "d"):
-        bench.put(name, acks="all")
-    bench.put("e", acks="1")
-    assert [producer.settings for producer in bench.clients] == [{"acks": "all"}, {"acks": "1"}]
-    for producer in bench.clients:
+        harness.put(name, acks="all")
+    harness.put("e", acks="1")
+    assert [producer.settings for producer in harness.clients] == [{"acks": "all"}, {"acks": "1"}]
+    for producer in harness.clients:
         producer.deliver()
-    assert {bench.result()[0] for _ in range(3)} == {"c", "d", "e"}
-    bench.producers.release_producers("c")
-    bench.put("d", acks="all")
-    assert len(bench.clients) == 2
-    bench.clients[0].deliver()
-    bench.result()
-    bench.producers.release_producers("d")
-    bench.put("d", acks="all")
-    assert len(bench.clients) == 3
-    bench.clients[2].deliver()
-    bench.result()
+    assert {harness.result()[0] for _ in range(3)} == {"c", "d", "e"}
+    harness.producers.release_producers("c")
+    harness.put("d", acks="all")
+    assert len(harness.clients) == 2
+    harness.clients[0].deliver()
+    harness.result()
+    harness.producers.release_producers("d")
+    harness.put("d", acks="all")
+    assert len(harness.clients) == 3
+    harness.clients[2].deliver()
+    harness.result()
 
 
-def test_batch_with_a_failed_record_is_repeated_by_a_job(bench: Bench) -> None:
-    bench.put()
-    bench.clients[0].deliver(TIMEOUT_ERROR)
-    assert bench.jobs.get(timeout=WAIT_S) == "c"
-    assert bench.done.empty()
+def test_batch_with_a_failed_record_is_repeated_by_a_job(harness: Harness) -> None:
+    harness.put()
+    harness.clients[0].deliver(TIMEOUT_ERROR)
+    assert harness.jobs.get(timeout=WAIT_S) == "c"
+    assert harness.done.empty()
 
 
-def test_fatal_error_replaces_the_producer(bench: Bench) -> None:
-    bench.put()
-    bench.clients[0].deliver(FATAL_ERROR)
-    assert bench.jobs.get(timeout=WAIT_S) == "c"
-    bench.put("d")
-    first_client, second_client = bench.clients
+def test_fatal_error_replaces_the_producer(harness: Harness) -> None:
+    harness.put()
+    harness.clients[0].deliver(FATAL_ERROR)
+    assert harness.jobs.get(timeout=WAIT_S) == "c"
+    harness.put("d")
+    first_client, second_client = harness.clients
     assert len(first_client.records) == len(second_client.records) == 2
     second_client.deliver()
-    assert bench.result()[0] == "d"
+    assert harness.result()[0] == "d"
 
 
-def test_partly_queued_batch_is_repeated_after_its_queued_records_complete(bench: Bench) -> None:
-    bench.put("first")
-    bench.clients[0].max_records = 3
-    bench.put("second")
-    assert bench.jobs.empty()
-    bench.clients[0].deliver()
-    assert bench.result()[0] == "first"
-    assert bench.jobs.get(timeout=WAIT_S) == "second"
+def test_partly_queued_batch_is_repeated_after_its_queued_records_complete(harness: Harness) -> None:
+    harness.put("first")
+    harness.clients[0].max_records = 3
+    harness.put("second")
+    assert harness.jobs.empty()
+    harness.clients[0].deliver()
+    assert harness.result()[0] == "first"
+    assert harness.jobs.get(timeout=WAIT_S) == "second"
 
 
-def test_job_writes_header_names_that_librdkafka_would_truncate(bench: Bench) -> None:
-    bench.put(table=pa.table({"value": [b"a"], "headers": [[{"key": "a\0b", "value": b"1"}]]}))
-    assert bench.jobs.get(timeout=WAIT_S) == "c"
-    assert not bench.clients[0].records
+def test_job_writes_header_names_that_librdkafka_would_truncate(harness: Harness) -> None:
+    harness.put(table=pa.table({"value": [b"a"], "headers": [[{"key": "a\0b", "value": b"1"}]]}))
+    assert harness.jobs.get(timeout=WAIT_S) == "c"
+    assert not harness.clients[0].records
 
 
-def test_job_writes_batches_with_settings_that_librdkafka_rejects(bench: Bench) -> None:
-    bench.put(unknown="1")
-    assert bench.jobs.get(timeout=WAIT_S) == "c"
+def test_job_writes_batches_with_settings_that_librdkafka_rejects(harness: Harness) -> None:
+    harness.put(unknown="1")
+    assert harness.jobs.get(timeout=WAIT_S) == "c"
 
 
-def test_cancelled_batch_has_no_result_and_others_are_sent_again(bench: Bench) -> None:
-    batch = bench.put("cancelled")
-    bench.put("other")
-    assert bench.producers.cancel(batch)
-    assert bench.result() == ("cancelled", None)
-    assert not bench.producers.cancel(batch)
-    while len(bench.clients) < 2:
+def test_cancelled_batch_has_no_result_and_others_are_sent_again(harness: Harness) -> None:
+    batch = harness.put("cancelled")
+    harness.put("other")
+    assert harness.producers.cancel(batch)
+    assert harness.result() == ("cancelled", None)
+    assert not harness.producers.cancel(batch)
+    while len(harness.clients) < 2:
         threading.Event().wait(0.001)
-    while len(bench.clients[1].records) < 2:
+    while len(harness.clients[1].records) < 2:
         threading.Event().wait(0.001)
-    bench.clients[1].deliver()
-    name, result = bench.result()
+    harness.clients[1].deliver()
+    name, result = harness.result()
     assert (name, type(result)) == ("other", BatchDone)
 
 
-def test_full_queue_rejects_batches(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_queue_rejects_batches(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "MAX_WAITING_BYTES", 15)
-    assert bench.producers.accepts(2, 10)
+    assert harness.producers.accepts(2, 10)
     for _ in range(2):
-        bench.put()
-    assert not bench.producers.accepts(1, 1)
-    bench.clients[0].deliver()
-    bench.result()
-    bench.result()
-    assert bench.producers.accepts(1, 1)
-    assert not bench.producers.accepts(1001, 10)
+        harness.put()
+    assert not harness.producers.accepts(1, 1)
+    harness.clients[0].deliver()
+    harness.result()
+    harness.result()
+    assert harness.producers.accepts(1, 1)
+    assert not harness.producers.accepts(1001, 10)
 
 
 def test_worker_producers_accept_no_batches_on_a_spark_cluster() -> None:
     assert not WorkerProducers(lambda _: None, is_local=False).accepts(1, 1)
 
 
-def test_closed_producers_reject_batches_and_jobs_repeat_pending_ones(bench: Bench) -> None:
-    bench.put("under-way")
-    bench.producers.close()
-    assert bench.jobs.get(timeout=WAIT_S) == "under-way"
-    assert not bench.producers.accepts(1, 1)
-    bench.put("late")
-    assert bench.jobs.get(timeout=WAIT_S) == "late"
+def test_closed_producers_reject_batches_and_jobs_repeat_pending_ones(harness: Harness) -> None:
+    harness.put("under-way")
+    harness.producers.close()
+    assert harness.jobs.get(timeout=WAIT_S) == "under-way"
+    assert not harness.producers.accepts(1, 1)
+    harness.put("late")
+    assert harness.jobs.get(timeout=WAIT_S) == "late"

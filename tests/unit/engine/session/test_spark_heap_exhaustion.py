@@ -129,7 +129,7 @@ class ManualExecutor:
 
 
 @dataclass
-class Bench:
+class Harness:
     """A quarantine with a manual clock, and the executors of its tasks."""
 
     now_s: float = 0.0
@@ -177,112 +177,112 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def harness() -> Harness:
+    return Harness()
 
 
-def test_guilty_task_is_identified_among_running_tasks(bench: Bench) -> None:
-    assert bench.exhaust([A, B, C]) == frozenset()
-    assert bench.begin(A)
-    assert not bench.begin(B), "one suspect runs at a time"
-    bench.end(A)
-    assert bench.begin(B)
-    bench.end(B)
-    assert bench.exhaust([C]) == frozenset()
-    assert bench.begin(B)
-    bench.end(B)
-    assert bench.exhaust([C]) == {C}
+def test_guilty_task_is_identified_among_running_tasks(harness: Harness) -> None:
+    assert harness.exhaust([A, B, C]) == frozenset()
+    assert harness.begin(A)
+    assert not harness.begin(B), "one suspect runs at a time"
+    harness.end(A)
+    assert harness.begin(B)
+    harness.end(B)
+    assert harness.exhaust([C]) == frozenset()
+    assert harness.begin(B)
+    harness.end(B)
+    assert harness.exhaust([C]) == {C}
     with pytest.raises(HeapExhausted, match="3 times in a row, Spark's JVM ran out of memory"):
-        bench.begin(C)
-    assert bench.begin(A)
-    bench.end(A)
+        harness.begin(C)
+    assert harness.begin(A)
+    harness.end(A)
 
 
-def test_other_tasks_run_while_a_suspect_runs(bench: Bench) -> None:
-    bench.exhaust([A])
-    assert bench.begin(A)
-    assert bench.begin(B)
-    assert bench.begin(C)
+def test_other_tasks_run_while_a_suspect_runs(harness: Harness) -> None:
+    harness.exhaust([A])
+    assert harness.begin(A)
+    assert harness.begin(B)
+    assert harness.begin(C)
 
 
-def test_unused_turn_is_released(bench: Bench) -> None:
-    bench.exhaust([A, B])
-    bench.executors[A].has_work = False
-    assert not bench.begin(A)
-    assert bench.begin(B)
+def test_unused_turn_is_released(harness: Harness) -> None:
+    harness.exhaust([A, B])
+    harness.executors[A].has_work = False
+    assert not harness.begin(A)
+    assert harness.begin(B)
 
 
-def test_sink_without_its_turn_stays_in_its_group(bench: Bench) -> None:
-    bench.exhaust([A, B])
-    assert bench.begin(A)
-    bench.executors[B].polls_when_idle = True
-    bench.executors[B].polls.clear()
-    assert not bench.begin(B)
-    assert bench.executors[B].polls == [False]
+def test_sink_without_its_turn_stays_in_its_group(harness: Harness) -> None:
+    harness.exhaust([A, B])
+    assert harness.begin(A)
+    harness.executors[B].polls_when_idle = True
+    harness.executors[B].polls.clear()
+    assert not harness.begin(B)
+    assert harness.executors[B].polls == [False]
 
 
-def test_retried_batch_waits_for_its_turn(bench: Bench) -> None:
-    bench.exhaust([A, B])
-    launch = bench.quarantine.poll(A, bench.executors[A], requested=True)
+def test_retried_batch_waits_for_its_turn(harness: Harness) -> None:
+    harness.exhaust([A, B])
+    launch = harness.quarantine.poll(A, harness.executors[A], requested=True)
     assert launch is not None
-    bench.launch(A, launch)
-    bench.end(A, RetriableError("the sink is unavailable"))
-    assert bench.begin(B)
-    bench.launch(A, launch)
-    assert isinstance(bench.outcomes[-1][1], RetriableError)
-    assert bench.executors[A].running_jobs == []
-    bench.end(B)
-    bench.launch(A, launch)
-    assert len(bench.executors[A].running_jobs) == 1
+    harness.launch(A, launch)
+    harness.end(A, RetriableError("the sink is unavailable"))
+    assert harness.begin(B)
+    harness.launch(A, launch)
+    assert isinstance(harness.outcomes[-1][1], RetriableError)
+    assert harness.executors[A].running_jobs == []
+    harness.end(B)
+    harness.launch(A, launch)
+    assert len(harness.executors[A].running_jobs) == 1
 
 
-def test_jvm_death_without_heap_exhaustion_creates_no_suspects(bench: Bench) -> None:
+def test_jvm_death_without_heap_exhaustion_creates_no_suspects(harness: Harness) -> None:
     for _ in range(5):
-        assert bench.begin(A)
-        assert bench.begin(B)
-        bench.end(A, JVM_ENDED)
-        bench.end(B, JVM_ENDED)
-        assert bench.quarantine.spark_ended(out_of_memory=False) == frozenset()
-    assert bench.exhaust([C]) == frozenset()
-    assert bench.begin(A)
-    assert bench.begin(B)
+        assert harness.begin(A)
+        assert harness.begin(B)
+        harness.end(A, JVM_ENDED)
+        harness.end(B, JVM_ENDED)
+        assert harness.quarantine.spark_ended(out_of_memory=False) == frozenset()
+    assert harness.exhaust([C]) == frozenset()
+    assert harness.begin(A)
+    assert harness.begin(B)
 
 
-def test_task_whose_job_failed_earlier_is_not_a_suspect(bench: Bench) -> None:
+def test_task_whose_job_failed_earlier_is_not_a_suspect(harness: Harness) -> None:
     for _ in range(4):
-        assert bench.begin(A)
-        bench.end(A, ValueError("a bad record"))
-        bench.quarantine.spark_ended(out_of_memory=True)
-    assert bench.begin(A)
+        assert harness.begin(A)
+        harness.end(A, ValueError("a bad record"))
+        harness.quarantine.spark_ended(out_of_memory=True)
+    assert harness.begin(A)
 
 
-def test_restarted_task_has_no_history(bench: Bench) -> None:
-    assert [bench.exhaust([A]) for _ in range(3)] == [frozenset(), frozenset(), {A}]
-    bench.quarantine.clear(A)
-    assert bench.exhaust([A]) == frozenset()
-    assert bench.exhaust([A]) == frozenset()
-    assert bench.exhaust([A]) == {A}
+def test_restarted_task_has_no_history(harness: Harness) -> None:
+    assert [harness.exhaust([A]) for _ in range(3)] == [frozenset(), frozenset(), {A}]
+    harness.quarantine.clear(A)
+    assert harness.exhaust([A]) == frozenset()
+    assert harness.exhaust([A]) == frozenset()
+    assert harness.exhaust([A]) == {A}
 
 
-def test_turn_ends_with_the_quarantine_of_its_task(bench: Bench) -> None:
-    bench.exhaust([A])
-    bench.now_s = 300.0
-    bench.exhaust([B])
-    assert bench.begin(A)
-    assert not bench.begin(B)
-    bench.now_s = 601.0
-    assert bench.begin(B), "A is no longer a suspect, and its job is an ordinary one"
+def test_turn_ends_with_the_quarantine_of_its_task(harness: Harness) -> None:
+    harness.exhaust([A])
+    harness.now_s = 300.0
+    harness.exhaust([B])
+    assert harness.begin(A)
+    assert not harness.begin(B)
+    harness.now_s = 601.0
+    assert harness.begin(B), "A is no longer a suspect, and its job is an ordinary one"
 
 
-def test_late_result_of_an_abandoned_run_does_not_affect_the_next_run(bench: Bench) -> None:
-    bench.exhaust([A, B])
-    assert bench.begin(A)
-    abandoned_executor = bench.executors[A]
-    bench.executors[A] = ManualExecutor()  # the task is restarted while its first job hangs
-    assert bench.begin(A)
+def test_late_result_of_an_abandoned_run_does_not_affect_the_next_run(harness: Harness) -> None:
+    harness.exhaust([A, B])
+    assert harness.begin(A)
+    abandoned_executor = harness.executors[A]
+    harness.executors[A] = ManualExecutor()  # the task is restarted while its first job hangs
+    assert harness.begin(A)
     abandoned_executor.running_jobs.pop()(DONE)
-    assert not bench.begin(B), "the second run takes its turn"
-    bench.quarantine.release_turn(abandoned_executor)
-    assert not bench.begin(B)
-    bench.end(A)
-    assert bench.begin(B)
+    assert not harness.begin(B), "the second run takes its turn"
+    harness.quarantine.release_turn(abandoned_executor)
+    assert not harness.begin(B)
+    harness.end(A)
+    assert harness.begin(B)

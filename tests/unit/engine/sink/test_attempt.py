@@ -27,7 +27,7 @@ TRANSFORMING_TASK = SinkFacts(
 
 
 @dataclass
-class Bench:
+class Harness:
     """Writers that call the plugin, then return or raise predefined results."""
 
     results: list[Summary | Exception | None]
@@ -72,39 +72,39 @@ class Bench:
 
 
 def test_result_of_a_batch_without_outcomes_counts_all_its_records() -> None:
-    done = Bench([None]).attempt()
+    done = Harness([None]).attempt()
     assert done is not None
     assert (done.records, done.read, done.errors) == (5, 5, NO_ERRORS)
     assert (done.offsets, set(done.topics)) == (to_offsets(RANGES), {TopicName("t")})
-    assert done.way == "read by Spark, converted by columns: many new records"
+    assert done.write_path == "read by Spark, converted by columns: many new records"
 
 
 def test_result_of_a_batch_contains_the_outcomes_of_its_records() -> None:
-    done = Bench([Summary(read=5, written=2, topics=frozenset({"u"}))]).attempt()
+    done = Harness([Summary(read=5, written=2, topics=frozenset({"u"}))]).attempt()
     assert done is not None
     assert (done.records, done.read, set(done.topics)) == (2, 5, {TopicName("u")})
 
 
 def test_batch_without_column_form_is_repeated_record_by_record() -> None:
-    bench = Bench([RecordPathRequired(), Summary(written=5)], TRANSFORMING_TASK)
-    done = bench.attempt()
+    harness = Harness([RecordPathRequired(), Summary(written=5)], TRANSFORMING_TASK)
+    done = harness.attempt()
     assert done is not None
-    assert bench.used_paths == [WritePath.BACKLOG_BY_COLUMNS, WritePath.BACKLOG_BY_RECORDS]
-    assert done.way.startswith(WritePath.BACKLOG_BY_RECORDS.value)
+    assert harness.used_paths == [WritePath.BACKLOG_BY_COLUMNS, WritePath.BACKLOG_BY_RECORDS]
+    assert done.write_path.startswith(WritePath.BACKLOG_BY_RECORDS.value)
     with pytest.raises(RecordPathRequired):
-        Bench([RecordPathRequired(), RecordPathRequired()], TRANSFORMING_TASK).attempt()
+        Harness([RecordPathRequired(), RecordPathRequired()], TRANSFORMING_TASK).attempt()
 
 
 @pytest.mark.parametrize("error", [None, PartitionsLost("moved")])
 def test_batch_that_is_lost_during_its_write_has_no_result(error: Exception | None) -> None:
-    bench = Bench([error])
-    bench.write = lambda _: setattr(bench, "is_lost", True)
-    assert bench.attempt() is None
+    harness = Harness([error])
+    harness.write = lambda _: setattr(harness, "is_lost", True)
+    assert harness.attempt() is None
 
 
 def test_error_of_a_batch_that_is_not_lost_is_raised() -> None:
     with pytest.raises(PartitionsLost):
-        Bench([PartitionsLost("no lease")]).attempt()
+        Harness([PartitionsLost("no lease")]).attempt()
 
 
 def test_reported_record_fails_a_batch_whose_plugin_ignores_the_error() -> None:
@@ -114,4 +114,4 @@ def test_reported_record_fails_a_batch_whose_plugin_ignores_the_error() -> None:
 
     for error in (None, ValueError("another error")):
         with pytest.raises(ToleranceExceeded, match="too long"):
-            Bench([error], write=write).attempt()
+            Harness([error], write=write).attempt()

@@ -86,7 +86,7 @@ class Job:
 
 
 @dataclass
-class Bench:
+class Harness:
     """A member with a real polling thread."""
 
     call_later: Callable[[float, Callable[[], None]], None]
@@ -132,114 +132,116 @@ def polling_timer() -> Iterator[TimerThread]:
 
 
 @pytest.fixture
-def bench(polling_timer: TimerThread) -> Iterator[Bench]:
-    bench = Bench(polling_timer.call_later)
-    yield bench
-    bench.ownership.stop()
+def harness(polling_timer: TimerThread) -> Iterator[Harness]:
+    harness = Harness(polling_timer.call_later)
+    yield harness
+    harness.ownership.stop()
 
 
 def test_short_job_requires_no_poll_and_no_thread() -> None:
     calls: list[Callable[[], None]] = []
-    bench = Bench(lambda _, call: calls.append(call))
+    harness = Harness(lambda _, call: calls.append(call))
     idle_states: list[bool] = []
     for _ in range(3):
-        bench.launch()
-        idle_states.append(bench.ownership.is_idle)
-        bench.job.done(None)
-        idle_states.append(bench.ownership.is_idle)
-        bench.start = bench.ownership.guard(bench.job.launch)
+        harness.launch()
+        idle_states.append(harness.ownership.is_idle)
+        harness.job.done(None)
+        idle_states.append(harness.ownership.is_idle)
+        harness.start = harness.ownership.guard(harness.job.launch)
     assert calls
     for call in calls:
         call()
-    assert bench.member.polls == 0
-    assert bench.ownership.is_idle
+    assert harness.member.polls == 0
+    assert harness.ownership.is_idle
     assert idle_states == [False, True] * 3
 
 
-def test_paused_member_is_polled_until_the_batch_is_committed(bench: Bench) -> None:
-    bench.launch_slow()
-    bench.job.done(DONE)
-    assert bench.job.outcomes == [DONE]
-    polls = bench.member.polls
-    wait_until(lambda: bench.member.polls > polls)
-    assert not bench.ownership.is_idle
-    bench.commit()
-    wait_until(lambda: bench.ownership.is_idle)
-    polls = bench.member.polls
+def test_paused_member_is_polled_until_the_batch_is_committed(harness: Harness) -> None:
+    harness.launch_slow()
+    harness.job.done(DONE)
+    assert harness.job.outcomes == [DONE]
+    polls = harness.member.polls
+    wait_until(lambda: harness.member.polls > polls)
+    assert not harness.ownership.is_idle
+    harness.commit()
+    wait_until(lambda: harness.ownership.is_idle)
+    polls = harness.member.polls
     threading.Event().wait(0.05)
-    assert bench.member.polls == polls
-    assert not bench.member.changed
+    assert harness.member.polls == polls
+    assert not harness.member.changed
 
 
 @pytest.mark.parametrize("outcome", [None, ValueError("it failed")])
-def test_batch_ownership_does_not_poll_after_a_job_without_a_batch(bench: Bench, outcome: JobResult) -> None:
-    bench.launch_slow()
-    bench.job.done(outcome)
-    wait_until(lambda: bench.ownership.is_idle)
-    assert bench.job.outcomes == [outcome]
+def test_batch_ownership_does_not_poll_after_a_job_without_a_batch(
+    harness: Harness, outcome: JobResult
+) -> None:
+    harness.launch_slow()
+    harness.job.done(outcome)
+    wait_until(lambda: harness.ownership.is_idle)
+    assert harness.job.outcomes == [outcome]
 
 
-def test_rebalance_is_delayed_until_the_batch_is_committed(bench: Bench) -> None:
-    bench.launch_slow("revoked")
-    wait_until(lambda: not bench.member.rebalance)
-    bench.ownership.check_owned()
-    bench.job.done(DONE)
-    assert not bench.member.released.wait(0.05)
-    bench.ownership.check_owned()
-    assert not bench.ownership.is_lost
-    bench.commit()
-    assert bench.member.released.wait(TIMEOUT_S)
-    wait_until(lambda: bench.ownership.is_idle)
-    assert (bench.ownership.is_lost, bench.cancels) == (False, 0)
+def test_rebalance_is_delayed_until_the_batch_is_committed(harness: Harness) -> None:
+    harness.launch_slow("revoked")
+    wait_until(lambda: not harness.member.rebalance)
+    harness.ownership.check_owned()
+    harness.job.done(DONE)
+    assert not harness.member.released.wait(0.05)
+    harness.ownership.check_owned()
+    assert not harness.ownership.is_lost
+    harness.commit()
+    assert harness.member.released.wait(TIMEOUT_S)
+    wait_until(lambda: harness.ownership.is_idle)
+    assert (harness.ownership.is_lost, harness.cancels) == (False, 0)
 
 
 def test_short_batch_is_committed_on_the_calling_thread(polling_timer: TimerThread) -> None:
-    bench = Bench(
+    harness = Harness(
         polling_timer.call_later, Timing(poll_limit_s=60.0, hold_s=60.0, first_poll_s=30.0, interval_s=0.01)
     )
-    bench.launch()
-    bench.job.done(DONE)
-    bench.commit()
-    assert bench.commits == [threading.current_thread().name]
-    assert bench.ownership.is_idle
+    harness.launch()
+    harness.job.done(DONE)
+    harness.commit()
+    assert harness.commits == [threading.current_thread().name]
+    assert harness.ownership.is_idle
 
 
-def test_polling_thread_commits_during_a_delayed_rebalance(bench: Bench) -> None:
+def test_polling_thread_commits_during_a_delayed_rebalance(harness: Harness) -> None:
     """While the client is in a callback, the client blocks commits of other threads."""
-    bench.launch_slow("revoked")
-    wait_until(lambda: not bench.member.rebalance)
-    bench.job.done(DONE)
-    bench.commit()
-    assert bench.commits == ["keep-alive-slow-0"]
-    assert bench.member.released.wait(TIMEOUT_S)
-    assert not bench.ownership.is_lost
+    harness.launch_slow("revoked")
+    wait_until(lambda: not harness.member.rebalance)
+    harness.job.done(DONE)
+    harness.commit()
+    assert harness.commits == ["keep-alive-slow-0"]
+    assert harness.member.released.wait(TIMEOUT_S)
+    assert not harness.ownership.is_lost
 
 
 @pytest.mark.parametrize("rebalance", ["", "revoked"])
-def test_failed_commit_is_retried_before_partitions_are_released(bench: Bench, rebalance: str) -> None:
-    bench.launch_slow(rebalance)
-    wait_until(lambda: not bench.member.rebalance)
-    bench.job.done(DONE)
+def test_failed_commit_is_retried_before_partitions_are_released(harness: Harness, rebalance: str) -> None:
+    harness.launch_slow(rebalance)
+    wait_until(lambda: not harness.member.rebalance)
+    harness.job.done(DONE)
 
     def fail() -> None:
         raise RetriableError("brokers are unavailable")
 
     with pytest.raises(RetriableError, match=r"^brokers are unavailable$"):
-        bench.ownership.commit(fail)
-    assert not bench.member.released.wait(0.05)
-    bench.commit()
-    wait_until(lambda: bench.ownership.is_idle)
-    assert bench.member.released.is_set() == bool(rebalance)
+        harness.ownership.commit(fail)
+    assert not harness.member.released.wait(0.05)
+    harness.commit()
+    wait_until(lambda: harness.ownership.is_idle)
+    assert harness.member.released.is_set() == bool(rebalance)
 
 
-def test_lost_batch_is_not_committed(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    bench.launch_slow()
-    bench.job.done(DONE)
-    bench.member.rebalance = "lost"
-    assert bench.member.released.wait(TIMEOUT_S)
-    bench.commit()
-    assert bench.commits == []
-    wait_until(lambda: bench.ownership.is_idle)
+def test_lost_batch_is_not_committed(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    harness.launch_slow()
+    harness.job.done(DONE)
+    harness.member.rebalance = "lost"
+    assert harness.member.released.wait(TIMEOUT_S)
+    harness.commit()
+    assert harness.commits == []
+    wait_until(lambda: harness.ownership.is_idle)
     assert (
         "the group removed the member because no heartbeat arrived within session.timeout.ms"
         in caplog.text.lower()
@@ -251,22 +253,22 @@ def test_lost_batch_is_not_committed(bench: Bench, caplog: pytest.LogCaptureFixt
 def test_batch_is_lost_when_the_rebalance_cannot_be_delayed_further(
     polling_timer: TimerThread, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = Bench(
+    harness = Harness(
         polling_timer.call_later, Timing(poll_limit_s=60.0, hold_s=0.1, first_poll_s=0.01, interval_s=0.01)
     )
-    bench.launch_slow("revoked")
-    assert bench.member.released.wait(TIMEOUT_S)
+    harness.launch_slow("revoked")
+    assert harness.member.released.wait(TIMEOUT_S)
     with pytest.raises(PartitionsLost, match=r"^slow-0: discarding the batch: its partitions belong"):
-        bench.ownership.check_owned()
-    assert (bench.ownership.is_lost, bench.cancels) == (True, 1)
-    polls = bench.member.polls
-    wait_until(lambda: bench.member.polls > polls)  # the member rejoins its group in the meantime
-    bench.member.released.clear()
-    bench.member.rebalance = "revoked"
-    assert bench.member.released.wait(TIMEOUT_S), "there is nothing to wait for"
-    assert bench.cancels == 1
-    bench.job.done(None)
-    wait_until(lambda: bench.ownership.is_idle)
+        harness.ownership.check_owned()
+    assert (harness.ownership.is_lost, harness.cancels) == (True, 1)
+    polls = harness.member.polls
+    wait_until(lambda: harness.member.polls > polls)  # the member rejoins its group in the meantime
+    harness.member.released.clear()
+    harness.member.rebalance = "revoked"
+    assert harness.member.released.wait(TIMEOUT_S), "there is nothing to wait for"
+    assert harness.cancels == 1
+    harness.job.done(None)
+    wait_until(lambda: harness.ownership.is_idle)
     (message,) = [
         line for line in caplog.messages if line.startswith("Sink task slow-0: the write of 7 records")
     ]
@@ -274,122 +276,122 @@ def test_batch_is_lost_when_the_rebalance_cannot_be_delayed_further(
 
 
 @pytest.mark.parametrize("outcome", [None, DONE])
-def test_lost_partitions_are_released_without_a_delay(bench: Bench, outcome: JobResult) -> None:
-    bench.launch_slow()
+def test_lost_partitions_are_released_without_a_delay(harness: Harness, outcome: JobResult) -> None:
+    harness.launch_slow()
     if outcome is not None:
-        bench.job.done(outcome)
-    bench.member.rebalance = "lost"
-    assert bench.member.released.wait(TIMEOUT_S)
-    assert bench.ownership.is_lost
-    assert bench.cancels == (outcome is None), "a job that has ended is not cancelled"
+        harness.job.done(outcome)
+    harness.member.rebalance = "lost"
+    assert harness.member.released.wait(TIMEOUT_S)
+    assert harness.ownership.is_lost
+    assert harness.cancels == (outcome is None), "a job that has ended is not cancelled"
     with pytest.raises(PartitionsLost):
-        bench.ownership.check_owned()
+        harness.ownership.check_owned()
 
 
-def test_batch_waiting_for_a_retry_is_lost_in_a_rebalance(bench: Bench) -> None:
+def test_batch_waiting_for_a_retry_is_lost_in_a_rebalance(harness: Harness) -> None:
     error = RetriableError("the target is unavailable")
-    bench.launch_slow()
-    bench.job.done(error)
-    bench.member.rebalance = "revoked"
-    assert bench.member.released.wait(TIMEOUT_S)
-    bench.launch()
-    assert bench.job.outcomes == [error, None]
-    assert (bench.job.launches, bench.cancels) == (1, 0)
-    wait_until(lambda: bench.ownership.is_idle)
+    harness.launch_slow()
+    harness.job.done(error)
+    harness.member.rebalance = "revoked"
+    assert harness.member.released.wait(TIMEOUT_S)
+    harness.launch()
+    assert harness.job.outcomes == [error, None]
+    assert (harness.job.launches, harness.cancels) == (1, 0)
+    wait_until(lambda: harness.ownership.is_idle)
 
 
-def test_retriable_failure_ends_the_delay_of_a_rebalance(bench: Bench) -> None:
-    bench.launch_slow("revoked")
-    wait_until(lambda: not bench.member.rebalance)
-    bench.job.done(RetriableError("the target is unavailable"))
-    assert bench.member.released.wait(TIMEOUT_S)
-    assert bench.ownership.is_lost
+def test_retriable_failure_ends_the_delay_of_a_rebalance(harness: Harness) -> None:
+    harness.launch_slow("revoked")
+    wait_until(lambda: not harness.member.rebalance)
+    harness.job.done(RetriableError("the target is unavailable"))
+    assert harness.member.released.wait(TIMEOUT_S)
+    assert harness.ownership.is_lost
 
 
-def test_job_is_retried_without_a_rebalance(bench: Bench) -> None:
-    bench.launch_slow()
-    bench.job.done(RetriableError("the target is unavailable"))
-    polls = bench.member.polls
-    wait_until(lambda: bench.member.polls > polls)
-    bench.launch()
-    assert bench.job.launches == 2
-    bench.ownership.check_owned()
-    bench.job.done(DONE)
-    bench.commit()
-    wait_until(lambda: bench.ownership.is_idle)
+def test_job_is_retried_without_a_rebalance(harness: Harness) -> None:
+    harness.launch_slow()
+    harness.job.done(RetriableError("the target is unavailable"))
+    polls = harness.member.polls
+    wait_until(lambda: harness.member.polls > polls)
+    harness.launch()
+    assert harness.job.launches == 2
+    harness.ownership.check_owned()
+    harness.job.done(DONE)
+    harness.commit()
+    wait_until(lambda: harness.ownership.is_idle)
 
 
-def test_batch_after_a_lost_batch_is_not_lost(bench: Bench) -> None:
-    bench.launch_slow("lost")
-    assert bench.member.released.wait(TIMEOUT_S)
-    bench.job.done(None)
-    wait_until(lambda: bench.ownership.is_idle)
-    bench.start = bench.ownership.guard(bench.job.launch)
-    bench.launch()
-    bench.ownership.check_owned()
-    assert not bench.ownership.is_lost
+def test_batch_after_a_lost_batch_is_not_lost(harness: Harness) -> None:
+    harness.launch_slow("lost")
+    assert harness.member.released.wait(TIMEOUT_S)
+    harness.job.done(None)
+    wait_until(lambda: harness.ownership.is_idle)
+    harness.start = harness.ownership.guard(harness.job.launch)
+    harness.launch()
+    harness.ownership.check_owned()
+    assert not harness.ownership.is_lost
 
 
-def test_ownership_check_waits_for_a_late_lease(bench: Bench) -> None:
+def test_ownership_check_waits_for_a_late_lease(harness: Harness) -> None:
     leases = iter([False, False, True])
-    BatchOwnership(TASK, bench.timing, bench.call_later, lambda: next(leases)).check_owned()
+    BatchOwnership(TASK, harness.timing, harness.call_later, lambda: next(leases)).check_owned()
 
 
-def test_ownership_check_fails_without_a_lease(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ownership_check_fails_without_a_lease(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_ownership, "LEASE_TIMEOUT_S", 0.0)
-    bench.launch()
-    bench.has_lease = False
+    harness.launch()
+    harness.has_lease = False
     with pytest.raises(PartitionsLost, match=r"its lease has expired$"):
-        bench.ownership.check_owned()
-    bench.has_lease = True
-    assert bench.ownership.is_lost, "the new owner of the task may have started"
+        harness.ownership.check_owned()
+    harness.has_lease = True
+    assert harness.ownership.is_lost, "the new owner of the task may have started"
 
 
-def test_cancelled_task_loses_ownership_without_blocking(bench: Bench) -> None:
-    bench.launch_slow("revoked")
-    wait_until(lambda: not bench.member.rebalance)
-    bench.ownership.stop(wait_s=0)
-    assert bench.member.released.wait(TIMEOUT_S)
+def test_cancelled_task_loses_ownership_without_blocking(harness: Harness) -> None:
+    harness.launch_slow("revoked")
+    wait_until(lambda: not harness.member.rebalance)
+    harness.ownership.stop(wait_s=0)
+    assert harness.member.released.wait(TIMEOUT_S)
     with pytest.raises(PartitionsLost, match=r"the task was cancelled$"):
-        bench.ownership.check_owned()
-    wait_until(lambda: bench.ownership.is_idle)
+        harness.ownership.check_owned()
+    wait_until(lambda: harness.ownership.is_idle)
 
 
-def test_rebalance_between_batches_is_not_delayed(bench: Bench) -> None:
-    bench.member.release(lost=False)
-    assert not bench.ownership.is_lost
+def test_rebalance_between_batches_is_not_delayed(harness: Harness) -> None:
+    harness.member.release(lost=False)
+    assert not harness.ownership.is_lost
 
 
-def test_record_polled_during_a_job_is_read_again(bench: Bench) -> None:
-    bench.member.records = [RECORD]
-    bench.launch_slow()
-    assert bench.member.changed
+def test_record_polled_during_a_job_is_read_again(harness: Harness) -> None:
+    harness.member.records = [RECORD]
+    harness.launch_slow()
+    assert harness.member.changed
 
 
-def test_failed_member_is_not_polled_again(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    bench.member.failure = MemberFailed("not authorized")
-    bench.launch()
-    wait_until(lambda: bench.member.polls == 1)
+def test_failed_member_is_not_polled_again(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    harness.member.failure = MemberFailed("not authorized")
+    harness.launch()
+    wait_until(lambda: harness.member.polls == 1)
     threading.Event().wait(0.05)
-    assert bench.member.polls == 1
-    bench.job.done(None)
-    wait_until(lambda: bench.ownership.is_idle)
+    assert harness.member.polls == 1
+    harness.job.done(None)
+    wait_until(lambda: harness.ownership.is_idle)
     assert caplog.messages == ["slow-0: Failed to poll the group member: not authorized"]
 
 
 def test_write_longer_than_the_poll_interval_is_logged_once(
     polling_timer: TimerThread, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = Bench(
+    harness = Harness(
         polling_timer.call_later, Timing(poll_limit_s=0.1, hold_s=0.05, first_poll_s=0.01, interval_s=0.01)
     )
     with caplog.at_level(logging.WARNING):
-        bench.launch_slow()
+        harness.launch_slow()
         wait_until(lambda: bool(caplog.messages))
-        polls = bench.member.polls
-        wait_until(lambda: bench.member.polls > polls + 3)
-        bench.job.done(None)
-    wait_until(lambda: bench.ownership.is_idle)
+        polls = harness.member.polls
+        wait_until(lambda: harness.member.polls > polls + 3)
+        harness.job.done(None)
+    wait_until(lambda: harness.ownership.is_idle)
     (message,) = caplog.messages
     assert re.match(
         r"Sink task slow-0: the write of 7 records has been running for \d+ s, longer than", message

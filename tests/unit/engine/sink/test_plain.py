@@ -23,7 +23,7 @@ SURROGATE_VALUE = b'{"a":"x\\ud83d"}'
 REWRITTEN_VALUE = b'{"a":"x?"}'
 
 
-class Bench:
+class Harness:
     """A writer whose DataFrames are Arrow tables. Its columns reject escaped lone surrogates and invalid JSON."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, record_steps: Steps) -> None:
@@ -61,11 +61,11 @@ def json_steps() -> Steps:
 def test_batch_is_repeated_if_only_the_columns_reject_a_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bench = Bench(monkeypatch, json_steps())
-    bench.write(b'{"n": 1.50}', SURROGATE_VALUE, b"[1]")
-    assert (bench.attempts, bench.values) == (2, [b'{"n":1.50}', REWRITTEN_VALUE, b"[1]"])
-    bench.write(b'{"n": 1.50}')
-    assert (bench.attempts, bench.values) == (3, [b'{"n": 1.50}']), "unchanged if no value is rejected"
+    harness = Harness(monkeypatch, json_steps())
+    harness.write(b'{"n": 1.50}', SURROGATE_VALUE, b"[1]")
+    assert (harness.attempts, harness.values) == (2, [b'{"n":1.50}', REWRITTEN_VALUE, b"[1]"])
+    harness.write(b'{"n": 1.50}')
+    assert (harness.attempts, harness.values) == (3, [b'{"n": 1.50}']), "unchanged if no value is rejected"
 
 
 def test_fault_of_a_failed_batch_contains_the_offset_of_the_invalid_record(
@@ -73,12 +73,12 @@ def test_fault_of_a_failed_batch_contains_the_offset_of_the_invalid_record(
 ) -> None:
     for values in ((b"!",), (SURROGATE_VALUE, b"!"), (b"!", SURROGATE_VALUE)):
         with pytest.raises(ToleranceExceeded) as raised:
-            Bench(monkeypatch, json_steps()).write(*values)
+            Harness(monkeypatch, json_steps()).write(*values)
         assert raised.value.fault.offset == values.index(b"!")
 
 
 def test_batch_is_not_repeated_without_a_rewriting_converter(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch, steps())
+    harness = Harness(monkeypatch, steps())
     with pytest.raises(ValueError, match="cannot be converted"):
-        bench.write(SURROGATE_VALUE)
-    assert bench.attempts == 1
+        harness.write(SURROGATE_VALUE)
+    assert harness.attempts == 1

@@ -86,7 +86,7 @@ class Member:
         """No-op."""
 
 
-class Bench:
+class Harness:
     """An open executor with a simulated group member."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
@@ -124,78 +124,78 @@ def _assert_no_error(outcome: object) -> None:
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    bench = Bench(monkeypatch, "latest")
-    yield bench
-    bench.executor.close()
+def harness(monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
+    harness = Harness(monkeypatch, "latest")
+    yield harness
+    harness.executor.close()
 
 
-def test_rebalance_before_the_first_commit_skips_no_records(bench: Bench) -> None:
-    bench.poll()
-    bench.member.ends[A] = 103
-    bench.member.changed = True
-    bench.poll()
-    assert bench.member.start_positions == [{A: 100, B: 200}] * 2
+def test_rebalance_before_the_first_commit_skips_no_records(harness: Harness) -> None:
+    harness.poll()
+    harness.member.ends[A] = 103
+    harness.member.changed = True
+    harness.poll()
+    assert harness.member.start_positions == [{A: 100, B: 200}] * 2
 
 
-def test_reassigned_partition_without_offsets_starts_at_its_end(bench: Bench) -> None:
-    bench.poll()
+def test_reassigned_partition_without_offsets_starts_at_its_end(harness: Harness) -> None:
+    harness.poll()
     for assigned in ({B}, {A, B}):
-        bench.member.assigned, bench.member.changed = frozenset(assigned), True
-        bench.member.ends[A] = 103
-        bench.poll()
-    assert bench.member.start_positions[2:] == [{A: 103, B: 200}]
+        harness.member.assigned, harness.member.changed = frozenset(assigned), True
+        harness.member.ends[A] = 103
+        harness.poll()
+    assert harness.member.start_positions[2:] == [{A: 103, B: 200}]
 
 
 def test_unknown_partition_is_read_when_brokers_return_it(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOKUP_INTERVAL_S", 0.0)
-    del bench.member.ends[B]
-    bench.poll()
-    bench.poll()
-    assert bench.member.start_positions == [{A: 100}], "partition B is still unknown"
-    bench.member.ends[B] = 200
+    del harness.member.ends[B]
+    harness.poll()
+    harness.poll()
+    assert harness.member.start_positions == [{A: 100}], "partition B is still unknown"
+    harness.member.ends[B] = 200
     for _ in range(2):
-        bench.poll()
-    assert bench.member.start_positions[1:] == [{A: 100, B: 200}]
+        harness.poll()
+    assert harness.member.start_positions[1:] == [{A: 100, B: 200}]
 
 
-def test_known_partitions_are_not_looked_up_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_partitions_are_not_looked_up_again(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOKUP_INTERVAL_S", 0.0)
-    bench.poll()
-    monkeypatch.setattr(bench.member, "bounds", None)
-    bench.poll()
+    harness.poll()
+    monkeypatch.setattr(harness.member, "bounds", None)
+    harness.poll()
 
 
-def test_due_topic_pattern_is_matched_before_records_are_read(bench: Bench) -> None:
-    bench.member.pattern = SimpleNamespace(is_due=True)
-    bench.poll()
-    assert (bench.member.topic_lookups, bench.member.start_positions) == (1, [])
-    bench.member.pattern.is_due = False
-    bench.poll()
-    assert (bench.member.topic_lookups, bench.member.start_positions) == (1, [{A: 100, B: 200}])
+def test_due_topic_pattern_is_matched_before_records_are_read(harness: Harness) -> None:
+    harness.member.pattern = SimpleNamespace(is_due=True)
+    harness.poll()
+    assert (harness.member.topic_lookups, harness.member.start_positions) == (1, [])
+    harness.member.pattern.is_due = False
+    harness.poll()
+    assert (harness.member.topic_lookups, harness.member.start_positions) == (1, [{A: 100, B: 200}])
 
 
 def test_reset_by_duration_keeps_the_position_in_rebalances(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bench = Bench(monkeypatch, "by_duration:PT1M")
-    bench.poll()
-    bench.member.ends[A] = 103
-    bench.member.changed = True
-    bench.poll()
-    bench.executor.close()
-    assert bench.member.start_positions == [{A: 90, B: 190}] * 2
+    harness = Harness(monkeypatch, "by_duration:PT1M")
+    harness.poll()
+    harness.member.ends[A] = 103
+    harness.member.changed = True
+    harness.poll()
+    harness.executor.close()
+    assert harness.member.start_positions == [{A: 90, B: 190}] * 2
 
 
-def test_batch_lost_before_its_write_is_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.poll()
-    bench.member.fetched_records = [Record("t", 0, 100, 0, (), None, b"a")]
+def test_batch_lost_before_its_write_is_read_again(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.poll()
+    harness.member.fetched_records = [Record("t", 0, 100, 0, (), None, b"a")]
     monkeypatch.setattr(BatchOwnership, "is_lost", True)
-    bench.poll()
-    assert bench.member.changed
-    assert not bench.executor.has_pending_commit
+    harness.poll()
+    assert harness.member.changed
+    assert not harness.executor.has_pending_commit
 
 
 @pytest.mark.parametrize("policy", ["LATEST", "by_duration", "by_duration:1H", ""])
@@ -203,4 +203,4 @@ def test_unknown_reset_policy_is_a_config_error(monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(
         ConfigInvalid, match=r"^Invalid value .* for configuration consumer\.auto\.offset\.reset: "
     ):
-        Bench(monkeypatch, policy)
+        Harness(monkeypatch, policy)

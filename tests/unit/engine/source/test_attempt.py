@@ -25,7 +25,7 @@ TRANSFORMING_TASK = SourceFacts(by_records="which are processed one by one becau
 
 
 @dataclass
-class Bench:
+class Harness:
     """Writers with predefined results. Records the write paths used and the outcomes of the batches."""
 
     results: list[JobResult]
@@ -65,48 +65,51 @@ class Bench:
 
 
 def test_batch_report_contains_the_write_path_and_the_reason() -> None:
-    bench = Bench([DONE, None])
-    attempt = bench.attempt(SourceFacts())
-    attempt(bench.outcomes.append)
-    attempt(bench.outcomes.append)
-    done, no_batch = bench.outcomes
+    harness = Harness([DONE, None])
+    attempt = harness.attempt(SourceFacts())
+    attempt(harness.outcomes.append)
+    attempt(harness.outcomes.append)
+    done, no_batch = harness.outcomes
     assert isinstance(done, BatchDone)
-    assert done.way == "by columns, in a Spark job shared with other tasks: the plugin returns the records"
+    assert (
+        done.write_path
+        == "by columns, in a Spark job shared with other tasks: the plugin returns the records"
+    )
     assert no_batch is None
 
 
 def test_each_attempt_chooses_the_write_path_again() -> None:
     error = RetriableError("the brokers are unavailable")
-    bench = Bench([error, DONE], jobless_path=WritePath.WORKER_PRODUCER)
-    attempt = bench.attempt(SourceFacts())
-    attempt(bench.outcomes.append)
-    bench.jobless_path = WritePath.LANE
-    attempt(bench.outcomes.append)
-    assert bench.used_paths == [WritePath.WORKER_PRODUCER, WritePath.LANE]
-    assert bench.outcomes[0] is error
-    assert bench.renewals == 2
+    harness = Harness([error, DONE], jobless_path=WritePath.WORKER_PRODUCER)
+    attempt = harness.attempt(SourceFacts())
+    attempt(harness.outcomes.append)
+    harness.jobless_path = WritePath.LANE
+    attempt(harness.outcomes.append)
+    assert harness.used_paths == [WritePath.WORKER_PRODUCER, WritePath.LANE]
+    assert harness.outcomes[0] is error
+    assert harness.renewals == 2
 
 
 def test_batch_that_fails_by_columns_is_repeated_record_by_record() -> None:
-    bench = Bench([ByRecords("a cast"), DONE], column_form=(PLAN, "t"))
-    bench.attempt(TRANSFORMING_TASK)(bench.outcomes.append)
-    assert bench.used_paths == [WritePath.COALESCED, WritePath.IN_WORKER]
-    [done] = bench.outcomes
+    harness = Harness([ByRecords("a cast"), DONE], column_form=(PLAN, "t"))
+    harness.attempt(TRANSFORMING_TASK)(harness.outcomes.append)
+    assert harness.used_paths == [WritePath.COALESCED, WritePath.IN_WORKER]
+    [done] = harness.outcomes
     assert isinstance(done, BatchDone)
-    assert done.way.startswith(WritePath.IN_WORKER.value)
+    assert done.write_path.startswith(WritePath.IN_WORKER.value)
 
 
 @pytest.mark.parametrize("error", [ByRecords("a cast"), ValueError("x")])
 def test_error_of_a_batch_without_column_form_is_its_result(error: Exception) -> None:
-    bench = Bench([error])
-    bench.attempt(TRANSFORMING_TASK)(bench.outcomes.append)
-    assert bench.used_paths == [WritePath.IN_WORKER]
-    assert bench.outcomes == [error]
+    harness = Harness([error])
+    harness.attempt(TRANSFORMING_TASK)(harness.outcomes.append)
+    assert harness.used_paths == [WritePath.IN_WORKER]
+    assert harness.outcomes == [error]
 
 
 def test_error_while_choosing_the_write_path_is_the_result_of_the_batch() -> None:
-    bench = Bench([])
-    attempt = bench.attempt(SourceFacts())
+    harness = Harness([])
+    attempt = harness.attempt(SourceFacts())
     error = TypeError("no plan")
 
     def fail(_: SourceBatch) -> WritePlan:
@@ -114,5 +117,5 @@ def test_error_while_choosing_the_write_path_is_the_result_of_the_batch() -> Non
 
     parts: Any = attempt.parts
     parts.plan = fail
-    attempt(bench.outcomes.append)
-    assert bench.outcomes == [error]
+    attempt(harness.outcomes.append)
+    assert harness.outcomes == [error]

@@ -39,7 +39,7 @@ class Sender:
         self.released_runs.append(run)
 
 
-class Bench:
+class Harness:
     """The parts of a run with senders that only record their calls."""
 
     def __init__(self) -> None:
@@ -83,29 +83,29 @@ class Bench:
 def test_producers_of_batches_without_a_job_are_released_when_the_run_ends(
     write_path: WritePath, index: int
 ) -> None:
-    bench = Bench()
-    batch = bench.send(write_path)
-    assert bench.sent_batches() == [[batch] if number == index else [] for number in range(3)]
+    harness = Harness()
+    batch = harness.send(write_path)
+    assert harness.sent_batches() == [[batch] if number == index else [] for number in range(3)]
     assert batch.producer_configs is not None
-    bench.parts.close_producers()
-    assert bench.lanes.released_runs == bench.producers.released_runs == [bench.group]
+    harness.parts.close_producers()
+    assert harness.lanes.released_runs == harness.producers.released_runs == [harness.group]
 
 
 @pytest.mark.parametrize("write_path", [WritePath.COALESCED, None])
 def test_batch_of_a_shared_job_uses_no_producer(write_path: WritePath | None) -> None:
-    bench = Bench()
-    batch = bench.send(write_path)
-    assert bench.sent_batches() == [[], [], [batch]]
+    harness = Harness()
+    batch = harness.send(write_path)
+    assert harness.sent_batches() == [[], [], [batch]]
     assert batch.producer_configs is None
-    bench.parts.close_producers()
-    assert bench.lanes.released_runs == bench.producers.released_runs == []
+    harness.parts.close_producers()
+    assert harness.lanes.released_runs == harness.producers.released_runs == []
 
 
 @pytest.mark.parametrize("write_path", [WritePath.LANE, WritePath.WORKER_PRODUCER])
 def test_empty_batch_without_a_job_completes_at_once(write_path: WritePath) -> None:
-    bench = Bench()
-    bench.send(write_path, row_count=0)
-    assert bench.sent_batches() == [[], [], []]
-    [result] = bench.results
+    harness = Harness()
+    harness.send(write_path, row_count=0)
+    assert harness.sent_batches() == [[], [], []]
+    [result] = harness.results
     assert isinstance(result, BatchDone)
     assert (result.records, result.topics) == (0, frozenset())

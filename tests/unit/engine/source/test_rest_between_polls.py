@@ -64,7 +64,7 @@ class ContinuousTask(SourceTask):
         self.actions.put("stop")
 
 
-class Bench:
+class Harness:
     """A run of a `ContinuousTask`."""
 
     def __init__(self, host: ThreadedHost) -> None:
@@ -106,42 +106,42 @@ class Bench:
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def harness(monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     monkeypatch.setattr(run_module, "LEASE_CHECK_INTERVAL_S", 0.01)
     monkeypatch.setattr(module, "make_converters", lambda *_: object())
     monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
     ContinuousTask.actions = queue.SimpleQueue()
     host = ThreadedHost()
-    bench = Bench(host)
-    bench.run.start()
-    bench.run.next()
-    bench.next_event(Opened)
-    bench.expect_action("read")
-    yield bench
+    harness = Harness(host)
+    harness.run.start()
+    harness.run.next()
+    harness.next_event(Opened)
+    harness.expect_action("read")
+    yield harness
     host.poller.close(1.0)
     host.waiters.close()
     host.pool.close(1.0)
 
 
-def test_continuous_source_is_suspended_before_a_pause_is_acknowledged(bench: Bench) -> None:
-    bench.run.hold()
-    bench.next_event(Held)
-    bench.expect_action("rest")
+def test_continuous_source_is_suspended_before_a_pause_is_acknowledged(harness: Harness) -> None:
+    harness.run.hold()
+    harness.next_event(Held)
+    harness.expect_action("rest")
     threading.Event().wait(0.05)
     assert ContinuousTask.actions.empty()
-    bench.run.next()
-    bench.expect_action("read")
-    bench.run.stop()
-    bench.next_event(Stopped)
-    bench.expect_action("rest")
-    bench.expect_action("stop")
+    harness.run.next()
+    harness.expect_action("read")
+    harness.run.stop()
+    harness.next_event(Stopped)
+    harness.expect_action("rest")
+    harness.expect_action("stop")
 
 
-def test_continuous_source_is_suspended_without_a_lease(bench: Bench) -> None:
-    bench.has_lease = False
-    bench.expect_action("rest")
-    bench.has_lease = True
-    bench.expect_action("read")
-    bench.run.cancel()
-    bench.next_event(Stopped)
-    bench.expect_action("stop")
+def test_continuous_source_is_suspended_without_a_lease(harness: Harness) -> None:
+    harness.has_lease = False
+    harness.expect_action("rest")
+    harness.has_lease = True
+    harness.expect_action("read")
+    harness.run.cancel()
+    harness.next_event(Stopped)
+    harness.expect_action("stop")

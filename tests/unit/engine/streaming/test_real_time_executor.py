@@ -118,7 +118,7 @@ class JobGroup:
     def cancel(self) -> None: ...
 
 
-class Bench:
+class Harness:
     """A run in real-time mode with its own threads."""
 
     def __init__(self, host: ThreadedHost, tmp: Path) -> None:
@@ -179,7 +179,7 @@ def run_function(function: Any) -> Any:
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
+def harness(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Harness]:
     monkeypatch.setattr(run_module, "RETRY_DELAYS_S", (0.01,))
     monkeypatch.setattr(run_module, "LEASE_CHECK_INTERVAL_S", 0.01)
     monkeypatch.setattr(module, "_CHECK_INTERVAL_S", 0.01)
@@ -191,7 +191,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
     monkeypatch.setattr(module, "count_slots", lambda _: 4)
     Query.instances = []
     host = ThreadedHost()
-    yield Bench(host, tmp_path)
+    yield Harness(host, tmp_path)
     host.poller.close(1.0)
     host.waiters.close()
     host.pool.close(1.0)
@@ -210,44 +210,44 @@ def query(number: int) -> Query:
 
 
 def test_pause_ends_the_query_and_resume_continues_after_its_records(
-    bench: Bench,
+    harness: Harness,
 ) -> None:
-    bench.run.start()
-    bench.run.next()
-    bench.next_event(Opened)
+    harness.run.start()
+    harness.run.next()
+    harness.next_event(Opened)
     first_query = query(1)
     first_query.written_count = 5
-    done = bench.next_event(BatchDone)
+    done = harness.next_event(BatchDone)
     assert (done.offsets, done.records, done.topics) == ({PARTITION: {"offset": 5}}, 5, {"t"})
     assert done.continuous, "the duration of a continuous write is not recorded"
-    bench.run.next()
+    harness.run.next()
     first_query.is_running = True
-    bench.run.hold()
-    bench.next_event(Held)
+    harness.run.hold()
+    harness.next_event(Held)
     assert not first_query.is_running
     assert first_query.is_cleaned_up
     # the paused run occupies no slots, so another run can reserve three of four
-    bench.slots.release(bench.slots.reserve(TaskId(ConnectorName("other"), 0), 3, 4))
-    bench.run.next()
+    harness.slots.release(harness.slots.reserve(TaskId(ConnectorName("other"), 0), 3, 4))
+    harness.run.next()
     assert query(2).is_running
     assert StreamTask.starts == [{PARTITION: {"offset": 1}}, {PARTITION: {"offset": 5}}]
     Query.instances[1].written_count = 7
-    bench.run.stop()
-    assert bench.next_event(BatchDone).offsets == {PARTITION: {"offset": 7}}
-    assert bench.next_event(Stopped).clean
+    harness.run.stop()
+    assert harness.next_event(BatchDone).offsets == {PARTITION: {"offset": 7}}
+    assert harness.next_event(Stopped).clean
 
 
 def test_query_with_refused_batches_restarts_with_smaller_batches(
-    bench: Bench, caplog: pytest.LogCaptureFixture
+    harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    bench.run.start()
-    bench.run.next()
-    bench.next_event(Opened)
+    harness.run.start()
+    harness.run.next()
+    harness.next_event(Opened)
     first_query = query(1)
     first_query.failure = RuntimeError("it was stopped")
     first_query.has_unacknowledged = True
-    bench.refuse("MESSAGE_TOO_LARGE", 1, 100)
+    harness.refuse("MESSAGE_TOO_LARGE", 1, 100)
     second_query = query(2)
     assert first_query.is_cleaned_up
     first_size, second_size = (
@@ -255,79 +255,79 @@ def test_query_with_refused_batches_restarts_with_smaller_batches(
     )
     assert second_size < first_size
     assert "trying batches of" in caplog.text
-    bench.run.cancel()
+    harness.run.cancel()
 
 
-def test_checks_without_acknowledgements_are_a_single_step(bench: Bench) -> None:
-    bench.run.start()
-    bench.run.next()
-    bench.next_event(Opened)
+def test_checks_without_acknowledgements_are_a_single_step(harness: Harness) -> None:
+    harness.run.start()
+    harness.run.next()
+    harness.next_event(Opened)
     first_query = query(1)
     first_query.has_unacknowledged = True
     progress_checks = first_query.progress_checks
     wait_until(lambda: first_query.progress_checks >= progress_checks + 2)
-    step = bench.work.step
+    step = harness.work.step
     assert step is not None
     wait_until(lambda: first_query.progress_checks >= progress_checks + 6)
-    later_step = bench.work.step
+    later_step = harness.work.step
     assert later_step is not None
     assert (later_step.name, later_step.since_s) == ("batch", step.since_s)
     first_query.has_unacknowledged = False
     first_query.written_count = 5
-    bench.next_event(BatchDone)
-    wait_until(lambda: bench.work.step is None)
-    assert bench.work.step is None
-    bench.run.cancel()
+    harness.next_event(BatchDone)
+    wait_until(lambda: harness.work.step is None)
+    assert harness.work.step is None
+    harness.run.cancel()
 
 
-def test_failed_query_reports_its_written_records_first(bench: Bench) -> None:
-    bench.run.start()
-    bench.run.next()
-    bench.next_event(Opened)
+def test_failed_query_reports_its_written_records_first(harness: Harness) -> None:
+    harness.run.start()
+    harness.run.next()
+    harness.next_event(Opened)
     failed_query = query(1)
     failed_query.written_count = 3
     failed_query.is_running = False
-    assert bench.next_event(BatchDone).records == 3
-    bench.run.next()
-    assert bench.next_event(Failed).trace.startswith("ValueError: broken")
+    assert harness.next_event(BatchDone).records == 3
+    harness.run.next()
+    assert harness.next_event(Failed).trace.startswith("ValueError: broken")
 
 
-def test_query_that_failed_with_a_broker_error_is_restarted(bench: Bench) -> None:
-    bench.run.start()
-    bench.run.next()
-    bench.next_event(Opened)
+def test_query_that_failed_with_a_broker_error_is_restarted(harness: Harness) -> None:
+    harness.run.start()
+    harness.run.next()
+    harness.next_event(Opened)
     failed_query = query(1)
     failed_query.failure = RuntimeError("org.apache.kafka.common.errors.TimeoutException: no broker")
     failed_query.is_running = False
-    assert bench.next_event(Waiting).retry
+    assert harness.next_event(Waiting).retry
     assert query(2).is_running
     assert failed_query.is_cleaned_up
-    bench.run.cancel()
-    assert not bench.next_event(Stopped).clean
+    harness.run.cancel()
+    assert not harness.next_event(Stopped).clean
 
 
-def test_query_ends_without_a_lease(bench: Bench) -> None:
-    bench.run.start()
-    bench.run.next()
-    bench.next_event(Opened)
+def test_query_ends_without_a_lease(harness: Harness) -> None:
+    harness.run.start()
+    harness.run.next()
+    harness.next_event(Opened)
     first_query = query(1)
-    bench.has_lease = False
-    bench.next_event(Waiting)
-    wait_until(lambda: bool(bench.closed_client_ids))
-    assert bench.closed_client_ids == [f"connector-producer-{TASK}"], "closing drops unacknowledged records"
+    harness.has_lease = False
+    harness.next_event(Waiting)
+    wait_until(lambda: bool(harness.closed_client_ids))
+    assert harness.closed_client_ids == [f"connector-producer-{TASK}"], "closing drops unacknowledged records"
     assert first_query.is_cleaned_up
     assert not first_query.is_running
     assert len(Query.instances) == 1
-    bench.has_lease = True
+    harness.has_lease = True
     assert query(2).is_running
-    bench.run.cancel()
-    bench.next_event(Stopped)
+    harness.run.cancel()
+    harness.next_event(Stopped)
 
 
-def test_query_that_would_leave_no_free_slot_is_rejected(bench: Bench) -> None:
-    bench.slots.reserve(TaskId(ConnectorName("other"), 0), 2, 4)
-    bench.run.start()
-    bench.run.next()
-    bench.next_event(Opened)
-    assert "SlotsMissing" in bench.next_event(Failed).trace.splitlines()[0]
+def test_query_that_would_leave_no_free_slot_is_rejected(harness: Harness) -> None:
+    harness.slots.reserve(TaskId(ConnectorName("other"), 0), 2, 4)
+    harness.run.start()
+    harness.run.next()
+    harness.next_event(Opened)
+    assert "SlotsMissing" in harness.next_event(Failed).trace.splitlines()[0]
     assert Query.instances == []

@@ -17,7 +17,7 @@ from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.cluster.state.wanted_work import Incarnation
 from kraal.core.ids import ConnectorName, State, TargetState, TaskId, WorkerId
 from kraal.journal.events import EventKind
-from kraal.protocol.group import GroupProtocol, Job
+from kraal.protocol.group import ConnectorOrTask, GroupProtocol
 from tests.unit.web.api import Api, document, status
 from tests.unit.web.openapi.test_document import matches
 from tests.unit.web.workers import FakePeer, Worker
@@ -121,13 +121,13 @@ def publish_leader_assignment(follower: Worker, leader: Worker) -> None:
     statuses = ConnectorStatuses(connector=running_status, tasks={0: running_status})
     for group_worker in (follower, leader):
         group_worker.api.herder.put("c", {}, tasks=1, statuses=statuses)
-    jobs = (Job(NAME), Job(NAME, 0))
+    connectors_and_tasks = (ConnectorOrTask(NAME), ConnectorOrTask(NAME, 0))
     plan = GroupPlan(
         assignments={},
         state=AssignorState(),
-        owners=dict.fromkeys(jobs, "m"),
+        owners=dict.fromkeys(connectors_and_tasks, "m"),
         urls={"m": leader.url},
-        placements=dict.fromkeys(jobs, Placement(PlacedBy.REVOKED, 7)),
+        placements=dict.fromkeys(connectors_and_tasks, Placement(PlacedBy.REVOKED, 7)),
     )
     leader.api.herder.publish(
         plan=plan, is_leader=True, leader_url=leader.url, protocol=GroupProtocol.SESSIONED
