@@ -7,7 +7,7 @@ as missing, because earlier records cannot be told apart from them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,11 +65,11 @@ class Differences:
 
     missing_count: int = 0
     """Number of rows that the target lacks."""
-    missing: Sequence[OffsetSpan] = ()
+    missing: tuple[OffsetSpan, ...] = ()
     """The records of these rows, in order; at most `MAX_LISTED`."""
     repeated_count: int = 0
     """Number of additional copies of rows in the target."""
-    repeated: Sequence[OffsetSpan] = ()
+    repeated: tuple[OffsetSpan, ...] = ()
     """The records of these rows, in order; at most `MAX_LISTED`."""
     unexpected_count: int = 0
     """Number of rows in the target that equal no record's row."""
@@ -87,7 +87,7 @@ class ExpectedRow:
 
 def locate_differences(
     rows: Iterable[ExpectedRow], stored: Mapping[int, int]
-) -> tuple[Sequence[OffsetSpan], Sequence[OffsetSpan]]:
+) -> tuple[tuple[OffsetSpan, ...], tuple[OffsetSpan, ...]]:
     """Return the positions of missing and of repeated rows.
 
     `stored` maps the hashes of `rows` to the number of the target's rows with this hash.
@@ -103,7 +103,7 @@ def locate_differences(
         missing.update(row.position for row in equal_rows[count:] if not row.is_optional)
         if count > len(equal_rows):
             repeated.add(equal_rows[-1].position)
-    return list(_join_positions(missing)), list(_join_positions(repeated))
+    return tuple(_join_positions(missing)), tuple(_join_positions(repeated))
 
 
 def _join_positions(positions: Iterable[RecordPosition]) -> Iterator[OffsetSpan]:

@@ -106,7 +106,7 @@ def format_lines(result: Mapping[str, Any], at: str) -> Iterator[str]:
         if spans := result[name].get("offsets"):
             yield f"{name}: {_format_spans(spans)}"
     if result["unexpected"] is not None and result["unexpected"]["rows"]:
-        yield f"unexpected: {result['unexpected']['rows']:,} rows of the target equal no record's row"
+        yield f"rows of the target that equal no record's row: {result['unexpected']['rows']:,}"
     if result["partial"]:
         starts = ", ".join(
             f"{each['topic']}-{each['partition']}@{each['first']:,}" for each in result["partitions"]

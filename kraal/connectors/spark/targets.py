@@ -28,10 +28,12 @@ from kraal.engine.columns.functions import F
 from kraal.plugins.api import EXPECTED_POSITION, ReadableTarget, SinkBatch, TopicPartition
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _LINE: Final = "line"
+_LINE_FORMATS: Final = frozenset({"csv", "json", "text"})
+"""Formats that are compared line by line, because Spark does not read all values as it wrote them."""
 _GLOB_CHARACTERS: Final = re.compile(r"[][{}*?\\]")
 
 
@@ -57,7 +59,7 @@ def _make_rows(batch: SinkBatch, parsed: Mapping[str, Any]) -> DataFrame:
 
 
 class _Folder(ReadableTarget):
-    """The range files of a directory or an object store. Formats with lines are compared line by line."""
+    """The range files of a directory or an object store."""
 
     def __init__(self, parsed: Mapping[str, Any], options: Mapping[str, str]) -> None:
         self._parsed, self._options = parsed, options
@@ -65,6 +67,8 @@ class _Folder(ReadableTarget):
         self._has_header = any(
             key.lower() == "header" and value.lower() == "true" for key, value in options.items()
         )
+        self._columns: list[str] = []
+        """The columns of the latest expected rows."""
         self.values = "json-text" if needs_json_text(parsed) else "json"
         location = str(parsed["path"])
         self._objects: ObjectFolder | None = None
@@ -93,7 +97,8 @@ class _Folder(ReadableTarget):
     @override
     def expected_rows(self, batch: SinkBatch) -> DataFrame:
         rows = _make_rows(batch, self._parsed)
-        return self._make_lines(rows, batch) if self._has_lines else rows
+        self._columns = [name for name in rows.columns if name not in EXPECTED_POSITION]
+        return self._make_lines(rows, batch) if self._format in _LINE_FORMATS else rows
 
     @override
     def stored_rows(
@@ -110,34 +115,38 @@ class _Folder(ReadableTarget):
             return None
         folder = _GLOB_CHARACTERS.sub(r"\\\g<0>", self._url)
         paths = [f"{folder}/{name}" for name in sorted(names)]
-        if self._has_lines:
+        if self._format == "csv" and self._has_header:
+            return self._read_csv(spark, paths)
+        if self._format in _LINE_FORMATS:
             return spark.read.text(paths, lineSep="\n").select(F.col("value").alias(_LINE))
         reader = spark.read.format(self._format).options(**self._options)
         rows = (reader if schema is None else reader.schema(schema)).load(paths)
         return rows if schema is None else rows.select(*map(_quote, schema.names))
 
-    @property
-    def _has_lines(self) -> bool:
-        """Whether the target is compared line by line. A CSV file with a header is read by Spark."""
-        return self._format in {"json", "text"} or (self._format == "csv" and not self._has_header)
+    def _read_csv(self, spark: SparkSession, paths: list[str]) -> DataFrame:
+        """Read files with a header; return their lines without it, as Spark writes them."""
+        schema = ", ".join(f"`{name.replace('`', '``')}` string" for name in self._columns)
+        rows = spark.read.options(**self._options).csv(paths, schema=schema, multiLine=True)
+        return rows.select(self._explode_csv())
+
+    def _explode_csv(self) -> Column:
+        return _explode_lines(F.to_csv(F.struct(*map(_quote, self._columns)), dict(self._options)))
 
     def _make_lines(self, rows: DataFrame, batch: SinkBatch) -> DataFrame:
         """Return the lines of rows. A value with line ends in text or CSV has several lines."""
         from kraal.connectors.frames import rows as spark_rows  # noqa: PLC0415 - as above
 
-        columns = [_quote(name) for name in rows.columns if name not in EXPECTED_POSITION]
         positions = [F.col(name) for name in EXPECTED_POSITION]
-        if self._format == "json":
-            json_rows = spark_rows.make_json_lines(rows, batch.values)
-            if json_rows is not None:
-                return json_rows.select(F.col("value").alias(_LINE), *positions)
-            return rows.select(F.to_json(F.struct(*columns), dict(self._options)).alias(_LINE), *positions)
-        text = (
-            F.coalesce(columns[0], F.lit(""))
-            if self._format == "text"
-            else F.to_csv(F.struct(*columns), dict(self._options))
-        )
-        return rows.select(F.explode(F.split(text, "\n")).alias(_LINE), *positions)
+        if self._format == "csv":
+            return rows.select(self._explode_csv(), *positions)
+        if self._format == "text":
+            text = F.coalesce(_quote(self._columns[0]), F.lit(""))
+            return rows.select(_explode_lines(text), *positions)
+        json_rows = spark_rows.make_json_lines(rows, batch.values)
+        if json_rows is not None:
+            return json_rows.select(_explode_lines(F.col("value")), *positions)
+        json = F.to_json(F.struct(*map(_quote, self._columns)), dict(self._options))
+        return rows.select(json.alias(_LINE), *positions)
 
     def _list_files(self, spark: SparkSession) -> Mapping[TopicPartition, list[RangeFile]]:
         """Return the files of each partition, without those whose offsets another file has, too."""
@@ -178,6 +187,10 @@ class _Table(ReadableTarget):
         if schema is None:
             return rows
         return rows.select(*(_quote(field.name).cast(field.dataType) for field in schema.fields))
+
+
+def _explode_lines(text: Column) -> Column:
+    return F.explode(F.split(text, "\n")).alias(_LINE)
 
 
 def _quote(name: str) -> Any:

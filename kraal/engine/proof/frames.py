@@ -38,7 +38,7 @@ def hash_rows(rows: DataFrame) -> DataFrame:
     names = [name for name in rows.columns if name not in EXPECTED_POSITION]
     values = [_to_hashable(rows, name) for name in names]
     # Spark's hash skips nulls, so that without the flags ("a", null) and (null, "a") would be equal.
-    flags = [F.isnull(value) for name, value in zip(names, values, strict=True) if rows.schema[name].nullable]
+    flags = [F.isnull(value) for value in values] if len(values) > 1 else []
     positions = [F.col(name) for name in EXPECTED_POSITION if name in rows.columns]
     return rows.select(F.xxhash64(*values, *flags).alias(_HASH), *positions)
 

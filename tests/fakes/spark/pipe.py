@@ -18,13 +18,15 @@ PADDING = "x" * 73
 """Padding for lines of 84 bytes, as in the benchmarks."""
 
 
-def create_topic(bootstrap: str, topic: str, config: Mapping[str, str] | None = None) -> None:
-    """Create a topic with one partition."""
+def create_topic(
+    bootstrap: str, topic: str, config: Mapping[str, str] | None = None, *, partitions: int = 1
+) -> None:
+    """Create a topic."""
     admin = AdminClient(
         {"bootstrap.servers": bootstrap, "log_level": 2}
     )  # keep a reference: deleting the client would cancel the request
     try:
-        admin.create_topics([NewTopic(topic, 1, 1, config=dict(config or {}))])[topic].result(30)
+        admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))])[topic].result(30)
     except KafkaException as error:
         raise AssertionError(f"topic {topic}: {error}") from error
 

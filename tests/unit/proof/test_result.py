@@ -1,0 +1,66 @@
+"""Tests for the result of a proof: its verdict and the lines for users."""
+
+from __future__ import annotations
+
+from kraal.core.offsets import TopicPartition
+from kraal.proof.differences import Differences, OffsetSpan
+from kraal.proof.result import ProofResult, SkippedRecords, Verdict, format_lines
+
+ORDERS = TopicPartition("orders", 0)
+SPAN = OffsetSpan(partition=ORDERS, first=17_003_221, last=17_003_224)
+NOT_COUNTED = SkippedRecords()
+TIME = "2026-11-27 10:04 UTC"
+
+
+def make_result(
+    differences: Differences, *, is_partial: bool = False, skipped: SkippedRecords = NOT_COUNTED
+) -> ProofResult:
+    return ProofResult(
+        ranges={ORDERS: (500 if is_partial else 0, 18_402_113)},
+        expected_count=18_402_113,
+        stored_count=18_402_113,
+        differences=differences,
+        skipped=skipped,
+        is_partial=is_partial,
+    )
+
+
+def lines(result: ProofResult) -> list[str]:
+    return list(format_lines(result.to_json_object(), TIME))
+
+
+def test_proved_result_names_the_offset_and_the_dead_letters() -> None:
+    result = make_result(Differences(), skipped=SkippedRecords(dead_letters=12, dropped=0))
+    assert result.verdict is Verdict.PROVED
+    assert lines(result) == [
+        "proved up to orders-0@18,402,113 (2026-11-27 10:04 UTC): 0 missing, 0 repeated, 0 unexpected, 12 dead letters"
+    ]
+
+
+def test_differences_name_the_offsets() -> None:
+    result = make_result(
+        Differences(missing_count=4, missing=(SPAN,), repeated_count=2, repeated=(SPAN,), unexpected_count=1)
+    )
+    assert result.verdict is Verdict.DIFFERENT
+    assert lines(result) == [
+        "different up to orders-0@18,402,113 (2026-11-27 10:04 UTC): 4 missing, 2 repeated, 1 unexpected",
+        "missing: orders-0@17,003,221 to @17,003,224",
+        "repeated: orders-0@17,003,221 to @17,003,224",
+        "rows of the target that equal no record's row: 1",
+    ]
+
+
+def test_additional_rows_of_a_partial_comparison_are_not_judged() -> None:
+    result = make_result(Differences(repeated_count=2, unexpected_count=5), is_partial=True)
+    assert result.verdict is Verdict.PROVED
+    assert lines(result) == [
+        "proved up to orders-0@18,402,113 (2026-11-27 10:04 UTC): 0 missing",
+        "compared from orders-0@500; additional rows in the target were not judged",
+    ]
+    assert make_result(Differences(missing_count=1), is_partial=True).verdict is Verdict.DIFFERENT
+
+
+def test_only_the_first_spans_are_shown() -> None:
+    spans = tuple(OffsetSpan(partition=ORDERS, first=2 * n, last=2 * n) for n in range(7))
+    shown = lines(make_result(Differences(missing_count=7, missing=spans)))[1]
+    assert shown == "missing: orders-0@0, orders-0@2, orders-0@4, orders-0@6, orders-0@8, …"
