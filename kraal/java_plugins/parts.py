@@ -82,8 +82,7 @@ def start_java_plugins(
     Args:
         registry: Kraal's own plugins.
         worker: the worker's properties.
-        session_timeout_s: JVMs that receive no poll for half of this time, at most `MAX_SILENCE_S`, exit before other
-            workers run their tasks.
+        session_timeout_s: JVMs that receive no poll for half of this time, or for `MAX_SILENCE_S`, exit.
         offsets: the offset store of a standalone worker; None if Java sources use the offset topic.
         is_stopping: returns whether the worker was requested to stop.
 
