@@ -21,14 +21,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kraal.core.ids import Config, Instance, TaskId, TopicName
-from kraal.core.offsets import Offset, SourcePartition
+from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.task import NO_PHASE, Phase
 from kraal.metrics.thread_pools import PoolState
+from kraal.proof.result import ProofResult
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -347,3 +348,38 @@ class Engine(Protocol):
 
     def close(self, timeout_s: float) -> None:
         """Cancel all runs and stop Spark; blocks for about `timeout_s` at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofRequest:
+    """What a proof compares."""
+
+    committed: Mapping[TopicPartition, int]
+    """The committed offsets of the connector's consumer group."""
+    max_age_ms: int | None = None
+    """The maximum age of the first record to compare; None to compare all records of the topics."""
+
+
+class Proof(Protocol):
+    """The proof of one sink's delivery."""
+
+    def run(self, request: ProofRequest) -> ProofResult:
+        """Compare the target with the topics. Blocks.
+
+        Raises SparkUnavailable while Spark starts, TargetUnreadable for a target that cannot be compared, and the
+        errors of plugins, of Spark and of Kafka's clients.
+        """
+
+    def cancel(self) -> None:
+        """Cancel the proof. Thread-safe; returns at once."""
+
+
+@runtime_checkable
+class ProvingEngine(Protocol):
+    """An engine that can prove the delivery of sinks."""
+
+    def open_proof(self, spec: TaskSpec) -> Proof:
+        """Prepare a proof. `spec` must have the resolved config of the connector, and needs no task config.
+
+        Raises ConfigInvalid.
+        """

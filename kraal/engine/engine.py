@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kraal.config.clients.restrictions import check_urls
 from kraal.config.connector.batches import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
 from kraal.config.spark_master import is_local, is_warmup_enabled
 from kraal.core.ids import Config, Instance, TaskId
 from kraal.core.offsets import Offset, SourcePartition
-from kraal.engine.api import EngineReady, EngineStarting, EngineState, Run, RunEvent, TaskSpec
+from kraal.engine.api import EngineReady, EngineStarting, EngineState, Proof, Run, RunEvent, TaskSpec
 from kraal.engine.context import ExecutorContext, LeaveGroup
 from kraal.engine.executor import ABANDON_TIMEOUT_S, Executor
 from kraal.engine.failure_trace import is_context_lost
@@ -41,9 +40,6 @@ from kraal.engine.waiters import Waiters
 from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.thread_pools import PoolState
 from kraal.plugins.api import SourceTask
-
-if TYPE_CHECKING:
-    from kraal.engine.proof.sink import SinkProof
 
 log = logging.getLogger(__name__)
 
@@ -267,11 +263,8 @@ class SparkEngine:
             return executor_type(spec, task_type, version, offsets, context, group)
         return SinkExecutor(spec, task_type, version, context, group)
 
-    def open_proof(self, spec: TaskSpec) -> SinkProof:
-        """Prepare the proof of a sink's delivery, and start Spark. `spec` needs no task config.
-
-        Raises ConfigInvalid for URLs that the operator does not allow.
-        """
+    def open_proof(self, spec: TaskSpec) -> Proof:
+        """Prepare a proof, and start Spark. See `kraal.engine.api.ProvingEngine`."""
         from kraal.engine.proof.sink import SinkProof  # noqa: PLC0415 - see _make_executor
 
         check_urls(self._context.worker, spec.connector_config)

@@ -36,6 +36,7 @@ from kraal.config.worker.rest_tls import ADMIN_LISTENERS, LISTENERS, listener_co
 from kraal.core.errors import KraalError
 from kraal.core.log_levels import Loggers
 from kraal.core.logging import context_filter
+from kraal.engine.api import ProvingEngine
 from kraal.java_plugins.engine import JavaPluginEngine
 from kraal.java_plugins.services import open_services
 from kraal.kafka.cluster_info import list_topics, read_cluster_id
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
 
     from kraal.config.worker.listeners import Listener as ConfiguredListener
     from kraal.engine.api import Engine
-    from kraal.engine.engine import SparkEngine
     from kraal.java_plugins.hosts import PluginHosts
     from kraal.java_plugins.metrics import JavaMetrics
     from kraal.metrics.tracing import Traces
@@ -196,12 +196,11 @@ class Process(ABC, Generic[C]):
         self._providers, policy = open_services(self.config.raw, java, self._end_requested.is_set)
         defaults = replace(self.config, override_policy=policy or self.config.override_policy)
         plugins = WorkerPlugins(registry, defaults, self._providers)
-        spark = self._engine(registry, at_once=java is None)
-        engine: Engine = spark
-        proofs = Proofs(spark.open_proof, plugins.resolve, self._group_offsets, self._clock.wall_ms)
+        engine = self._engine(registry, at_once=java is None)
+        proofs = self._proofs(engine, plugins)
         if java is not None:
             self._loggers.listen(java.set_log_level)
-            engine = JavaPluginEngine(spark, java, registry, self.config)
+            engine = JavaPluginEngine(engine, java, registry, self.config)
         java_metrics = engine.metrics if isinstance(engine, JavaPluginEngine) else None
         engine.listen(freeze_live_objects)
         settings = self._settings()
@@ -244,7 +243,8 @@ class Process(ABC, Generic[C]):
         )
         with Sampler(assembly.series), stall_watch:
             self._end_requested.wait()
-        proofs.close()
+        if proofs is not None:
+            proofs.close()
         self._shut_down(assembly, engine, apps.streams)
         return self._exit_code
 
@@ -329,11 +329,17 @@ class Process(ABC, Generic[C]):
         """Return the registry with the plugins of `plugin.path`, and the hosts of their processes, if any."""
         return registry, None
 
-    def _engine(self, registry: Registry, *, at_once: bool) -> SparkEngine:
+    def _engine(self, registry: Registry, *, at_once: bool) -> Engine:
         """Create the engine. With `at_once`, Spark starts immediately, not only when a connector first needs it."""
         return spark_engine(
             self._worker_settings(), registry, self._plugin_jars, self._scratch(), at_once=at_once
         )
+
+    def _proofs(self, engine: Engine, plugins: WorkerPlugins) -> Proofs | None:
+        """Return the runner of proofs; None if the engine cannot prove deliveries."""
+        if not isinstance(engine, ProvingEngine):
+            return None
+        return Proofs(engine.open_proof, plugins.resolve, self._group_offsets, self._clock.wall_ms)
 
     def _start_cluster_id_finder(self, assembly: Assembly) -> None:
         address = Address("finder")

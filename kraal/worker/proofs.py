@@ -13,12 +13,11 @@ from kraal.config.connector.trimmed import trim_config
 from kraal.core.errors import KraalError, RetryableConflict
 from kraal.core.ids import Config, ConnectorName, TaskId
 from kraal.core.secrets import secrets
-from kraal.engine.api import TaskSpec
+from kraal.engine.api import Proof, ProofRequest, TaskSpec
 from kraal.proof.result import ProofResult, Verdict
 
 if TYPE_CHECKING:
     from kraal.config.variables import ResolvedConfig
-    from kraal.engine.proof.sink import SinkProof
     from kraal.stores.api import GroupOffsets
 
 log = logging.getLogger(__name__)
@@ -60,7 +59,7 @@ class ProofState:
 class Proofs:
     """Runs one proof at a time on a separate thread. Thread-safe."""
 
-    open_proof: Callable[[TaskSpec], SinkProof]
+    open_proof: Callable[[TaskSpec], Proof]
     resolve: Callable[[Config], ResolvedConfig]
     """Replaces variables in a config; may block."""
     group_offsets: Callable[[], GroupOffsets]
@@ -68,7 +67,7 @@ class Proofs:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _states: dict[ConnectorName, ProofState] = field(default_factory=dict)
     _running: ConnectorName | None = None
-    _proof: SinkProof | None = None
+    _proof: Proof | None = None
     _thread: threading.Thread | None = None
     _closed: threading.Event = field(default_factory=threading.Event)
 
@@ -123,8 +122,7 @@ class Proofs:
             self._running = self._proof = None
 
     def _prove(self, state: ProofState, config: Config) -> ProofResult:
-        from kraal.engine.proof.sink import ProofRequest  # noqa: PLC0415 - imports Arrow, as the engine does
-        from kraal.engine.session.session import SparkUnavailable  # noqa: PLC0415 - as above
+        from kraal.engine.session.session import SparkUnavailable  # noqa: PLC0415 - late, as the engine is imported
 
         resolved = trim_config(self.resolve(config).config)
         committed = self.group_offsets().read(state.connector, resolved, timeout_s=_OFFSETS_TIMEOUT_S)

@@ -16,7 +16,7 @@ from kraal.jars.directories import cache_dir
 from kraal.jars.jars import ensure
 
 if TYPE_CHECKING:
-    from kraal.engine.engine import SparkEngine
+    from kraal.engine.api import Engine
     from kraal.plugins.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ def spark_engine(
     scratch: Path,
     *,
     at_once: bool,
-) -> SparkEngine:
+) -> Engine:
     """Create the engine. With `at_once` and warm-up, Spark starts immediately, not only when a connector needs it."""
     # Imported late, because its imports would delay the startup of REST.
     from kraal.engine.engine import SparkEngine  # noqa: PLC0415 - see above

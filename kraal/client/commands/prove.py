@@ -21,9 +21,15 @@ _MS_PER_SECOND: Final = 1000
 _EXIT_CODES: Final = {Verdict.PROVED: 0, Verdict.DIFFERENT: 1, Verdict.UNDECIDED: 2}
 
 
+class _ProveCommand(ClientCommand):
+    """A command whose failure differs from a proof that finds differences."""
+
+    error_exit_code = 2
+
+
 @click.command(
     "prove",
-    cls=ClientCommand,
+    cls=_ProveCommand,
     short_help="Prove that the target of a sink has all its records.",
     epilog="Exit codes: 0 proved, 1 the target differs, 2 the target could not be compared or the request failed.",
     examples=(

@@ -8,15 +8,15 @@ offsets. It may have those of later records, because a sink writes a batch befor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-import confluent_kafka as ck
 from typing_extensions import override
 
 from kraal.core.offsets import TopicPartition
 from kraal.engine import client_options
-from kraal.engine.api import TaskSpec
+from kraal.engine.api import ProofRequest, TaskSpec
 from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.context import ExecutorContext
 from kraal.engine.kafka_io.dead_letter_writer import read_dead_letter_topic
@@ -25,7 +25,7 @@ from kraal.engine.record_path import record_path
 from kraal.engine.records.steps import Summary
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.session import Spark
-from kraal.engine.sink.broker_queries import BrokerQueries
+from kraal.engine.sink.broker_queries import BrokerQueries, query_brokers
 from kraal.engine.sink.plain import PlainWriter
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.record_batches import SinkRecords
@@ -69,18 +69,8 @@ class _NoTask(SinkTask):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProofRequest:
-    """What to compare."""
-
-    committed: Mapping[TopicPartition, int]
-    """The committed offsets of the connector's consumer group."""
-    max_age_ms: int | None = None
-    """The maximum age of the first record to compare; None to compare all records of the topics."""
-
-
 class SinkProof:
-    """The proof of one sink. Not thread-safe, except for `cancel`; methods block."""
+    """Implements `Proof`. Not thread-safe, except for `cancel`."""
 
     def __init__(self, context: ExecutorContext, spec: TaskSpec, group: JobGroup) -> None:
         """Prepare a proof; `spec` must have the resolved config of the connector as `connector_config`."""
@@ -96,7 +86,7 @@ class SinkProof:
         Raises TargetUnreadable if it cannot, and the errors of plugins, of Spark and of the consumer.
         """
         target = self._open_target()
-        with self._open_broker() as broker, self._group.job(f"{self._spec.task.connector} proof") as spark:
+        with self._query_brokers() as broker, self._group.job(f"{self._spec.task.connector} proof") as spark:
             return _Comparison(self._spec, self._make_path(target), target, self._reader, broker, spark).run(
                 request, has_dead_letters=self._has_dead_letters
             )
@@ -115,13 +105,13 @@ class SinkProof:
             raise TargetUnreadable(f"{config['connector.class']} does not support reading its target")
         return target
 
-    def _open_broker(self) -> _Broker:
+    def _query_brokers(self) -> AbstractContextManager[BrokerQueries]:
         settings = client_options.member_config(
             self._context.worker, self._spec.connector_config, self._spec.task
         )
         settings["client.id"] = f"kraal-proof-{self._spec.task.connector}"
         settings.pop("group.instance.id", None)
-        return _Broker(str(settings["group.id"]), ck.Consumer(settings))
+        return query_brokers(settings)
 
     def _make_path(self, target: ReadableTarget) -> _Path:
         """Return the path of the records from the topics to the rows."""
@@ -170,7 +160,7 @@ class _Comparison:
     path: _Path
     target: ReadableTarget
     reader: RangeReader
-    broker: _Broker
+    broker: BrokerQueries
     spark: Spark
 
     def run(self, request: ProofRequest, *, has_dead_letters: bool) -> ProofResult:
@@ -257,17 +247,7 @@ class _Comparison:
         return results[-1] if results else empty, summary
 
 
-class _Broker(BrokerQueries):
-    """A consumer that joins no group."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._consumer.close()
-
-
-def _choose_ranges(broker: _Broker, request: ProofRequest) -> Ranges:
+def _choose_ranges(broker: BrokerQueries, request: ProofRequest) -> Ranges:
     """Return the offsets to compare: of each partition, from the first record to the committed offset."""
     ranges: dict[TopicPartition, tuple[int, int]] = {}
     bounds = broker.bounds(sorted(request.committed))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import confluent_kafka as ck
@@ -98,3 +98,13 @@ class BrokerQueries:
             with contextlib.suppress(ck.KafkaException, RuntimeError):  # not cached, or the client is closed
                 ends[partition] = self._consumer.get_watermark_offsets(ck_partition, cached=True)[1]
         return {partition: end for partition, end in ends.items() if end >= 0}
+
+
+@contextlib.contextmanager
+def query_brokers(settings: Mapping[str, str | int | bool]) -> Iterator[BrokerQueries]:
+    """Yield the requests of a client that does not join its group. `settings` are librdkafka's."""
+    consumer = ck.Consumer(dict(settings))
+    try:
+        yield BrokerQueries(str(settings["group.id"]), consumer)
+    finally:
+        consumer.close()

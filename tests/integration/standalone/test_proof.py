@@ -84,7 +84,7 @@ def test_file_sink_is_proved_until_a_line_is_removed_or_repeated(pipe: Pipe, pro
 
 def test_source_is_rejected(pipe: Pipe, prove: Prove) -> None:
     code, output = prove(pipe.source)
-    assert code == 1
+    assert code == 2
     assert f"Connector {pipe.source} is not a sink" in output
 
 

@@ -41,6 +41,7 @@ from kraal.plugins.validation.infos import ConfigInfos
 from kraal.protocol.status_records import Status
 from kraal.testing._simulation.scheduler import VirtualClock
 from tests.fakes.kafka.dead_letters import MemoryKafka
+from tests.fakes.proofs import FakeProof, make_proofs
 from tests.fakes.web_client import WebClient
 from web.app import create_apps
 from web.middleware.admission import Admission
@@ -247,6 +248,8 @@ class Api:
         self.validation_error: Exception | None = None
         self.before_validation: Callable[[], object] = lambda: None
         self.kafka = MemoryKafka()
+        self.proof = FakeProof()
+        self.proofs = make_proofs(self.proof)
         self.apps = create_apps(
             self.address,
             self.published,
@@ -261,6 +264,7 @@ class Api:
             progress=ProgressReports(self.metrics, self.series, self.java),
             admission=admission,
             dead_letters=self.kafka,
+            proofs=self.proofs,
             journal=self.journal,
         )
         self.app: Starlette = self.apps.main

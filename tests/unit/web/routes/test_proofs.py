@@ -1,0 +1,132 @@
+"""Tests for `/connectors/{c}/proof`: start, state and result of a proof, and errors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kraal.core.errors import KraalError
+from kraal.plugins.api import TargetUnreadable
+from kraal.proof.differences import Differences, OffsetSpan
+from scripts.harness.processes import wait_until
+from tests.fakes.proofs import NOW_MS, ORDERS
+from tests.unit.web.api import Api
+
+PATH = "/connectors/orders-sink/proof"
+
+
+@pytest.fixture
+def api_with_sinks(api: Api) -> Api:
+    for name, kind in (("orders-sink", "sink"), ("other-sink", "sink"), ("orders-source", "source")):
+        api.herder.put(name, {"topics": "orders"})
+        api.herder.publish(types={name: kind})
+    api.herder.publish(types={"orders-sink": "sink", "other-sink": "sink", "orders-source": "source"})
+    return api
+
+
+def ask(api: Api, method: str, path: str = PATH) -> tuple[int, Any]:
+    status, text = api.request(method, path)
+    return status, json.loads(text)
+
+
+def wait_for_end(api: Api) -> Any:
+    api.proof.may_end.set()
+    wait_until("the proof ended", lambda: ask(api, "GET")[1]["state"] != "RUNNING", timeout_s=30)
+    return ask(api, "GET")[1]
+
+
+def test_proof_runs_in_the_background(api_with_sinks: Api) -> None:
+    api = api_with_sinks
+    running_state = {
+        "connector": "orders-sink", "state": "RUNNING", "started_ms": NOW_MS, "ended_ms": None, "since_ms": None,
+        "reason": None, "result": None,
+    }  # fmt: skip
+    assert ask(api, "POST") == (202, running_state)
+    assert ask(api, "GET") == (200, running_state)
+    assert ask(api, "POST") == (202, running_state), "a second request starts no second proof"
+    assert wait_for_end(api) == running_state | {
+        "state": "PROVED",
+        "ended_ms": NOW_MS,
+        "result": {
+            "partitions": [{"topic": "orders", "partition": 0, "first": 0, "end": 7}],
+            "partial": False, "expected_rows": 7, "stored_rows": 7,
+            "missing": {"rows": 0, "offsets": []}, "repeated": {"rows": 0, "offsets": []}, "unexpected": {"rows": 0},
+            "dead_letters": 1, "tolerated": None, "dropped": None,
+        },
+    }  # fmt: skip
+    assert len(api.proof.requests) == 1
+
+
+def test_differences_are_listed_with_their_offsets(api_with_sinks: Api) -> None:
+    span = OffsetSpan(partition=ORDERS, first=3, last=4)
+    api_with_sinks.proof.differences = Differences(missing_count=2, missing=(span,))
+    ask(api_with_sinks, "POST", f"{PATH}?since={NOW_MS - 5000}")
+    state = wait_for_end(api_with_sinks)
+    assert (state["state"], state["since_ms"]) == ("DIFFERENT", NOW_MS - 5000)
+    offsets = [{"topic": "orders", "partition": 0, "first": 3, "last": 4}]
+    assert state["result"]["missing"] == {"rows": 2, "offsets": offsets}
+    assert api_with_sinks.proof.requests[0].max_age_ms == 5000
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (TargetUnreadable("it has no file"), "it has no file"),
+        (KraalError("no provider"), "no provider"),
+        (ZeroDivisionError("a defect"), "ZeroDivisionError: a defect"),
+    ],
+    ids=repr,
+)
+def test_failed_proof_is_undecided_with_its_reason(
+    api_with_sinks: Api, error: Exception, reason: str
+) -> None:
+    api_with_sinks.proof.error = error
+    ask(api_with_sinks, "POST")
+    state = wait_for_end(api_with_sinks)
+    assert (state["state"], state["reason"], state["result"]) == ("UNDECIDED", reason, None)
+
+
+def test_worker_runs_one_proof_at_a_time(api_with_sinks: Api) -> None:
+    ask(api_with_sinks, "POST")
+    status, error = ask(api_with_sinks, "POST", "/connectors/other-sink/proof")
+    assert (status, error["message"]) == (
+        409,
+        "Connector orders-sink is being proved; a worker runs one proof at a time. Retry later.",
+    )
+    wait_for_end(api_with_sinks)
+    assert ask(api_with_sinks, "POST", "/connectors/other-sink/proof")[0] == 202
+
+
+def test_closing_cancels_the_proof(api_with_sinks: Api) -> None:
+    ask(api_with_sinks, "POST")
+    wait_until("the proof ran", lambda: len(api_with_sinks.proof.requests) == 1, timeout_s=30)
+    api_with_sinks.proofs.close()
+    assert ask(api_with_sinks, "GET")[1]["reason"] == "the proof was cancelled"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "message"),
+    [
+        ("POST", "/connectors/nobody/proof", 404, "Connector nobody not found"),
+        ("GET", "/connectors/nobody/proof", 404, "Connector nobody not found"),
+        ("GET", PATH, 404, "Connector orders-sink has not been proved on this worker; send a POST first."),
+        (
+            "POST",
+            "/connectors/orders-source/proof",
+            400,
+            "Connector orders-source is not a sink; only the delivery of sinks can be proved.",
+        ),
+        (
+            "POST",
+            f"{PATH}?since=yesterday",
+            400,
+            "Invalid since 'yesterday'; expected milliseconds since the epoch, a whole number.",
+        ),
+    ],
+)
+def test_invalid_request_is_rejected(
+    api_with_sinks: Api, method: str, path: str, status: int, message: str
+) -> None:
+    assert ask(api_with_sinks, method, path) == (status, {"error_code": status, "message": message})
