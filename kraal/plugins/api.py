@@ -56,7 +56,7 @@ from kraal.plugins.model.converter import ColumnFormat, Converter, HeaderConvert
 from kraal.plugins.model.records import DataException, Header, Record, Struct
 from kraal.plugins.model.schema import Schema
 from kraal.plugins.model.stream import OffsetPair, OffsetTracking, SourceStream, Streams
-from kraal.plugins.model.target import EXPECTED_POSITION, ReadableTarget, TargetUnreadable
+from kraal.plugins.model.target import EXPECTED_POSITION, ReadableTarget, SinkValues, TargetUnreadable
 from kraal.plugins.model.transformation import Predicate, Transformation
 
 if TYPE_CHECKING:
@@ -136,9 +136,6 @@ class RetriableError(Exception):
 class PartitionsLost(Exception):
     """Raised by `SinkBatch.check_owned`. Sinks must propagate the exception. The new owner then writes the batch."""
 
-
-SinkValues = Literal["json", "json-text", "text"]
-"""The format in which a sink receives keys and values; see `SinkTask.values`."""
 
 Reporter = Callable[[TopicPartition, int, BaseException], None]
 """Receives a sink's report of one failed record: its topic partition, its offset, and the error."""

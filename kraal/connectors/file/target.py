@@ -14,7 +14,7 @@ from typing_extensions import override
 from kraal.connectors.file.lines import find_first_line_end, find_last_line_end
 from kraal.connectors.file.source import read_range
 from kraal.engine.columns.functions import F
-from kraal.plugins.api import EXPECTED_POSITION, ReadableTarget, SinkBatch, TargetUnreadable, TopicPartition
+from kraal.plugins.api import EXPECTED_POSITION, ReadableTarget, SinkValues, TargetUnreadable, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,8 +35,8 @@ class FileTarget(ReadableTarget):
         self._path = str(Path(path).absolute())
 
     @override
-    def expected_rows(self, batch: SinkBatch) -> DataFrame:
-        frame = batch.frame
+    def expected_rows(self, frame: DataFrame, values: SinkValues | None) -> DataFrame:
+        del values
         positions = [
             F.col(column).alias(name)
             for name, column in zip(EXPECTED_POSITION, ("topic", "partition", "offset"), strict=True)

@@ -25,7 +25,7 @@ from kraal.connectors.spark.object_files import ObjectFolder
 from kraal.connectors.spark.object_stores import is_object_path, normalize_object_url
 from kraal.connectors.spark.sink_config import SPARK_SINK, needs_json_text
 from kraal.engine.columns.functions import F
-from kraal.plugins.api import EXPECTED_POSITION, ReadableTarget, SinkBatch, TopicPartition
+from kraal.plugins.api import EXPECTED_POSITION, ReadableTarget, SinkValues, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -48,11 +48,10 @@ def open_target(config: Mapping[str, str]) -> ReadableTarget | None:
     return None
 
 
-def _make_rows(batch: SinkBatch, parsed: Mapping[str, Any]) -> DataFrame:
-    """Return the rows of a batch with the positions of their records."""
+def _make_rows(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
+    """Return the rows of records with the records' positions."""
     from kraal.connectors.frames import rows as spark_rows  # noqa: PLC0415 - imports Spark
 
-    frame = batch.frame
     for name, column in zip(EXPECTED_POSITION, ("topic", "partition", "offset"), strict=True):
         frame = frame.withColumn(name, F.col(column))
     return spark_rows.make_rows(frame, parsed)
@@ -95,10 +94,10 @@ class _Folder(ReadableTarget):
         }
 
     @override
-    def expected_rows(self, batch: SinkBatch) -> DataFrame:
-        rows = _make_rows(batch, self._parsed)
+    def expected_rows(self, frame: DataFrame, values: SinkValues | None) -> DataFrame:
+        rows = _make_rows(frame, self._parsed)
         self._columns = [name for name in rows.columns if name not in EXPECTED_POSITION]
-        return self._make_lines(rows, batch) if self._format in _LINE_FORMATS else rows
+        return self._make_lines(rows, values) if self._format in _LINE_FORMATS else rows
 
     @override
     def stored_rows(
@@ -132,7 +131,7 @@ class _Folder(ReadableTarget):
     def _explode_csv(self) -> Column:
         return _explode_lines(F.to_csv(F.struct(*map(_quote, self._columns)), dict(self._options)))
 
-    def _make_lines(self, rows: DataFrame, batch: SinkBatch) -> DataFrame:
+    def _make_lines(self, rows: DataFrame, values: SinkValues | None) -> DataFrame:
         """Return the lines of rows. A value with line ends in text or CSV has several lines."""
         from kraal.connectors.frames import rows as spark_rows  # noqa: PLC0415 - as above
 
@@ -142,7 +141,7 @@ class _Folder(ReadableTarget):
         if self._format == "text":
             text = F.coalesce(_quote(self._columns[0]), F.lit(""))
             return rows.select(_explode_lines(text), *positions)
-        json_rows = spark_rows.make_json_lines(rows, batch.values)
+        json_rows = spark_rows.make_json_lines(rows, values)
         if json_rows is not None:
             return json_rows.select(_explode_lines(F.col("value")), *positions)
         json = F.to_json(F.struct(*map(_quote, self._columns)), dict(self._options))
@@ -175,8 +174,9 @@ class _Table(ReadableTarget):
         self.values = "json-text" if needs_json_text(parsed) else "json"
 
     @override
-    def expected_rows(self, batch: SinkBatch) -> DataFrame:
-        return _make_rows(batch, self._parsed)
+    def expected_rows(self, frame: DataFrame, values: SinkValues | None) -> DataFrame:
+        del values
+        return _make_rows(frame, self._parsed)
 
     @override
     def stored_rows(

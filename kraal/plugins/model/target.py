@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from kraal.plugins.api import SinkBatch
-
+SinkValues = Literal["json", "json-text", "text"]
+"""The format in which a sink receives keys and values; see `SinkTask.values`."""
 EXPECTED_POSITION: Final = ("__kraal_topic", "__kraal_partition", "__kraal_offset")
 """The columns of an expected row with the position of its record; they are not compared."""
 
@@ -30,7 +30,7 @@ class ReadableTarget(ABC):
     raise TargetUnreadable, and Spark's errors.
     """
 
-    values: Literal["json", "json-text", "text"] = "json"
+    values: SinkValues = "json"
     """See `SinkTask.values`."""
 
     def narrow(
@@ -44,10 +44,11 @@ class ReadableTarget(ABC):
         return None
 
     @abstractmethod
-    def expected_rows(self, batch: SinkBatch) -> DataFrame:
-        """Return the rows that `SinkTask.write` adds to the target for a batch with a frame.
+    def expected_rows(self, frame: DataFrame, values: SinkValues | None) -> DataFrame:
+        """Return the rows that `SinkTask.write` adds to the target for a batch with this frame.
 
-        Must include `EXPECTED_POSITION`. A record may have several rows or none.
+        Must include `EXPECTED_POSITION`. A record may have several rows or none. `values` is the format of `key` and
+        `value`, as in `SinkBatch`.
         """
 
     @abstractmethod

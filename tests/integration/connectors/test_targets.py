@@ -101,7 +101,8 @@ class Target:
         return SinkBatch(frame=self.frame, ranges={PARTITION: (0, COUNT)}, values=values)
 
     def expected(self) -> DataFrame:
-        return self.target.expected_rows(self.batch())
+        batch = self.batch()
+        return self.target.expected_rows(batch.frame, batch.values)
 
     def stored(self) -> DataFrame | None:
         ranges = {PARTITION: (0, COUNT)}
