@@ -30,6 +30,8 @@ class CountedSink:
     read_numbers: Callable[[], Sequence[int]]
     """Returns the numbers of all complete rows."""
     is_exactly_once: bool = False
+    is_readable: bool = True
+    """Whether `kraal prove` can read the target."""
 
 
 def file_stream(directory: Path) -> CountedSink:
@@ -83,7 +85,7 @@ def verifiable(cluster: ProcessCluster, name: str) -> CountedSink:
     def read_numbers() -> Sequence[int]:
         return [int(n) for worker in cluster.workers for n in line.findall(worker.log.read_bytes())]
 
-    return CountedSink({"connector.class": "VerifiableSink"}, read_numbers)
+    return CountedSink({"connector.class": "VerifiableSink"}, read_numbers, is_readable=False)
 
 
 class Feed:

@@ -8,6 +8,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -121,6 +122,32 @@ class Trial:
         expected = set(range(self.feed.sent_count))
         self._wait_until("all records were delivered", lambda: set(self.sink.read_numbers()) >= expected)
 
+    def prove(self) -> dict[str, Any]:
+        """Prove the delivery on the first worker that runs; return the state of the proof."""
+        worker = next(worker for worker in self.cluster.workers if worker.alive)
+        path = f"/connectors/{self.name}/proof"
+        assert worker.post(path).status == 202
+        self._wait_until("the proof ended", lambda: worker.get(path).body["state"] != "RUNNING")
+        return dict(worker.get(path).body)
+
+    def check_proof(self, duplicates: int) -> None:
+        """Prove that no record is missing, and that the target has this number of duplicates."""
+        self._wait_until("all offsets were committed", self._is_committed)
+        proof = self.prove()
+        if self.sink.is_readable:
+            assert proof["state"] == ("DIFFERENT" if duplicates else "PROVED"), proof
+            result = proof["result"]
+            counts = [result[kind]["rows"] for kind in ("missing", "repeated", "unexpected")]
+            assert counts == [0, duplicates, 0]
+            assert sum(span["end"] for span in result["partitions"]) == self.feed.sent_count
+        else:
+            assert proof["state"] == "UNDECIDED", proof
+
+    def _is_committed(self) -> bool:
+        worker = next(worker for worker in self.cluster.workers if worker.alive)
+        offsets = worker.get(f"/connectors/{self.name}/offsets").body["offsets"]
+        return int(sum(entry["offset"]["kafka_offset"] for entry in offsets)) == self.feed.sent_count
+
     def _wait_until(self, description: str, done: Callable[[], bool]) -> None:
         def check() -> bool:
             time.sleep(CHECK_INTERVAL_S)  # a check may start a process
@@ -164,9 +191,11 @@ def test_stopped_reassigned_and_killed_sink_loses_no_records(
     assert sorted(sink.read_numbers()) == list(range(feed.sent_count)), (
         "stops and reassignments must not cause duplicates"
     )
+    trial.check_proof(duplicates=0)
     with feed.flowing():
         trial.repeat_fault(trial.kill)
     trial.wait_until_delivered()
+    trial.check_proof(duplicates=len(sink.read_numbers()) - feed.sent_count)
     two_workers.stop(name)
     two_workers.wait_for_states(name, ["STOPPED"])
     counts = Counter(sink.read_numbers())
