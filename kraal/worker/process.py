@@ -126,6 +126,7 @@ class Process(ABC, Generic[C]):
         self._loggers = Loggers()
         self._control_port: ControlPort | None = None
         self._traces: Traces | None = None
+        self._proofs: Proofs | None = None
 
     def _parts(self, engine: Engine, plugins: WorkerPlugins) -> Parts:
         """Return the parts from which the actors are assembled; subclasses add the parts of their mode."""
@@ -197,7 +198,7 @@ class Process(ABC, Generic[C]):
         defaults = replace(self.config, override_policy=policy or self.config.override_policy)
         plugins = WorkerPlugins(registry, defaults, self._providers)
         engine = self._engine(registry, at_once=java is None)
-        proofs = self._proofs(engine, plugins)
+        self._proofs = self._make_proofs(engine, plugins)
         if java is not None:
             self._loggers.listen(java.set_log_level)
             engine = JavaPluginEngine(engine, java, registry, self.config)
@@ -227,7 +228,7 @@ class Process(ABC, Generic[C]):
             dead_letters=dead_letter_clients(self._worker_settings())
             if self.config.dead_letters_endpoint
             else None,
-            proofs=proofs,
+            proofs=self._proofs,
             journal=assembly.journal,
         )
         assembly.journal.listen(apps.streams.notify)
@@ -243,8 +244,6 @@ class Process(ABC, Generic[C]):
         )
         with Sampler(assembly.series), stall_watch:
             self._end_requested.wait()
-        if proofs is not None:
-            proofs.close()
         self._shut_down(assembly, engine, apps.streams)
         return self._exit_code
 
@@ -335,7 +334,7 @@ class Process(ABC, Generic[C]):
             self._worker_settings(), registry, self._plugin_jars, self._scratch(), at_once=at_once
         )
 
-    def _proofs(self, engine: Engine, plugins: WorkerPlugins) -> Proofs | None:
+    def _make_proofs(self, engine: Engine, plugins: WorkerPlugins) -> Proofs | None:
         """Return the runner of proofs; None if the engine cannot prove deliveries."""
         if not isinstance(engine, ProvingEngine):
             return None
@@ -381,6 +380,8 @@ class Process(ABC, Generic[C]):
         self._on_stopped(assembly)
         if self._control_port is not None:
             self._control_port.close()
+        if self._proofs is not None:
+            self._proofs.close()
         streams.close()
         self._server.stop()
         engine.close(10.0)
