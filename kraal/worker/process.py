@@ -61,6 +61,7 @@ from kraal.worker.watchdog import Watchdog
 from web.app import create_apps
 from web.middleware.admission import Admission, Limits
 from web.middleware.cors import CorsRules
+from web.routes.dead_letters import OpenKafka
 from web.server import HttpServer, Listener, Site
 from web.settings import Settings
 
@@ -225,9 +226,7 @@ class Process(ABC, Generic[C]):
             stall_detection=stall_detection,
             progress=ProgressReports(assembly.metrics, assembly.series, java_metrics),
             admission=admission,
-            dead_letters=dead_letter_clients(self._worker_settings())
-            if self.config.dead_letters_endpoint
-            else None,
+            dead_letters=self._dead_letters(),
             proofs=self._proofs,
             journal=assembly.journal,
         )
@@ -333,6 +332,10 @@ class Process(ABC, Generic[C]):
         return spark_engine(
             self._worker_settings(), registry, self._plugin_jars, self._scratch(), at_once=at_once
         )
+
+    def _dead_letters(self) -> OpenKafka | None:
+        """Return the function that connects to dead letter topics; None if the endpoint is disabled."""
+        return dead_letter_clients(self._worker_settings()) if self.config.dead_letters_endpoint else None
 
     def _make_proofs(self, engine: Engine, plugins: WorkerPlugins) -> Proofs | None:
         """Return the runner of proofs; None if the engine cannot prove deliveries."""
