@@ -36,7 +36,6 @@ from kraal.config.worker.rest_tls import ADMIN_LISTENERS, LISTENERS, listener_co
 from kraal.core.errors import KraalError
 from kraal.core.log_levels import Loggers
 from kraal.core.logging import context_filter
-from kraal.engine.api import ProvingEngine
 from kraal.java_plugins.engine import JavaPluginEngine
 from kraal.java_plugins.services import open_services
 from kraal.kafka.cluster_info import list_topics, read_cluster_id
@@ -53,7 +52,7 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import WorkerPlugins
 from kraal.worker.control_port import ControlPort
 from kraal.worker.dead_letters import dead_letter_clients
-from kraal.worker.proofs import Proofs
+from kraal.worker.proofs import Proofs, make_proofs
 from kraal.worker.resources import freeze_live_objects, raise_open_files_limit, reduce_garbage_collections
 from kraal.worker.spark import spark_engine
 from kraal.worker.traces import worker_traces
@@ -199,7 +198,7 @@ class Process(ABC, Generic[C]):
         defaults = replace(self.config, override_policy=policy or self.config.override_policy)
         plugins = WorkerPlugins(registry, defaults, self._providers)
         engine = self._engine(registry, at_once=java is None)
-        self._proofs = self._make_proofs(engine, plugins)
+        self._proofs = make_proofs(engine, plugins.resolve, self._group_offsets, self._clock.wall_ms)
         if java is not None:
             self._loggers.listen(java.set_log_level)
             engine = JavaPluginEngine(engine, java, registry, self.config)
@@ -336,12 +335,6 @@ class Process(ABC, Generic[C]):
     def _dead_letters(self) -> OpenKafka | None:
         """Return the function that connects to dead letter topics; None if the endpoint is disabled."""
         return dead_letter_clients(self._worker_settings()) if self.config.dead_letters_endpoint else None
-
-    def _make_proofs(self, engine: Engine, plugins: WorkerPlugins) -> Proofs | None:
-        """Return the runner of proofs; None if the engine cannot prove deliveries."""
-        if not isinstance(engine, ProvingEngine):
-            return None
-        return Proofs(engine.open_proof, plugins.resolve, self._group_offsets, self._clock.wall_ms)
 
     def _start_cluster_id_finder(self, assembly: Assembly) -> None:
         address = Address("finder")

@@ -13,11 +13,12 @@ from kraal.config.connector.trimmed import trim_config
 from kraal.core.errors import KraalError, RetryableConflict
 from kraal.core.ids import Config, ConnectorName, TaskId
 from kraal.core.secrets import secrets
-from kraal.engine.api import Proof, ProofRequest, TaskSpec
+from kraal.engine.api import Proof, ProofRequest, ProvingEngine, TaskSpec
 from kraal.proof.result import ProofResult, Verdict
 
 if TYPE_CHECKING:
     from kraal.config.variables import ResolvedConfig
+    from kraal.engine.api import Engine
     from kraal.stores.api import GroupOffsets
 
 log = logging.getLogger(__name__)
@@ -138,6 +139,18 @@ class Proofs:
             except SparkUnavailable:
                 if time.monotonic() > deadline_s or self._closed.wait(_SPARK_POLL_S):
                     raise
+
+
+def make_proofs(
+    engine: Engine,
+    resolve: Callable[[Config], ResolvedConfig],
+    group_offsets: Callable[[], GroupOffsets],
+    wall_ms: Callable[[], int],
+) -> Proofs | None:
+    """Return the runner of proofs; None if the engine cannot prove deliveries."""
+    if not isinstance(engine, ProvingEngine):
+        return None
+    return Proofs(engine.open_proof, resolve, group_offsets, wall_ms)
 
 
 def _describe(error: Exception) -> str:
