@@ -1,8 +1,9 @@
 """Sends a file through Spark into a Kafka topic and out into another file, controlled over Connect's REST API.
 
 Starts a Kafka broker and `kraal standalone` with a FileStreamSource and a FileStreamSink, shows their progress,
-compares both files, and demonstrates a transform and a dead letter. It then runs until Ctrl-C, with a dashboard that
-shows a data flow and a failed connector. On exit it stops all of its processes and deletes its files.
+compares both files, proves the delivery of the sink, and demonstrates a transform and a dead letter. It then runs until
+Ctrl-C, with a dashboard that shows a data flow and a failed connector. On exit it stops all of its processes and deletes
+its files.
 With --cluster, several `kraal distributed` workers share the work, and one of them is killed meanwhile.
 With --cdc, two workers capture the changes of a PostgreSQL table with Debezium's Java plugins and replicate them to
 another database. One of the workers is killed meanwhile, and the demo exits by itself.
@@ -19,12 +20,14 @@ import tempfile
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from kraal.broker.broker import HOST, Broker, free_port
 from kraal.core import progress
 from kraal.core.errors import KraalError
+from kraal.proof.result import Verdict, format_lines
 from scripts import demo_cdc, demo_cluster, demo_errors
 from scripts.demo_dashboard import DashboardConnectors
 from scripts.harness.lines import LINE_BYTES, LINE_BYTES_ON_DISK, count_lines, sha256, size, write_lines
@@ -127,6 +130,25 @@ class Demo:
             ("REST", self.worker.rest.url),
         ]
 
+    def prove(self) -> None:
+        """Prove that the sink has written all records. Raises ScriptFailed if it has not."""
+        worker = self.worker
+        wait_until(
+            "all records were committed",
+            lambda: worker.rest.committed_offsets(SINK) == self.lines,
+            timeout_s=START_TIMEOUT_S,
+            program=worker.process,
+        )
+        state = worker.rest.prove(SINK)
+        if state["result"] is None:
+            raise ScriptFailed(f"The proof failed: {state['reason']}")
+        say(f"`kraal prove {SINK}` compares the sink file with the topic:")
+        ended = datetime.fromtimestamp(state["ended_ms"] / 1000, UTC)
+        for line in format_lines(state["result"], f"{ended:%Y-%m-%d %H:%M} UTC"):
+            say(f"  {line}")
+        if state["state"] != Verdict.PROVED:
+            raise ScriptFailed("The sink file differs from the topic.")
+
     def keep_running(self) -> None:
         """Keep everything running until Ctrl-C. Raises ScriptFailed if the worker exits."""
         connectors = DashboardConnectors(self.worker, TOPIC, self.source_file, self.directory / "missing")
@@ -220,6 +242,8 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     say("")
     for name, text in rows:
         say(f"{name:12}{text}")
+    say("")
+    demo.prove()
     say("")
     demo_errors.run(broker.bootstrap, worker, directory)
     if not arguments.once:

@@ -13,6 +13,7 @@ from scripts.harness.processes import ScriptFailed
 
 OK, CREATED, NOT_FOUND, CONFLICT = 200, 201, 404, 409
 RETRY_INTERVAL_S = 0.005
+PROOF_POLL_S = 0.2
 
 
 class Rest:
@@ -97,6 +98,19 @@ class Rest:
         """Return whether a connector and its tasks (at least one) are RUNNING. Raises ScriptFailed if any is FAILED."""
         status = self.status(name)
         return status is not None and is_fully_running(status)
+
+    def committed_offsets(self, name: str) -> int:
+        """Return the sum of the offsets that a sink has committed."""
+        offsets = self._request("GET", f"/connectors/{name}/offsets").json()["offsets"]
+        return sum(int(entry["offset"]["kafka_offset"]) for entry in offsets)
+
+    def prove(self, name: str) -> dict[str, Any]:
+        """Run the proof of a sink; return its state, which contains the result."""
+        state: dict[str, Any] = self._request("POST", f"/connectors/{name}/proof").json()
+        while state["state"] == "RUNNING":
+            time.sleep(PROOF_POLL_S)
+            state = self._request("GET", f"/connectors/{name}/proof").json()
+        return state
 
     def _request(self, method: str, path: str, json: object = None) -> httpx2.Response:
         deadline = time.monotonic() + self._retry_timeout_s

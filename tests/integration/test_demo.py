@@ -89,6 +89,8 @@ def test_once_exits_with_running_connectors_and_equal_files(scratch: Path) -> No
         assert re.search(rf"^{label} +{LINE_COUNT:,}  ", result.stdout, flags=re.MULTILINE), label
     assert re.search(r"^contents +equal ", result.stdout, flags=re.MULTILINE)
     assert re.search(r"^REST +http://127\.0\.0\.1:\d+$", result.stdout, flags=re.MULTILINE)
+    proof = rf"proved up to demo-0@{LINE_COUNT:,} \(\S+ \S+ UTC\): 0 missing, 0 repeated, 0 unexpected\n"
+    assert re.search(rf"^`kraal prove file-sink` .*:\n  {proof}", result.stdout, flags=re.MULTILINE)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert extract_error_section(result.stdout) == extract_error_section(readme), (
         "the README must show this output"
