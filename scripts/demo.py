@@ -1,9 +1,9 @@
 """Sends a file through Spark into a Kafka topic and out into another file, controlled over Connect's REST API.
 
 Starts a Kafka broker and `kraal standalone` with a FileStreamSource and a FileStreamSink, shows their progress,
-compares both files, proves the delivery of the sink, and demonstrates a transform and a dead letter. It then runs until
-Ctrl-C, with a dashboard that shows a data flow and a failed connector. On exit it stops all of its processes and deletes
-its files.
+compares both files, proves the delivery of the sink, and demonstrates a transform and a dead letter. It then runs
+until Ctrl-C, with a dashboard that shows a data flow and a failed connector. On exit it stops all of its processes and
+deletes its files.
 With --cluster, several `kraal distributed` workers share the work, and one of them is killed meanwhile.
 With --cdc, two workers capture the changes of a PostgreSQL table with Debezium's Java plugins and replicate them to
 another database. One of the workers is killed meanwhile, and the demo exits by itself.
