@@ -36,6 +36,7 @@ from scripts.chaos_run.offsets import (
     is_commit,
 )
 from scripts.chaos_run.pipes import HANGING_CONNECTOR, LINES, SIDE_TOPIC, SMALL_LINES, Feeder, Pipe, Target
+from scripts.chaos_run.proofs import find_disagreements
 from scripts.chaos_run.schedule import OUTAGE_S, Schedule, schedule
 from scripts.chaos_run.settling import Settling, get_recovery_limit_s
 from scripts.chaos_run.timeline import Timeline
@@ -186,6 +187,10 @@ class _Components:
         sources = self._read_records(f"{self._members.group}-offset")
         regressions = find_source_regressions(sources, self._pipes, self._faults.half_open_periods)
         sinks = self._read_records(GROUPS_TOPIC)
+        deliveries = {pipe.name: pipe.delivery(self._feeder.count_written(pipe)) for pipe in self._pipes}
+        disagreements = (
+            [] if recovery[1] else find_disagreements(self._members.up()[0], deliveries, self._pipes)
+        )
         exits = [*self._faults.unexpected_exits, *self._stop_members()]
         orphans = [orphan for member in self._members.all for orphan in member.orphans]
         deadline_s = time.monotonic() + JVM_EXIT_TIMEOUT_S
@@ -195,9 +200,8 @@ class _Components:
             time.sleep(0.2)
         return make_verdict(
             Findings(
-                deliveries={
-                    pipe.name: pipe.delivery(self._feeder.count_written(pipe)) for pipe in self._pipes
-                },
+                deliveries=deliveries,
+                proof_disagreements=disagreements,
                 responses=self._clients.statuses,
                 unanswered_count=self._clients.unanswered_count,
                 malformed_responses=self._clients.malformed_responses,

@@ -50,6 +50,8 @@ class Findings:
     """Guarantees that were violated during a fault."""
     failed_faults: Sequence[str]
     """Faults that could not be injected or undone."""
+    proof_disagreements: Sequence[str]
+    """Differences between the lines of the sinks and `kraal prove`."""
     standstill_s: float
     """Maximum time without progress of a sink file."""
     lane_events: Mapping[str, int] = field(default_factory=dict)
@@ -122,6 +124,10 @@ def _list_guarantees(findings: Findings) -> list[Line]:
         _require_none(
             "slow sinks commit, no pipe stops at hostile records or small topics, and every standstill has a cause",
             findings.violations,
+        ),
+        _require_none(
+            "`kraal prove` reads each line of the sinks, and finds none missing that was delivered",
+            findings.proof_disagreements,
         ),
         _require_none("no thread or file was leaked", findings.leaks),
         _require_none("no process remained", findings.remaining_processes),

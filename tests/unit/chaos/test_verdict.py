@@ -31,6 +31,7 @@ FINDINGS = Findings(
     leaks=[],
     remaining_processes=[],
     failed_faults=[],
+    proof_disagreements=[],
     standstill_s=4.25,
     lane_events={"started": 3, "ended": 1},
     faults={"kill -9 of the broker": 2},
@@ -77,6 +78,10 @@ def test_verdict_of_a_successful_run_contains_figures() -> None:
         ),
         (replace(FINDINGS, out_of_order=["small-0: line 7"]), "small-0: line 7"),
         (replace(FINDINGS, violations=["a slow sink committed nothing"]), "a slow sink committed nothing"),
+        (
+            replace(FINDINGS, proof_disagreements=["pipe-0: the proof is UNDECIDED"]),
+            "pipe-0: the proof is UNDECIDED",
+        ),
         (replace(FINDINGS, failed_faults=["the broker did not start"]), "the broker did not start"),
     ],
 )
