@@ -1,8 +1,8 @@
 """`prove`: the proof of a sink's delivery, for a file and for a directory; Kraal only.
 
-FileStreamSource fills one topic with 3,000,000 lines. FileStreamSink writes them to a file, and SparkSink to text files.
-Records/s is records divided by the time from the POST until a GET, sent every 200 ms, returns the result, which must
-be PROVED. Then one line of the file is removed, and the result must be the offset of that line.
+FileStreamSource fills one topic with 3,000,000 lines. FileStreamSink writes them to a file, and SparkSink to text
+files. Records/s is records divided by the time from the POST until a GET, sent every 200 ms, returns the result, which
+must be PROVED. Then one line of the file is removed, and the result must be the offset of that line.
 """
 
 from __future__ import annotations
