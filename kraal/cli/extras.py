@@ -14,6 +14,7 @@ PACKAGES: Final[Mapping[str, str]] = {
     "pyarrow": "worker",
     "pykka": "worker",
     "pyspark": "worker",
+    "regex": "worker",
     "uvloop": "worker",
     "attrs": "registry",
     "authlib": "registry",

@@ -15,8 +15,6 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-import regex
-
 from kraal.core.errors import PatternTooSlow
 
 MAX_PATTERN_LENGTH: Final = 10_000
@@ -27,7 +25,6 @@ MAX_TEXT_LENGTH: Final = 10_000
 """Maximum length of a text to match; topic names have up to 249 characters."""
 MATCH_TIMEOUT_S: Final = 0.5
 
-_FLAGS: Final[int] = regex.VERSION0 | regex.ASCII
 _QUANTIFIER: Final = re.compile(r"[*+?]|\{([0-9]*)(,?)([0-9]*)\}")
 _SET: Final = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
 
@@ -65,7 +62,13 @@ def compile_pattern(text: str, translation: str) -> Pattern:
     """Compile a user's expression `text` from its translation. Raises ValueError if the expression is invalid."""
     if (reason := check_length(text) or find_pattern_error(translation)) is not None:
         raise ValueError(reason)
-    return Pattern(text, regex.compile(translation, _FLAGS))
+    return Pattern(text, _compile(translation))
+
+
+def _compile(translation: str) -> Any:
+    import regex  # noqa: PLC0415 - late, because clients are installed without it
+
+    return regex.compile(translation, regex.VERSION0 | regex.ASCII)
 
 
 def find_pattern_error(text: str) -> str | None:
@@ -74,8 +77,10 @@ def find_pattern_error(text: str) -> str | None:
         return reason
     if (repetition_count := _measure_weight(text).repeated_size) > MAX_REPEATED_PARTS:
         return _repetition_error(repetition_count)
+    import regex  # noqa: PLC0415 - see _compile
+
     try:
-        regex.compile(text, _FLAGS)
+        _compile(text)
     except (regex.error, ValueError, OverflowError) as exc:
         return str(exc)
     except RecursionError:
