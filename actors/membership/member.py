@@ -158,6 +158,8 @@ class GroupMember:
     def _step(self, event: flow.Event) -> None:
         if isinstance(event, flow.PrepareJoin):
             self._membership_state.on_rebalance_began()
+        elif isinstance(event, flow.CoordinatorLost):
+            self._membership_state.on_coordinator_lost()
         for decision in self._membership_state.step(event):
             self._carry_out(decision)
         self._membership_state.publish_work()

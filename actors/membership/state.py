@@ -147,6 +147,10 @@ class MembershipState:
         """Record the start of a rebalance."""
         self._publish(lambda metrics: metrics.on_rebalance_began(self._clock.now()))
 
+    def on_coordinator_lost(self) -> None:
+        """Record that the worker waits for the group's coordinator."""
+        self._publish(lambda metrics: metrics.on_waiting(self._clock.now()))
+
     def on_rebalance_ended(self) -> None:
         """Record the end of a rebalance, when the assignment is delivered."""
         self._publish(lambda metrics: metrics.on_rebalance_ended(self._clock.now()))

@@ -21,20 +21,28 @@ class GroupMetrics:
     """Start of the current rebalance."""
     ended_s: float | None = None
     """End of the last rebalance."""
+    waiting_since_s: float | None = None
+    """Time since which the worker waits for an assignment: the start of the first rebalance that has not completed, or
+    the loss of the coordinator."""
     connectors: int = 0
     tasks: int = 0
     """Number of tasks assigned to this worker."""
 
     def on_rebalance_began(self, now_s: float) -> GroupMetrics:
         """Record the start of a rebalance, which supersedes a rebalance in progress."""
-        return replace(self, began_s=now_s)
+        return replace(self.on_waiting(now_s), began_s=now_s)
+
+    def on_waiting(self, now_s: float) -> GroupMetrics:
+        """Record that the worker waits for an assignment. No-op if it already does."""
+        return replace(self, waiting_since_s=now_s if self.waiting_since_s is None else self.waiting_since_s)
 
     def on_rebalance_ended(self, now_s: float) -> GroupMetrics:
         """Record the end of a rebalance, when the assignment can be applied. No-op without a rebalance."""
         if self.began_s is None:
-            return self
+            return self if self.waiting_since_s is None else replace(self, waiting_since_s=None)
         return replace(
             self,
+            waiting_since_s=None,
             rebalance_ms=self.rebalance_ms.record((now_s - self.began_s) * 1000, now_s),
             completed_count=self.completed_count + 1,
             began_s=None,

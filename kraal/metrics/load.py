@@ -85,7 +85,7 @@ def load_families(metrics: LoadMetrics) -> Iterator[Family]:
     yield Family(
         "kraal_part_down",
         "gauge",
-        "1 for a component of the worker that tasks require and that is down: spark, lane, plugins-jvm.",
+        "1 for a component of the worker that tasks require and that is down: spark, lane, group, plugins-jvm.",
         [(labels(("part", part.name)), 1) for part in metrics.down],
     )
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kraal.cluster.views.rest import task_state
-from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId, WorkerId
+from kraal.core.ids import ConnectorName, Instance, Json, State, TargetState, TaskId, WorkerId
 from kraal.core.secrets import secrets
 from kraal.metrics.series import RECENT, Values, add_values
 from kraal.metrics.stalls.detection import connector_stalls, task_progress, task_trace
+from kraal.metrics.stalls.down_parts import find_group_outage
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
@@ -37,6 +38,8 @@ class ConnectorProgress:
     """Total records per second of the tasks on this worker, for each of the latest samples."""
     stall_cause: str | None = None
     """Why the connector instance is stalled; None if it is not stalled or not on this worker."""
+    absence_cause: str | None = None
+    """Why the connector may run on no worker: this worker does not run it, and waits for an assignment."""
 
 
 def merge(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> dict[str, Any]:
@@ -45,15 +48,16 @@ def merge(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> dic
     `silent` contains the workers that did not respond.
     """
     tasks: dict[int, Mapping[str, Any]] = {}
-    recent, cause = NO_RATES, None
+    recent, cause, absence_cause = NO_RATES, None, None
     for part in parts:
         cause = cause or part.stall_cause
+        absence_cause = absence_cause or part.absence_cause
         for task in part.tasks:
             tasks.setdefault(task["id"], task)
         recent = part.recent if recent is NO_RATES else add_values(recent, part.recent)
     return {
         "tasks": [tasks[number] for number in sorted(tasks)],
-        "stall_cause": cause,
+        "stall_cause": cause or (None if tasks else absence_cause),
         "recent_records_per_second": recent,
         "silent": [*silent],
     }
@@ -100,7 +104,8 @@ class ProgressReports:
             for name, stall in connector_stalls(snapshot, current, now_s, self.metrics.stall_timeout_s, only)
             if stall is not None
         }
-        names = [*tasks, *(stalls.keys() - tasks.keys())]
+        absences = self._find_absences(snapshot, current)
+        names = [*tasks, *((stalls.keys() | absences.keys()) - tasks.keys())]
         for name in names if only is None else {only}.intersection(names):
             task_reports: list[dict[str, Json]] = []
             for task in tasks.get(name, ()):
@@ -113,7 +118,19 @@ class ProgressReports:
                 task_reports.append({"id": task.task, "worker_id": snapshot.worker_id, **values, **state})
             cause = stalls.get(name)
             cause = None if cause is None else secrets.scrub(cause)
-            yield name, ConnectorProgress(task_reports, recent.get(name, NO_RATES), cause)
+            yield (
+                name,
+                ConnectorProgress(task_reports, recent.get(name, NO_RATES), cause, absences.get(name)),
+            )
+
+    def _find_absences(self, snapshot: Snapshot, current: CurrentMetrics) -> Mapping[ConnectorName, str]:
+        """Return the causes for started connectors that this worker does not run while it waits for an assignment."""
+        return {
+            name: f"No worker may run it: {part.why}"
+            for part in find_group_outage(self.metrics)
+            for name, entry in snapshot.config.connectors.items()
+            if entry.target is TargetState.STARTED and name not in current.plugin_versions
+        }
 
 
 def _python_progress(metrics: TaskMetrics, now_s: float) -> dict[str, Json]:

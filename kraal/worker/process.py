@@ -44,6 +44,7 @@ from kraal.metrics.progress import ProgressReports
 from kraal.metrics.scrape import Scrape
 from kraal.metrics.series import Sampler
 from kraal.metrics.stalls.detection import StallDetection
+from kraal.metrics.stalls.down_parts import find_group_outage
 from kraal.metrics.stalls.watch import StallWatch
 from kraal.metrics.task import TaskMeter
 from kraal.metrics.windows import Windows
@@ -317,7 +318,9 @@ class Process(ABC, Generic[C]):
             identity,
             lambda name: registry.resolve(name) or name,
             lambda: replace(
-                admission.load_metrics(self._system.mailboxes()), pools=engine.pools(), down=engine.down()
+                admission.load_metrics(self._system.mailboxes()),
+                pools=engine.pools(),
+                down=[*engine.down(), *find_group_outage(assembly.metrics)],
             ),
             None if java is None else java.current,
         )

@@ -22,6 +22,9 @@ from scripts.chaos_run.schedule import RECOVERY_S, Actor, ActorStep, HeavyFault,
 from scripts.chaos_run.timeline import Timeline
 
 JVM_TIMEOUT_S: Final = 20.0
+IN_FLIGHT_MS: Final = 1000
+"""Maximum time from the creation of an offset to its arrival at the proxy. An offset that was created shortly before a
+connection became half-open may be delayed, too."""
 MAX_DELAY_S: Final = 2.0
 """Maximum delay after which an actor is still killed. Later kills would follow each other too closely."""
 _PROXY_MODES: Final = {
@@ -108,12 +111,12 @@ class Faults:
         try:
             if not affects_no_worker:
                 self._check(member)
+            begin_ms = _now_ms() - IN_FLIGHT_MS
             undo = self._inject(step, member)
             if undo is None:
                 self._timeline.say(f"{step.fault}: currently not possible on {member}")
                 return
             self.counts[step.fault] += 1
-            begin_ms = _now_ms()
             self._timeline.say(
                 f"{step.fault}" + ("" if affects_no_worker else f": {member}") + f", for {step.hold_s:g} s"
             )

@@ -102,7 +102,10 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
     ),
     "DownPart": object_of(
         {
-            "part": {**TEXT, "description": "`spark`, `lane`, `plugins-jvm`, or `plugins-jvm:CONNECTOR`."},
+            "part": {
+                **TEXT,
+                "description": "`spark`, `lane`, `group`, `plugins-jvm`, or `plugins-jvm:CONNECTOR`.",
+            },
             "why": TEXT,
             "down_ms": {**NUMBER, "description": "Milliseconds since the failure."},
         },

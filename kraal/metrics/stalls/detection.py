@@ -23,7 +23,7 @@ from kraal.config.connector.auto_restart import AutoRestart, parse_policy
 from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId
 from kraal.core.secrets import secrets
 from kraal.metrics.stalls.causes import ConnectorFacts, Stall, TaskFacts, connector_stall, task_stall
-from kraal.metrics.stalls.down_parts import DownPart
+from kraal.metrics.stalls.down_parts import DownPart, find_group_outage
 from kraal.metrics.thread_pools import PoolState, unhealthy_reason
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ class StallDetection:
         now_s, stall_timeout_s = self.metrics.time.now(), self.metrics.stall_timeout_s
         return [
             {"part": part.name, "why": secrets.scrub(part.why), "down_ms": _ms(now_s - part.since_s)}
-            for part in self.down_parts()
+            for part in (*self.down_parts(), *find_group_outage(self.metrics))
             if 0 < stall_timeout_s < now_s - part.since_s
         ]
 

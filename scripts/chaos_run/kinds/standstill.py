@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from scripts.chaos_run.clients import Call
+from scripts.chaos_run.kinds.causes import find_causes, query_connectors
 from scripts.chaos_run.kinds.scene import Scene
 from scripts.chaos_run.pipes import Pipe
 
 LIMIT_S: Final = 120.0
-"""Time without a new line after which REST must report a cause."""
+"""Time without a new line and without a cause in REST after which a standstill is a violation."""
+_QUERY_S: Final = LIMIT_S / 2
+"""Time without a new line after which REST is queried for causes."""
 CHECK_INTERVAL_S: Final = 5.0
-_LIST_PATH: Final = "/connectors?expand=status&expand=progress"
-_OK: Final = 200
-_HALTED: Final = frozenset({"PAUSED", "STOPPED"})
 
 
 class StandstillCheck:
@@ -24,8 +24,12 @@ class StandstillCheck:
     def __init__(self, scene: Scene, get_stall_s: Callable[[Pipe], float]) -> None:
         """Create the check; `get_stall_s` must return the seconds since the last progress of a pipe's sink."""
         self._scene, self._get_stall_s = scene, get_stall_s
+        self._explained_s: dict[str, float] = {}
+        """The time of the latest cause of each pipe's current standstill, in monotonic seconds."""
+        self._announced: set[str] = set()
+        """Names of the pipes with a cause of their current standstill in the timeline."""
         self._reported: set[str] = set()
-        """Names of the pipes whose current standstill was reported."""
+        """Names of the pipes whose current standstill is a violation."""
 
     def run(self, seconds: float) -> None:
         """Check the pipes for `seconds`, or until the run ends."""
@@ -34,52 +38,31 @@ class StandstillCheck:
             self.check()
 
     def check(self) -> None:
-        """Check once whether a worker reports a cause for each pipe that makes no progress."""
-        stalled_pipes = {pipe.name for pipe in self._scene.pipes if self._get_stall_s(pipe) > LIMIT_S}
+        """Check once whether a worker reports a cause for each pipe that makes no progress.
+
+        A pipe may need up to `LIMIT_S` to recover after the cause has ended.
+        """
+        now_s = time.monotonic()
+        stalls_s = {pipe.name: self._get_stall_s(pipe) for pipe in self._scene.pipes}
+        stalled_pipes = {name for name, stall_s in stalls_s.items() if stall_s > _QUERY_S}
+        self._announced &= stalled_pipes
         self._reported &= stalled_pipes
-        if stalled_pipes <= self._reported or (connectors := self._query_connectors()) is None:
+        self._explained_s = {name: at_s for name, at_s in self._explained_s.items() if name in stalled_pipes}
+        if not stalled_pipes or (connectors := query_connectors(self._scene)) is None:
             return
-        for name in sorted(stalled_pipes - self._reported):
-            connectors_of_pipe = {part: connectors.get(f"{name}-{part}", {}) for part in ("source", "sink")}
+        for name in sorted(stalled_pipes):
+            causes = find_causes(connectors, name)
+            if causes:
+                self._explained_s[name] = now_s
+            self._report(name, causes, min(stalls_s[name], now_s - self._explained_s.get(name, -math.inf)))
+
+    def _report(self, name: str, causes: Sequence[str], unexplained_s: float) -> None:
+        """Report a pipe's standstill once: with its causes, or as a violation if there was none for `LIMIT_S`."""
+        if causes and name not in self._announced:
+            self._announced.add(name)
+            self._scene.timeline.say(f"  {name} makes no progress: {'; '.join(causes)}")
+        elif not causes and unexplained_s > LIMIT_S and name not in self._reported:
             self._reported.add(name)
-            if reasons := [
-                f"{part}: {reason}"
-                for part, connector in connectors_of_pipe.items()
-                for reason in list_reasons(connector)
-            ]:
-                self._scene.timeline.say(f"  {name} makes no progress: {'; '.join(reasons)}")
-            else:
-                self._scene.report_violation(
-                    f"{name} made no progress for {LIMIT_S:g} s, and no part of it is stalled or failed"
-                )
-
-    def _query_connectors(self) -> Mapping[str, Mapping[str, Any]] | None:
-        """Return the state of all connectors from any worker; None if none responds."""
-        for member in self._scene.members.up():
-            response = self._scene.ask(member, Call("GET", _LIST_PATH))
-            if response is not None and response[0] == _OK and isinstance(response[1], dict):
-                return response[1]
-        return None
-
-
-def list_reasons(connector: Mapping[str, Any]) -> list[str]:
-    """Return the reasons for which a connector may make no progress: paused, stopped, failed or stalled. Pure."""
-    status, progress = connector.get("status") or {}, connector.get("progress") or {}
-    parts = [status.get("connector") or {}, *status.get("tasks", ())]
-    return [*dict.fromkeys(filter(None, [*_yield_states(parts), *_yield_causes(progress)]))]
-
-
-def _yield_states(parts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    for part in parts:
-        state, trace = part.get("state"), str(part.get("trace") or "")
-        if state in _HALTED:
-            yield str(state)
-        elif state != "RUNNING" and trace:
-            yield f"{state}, {trace.partition(chr(10))[0]}"
-
-
-def _yield_causes(progress: Mapping[str, Any]) -> Iterator[str]:
-    yield str(progress.get("stall_cause") or "")
-    for task in progress.get("tasks", ()):
-        if task.get("stalled"):
-            yield str(task.get("stall_cause") or "")
+            self._scene.report_violation(
+                f"{name} made no progress for {LIMIT_S:g} s, and no part of it is stalled or failed"
+            )

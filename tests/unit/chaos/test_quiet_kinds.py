@@ -14,9 +14,10 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 
 from scripts.chaos_run.clients import Call
 from scripts.chaos_run.kinds import hostile, small_topic, starve
+from scripts.chaos_run.kinds.causes import list_reasons
 from scripts.chaos_run.kinds.orders import Commands
 from scripts.chaos_run.kinds.scene import Scene
-from scripts.chaos_run.kinds.standstill import LIMIT_S, StandstillCheck, list_reasons
+from scripts.chaos_run.kinds.standstill import LIMIT_S, StandstillCheck
 from scripts.chaos_run.members import Member
 from scripts.chaos_run.pipes import Pipe
 from scripts.chaos_run.schedule import HeavyFault, HeavyStep
@@ -68,12 +69,33 @@ class FakeScene:
 def fake_scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeScene:
     monkeypatch.setattr(hostile, "WRITE_TIMEOUT_S", 0.0)
     monkeypatch.setattr(small_topic, "PROGRESS_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(small_topic, "MAX_WAIT_S", 0.3)
+    monkeypatch.setattr(small_topic, "_CHECK_INTERVAL_S", 0.0)
     monkeypatch.setattr(hostile, "produce", lambda *_: None)
     return FakeScene(tmp_path)
 
 
 def make_step(fault: HeavyFault) -> HeavyStep:
     return HeavyStep(0.0, fault, 0, 0.0, 0.5)
+
+
+RUNNING = {"state": "RUNNING", "worker_id": "w"}
+RUNNING_CONNECTOR: dict[str, Any] = {
+    "status": {"connector": RUNNING, "tasks": [RUNNING]},
+    "progress": {"tasks": [{"id": 0, "stalled": False}]},
+}
+STALLED_CONNECTOR = {
+    **RUNNING_CONNECTOR,
+    "progress": {"tasks": [{"id": 0, "stalled": True, "stall_cause": "The batch does not complete"}]},
+}
+FAILED_CONNECTOR = {
+    **RUNNING_CONNECTOR,
+    "status": {"connector": RUNNING, "tasks": [{**RUNNING, "state": "FAILED", "trace": "E: x\n at"}]},
+}
+PAUSED_CONNECTOR = {
+    **RUNNING_CONNECTOR,
+    "status": {"connector": {**RUNNING, "state": "PAUSED"}, "tasks": [RUNNING]},
+}
 
 
 DELETE_REQUESTS = [("DELETE", f"/connectors/{name}") for name in hostile.SINKS]
@@ -117,9 +139,22 @@ def test_hostile_sinks_are_deleted_if_the_broker_is_unavailable(
     assert fake_scene.requests[2:] == DELETE_REQUESTS
 
 
-@pytest.mark.parametrize("has_progress", [True, False])
-def test_pipe_that_stops_with_a_small_topic_is_reported(
-    fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch, *, has_progress: bool
+@pytest.mark.parametrize(
+    ("has_progress", "sink", "is_violation"),
+    [
+        (True, "running", False),
+        (False, "running", True),
+        (False, "paused", False),
+        (False, "unassigned", False),
+    ],
+)
+def test_running_pipe_that_stops_with_a_small_topic_is_reported(
+    fake_scene: FakeScene,
+    monkeypatch: pytest.MonkeyPatch,
+    sink: str,
+    *,
+    has_progress: bool,
+    is_violation: bool,
 ) -> None:
     limits: list[int | None] = []
 
@@ -128,6 +163,8 @@ def test_pipe_that_stops_with_a_small_topic_is_reported(
         limits.append(limit)
         return True
 
+    sinks = {"running": RUNNING_CONNECTOR, "paused": PAUSED_CONNECTOR, "unassigned": {}}
+    fake_scene.connectors = {"p-source": RUNNING_CONNECTOR, "p-sink": sinks[sink]}
     monkeypatch.setattr(small_topic, "_set_limit", set_limit)
     undo = small_topic.shrink(fake_scene.scene, make_step(HeavyFault.SMALL_TOPIC))
     assert undo is not None
@@ -137,7 +174,7 @@ def test_pipe_that_stops_with_a_small_topic_is_reported(
     undo()
     assert limits == [small_topic.LIMIT_BYTES, None]
     assert fake_scene.violations == (
-        [] if has_progress else ["p: no line was delivered while its topic had max.message.bytes=2000"]
+        ["p: no line was delivered while its topic had max.message.bytes=2000"] if is_violation else []
     )
 
 
@@ -167,21 +204,6 @@ def test_starving_processes_are_killed(fake_scene: FakeScene, monkeypatch: pytes
     assert all(process.returncode is not None for process in busy_processes)
 
 
-RUNNING = {"state": "RUNNING", "worker_id": "w"}
-RUNNING_CONNECTOR = {
-    "status": {"connector": RUNNING, "tasks": [RUNNING]},
-    "progress": {"tasks": [{"id": 0, "stalled": False}]},
-}
-STALLED_CONNECTOR = {
-    **RUNNING_CONNECTOR,
-    "progress": {"tasks": [{"id": 0, "stalled": True, "stall_cause": "The batch does not complete"}]},
-}
-FAILED_CONNECTOR = {
-    **RUNNING_CONNECTOR,
-    "status": {"connector": RUNNING, "tasks": [{**RUNNING, "state": "FAILED", "trace": "E: x\n at"}]},
-}
-
-
 @pytest.mark.parametrize(
     ("connector", "reasons"),
     [
@@ -199,19 +221,27 @@ def test_reasons_of_a_standstill_are_states_and_causes(connector: dict[str, Any]
     assert list_reasons(connector) == reasons
 
 
-def test_standstill_without_a_reason_is_reported_once(fake_scene: FakeScene) -> None:
-    stall_s = {"p": LIMIT_S}
+def test_standstill_without_a_cause_is_reported_once(
+    fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, stall_s = [1000.0], {"p": LIMIT_S / 2}
+    monkeypatch.setattr("scripts.chaos_run.kinds.standstill.time.monotonic", lambda: now_s[0])
     standstill = StandstillCheck(fake_scene.scene, lambda pipe: stall_s[pipe.name])
-    standstill.check()
-    assert fake_scene.requests == [], "below the limit of two minutes"
-    stall_s["p"] += 1
-    fake_scene.connectors = {"p-source": RUNNING_CONNECTOR, "p-sink": STALLED_CONNECTOR}
-    standstill.check()
-    assert fake_scene.violations == []
+
+    def check_after(seconds: float, sink: dict[str, Any]) -> list[str]:
+        now_s[0] += seconds
+        stall_s["p"] += seconds
+        fake_scene.connectors = {"p-source": RUNNING_CONNECTOR, "p-sink": sink}
+        standstill.check()
+        return fake_scene.violations
+
+    assert check_after(0, RUNNING_CONNECTOR) == []
+    assert fake_scene.requests == [], "REST is queried after half of the limit"
+    assert check_after(LIMIT_S, STALLED_CONNECTOR) == []
+    assert check_after(LIMIT_S - 1, RUNNING_CONNECTOR) == [], "the pipe may recover after its cause has ended"
+    message = "p made no progress for 120 s, and no part of it is stalled or failed"
+    assert check_after(2, RUNNING_CONNECTOR) == [message]
+    assert check_after(5, RUNNING_CONNECTOR) == [message], "reported once"
     stall_s["p"] = 0.0
-    standstill.check()
-    stall_s["p"] = LIMIT_S + 1
-    fake_scene.connectors = {"p-source": RUNNING_CONNECTOR, "p-sink": RUNNING_CONNECTOR}
-    standstill.check()
-    standstill.check()
-    assert fake_scene.violations == ["p made no progress for 120 s, and no part of it is stalled or failed"]
+    check_after(0, RUNNING_CONNECTOR)
+    assert check_after(LIMIT_S + 1, RUNNING_CONNECTOR) == [message, message], "a new standstill"
