@@ -199,7 +199,7 @@ class Process(ABC, Generic[C]):
         defaults = replace(self.config, override_policy=policy or self.config.override_policy)
         plugins = WorkerPlugins(registry, defaults, self._providers)
         engine = self._engine(registry, at_once=java is None)
-        self._proofs = make_proofs(engine, plugins.resolve, self._group_offsets, self._clock.wall_ms)
+        self._proofs = make_proofs(engine, plugins, self._group_offsets, self._clock.wall_ms)
         if java is not None:
             self._loggers.listen(java.set_log_level)
             engine = JavaPluginEngine(engine, java, registry, self.config)

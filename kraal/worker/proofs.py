@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.config.connector.trimmed import trim_config
@@ -14,11 +15,14 @@ from kraal.core.errors import KraalError, RetryableConflict
 from kraal.core.ids import Config, ConnectorName, TaskId
 from kraal.core.secrets import secrets
 from kraal.engine.api import Proof, ProofRequest, ProvingEngine, TaskSpec
+from kraal.plugins.java_chain import needs_java
+from kraal.plugins.model.target import TargetUnreadable
 from kraal.proof.result import ProofResult, Verdict
 
 if TYPE_CHECKING:
     from kraal.config.variables import ResolvedConfig
     from kraal.engine.api import Engine
+    from kraal.plugins.worker_plugins import WorkerPlugins
     from kraal.stores.api import GroupOffsets
 
 log = logging.getLogger(__name__)
@@ -65,6 +69,8 @@ class Proofs:
     """Replaces variables in a config; may block."""
     group_offsets: Callable[[], GroupOffsets]
     wall_ms: Callable[[], int]
+    needs_java: Callable[[Config], bool] = lambda _: False
+    """Returns whether the transforms or converters of a config are Java classes."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _states: dict[ConnectorName, ProofState] = field(default_factory=dict)
     _running: ConnectorName | None = None
@@ -126,6 +132,8 @@ class Proofs:
         from kraal.engine.session.session import SparkUnavailable  # noqa: PLC0415 - late, as the engine is imported
 
         resolved = trim_config(self.resolve(config).config)
+        if self.needs_java(resolved):
+            raise TargetUnreadable("its transforms or converters are Java classes, which a proof cannot run")
         committed = self.group_offsets().read(state.connector, resolved, timeout_s=_OFFSETS_TIMEOUT_S)
         max_age_ms = None if state.since_ms is None else max(0, self.wall_ms() - state.since_ms)
         spec = TaskSpec(task=TaskId(state.connector, 0), task_config=resolved, connector_config=resolved)
@@ -143,19 +151,24 @@ class Proofs:
 
 def make_proofs(
     engine: Engine,
-    resolve: Callable[[Config], ResolvedConfig],
+    plugins: WorkerPlugins,
     group_offsets: Callable[[], GroupOffsets],
     wall_ms: Callable[[], int],
 ) -> Proofs | None:
     """Return the runner of proofs; None if the engine cannot prove deliveries."""
     if not isinstance(engine, ProvingEngine):
         return None
-    return Proofs(engine.open_proof, resolve, group_offsets, wall_ms)
+    return Proofs(
+        engine.open_proof,
+        plugins.resolve,
+        group_offsets,
+        wall_ms,
+        partial(needs_java, plugins.registry, plugins.defaults.raw),
+    )
 
 
 def _describe(error: Exception) -> str:
     """Return the reason for users: the message of a known error, or the root cause of any other."""
     from kraal.engine.failure_trace import root_cause  # noqa: PLC0415 - as above
-    from kraal.plugins.api import TargetUnreadable  # noqa: PLC0415 - as above
 
     return str(error) if isinstance(error, (KraalError, TargetUnreadable)) else root_cause(error)

@@ -98,8 +98,6 @@ class SinkProof:
     def _open_target(self) -> ReadableTarget:
         config = self._spec.connector_config
         connector = self._context.plugins.connector_class(config["connector.class"])
-        if self._spec.chain is not None:
-            raise TargetUnreadable("its transforms or converters are Java classes, which a proof cannot run")
         target = connector.open_target(config, self._context.view)
         if target is None:
             raise TargetUnreadable(f"{config['connector.class']} does not support reading its target")

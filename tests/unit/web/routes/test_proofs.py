@@ -130,3 +130,13 @@ def test_invalid_request_is_rejected(
     api_with_sinks: Api, method: str, path: str, status: int, message: str
 ) -> None:
     assert ask(api_with_sinks, method, path) == (status, {"error_code": status, "message": message})
+
+
+def test_java_transforms_make_the_proof_undecided(api_with_sinks: Api) -> None:
+    api_with_sinks.proofs.needs_java = lambda config: config["topics"] == "orders"
+    ask(api_with_sinks, "POST")
+    state = wait_for_end(api_with_sinks)
+    assert (state["state"], state["reason"]) == (
+        "UNDECIDED",
+        "its transforms or converters are Java classes, which a proof cannot run",
+    )
