@@ -144,6 +144,7 @@ def make_target(spark: SparkSession, tmp_path: Path) -> MakeTarget:
 METADATA = {"metadata__columns": "topic,partition,offset,timestamp,key"}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("spark_format", ["json", "csv", "parquet", "orc", "jdbc"])
 @pytest.mark.parametrize("config", [{}, METADATA], ids=["values", "with metadata"])
 def test_rows_with_a_schema_are_proved(
@@ -152,11 +153,13 @@ def test_rows_with_a_schema_are_proved(
     assert make_target(spark_format, STRUCT, **config).is_proved()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("spark_format", ["json", "csv", "text", "parquet", "orc", "jdbc"])
 def test_texts_are_proved(make_target: MakeTarget, spark_format: str) -> None:
     assert make_target(spark_format, TEXT).is_proved()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("spark_format", ["json", "csv", "text", "parquet", "jdbc"])
 def test_schemaless_values_are_proved(make_target: MakeTarget, spark_format: str) -> None:
     value = JSON_TEXT if spark_format == "json" else f"parse_json({JSON_TEXT})"
