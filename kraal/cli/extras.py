@@ -37,14 +37,14 @@ _TITLES: Final[Mapping[str, str]] = {
 }
 
 
-def missing_text(package: str | None, command: str | None) -> str | None:
-    """Return an error that names the extra that contains a missing package; None if no extra contains it.
+def missing_text(module: str | None, command: str | None) -> str | None:
+    """Return an error that names the extra that contains a missing module; None if no extra contains it.
 
     Args:
-        package: dotted name of the module, as in ModuleNotFoundError.
+        module: dotted name of the module, as in ModuleNotFoundError.
         command: subcommand of `kraal`, if known.
     """
-    extra = PACKAGES.get((package or "").partition(".")[0])
+    extra = PACKAGES.get((module or "").partition(".")[0])
     if extra is None:
         return None
     if extra == "worker":

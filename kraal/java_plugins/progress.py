@@ -22,7 +22,7 @@ class RecordProgress:
         """Records read and written, and topics."""
         self._since_s = time.monotonic()
 
-    def add_report(self, detail: Mapping[str, Any]) -> None:
+    def set_totals(self, detail: Mapping[str, Any]) -> None:
         """Store the totals that the Java task has reported."""
         self._totals = (detail["read"], detail["written"], frozenset(detail["topics"]))
 

@@ -339,7 +339,7 @@ class JavaRun:
 
     def _on_progress(self, detail: Mapping[str, Any]) -> None:
         self._step.restart_step()
-        self._progress.add_report(detail)
+        self._progress.set_totals(detail)
         if not self._is_source:
             self.spec.assigned(detail["partitions"])
         self._report_progress()

@@ -48,8 +48,8 @@ class CorsRules:
     @classmethod
     def from_config(cls, origins: tuple[Pattern, ...], methods: str) -> CorsRules | None:
         """Build the rules from config values; return None if no origin is allowed."""
-        method_list = ",".join(name for method in methods.split(",") if (name := method.strip()))
-        return cls(origins, method_list or _DEFAULT_METHODS) if origins else None
+        normalized_methods = ",".join(name for method in methods.split(",") if (name := method.strip()))
+        return cls(origins, normalized_methods or _DEFAULT_METHODS) if origins else None
 
 
 class CrossOrigin:

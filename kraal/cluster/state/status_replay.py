@@ -139,7 +139,7 @@ def reset_topics(state: StatusState, name: ConnectorName) -> list[Entry]:
 
 
 def stale_topics(config: ClusterState, status: StatusState) -> list[Entry]:
-    """Create the tombstones of deleted connectors' topics. No instance of these connectors may run any more."""
+    """Create tombstones for the topic records (KIP-558) of deleted connectors, whose instances must have stopped."""
     deleted_names = [name for name in status.topics if name not in config.connectors]
     return [entry for name in deleted_names for entry in reset_topics(status, name)]
 

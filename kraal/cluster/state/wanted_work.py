@@ -133,7 +133,7 @@ def diff_wanted(
 
 
 def adopted_restarts(running: Mapping[Instance, Incarnation], state: ClusterState) -> dict[Instance, int]:
-    """Return the restart counts with which a restarted herder adopts running instances unchanged."""
+    """Return the restart counts of instances whose config has not changed, so that they need not be restarted."""
     return {i: inc.restarts for i, inc in running.items() if _config_version(i, state) == inc.version}
 
 

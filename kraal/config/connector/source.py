@@ -20,7 +20,7 @@ TOPIC_CREATION: Final = "topic.creation."
 """Prefix of the rules for creating a source's topics."""
 
 _TRANSACTIONS_ONLY: Final = "on workers without exactly.once.source.support=enabled"
-TRANSACTIONAL: Final = frozenset(
+EXACTLY_ONCE_KEYS: Final = frozenset(
     {EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY, BOUNDARY_INTERVAL, OFFSETS_TOPIC}
 )
 """Keys that have an effect only on workers with exactly-once source support."""

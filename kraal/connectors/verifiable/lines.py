@@ -66,8 +66,8 @@ def _quote_json(text: str) -> str:
 
 def _concat(head: str, texts: pa.Array, tail: str) -> pa.Buffer:
     """Return a buffer of all texts, each between `head` and `tail`."""
-    first, last = pa.scalar(head, pa.large_string()), pa.scalar(tail, pa.large_string())
-    joined_texts = pc.binary_join_element_wise(first, texts, last, _EMPTY)
+    head_scalar, tail_scalar = pa.scalar(head, pa.large_string()), pa.scalar(tail, pa.large_string())
+    joined_texts = pc.binary_join_element_wise(head_scalar, texts, tail_scalar, _EMPTY)
     if not len(joined_texts):
         return pa.py_buffer(b"")
     _, offsets, data = joined_texts.buffers()

@@ -28,10 +28,10 @@ from kraal.converters.avro.names import (
     DEFAULT_NAME,
     DEFAULT_PRECISION,
     ENUM,
-    ENUM_DEFAULT,
-    ENUM_DOC,
+    ENUM_DEFAULT_PREFIX,
+    ENUM_DOC_PREFIX,
     FIELD_DEFAULT,
-    FIELD_DOC,
+    FIELD_DOC_PREFIX,
     FIXED_SIZE,
     MAP_ENTRY,
     PROP_DEFAULT,
@@ -142,11 +142,11 @@ class _Translator:
         return Node(
             "enum",
             name=check_name(parameters[ENUM]),
-            doc=parameters.get(ENUM_DOC + short_name),
+            doc=parameters.get(ENUM_DOC_PREFIX + short_name),
             symbols=tuple(
                 check_name(key.removeprefix(prefix)) for key in parameters if key.startswith(prefix)
             ),
-            default=parameters.get(ENUM_DEFAULT + short_name),
+            default=parameters.get(ENUM_DEFAULT_PREFIX + short_name),
         )
 
     def _translate_bytes(self, schema: Schema) -> Node:
@@ -183,7 +183,7 @@ class _Translator:
             self._translate_field(
                 check_name(scrub_name(field.name, self._options)),
                 field.schema,
-                schema.parameters.get(FIELD_DOC + field.name),
+                schema.parameters.get(FIELD_DOC_PREFIX + field.name),
             )
             for field in schema.fields
         ]

@@ -24,10 +24,10 @@ PROP_TYPE: Final = "connect.type"
 PROP_INTERNAL_TYPE: Final = "connect.internal.type"
 
 RECORD_DOC: Final = f"{NAMESPACE}.record.doc"
-ENUM_DOC: Final = f"{NAMESPACE}.enum.doc."
-FIELD_DOC: Final = f"{NAMESPACE}.field.doc."
+ENUM_DOC_PREFIX: Final = f"{NAMESPACE}.enum.doc."
+FIELD_DOC_PREFIX: Final = f"{NAMESPACE}.field.doc."
 FIELD_DEFAULT: Final = f"{NAMESPACE}.field.default"
-ENUM_DEFAULT: Final = f"{NAMESPACE}.enum.default."
+ENUM_DEFAULT_PREFIX: Final = f"{NAMESPACE}.enum.default."
 UNION: Final = f"{NAMESPACE}.Union"
 ENUM: Final = f"{NAMESPACE}.Enum"
 

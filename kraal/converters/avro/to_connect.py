@@ -15,10 +15,10 @@ from kraal.converters.avro.names import (
     DEFAULT_FULL_NAME,
     DEFAULT_PRECISION,
     ENUM,
-    ENUM_DEFAULT,
-    ENUM_DOC,
+    ENUM_DEFAULT_PREFIX,
+    ENUM_DOC_PREFIX,
     FIELD_DEFAULT,
-    FIELD_DOC,
+    FIELD_DOC_PREFIX,
     FIXED_SIZE,
     PROP_DEFAULT,
     PROP_DOC,
@@ -146,7 +146,7 @@ class _Translator:
             if node.doc is not None:
                 parameters[RECORD_DOC] = node.doc
             parameters |= {
-                FIELD_DOC + field.name: field.doc for field in node.fields if field.doc is not None
+                FIELD_DOC_PREFIX + field.name: field.doc for field in node.fields if field.doc is not None
             }
         fields = tuple(Field(name=field.name, schema=self._translate_field(field)) for field in node.fields)
         self._enclosing_records.pop()
@@ -170,9 +170,9 @@ class _Translator:
         parameters = {}
         if self._options.meta_data:
             if node.doc is not None:
-                parameters[ENUM_DOC + name] = node.doc
+                parameters[ENUM_DOC_PREFIX + name] = node.doc
             if node.default is not None:
-                parameters[ENUM_DEFAULT + name] = node.default
+                parameters[ENUM_DEFAULT_PREFIX + name] = node.default
         parameters[ENUM] = node.name or ""
         parameters |= {f"{ENUM}.{symbol}": symbol for symbol in node.symbols}
         return Schema(type=Type.STRING, parameters=parameters)

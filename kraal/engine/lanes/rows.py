@@ -69,7 +69,7 @@ def is_small(row_count: int, size: int) -> bool:
 
 
 def write_stream(batches: Iterable[tuple[int, PendingBatch]]) -> bytes:
-    """Return the rows of plain batches as an Arrow stream, each with the number of its batch."""
+    """Serialize batches that need no conversion to one Arrow IPC stream, with the number of each row's batch."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
     value_batches: list[tuple[int, PendingBatch]] = []

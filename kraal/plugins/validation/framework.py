@@ -19,7 +19,7 @@ from kraal.config.connector.keys import (
     VERSION_SUFFIX,
 )
 from kraal.config.connector.sink import SINK, SINK_FAMILIES
-from kraal.config.connector.source import SOURCE, SOURCE_FAMILIES, TRANSACTIONAL
+from kraal.config.connector.source import EXACTLY_ONCE_KEYS, SOURCE, SOURCE_FAMILIES
 from kraal.config.key import ConfigDef, Key, Recommendation, Recommender
 from kraal.core.errors import PluginFailed
 from kraal.core.ids import Config
@@ -80,7 +80,7 @@ def list_unused_keys(
         name
         for name in config
         if (keys[name].no_effect if name in keys else name.startswith(unused_prefixes))
-        and not (exactly_once and name in TRANSACTIONAL)
+        and not (exactly_once and name in EXACTLY_ONCE_KEYS)
     )
 
 

@@ -188,7 +188,7 @@ def test_only_failed_instances_are_restarted_on_any_worker(
     for name in sinks:
         group.cluster.wait_for_states(name, ["RUNNING", "FAILED"])
     owners = {find_task_owner(group, name) for name in sinks}
-    assert len(owners) == 2, "the tasks are not on both workers"
+    assert len(owners) == 2, "both tasks run on the same worker"
     for n in range(rounds):
         worker = group.workers[n % 2]
         for pipe in pipes:

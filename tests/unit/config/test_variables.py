@@ -104,7 +104,7 @@ def test_repr_of_resolved_config_omits_values() -> None:
 def test_task_configs_are_stored_with_variables(
     task_config: dict[str, str | None], stored_config: dict[str, str | None]
 ) -> None:
-    """Mirrors AbstractHerder.reverseTransform. Restoring values of other keys is an addition of Kraal."""
+    """Mirrors AbstractHerder.reverseTransform. Kraal also restores variables in values copied to other keys."""
     assert ResolvedConfig.of(RAW, VALUES).restore_variables(task_config) == stored_config
 
 

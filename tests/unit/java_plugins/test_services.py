@@ -41,7 +41,7 @@ CONFIG: dict[str, str | None] = {"a": "${vault:p:k}", "b": "${vault:p:l}"}
 
 
 class JavaError(Exception):
-    """The error that py4j raises for a Java exception."""
+    """A fake `Py4JJavaError`, which is also its own `java_exception`."""
 
     def __init__(self, name: str, text: str | None) -> None:
         super().__init__("the stack of Java")

@@ -22,7 +22,7 @@ _MAX_TASK_DIGITS: Final = 9
 async def _charts(visit: Visit) -> Model:
     """Show the series as lines; a script redraws them from the same values, which are embedded in the page."""
     series = await get_map(visit.source, visit.caller, "connectors", visit.name, "series")
-    tasks = sorted(
+    task_numbers = sorted(
         {number for task in maps(series.get("tasks")) if (number := get_integer(task, "id")) is not None}
     )
     task_text = visit.text("task")
@@ -31,7 +31,7 @@ async def _charts(visit: Visit) -> Model:
     return {
         **await fetch_frame(visit, "charts"),
         "task": task,
-        "tasks": tasks,
+        "tasks": task_numbers,
         "charts": build_charts(series, task),
     }
 

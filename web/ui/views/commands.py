@@ -69,7 +69,7 @@ class Subject:
 
     @property
     def failed_instances(self) -> list[str]:
-        """Names of the failed instances, for use in a sentence."""
+        """Phrases for the failed instances, such as `the connector` and `tasks 1 and 2`; empty if none has failed."""
         parts = ["the connector"] if self.state == "FAILED" else []
         task_ids = [str(number) for number, state in self.tasks if state == "FAILED"]
         return parts + (

@@ -272,7 +272,7 @@ STATIC_WORKER_MISSES_A_REVOCATION: History = [
 @given(max_delays, histories)
 @example(1, STATIC_WORKER_MISSES_A_REVOCATION)
 def test_wildcard_work_is_assigned_as_in_a_sessioned_group(max_delay_ms: int, history: History) -> None:
-    """Steps 7 and 8 of the KIP are the incremental algorithm, whose result does not depend on static instances."""
+    """Steps 7 and 8 of KIP-987 are the incremental algorithm, whose result does not depend on static instances."""
     mixed_group, wildcard_group = create_group(max_delay_ms), create_group(max_delay_ms)
     wildcard_group.assign = assign_incrementally
     static_connector = ConnectorName("apart")

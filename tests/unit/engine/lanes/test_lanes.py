@@ -29,7 +29,7 @@ ROW = pa.table({"value": [b"a"]})
 
 
 class Bridge:
-    """The bridge to a lane with predefined results."""
+    """A fake bridge that yields the results which the test queues in `outcomes`, and records the other calls."""
 
     def __init__(self) -> None:
         self.outcomes: queue.SimpleQueue[LaneResult | Exception] = queue.SimpleQueue()

@@ -30,8 +30,8 @@ import org.apache.kafka.connect.storage.Converter;
 /**
  * A converter that produces the same output as Kafka's {@link JsonConverter} in less than half the time.
  *
- * <p>Kafka's class builds a tree of nodes for each record, including its schema, and then serializes the tree. This
- * class serializes the value directly, after the cached text of the schema. Records that it does not support are
+ * <p>Kafka's class builds a tree of JSON nodes for the value of each record, and serializes it together with the
+ * cached tree of the schema. This class serializes the value directly, after the cached text of the schema. Records that it does not support are
  * delegated to Kafka's converter, which also reports errors. Not thread-safe: a converter belongs to one task.
  */
 final class DirectJsonConverter implements Converter {

@@ -58,7 +58,8 @@ final class PluginNumbers {
      * Returns a map with the keys {@code plugins} and {@code debezium}. Each value maps a metric name to its
      * {@code help} text and its {@code rows}; a row consists of the labels and the value.
      *
-     * <p>Returns null if the computation fails or times out, and until a computation that has timed out completes.
+     * <p>Returns null if the computation fails or times out. After a timeout, all calls return null until that
+     * computation completes.
      */
     synchronized Map<String, Object> take(Metrics metrics, long waitMs) throws InterruptedException {
         if (pending == null || pending.isDone()) {
