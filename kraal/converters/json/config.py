@@ -42,8 +42,8 @@ JSON_CONVERTER: Final = ConfigDef(
             type=ConfigType.STRING,
             default=None,
             importance=Importance.HIGH,
-            doc="Schema of the data that is read, which must then not contain a schema. Applies only if schemas.enable is "
-            "true, and not to writing.",
+            doc="Schema of the data that is read, which must then not contain a schema. Applies only if "
+            "schemas.enable is true, and not to writing.",
             group=_SCHEMAS_GROUP,
             order=2,
             width=Width.MEDIUM,
