@@ -34,6 +34,7 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         *_PIPELINES,
         "kraal/broker",
         "kraal/converters",
+        "kraal/proof",
         "scripts/harness",
         "tests/fakes/workers",
         "tests/integration/spark/test_once.py",

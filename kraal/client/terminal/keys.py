@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 import termios
 import tty
@@ -25,16 +26,36 @@ def keys(pause: Callable[[float], None]) -> Iterator[Wait]:
         return
     descriptor = sys.stdin.fileno()
     attributes = termios.tcgetattr(descriptor)
+    with _signal_pipe() as signals:
+        try:
+            tty.setcbreak(descriptor)
+            yield lambda seconds: _read_key(descriptor, signals, seconds)
+        finally:
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, attributes)
+
+
+@contextmanager
+def _signal_pipe() -> Iterator[int]:
+    """Yield a descriptor that becomes readable when a signal arrives. Main thread only.
+
+    Without it, `select` would not return for a signal that arrives just before its system call begins.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    previous = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     try:
-        tty.setcbreak(descriptor)
-        yield lambda seconds: _read_key(descriptor, seconds)
+        yield reader
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, attributes)
+        signal.set_wakeup_fd(previous)
+        os.close(reader)
+        os.close(writer)
 
 
-def _read_key(descriptor: int, seconds: float) -> str:
-    ready_descriptors, _, _ = select.select([descriptor], [], [], seconds)
-    return os.read(descriptor, 1).decode("latin-1") if ready_descriptors else ""
+def _read_key(descriptor: int, signals: int, seconds: float) -> str:
+    ready_descriptors, _, _ = select.select([descriptor, signals], [], [], seconds)
+    if signals in ready_descriptors:
+        os.read(signals, 1)  # the signal's handler has run, or runs now
+    return os.read(descriptor, 1).decode("latin-1") if descriptor in ready_descriptors else ""
 
 
 def _wait_without_key(pause: Callable[[float], None], seconds: float) -> str:
