@@ -63,6 +63,10 @@ LOGICAL_PREFIX = "org.apache.kafka.connect.data."
 Case = tuple[str, Any, Schema | None]
 
 
+FLOAT_OF_JAVA_17 = "1.23456792E8"
+"""The float 123456789.125, as Java 17 prints it."""
+
+
 def cases() -> dict[str, Case]:
     """Return the cases by their ids in the golden file. A case consists of a Spark type, a value and a schema."""
     result: dict[str, Case] = {}
@@ -142,6 +146,9 @@ def test_encoded_bytes_match_java_for_every_schema(spark: SparkSession, *, schem
     expected = {name: rows[name]["hex"] and bytes.fromhex(rows[name]["hex"]) for name in selected_cases}
     # The order of map entries is undefined, in Python as in Java.
     assert json.loads(actual.pop("map") or b"") == json.loads(expected.pop("map"))
+    # Java 17 recorded the bytes. Since Java 19, floats have as few digits as possible (JDK-4511638).
+    [[text]] = spark.sql(f"SELECT string(float('{FLOAT_OF_JAVA_17}'))").collect()
+    expected["float 5"] = expected["float 5"].replace(FLOAT_OF_JAVA_17.encode(), text.encode())
     assert actual == expected
 
 

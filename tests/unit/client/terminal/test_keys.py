@@ -13,6 +13,10 @@ import pytest
 from kraal.client.terminal.keys import keys
 
 
+def no_pause(seconds: float) -> None:
+    raise AssertionError(f"standard input is a terminal; nothing pauses for {seconds} s")
+
+
 @pytest.fixture
 def controller(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Replace standard input by a terminal; return the descriptor of its other end."""
@@ -27,7 +31,7 @@ def test_signal_before_the_wait_ends_the_wait(controller: int) -> None:
     handler = signal.signal(signal.SIGUSR1, lambda *_: None)
     start_s = time.monotonic()
     try:
-        with keys(time.sleep) as wait:
+        with keys(no_pause) as wait:
             signal.raise_signal(signal.SIGUSR1)
             assert wait(600) == ""
             os.write(controller, b"q")
@@ -39,7 +43,7 @@ def test_signal_before_the_wait_ends_the_wait(controller: int) -> None:
 
 def test_wakeup_descriptor_is_restored(controller: int) -> None:
     del controller
-    with keys(time.sleep) as wait:
+    with keys(no_pause) as wait:
         assert wait(0) == ""
     previous = signal.set_wakeup_fd(-1)
     assert previous == -1
