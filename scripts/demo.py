@@ -20,7 +20,6 @@ import tempfile
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +142,7 @@ class Demo:
         if state["result"] is None:
             raise ScriptFailed(f"The proof failed: {state['reason']}")
         say(f"`kraal prove {SINK}` compares the sink file with the topic:")
-        ended = datetime.fromtimestamp(state["ended_ms"] / 1000, UTC)
-        for line in format_lines(state["result"], f"{ended:%Y-%m-%d %H:%M} UTC"):
+        for line in format_lines(state):
             say(f"  {line}")
         if state["state"] != Verdict.PROVED:
             raise ScriptFailed("The sink file differs from the topic.")

@@ -116,7 +116,6 @@ class MembershipState:
         self._assignor = AssignorState()
         self._latest_plan: tuple[int, GroupPlan] | None = None
         """Generation and plan of the last rebalance that this worker led."""
-        """Generation and plan of the last rebalance that this worker led."""
 
     def may_join(self) -> bool:
         """Return whether this worker may join for the first time.

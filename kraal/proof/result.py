@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
@@ -55,13 +56,13 @@ class ProofResult:
     @property
     def verdict(self) -> Verdict:
         """The verdict."""
-        found = self.differences
-        extra = 0 if self.is_partial else found.repeated_count + found.unexpected_count
-        return Verdict.DIFFERENT if found.missing_count or extra else Verdict.PROVED
+        differences = self.differences
+        extra = 0 if self.is_partial else differences.repeated_count + differences.unexpected_count
+        return Verdict.DIFFERENT if differences.missing_count or extra else Verdict.PROVED
 
     def to_json_object(self) -> dict[str, Any]:
         """Return the result in the form of the REST response."""
-        found = self.differences
+        differences = self.differences
         return {
             "partitions": [
                 {"topic": partition.topic, "partition": partition.partition, "first": first, "end": end}
@@ -70,11 +71,11 @@ class ProofResult:
             "partial": self.is_partial,
             "expected_rows": self.expected_count,
             "stored_rows": self.stored_count,
-            "missing": {"rows": found.missing_count, "offsets": _list_spans(found.missing)},
+            "missing": {"rows": differences.missing_count, "offsets": _list_spans(differences.missing)},
             "repeated": None
             if self.is_partial
-            else {"rows": found.repeated_count, "offsets": _list_spans(found.repeated)},
-            "unexpected": None if self.is_partial else {"rows": found.unexpected_count},
+            else {"rows": differences.repeated_count, "offsets": _list_spans(differences.repeated)},
+            "unexpected": None if self.is_partial else {"rows": differences.unexpected_count},
             "dead_letters": self.skipped.dead_letters,
             "tolerated": self.skipped.tolerated,
             "dropped": self.skipped.dropped,
@@ -93,15 +94,17 @@ def _list_spans(spans: Sequence[OffsetSpan]) -> list[dict[str, Any]]:
     ]
 
 
-def format_lines(result: Mapping[str, Any], at: str) -> Iterator[str]:
-    """Yield the lines that show a result (`ProofResult.to_json_object`) to users; `at` is the time of the proof."""
+def format_lines(state: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that show a proof with a result to users; `state` is the REST response."""
+    result = state["result"]
+    started = datetime.fromtimestamp(state["started_ms"] / 1000, UTC)
     kinds = [name for name in ("missing", "repeated", "unexpected") if result[name] is not None]
     counts = [f"{result[name]['rows']:,} {name}" for name in kinds]
     others = (("dead_letters", "dead letters"), ("tolerated", "tolerated errors"), ("dropped", "dropped"))
     counts += [f"{result[key]:,} {label}" for key, label in others if result[key]]
     is_proved = not any(result[name]["rows"] for name in kinds)
     ends = ", ".join(f"{each['topic']}-{each['partition']}@{each['end']:,}" for each in result["partitions"])
-    yield f"{'proved' if is_proved else 'different'} up to {ends} ({at}): {', '.join(counts)}"
+    yield f"{'proved' if is_proved else 'different'} up to {ends} ({started:%Y-%m-%d %H:%M} UTC): {', '.join(counts)}"
     for name in kinds:
         if spans := result[name].get("offsets"):
             yield f"{name}: {_format_spans(spans)}"

@@ -64,8 +64,7 @@ def prove(rest: Rest, name: str, *, since: datetime | None, style: str) -> None:
     elif state["result"] is None:
         print_error(f"{name} could not be proved: {state['reason']}")
     else:
-        ended = datetime.fromtimestamp(state["started_ms"] / _MS_PER_SECOND, UTC)
-        for line in format_lines(state["result"], f"{ended:%Y-%m-%d %H:%M} UTC"):
+        for line in format_lines(state):
             say(line)
     if code := _EXIT_CODES[verdict]:
         raise click.exceptions.Exit(code)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
-from kraal.connectors.frames.schema import make_struct_schema, select_column, to_connect_column, to_schema
-from kraal.engine.columns.functions import F
+from kraal.connectors.frames.schema import make_struct_schema, to_connect_column, to_schema
+from kraal.engine.columns.functions import F, select_column
 from kraal.plugins.api import Offset, Schema, SourceBatch, SourcePartition
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
 from kraal.connectors.frames.range_files import RANGE
-from kraal.connectors.frames.schema import parse_struct, select_column
-from kraal.engine.columns.functions import F
+from kraal.connectors.frames.schema import parse_struct
+from kraal.engine.columns.functions import F, select_column
 from kraal.plugins.api import EXPECTED_POSITION, SinkValues, TopicPartition
 
 if TYPE_CHECKING:

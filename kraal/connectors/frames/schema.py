@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
-from kraal.engine.columns.functions import F
 from kraal.plugins.model.records import DATE, DECIMAL, TIMESTAMP
 from kraal.plugins.model.schema import Field, Schema, Type
 
@@ -113,11 +112,6 @@ def _replace_timestamp_ntz(data_type: T.DataType) -> T.DataType:
             return T.StructType(fields)
         case _:
             return data_type
-
-
-def select_column(name: str) -> Column:
-    """Return the column with exactly this name, which may contain special characters."""
-    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def _join_path(prefix: str, name: str) -> str:

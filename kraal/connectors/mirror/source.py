@@ -184,7 +184,7 @@ class MirrorSourceTask(SourceTask):
         return SourceBatch(offsets={}, discover=self._discover)
 
     def _discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Return a batch of the new records; if there are none, start to watch for new records and return None.
+        """Return a batch of the new records. Without new records, begin to watch for them, and return None.
 
         Raises RetriableError, MirrorRequestFailed, OffsetOutOfRange.
         """

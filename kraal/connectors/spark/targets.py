@@ -24,7 +24,7 @@ from kraal.connectors.spark.checks import FILE_FORMATS, JDBC, parse_local_path, 
 from kraal.connectors.spark.object_files import ObjectFolder
 from kraal.connectors.spark.object_stores import is_object_path, normalize_object_url
 from kraal.connectors.spark.sink_config import SPARK_SINK, needs_json_text
-from kraal.engine.columns.functions import F
+from kraal.engine.columns.functions import F, select_column
 from kraal.plugins.api import EXPECTED_POSITION, ReadableTarget, SinkValues, TopicPartition
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class _Folder(ReadableTarget):
             return spark.read.text(paths, lineSep="\n").select(F.col("value").alias(_LINE))
         reader = spark.read.format(self._format).options(**self._options)
         rows = (reader if schema is None else reader.schema(schema)).load(paths)
-        return rows if schema is None else rows.select(*map(_quote, schema.names))
+        return rows if schema is None else rows.select(*map(select_column, schema.names))
 
     def _read_csv(self, spark: SparkSession, paths: list[str]) -> DataFrame:
         """Read files with a header; return their lines without it, as Spark writes them."""
@@ -129,7 +129,7 @@ class _Folder(ReadableTarget):
         return rows.select(self._explode_csv())
 
     def _explode_csv(self) -> Column:
-        return _explode_lines(F.to_csv(F.struct(*map(_quote, self._columns)), dict(self._options)))
+        return _explode_lines(F.to_csv(F.struct(*map(select_column, self._columns)), dict(self._options)))
 
     def _make_lines(self, rows: DataFrame, values: SinkValues | None) -> DataFrame:
         """Return the lines of rows. A value with line ends in text or CSV has several lines."""
@@ -139,12 +139,12 @@ class _Folder(ReadableTarget):
         if self._format == "csv":
             return rows.select(self._explode_csv(), *positions)
         if self._format == "text":
-            text = F.coalesce(_quote(self._columns[0]), F.lit(""))
+            text = F.coalesce(select_column(self._columns[0]), F.lit(""))
             return rows.select(_explode_lines(text), *positions)
         json_rows = spark_rows.make_json_lines(rows, values)
         if json_rows is not None:
             return json_rows.select(_explode_lines(F.col("value")), *positions)
-        json = F.to_json(F.struct(*map(_quote, self._columns)), dict(self._options))
+        json = F.to_json(F.struct(*map(select_column, self._columns)), dict(self._options))
         return rows.select(json.alias(_LINE), *positions)
 
     def _list_files(self, spark: SparkSession) -> Mapping[TopicPartition, list[RangeFile]]:
@@ -186,12 +186,8 @@ class _Table(ReadableTarget):
         rows = spark.read.format("jdbc").options(**self._options).option("dbtable", self._table).load()
         if schema is None:
             return rows
-        return rows.select(*(_quote(field.name).cast(field.dataType) for field in schema.fields))
+        return rows.select(*(select_column(field.name).cast(field.dataType) for field in schema.fields))
 
 
 def _explode_lines(text: Column) -> Column:
     return F.explode(F.split(text, "\n")).alias(_LINE)
-
-
-def _quote(name: str) -> Any:
-    return F.col(f"`{name.replace('`', '``')}`")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["F"]
+__all__ = ["F", "select_column"]
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 else:
 
@@ -19,3 +20,8 @@ else:
             return function
 
     F = _Functions()
+
+
+def select_column(name: str) -> Column:
+    """Return the column with exactly this name, which may contain special characters."""
+    return F.col("`" + name.replace("`", "``") + "`")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kraal.core.offsets import TopicPartition
-from kraal.engine.columns.functions import F
+from kraal.engine.columns.functions import F, select_column
 from kraal.plugins.model.target import EXPECTED_POSITION
 from kraal.proof.differences import (
     MAX_LISTED,
@@ -71,7 +71,7 @@ def find_differences(
 
 
 def _count_by_hash(expected: DataFrame, stored: DataFrame | None) -> DataFrame:
-    """Return the numbers of rows by hash, for the hashes whose numbers differ."""
+    """Count the rows of both sides by hash; return the hashes whose counts differ."""
     counts = expected.groupBy(_HASH).agg(
         F.sum(F.col(_REQUIRED).cast("long")).alias(_REQUIRED), F.count(F.lit(1)).alias(_ALLOWED)
     )
@@ -125,7 +125,7 @@ def _is_committed(committed: Mapping[TopicPartition, int]) -> Column:
 
 def _to_hashable(rows: DataFrame, name: str) -> Column:
     """Return a column that Spark can hash: one with maps or variants becomes JSON."""
-    column: Any = F.col(f"`{name.replace('`', '``')}`")
+    column = select_column(name)
     return F.to_json(column) if _has_map(rows.schema[name].dataType) else column
 
 

@@ -87,7 +87,7 @@ class SinkProof:
         """
         target = self._open_target()
         with self._query_brokers() as broker, self._group.job(f"{self._spec.task.connector} proof") as spark:
-            return _Comparison(self._spec, self._make_path(target), target, self._reader, broker, spark).run(
+            return _Comparison(self._make_path(target), target, broker, spark).run(
                 request, has_dead_letters=self._has_dead_letters
             )
 
@@ -154,10 +154,8 @@ class _Path:
 class _Comparison:
     """The steps of a proof."""
 
-    spec: TaskSpec
     path: _Path
     target: ReadableTarget
-    reader: RangeReader
     broker: BrokerQueries
     spark: Spark
 

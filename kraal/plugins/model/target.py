@@ -57,7 +57,7 @@ class ReadableTarget(ABC):
     ) -> DataFrame | None:
         """Return the rows of the target, with the columns of `schema`, or None if the target does not exist.
 
-        `schema` is that of the expected rows without `EXPECTED_POSITION`; None if there are none: only the number of
-        the target's rows is then used. `starts` are the first offsets of the ranges
+        `schema` is that of the expected rows without `EXPECTED_POSITION`. It is None if no record has rows; the runtime
+        then only counts the rows of the target. `starts` are the first offsets of the ranges
         that `narrow` returned; rows of records before them must be omitted. Without `narrow`, `starts` is empty.
         """

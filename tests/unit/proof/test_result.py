@@ -9,7 +9,8 @@ from kraal.proof.result import ProofResult, SkippedRecords, Verdict, format_line
 ORDERS = TopicPartition("orders", 0)
 SPAN = OffsetSpan(partition=ORDERS, first=17_003_221, last=17_003_224)
 NOT_COUNTED = SkippedRecords()
-TIME = "2026-11-27 10:04 UTC"
+STARTED_MS = 1_795_773_840_000
+"""2026-11-27 10:04 UTC"""
 
 
 def make_result(
@@ -26,7 +27,7 @@ def make_result(
 
 
 def lines(result: ProofResult) -> list[str]:
-    return list(format_lines(result.to_json_object(), TIME))
+    return list(format_lines({"started_ms": STARTED_MS, "result": result.to_json_object()}))
 
 
 def test_proved_result_names_the_offset_and_the_dead_letters() -> None:
