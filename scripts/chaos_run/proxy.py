@@ -16,6 +16,8 @@ DELAY_S: Final = 0.25
 _CHUNK_BYTES: Final = 65_536
 _TIMEOUT_S: Final = 10.0
 
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
 
 class Mode(Enum):
     """The treatment of connections by the proxy."""
@@ -34,7 +36,6 @@ class Proxy:
         self._target = target
         self._mode = Mode.STRAIGHT
         self._writers: list[asyncio.StreamWriter] = []
-        self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._thread.start()
@@ -77,45 +78,46 @@ class Proxy:
             self._flows.set()
 
     async def _close(self) -> None:
-        self._server.close()
+        self._mode = Mode.CUT
         self._abort(self._writers)
         self._flows.set()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others)
+        # Not earlier: asyncio would leave connections open that it is just accepting.
+        self._server.close()
 
     def _abort(self, writers: list[asyncio.StreamWriter]) -> None:
         for writer in list(writers):
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is not None:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        if self._mode is Mode.CUT:
-            writer.transport.abort()
-            return
-        await self._flows.wait()
         try:
-            target_reader, target_writer = await asyncio.open_connection(HOST, self._target)
+            await self._flows.wait()
+            target = await asyncio.open_connection(HOST, self._target)
         except OSError:
             writer.transport.abort()
             return
-        pair = [writer, target_writer]
-        self._writers += pair
+        if self._mode is Mode.CUT:
+            self._abort([writer, target[1]])
+        else:
+            await self._forward((reader, writer), target)
+
+    async def _forward(self, client: _Streams, target: _Streams) -> None:
+        """Forward data in both directions until one side closes its connection; then close the other one."""
+        writers = [client[1], target[1]]
+        self._writers += writers
         pumps = [
             asyncio.ensure_future(self._pump(*streams))
-            for streams in ((reader, target_writer), (target_reader, writer))
+            for streams in ((client[0], target[1]), (target[0], client[1]))
         ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for pump in pumps:
                 pump.cancel()
-            for open_writer in pair:
-                self._writers.remove(open_writer)
-                open_writer.close()
+            for writer in writers:
+                self._writers.remove(writer)
+                writer.close()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):

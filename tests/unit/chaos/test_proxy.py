@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import gc
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -115,3 +117,16 @@ def test_connection_without_a_target_is_aborted() -> None:
     with connect(result) as client:
         assert is_broken(client)
     result.close()
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_closing_aborts_connections_that_are_not_forwarded_yet(echo_port: int) -> None:
+    proxy = Proxy(echo_port)
+    proxy.set_mode(Mode.HALF_OPEN)
+    with connect(proxy) as client:
+        client.sendall(b"x")
+        proxy.close()
+        del proxy
+        gc.collect()
+        with suppress(ConnectionResetError):
+            assert client.recv(1024) == b""
