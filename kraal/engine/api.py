@@ -351,20 +351,32 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenSource:
+    """The tasks and the progress of a source."""
+
+    task_configs: Sequence[Mapping[str, str]]
+    """The resolved configs of the tasks."""
+    read_offsets: Callable[[], Mapping[SourcePartition, Offset]]
+    """Returns the stored offsets. Blocks; raises KraalError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProofRequest:
     """What a proof compares."""
 
-    committed: Mapping[TopicPartition, int]
-    """The committed offsets of the connector's consumer group."""
+    committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The committed offsets of a sink's consumer group."""
+    source: ProvenSource | None = None
+    """None for a sink."""
     max_age_ms: int | None = None
-    """The maximum age of the first record to compare; None to compare all records of the topics."""
+    """The maximum age of the first record to compare; None to compare all records."""
 
 
 class Proof(Protocol):
-    """The proof of one sink's delivery."""
+    """The proof of one connector's delivery."""
 
     def run(self, request: ProofRequest) -> ProofResult:
-        """Compare the target with the topics. Blocks.
+        """Compare the target of a sink with its topics, or the topics of a source with the source. Blocks.
 
         Raises SparkUnavailable while Spark starts, TargetUnreadable for a target that cannot be compared, and the
         errors of plugins, of Spark and of Kafka's clients.
@@ -376,7 +388,7 @@ class Proof(Protocol):
 
 @runtime_checkable
 class ProvingEngine(Protocol):
-    """An engine that can prove the delivery of sinks."""
+    """An engine that can prove the delivery of connectors."""
 
     def open_proof(self, spec: TaskSpec) -> Proof:
         """Prepare a proof. `spec` must have the resolved config of the connector, and needs no task config.

@@ -261,6 +261,16 @@ def member_config(
     }
 
 
+def query_config(
+    worker: Mapping[str, str], connector: Mapping[str, str], task: TaskId
+) -> dict[str, str | int | bool]:
+    """Return librdkafka's settings for the requests of a proof, whose client does not join the group of the sink."""
+    settings = member_config(worker, connector, task)
+    settings["client.id"] = f"kraal-proof-{task.connector}"
+    settings.pop("group.instance.id", None)
+    return settings
+
+
 def _key_finder(
     worker: Mapping[str, str], connector: Mapping[str, str], client: Client
 ) -> Callable[[str], str]:

@@ -266,12 +266,14 @@ class SparkEngine:
     def open_proof(self, spec: TaskSpec) -> Proof:
         """Prepare a proof, and start Spark. See `kraal.engine.api.ProvingEngine`."""
         from kraal.engine.proof.sink import SinkProof  # noqa: PLC0415 - see _make_executor
+        from kraal.engine.proof.source import SourceProof  # noqa: PLC0415 - as above
 
         check_urls(self._context.worker, spec.connector_config)
         self._session.start()
         canceller = self._canceller.share_for(WORKER_OWNER)
         group = JobGroup(self._session, spec.task, canceller, sql_settings(spec.connector_config))
-        return SinkProof(self._context, spec, group)
+        kind = self._context.plugins.connector_class(spec.connector_config["connector.class"]).kind
+        return (SinkProof if kind == "sink" else SourceProof)(self._context, spec, group)
 
     def _make_context(
         self, worker: Mapping[str, str], plugins: Plugins, chains: Chains, leave: LeaveGroup, scratch: str

@@ -11,18 +11,19 @@ from kraal.config.connector.keys import CONNECTOR_VERSION
 from kraal.config.variables import has_variable
 from kraal.core.errors import KraalError, PluginMissing
 from kraal.core.ids import TaskId
-from kraal.engine.api import Failed, FailedRun
+from kraal.engine.api import Failed, FailedRun, ProvingEngine
 from kraal.engine.failure_trace import failure_trace
 from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.metrics import JavaMetrics
 from kraal.java_plugins.run import JavaRun
 from kraal.plugins.java_chain import chain_config, needs_java
+from kraal.plugins.model.target import TargetUnreadable
 
 if TYPE_CHECKING:
     from kraal.config.worker.config import WorkerConfig
     from kraal.core.ids import Config, Instance
     from kraal.core.offsets import Offset, SourcePartition
-    from kraal.engine.api import Engine, EngineState, Run, RunEvent, Stopped, TaskSpec
+    from kraal.engine.api import Engine, EngineState, Proof, Run, RunEvent, Stopped, TaskSpec
     from kraal.java_plugins.chains.run import ChainedRun
     from kraal.java_plugins.host import PluginHost
     from kraal.java_plugins.hosts import PluginHosts
@@ -79,6 +80,14 @@ class JavaPluginEngine:
     def waiting_reason(self) -> str | None:
         """Return the reason why the plugins' JVM or the other engine is down; None if both are up."""
         return self._hosts.shared.down_reason or self._inner.waiting_reason()
+
+    def open_proof(self, spec: TaskSpec) -> Proof:
+        """Prepare the proof of a connector in Python. Raises TargetUnreadable for a connector in Java."""
+        class_name = spec.connector_config["connector.class"]
+        name = self._registry.resolve(class_name)
+        if not isinstance(self._inner, ProvingEngine) or (name is not None and self._registry.is_java(name)):
+            raise TargetUnreadable(f"{class_name} is a connector in Java, which cannot be proved yet")
+        return self._inner.open_proof(spec)
 
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]

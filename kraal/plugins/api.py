@@ -54,6 +54,7 @@ from kraal.plugins.model.columns import ByRecords, Columns, Expression, Part
 from kraal.plugins.model.context import ClusterNeeds, ConnectorContext, TaskContext, WorkerView
 from kraal.plugins.model.converter import ColumnFormat, Converter, HeaderConverter
 from kraal.plugins.model.records import DataException, Header, Record, Struct
+from kraal.plugins.model.replay import Replay
 from kraal.plugins.model.schema import Schema
 from kraal.plugins.model.stream import OffsetPair, OffsetTracking, SourceStream, Streams
 from kraal.plugins.model.target import EXPECTED_POSITION, ReadableTarget, SinkValues, TargetUnreadable
@@ -96,6 +97,7 @@ __all__ = [
     "Recommendation",
     "Recommender",
     "Record",
+    "Replay",
     "Reporter",
     "RetriableError",
     "Rule",
@@ -227,6 +229,15 @@ class Connector(ClusterNeeds, ABC):
         ValueError with a message for the user.
         """
         del config, worker
+        return None
+
+    @classmethod
+    def replay(cls, config: Mapping[str, str]) -> Replay | None:
+        """Return how to read the records of a source again, so that `kraal prove` can compare them with the topics.
+
+        Return None if the records cannot be read again. The config is resolved and valid.
+        """
+        del config
         return None
 
 

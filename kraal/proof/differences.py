@@ -1,7 +1,7 @@
-"""Compares the records of a topic with the rows of a target by the hashes of the rows.
+"""Compares expected with stored rows by their hashes: a sink's topics with its target, or a source with its topics.
 
-The order does not matter. If a topic has several equal records, and the target has fewer of them, the last ones count
-as missing, because earlier records cannot be told apart from them.
+The order does not matter. If several expected rows are equal, and fewer of them are stored, the last ones count as
+missing, because equal rows cannot be told apart.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from typing_extensions import override
-
-from kraal.core.offsets import TopicPartition
+from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 
 MODULUS: Final = 1 << 64
 MAX_LISTED: Final = 1000
 """Maximum number of positions to list; all are counted."""
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +26,9 @@ class Tally:
     count: int = 0
     checksum: int = 0
     """The sum of the hashes, from 0 to 2^64 - 1."""
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.count + other.count, (self.checksum + other.checksum) % MODULUS)
 
     @staticmethod
     def from_halves(count: int, high: int, low: int) -> Tally:
@@ -38,83 +40,114 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class RecordPosition:
-    """The position of a record in a topic."""
+class RowPosition(Generic[P]):
+    """The position of a row's record: an offset of a topic partition, or a number within a batch of a source."""
 
-    partition: TopicPartition
-    offset: int
+    partition: P
+    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetSpan:
-    """Adjacent offsets of a partition, from `first` to `last`."""
+class Span(Generic[P]):
+    """Adjacent positions, from `first` to `last`."""
 
-    partition: TopicPartition
+    partition: P
     first: int
     last: int
 
-    @override
-    def __str__(self) -> str:
-        first = f"{self.partition.topic}-{self.partition.partition}@{self.first:,}"
-        return first if self.first == self.last else f"{first} to @{self.last:,}"
+
+OffsetSpan = Span[TopicPartition]
+"""Adjacent offsets of a topic partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSpan:
+    """Adjacent records of a source."""
+
+    partition: SourcePartition
+    after: Offset | None
+    """The source offset from which the records are counted; None for the start of the partition."""
+    first: int
+    """The number of the first record after this offset, from 1."""
+    last: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """The differences between the records of a topic and the rows of a target."""
+    """The differences between expected and stored rows. Positions are in order, at most `MAX_LISTED` of each kind."""
 
     missing_count: int = 0
-    """Number of rows that the target lacks."""
+    """Number of expected rows that are not stored."""
     missing: tuple[OffsetSpan, ...] = ()
-    """The records of these rows, in order; at most `MAX_LISTED`."""
+    """The offsets of these rows in the topics of a sink."""
+    missing_in_topics: tuple[SourceSpan, ...] = ()
+    """The records of these rows in a source."""
     repeated_count: int = 0
-    """Number of additional copies of rows in the target."""
+    """Number of additional copies of stored rows."""
     repeated: tuple[OffsetSpan, ...] = ()
-    """The records of these rows, in order; at most `MAX_LISTED`."""
+    """The offsets of these rows: of the records of a sink, or of the additional records of a source's topics."""
     unexpected_count: int = 0
-    """Number of rows in the target that equal no record's row."""
+    """Number of stored rows that equal no expected row."""
+    unexpected: tuple[OffsetSpan, ...] = ()
+    """The offsets of these rows in the topics of a source. Targets of sinks have no offsets."""
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedRow:
-    """A row that the target should have."""
+class LocatedRow(Generic[P]):
+    """A row with its position."""
 
     row_hash: int
-    position: RecordPosition
-    is_optional: bool
-    """Whether the target may lack the row, because the record's offset is not committed yet."""
+    position: RowPosition[P]
+    is_optional: bool = False
+    """Whether the row may be missing, because the offset of its record is not committed yet."""
 
 
-def locate_differences(
-    rows: Iterable[ExpectedRow], stored: Mapping[int, int]
-) -> tuple[tuple[OffsetSpan, ...], tuple[OffsetSpan, ...]]:
-    """Return the positions of missing and of repeated rows.
+def find_surplus(rows: Iterable[LocatedRow[P]], counts: Mapping[int, int]) -> Iterator[Span[P]]:
+    """Yield the positions of rows that have no counterpart on the other side, except optional rows.
 
-    `stored` maps the hashes of `rows` to the number of the target's rows with this hash.
+    `counts` maps the hashes of `rows` to the number of rows of the other side with this hash.
     """
-    rows_by_hash: defaultdict[int, list[ExpectedRow]] = defaultdict(list)
+    surplus: set[RowPosition[P]] = set()
+    for row_hash, equal_rows in _group_by_hash(rows).items():
+        surplus.update(row.position for row in equal_rows[counts.get(row_hash, 0) :] if not row.is_optional)
+    return _join_positions(surplus)
+
+
+def find_repeated(rows: Iterable[LocatedRow[P]], counts: Mapping[int, int]) -> Iterator[Span[P]]:
+    """Yield the positions of rows of which the other side has additional copies: the last of equal rows.
+
+    `counts` is as for `find_surplus`.
+    """
+    groups = _group_by_hash(rows)
+    repeated = {rows[-1].position for row_hash, rows in groups.items() if counts.get(row_hash, 0) > len(rows)}
+    return _join_positions(repeated)
+
+
+def _group_by_hash(rows: Iterable[LocatedRow[P]]) -> Mapping[int, list[LocatedRow[P]]]:
+    """Return the rows with each hash, in order, with optional rows at the end."""
+    groups: defaultdict[int, list[LocatedRow[P]]] = defaultdict(list)
     for row in rows:
-        rows_by_hash[row.row_hash].append(row)
-    missing: set[RecordPosition] = set()
-    repeated: set[RecordPosition] = set()
-    for row_hash, equal_rows in rows_by_hash.items():
+        groups[row.row_hash].append(row)
+    for equal_rows in groups.values():
         equal_rows.sort(key=lambda row: (row.is_optional, row.position))
-        count = stored.get(row_hash, 0)
-        missing.update(row.position for row in equal_rows[count:] if not row.is_optional)
-        if count > len(equal_rows):
-            repeated.add(equal_rows[-1].position)
-    return tuple(_join_positions(missing)), tuple(_join_positions(repeated))
+    return groups
 
 
-def _join_positions(positions: Iterable[RecordPosition]) -> Iterator[OffsetSpan]:
+def _join_positions(positions: Iterable[RowPosition[P]]) -> Iterator[Span[P]]:
     """Yield the spans of positions, in order, at most for the first `MAX_LISTED` positions."""
-    span: OffsetSpan | None = None
+    span: Span[P] | None = None
     for position in sorted(positions)[:MAX_LISTED]:
-        if span is not None and (span.partition, span.last + 1) == (position.partition, position.offset):
-            span = OffsetSpan(partition=span.partition, first=span.first, last=position.offset)
+        if span is not None and (span.partition, span.last + 1) == (position.partition, position.number):
+            span = Span(partition=span.partition, first=span.first, last=position.number)
             continue
         if span is not None:
             yield span
-        span = OffsetSpan(partition=position.partition, first=position.offset, last=position.offset)
+        span = Span(partition=position.partition, first=position.number, last=position.number)
     if span is not None:
         yield span
+
+
+def format_offsets(span: OffsetSpan) -> str:
+    """Return a span of offsets for users, such as `orders-0@512 to @514`."""
+    first = f"{span.partition.topic}-{span.partition.partition}@{span.first:,}"
+    return first if span.first == span.last else f"{first} to @{span.last:,}"

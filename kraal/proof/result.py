@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from kraal.core.offsets import TopicPartition
-from kraal.proof.differences import Differences, OffsetSpan
+from kraal.core.offsets import Offset, SourcePartition, TopicPartition
+from kraal.proof.differences import Differences, OffsetSpan, SourceSpan, Span, format_offsets
 
 SHOWN_SPANS: Final = 5
 """Maximum number of spans in a line for users."""
@@ -19,16 +20,16 @@ class Verdict(StrEnum):
     """The verdict of a proof."""
 
     PROVED = "PROVED"
-    """The target has the rows of all committed records, and no others."""
+    """All committed records are in the target of a sink or in the topics of a source, once, and no others."""
     DIFFERENT = "DIFFERENT"
     """Rows are missing, repeated or unexpected."""
     UNDECIDED = "UNDECIDED"
-    """The target or the topics could not be compared."""
+    """Source, topics and target could not be compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedRecords:
-    """The number of records that the target must not have; None if it was not counted."""
+    """The number of records that are not delivered; None if it was not counted."""
 
     dead_letters: int | None = None
     """Records that cannot be processed, if the connector has a dead letter topic."""
@@ -43,15 +44,17 @@ class ProofResult:
     """The result of a comparison."""
 
     ranges: Mapping[TopicPartition, tuple[int, int]]
-    """The compared offsets of each partition, up to the committed offset."""
+    """The compared offsets of each topic partition: of a sink, up to the committed offset."""
     expected_count: int
-    """Number of rows that the target must have."""
+    """Number of rows that must be stored."""
     stored_count: int
-    """Number of rows in the target."""
+    """Number of rows in the target of a sink, or in the topics of a source."""
     differences: Differences
     skipped: SkippedRecords
     is_partial: bool = False
-    """Whether the target may have rows of records that were not compared. Then only missing rows were judged."""
+    """Whether there may be stored rows of records that were not compared. Then only missing rows were judged."""
+    source_offsets: Mapping[SourcePartition, Offset] | None = None
+    """The offsets up to which the records of a source were compared; None for a sink."""
 
     @property
     def verdict(self) -> Verdict:
@@ -68,25 +71,49 @@ class ProofResult:
                 {"topic": partition.topic, "partition": partition.partition, "first": first, "end": end}
                 for partition, (first, end) in sorted(self.ranges.items())
             ],
+            "source_offsets": None
+            if self.source_offsets is None
+            else [
+                {"partition": partition.as_dict(), "offset": dict(offset)}
+                for partition, offset in self.source_offsets.items()
+            ],
             "partial": self.is_partial,
             "expected_rows": self.expected_count,
             "stored_rows": self.stored_count,
-            "missing": {"rows": differences.missing_count, "offsets": _list_spans(differences.missing)},
+            "missing": {
+                "rows": differences.missing_count,
+                "offsets": _list_offsets(differences.missing),
+                "source_records": _list_source_records(differences.missing_in_topics),
+            },
             "repeated": None
             if self.is_partial
-            else {"rows": differences.repeated_count, "offsets": _list_spans(differences.repeated)},
-            "unexpected": None if self.is_partial else {"rows": differences.unexpected_count},
+            else {"rows": differences.repeated_count, "offsets": _list_offsets(differences.repeated)},
+            "unexpected": None
+            if self.is_partial
+            else {"rows": differences.unexpected_count, "offsets": _list_offsets(differences.unexpected)},
             "dead_letters": self.skipped.dead_letters,
             "tolerated": self.skipped.tolerated,
             "dropped": self.skipped.dropped,
         }
 
 
-def _list_spans(spans: Sequence[OffsetSpan]) -> list[dict[str, Any]]:
+def _list_offsets(spans: Sequence[OffsetSpan]) -> list[dict[str, Any]]:
     return [
         {
             "topic": span.partition.topic,
             "partition": span.partition.partition,
+            "first": span.first,
+            "last": span.last,
+        }
+        for span in spans
+    ]
+
+
+def _list_source_records(spans: Sequence[SourceSpan]) -> list[dict[str, Any]]:
+    return [
+        {
+            "partition": span.partition.as_dict(),
+            "after": None if span.after is None else dict(span.after),
             "first": span.first,
             "last": span.last,
         }
@@ -103,29 +130,58 @@ def format_lines(state: Mapping[str, Any]) -> Iterator[str]:
     others = (("dead_letters", "dead letters"), ("tolerated", "tolerated errors"), ("dropped", "dropped"))
     counts += [f"{result[key]:,} {label}" for key, label in others if result[key]]
     is_proved = not any(result[name]["rows"] for name in kinds)
-    ends = ", ".join(f"{each['topic']}-{each['partition']}@{each['end']:,}" for each in result["partitions"])
-    yield f"{'proved' if is_proved else 'different'} up to {ends} ({started:%Y-%m-%d %H:%M} UTC): {', '.join(counts)}"
+    verdict = "proved" if is_proved else "different"
+    yield f"{verdict} up to {_format_end(result)} ({started:%Y-%m-%d %H:%M} UTC): {', '.join(counts)}"
     for name in kinds:
-        if spans := result[name].get("offsets"):
-            yield f"{name}: {_format_spans(spans)}"
-    if result["unexpected"] is not None and result["unexpected"]["rows"]:
+        spans = [_format_offsets(span) for span in result[name]["offsets"]]
+        spans += map(_format_source_records, result[name].get("source_records", ()))
+        if spans:
+            yield f"{name}: {_shorten(spans)}"
+    if result["unexpected"] is not None and result["unexpected"]["rows"] and result["source_offsets"] is None:
         yield f"rows of the target that equal no record's row: {result['unexpected']['rows']:,}"
     if result["partial"]:
-        starts = ", ".join(
-            f"{each['topic']}-{each['partition']}@{each['first']:,}" for each in result["partitions"]
-        )
-        yield f"compared from {starts}; additional rows in the target were not judged"
+        yield _format_partial(result)
 
 
-def _format_spans(spans: Sequence[Mapping[str, Any]]) -> str:
-    shown = ", ".join(
-        str(
-            OffsetSpan(
-                partition=TopicPartition(span["topic"], span["partition"]),
-                first=span["first"],
-                last=span["last"],
-            )
-        )
-        for span in spans[:SHOWN_SPANS]
+def _format_end(result: Mapping[str, Any]) -> str:
+    """Return up to where records were compared."""
+    if result["source_offsets"] is None:
+        return ", ".join(f"{_format_partition(each)}@{each['end']:,}" for each in result["partitions"])
+    return _shorten(
+        [f"{_to_json(each['partition'])} {_to_json(each['offset'])}" for each in result["source_offsets"]]
     )
-    return shown if len(spans) <= SHOWN_SPANS else f"{shown}, …"
+
+
+def _format_partial(result: Mapping[str, Any]) -> str:
+    if result["source_offsets"] is not None:
+        return (
+            "the source may have changed or deleted records; additional records in the topics were not judged"
+        )
+    starts = ", ".join(f"{_format_partition(each)}@{each['first']:,}" for each in result["partitions"])
+    return f"compared from {starts}; additional rows in the target were not judged"
+
+
+def _format_partition(fields: Mapping[str, Any]) -> str:
+    return f"{fields['topic']}-{fields['partition']}"
+
+
+def _format_offsets(fields: Mapping[str, Any]) -> str:
+    partition = TopicPartition(fields["topic"], fields["partition"])
+    return format_offsets(Span(partition=partition, first=fields["first"], last=fields["last"]))
+
+
+def _format_source_records(fields: Mapping[str, Any]) -> str:
+    first, last = fields["first"], fields["last"]
+    records = f"record {first:,}" if first == last else f"records {first:,} to {last:,}"
+    start = "the start" if fields["after"] is None else _to_json(fields["after"])
+    return f"{records} of {_to_json(fields['partition'])} after {start}"
+
+
+def _to_json(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _shorten(texts: Sequence[str]) -> str:
+    """Join texts, at most `SHOWN_SPANS` of them."""
+    shown = ", ".join(texts[:SHOWN_SPANS])
+    return shown if len(texts) <= SHOWN_SPANS else f"{shown}, …"

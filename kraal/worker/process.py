@@ -199,7 +199,6 @@ class Process(ABC, Generic[C]):
         defaults = replace(self.config, override_policy=policy or self.config.override_policy)
         plugins = WorkerPlugins(registry, defaults, self._providers)
         engine = self._engine(registry, at_once=java is None)
-        self._proofs = make_proofs(engine, plugins, self._group_offsets, self._clock.wall_ms)
         if java is not None:
             self._loggers.listen(java.set_log_level)
             engine = JavaPluginEngine(engine, java, registry, self.config)
@@ -210,6 +209,7 @@ class Process(ABC, Generic[C]):
         self._before_actors()
         assembly = assemble(self._parts(engine, plugins), self._on_actor_failed)
         context_filter.generation = lambda: assembly.published.latest.generation
+        self._proofs = make_proofs(engine, plugins, self._group_offsets, assembly.herder, self._clock.wall_ms)
         assembly.journal.follow_log()
         stall_detection = StallDetection(
             assembly.metrics, self.config.auto_restart, engine.pools, engine.down

@@ -1,26 +1,31 @@
-"""Runs the proofs of sinks' deliveries that REST requests, and keeps the latest one of each connector in memory."""
+"""Runs the proofs of delivery that REST requests, and keeps the latest one of each connector in memory."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.messages.offsets import ShowOffsets
+from actors.runtime.mailbox import ask
 from kraal.config.connector.trimmed import trim_config
 from kraal.core.errors import KraalError, RetryableConflict
 from kraal.core.ids import Config, ConnectorName, TaskId
+from kraal.core.offsets import Offset, SourcePartition
 from kraal.core.secrets import secrets
-from kraal.engine.api import Proof, ProofRequest, ProvingEngine, TaskSpec
+from kraal.engine.api import Proof, ProofRequest, ProvenSource, ProvingEngine, TaskSpec
 from kraal.plugins.java_chain import needs_java
 from kraal.plugins.model.target import TargetUnreadable
 from kraal.proof.result import ProofResult, Verdict
 
 if TYPE_CHECKING:
+    from actors.runtime.mailbox import Address
     from kraal.config.variables import ResolvedConfig
+    from kraal.core.offsets import OffsetPairs
     from kraal.engine.api import Engine
     from kraal.plugins.worker_plugins import WorkerPlugins
     from kraal.stores.api import GroupOffsets
@@ -68,6 +73,8 @@ class Proofs:
     resolve: Callable[[Config], ResolvedConfig]
     """Replaces variables in a config; may block."""
     group_offsets: Callable[[], GroupOffsets]
+    source_offsets: Callable[[ConnectorName], OffsetPairs]
+    """Returns the stored offsets of a source. Blocks; raises KraalError."""
     wall_ms: Callable[[], int]
     needs_java: Callable[[Config], bool] = lambda _: False
     """Returns whether the transforms or converters of a config are Java classes."""
@@ -78,10 +85,17 @@ class Proofs:
     _thread: threading.Thread | None = None
     _closed: threading.Event = field(default_factory=threading.Event)
 
-    def start(self, name: ConnectorName, config: Config, since_ms: int | None) -> dict[str, Any]:
+    def start(
+        self,
+        name: ConnectorName,
+        config: Config,
+        since_ms: int | None,
+        task_configs: Sequence[Config] | None = None,
+    ) -> dict[str, Any]:
         """Start the proof of a connector unless it is running; return its state at once.
 
-        Raises RetryableConflict while the proof of another connector is running.
+        `task_configs` are those of a source; None for a sink. Raises RetryableConflict while the proof of another
+        connector is running.
         """
         with self._lock:
             if self._running == name:
@@ -94,7 +108,7 @@ class Proofs:
             state = ProofState(connector=name, started_ms=self.wall_ms(), since_ms=since_ms)
             self._states[name] = state
             self._thread = threading.Thread(
-                target=self._run, args=(state, config), name="kraal-proof", daemon=True
+                target=self._run, args=(state, config, task_configs), name="kraal-proof", daemon=True
             )
             self._thread.start()
         return state.to_json_object()
@@ -115,10 +129,10 @@ class Proofs:
         if thread is not None:
             thread.join(_STOP_TIMEOUT_S)
 
-    def _run(self, state: ProofState, config: Config) -> None:
+    def _run(self, state: ProofState, config: Config, task_configs: Sequence[Config] | None) -> None:
         """Run a proof and store its outcome."""
         try:
-            result = self._prove(state, config)
+            result = self._prove(state, config, task_configs)
             ended = replace(state, result=result)
             log.info("Proof of connector %s: %s", state.connector, result.verdict)
         except Exception as error:  # noqa: BLE001 - plugins, Spark and clients may raise anything
@@ -128,14 +142,13 @@ class Proofs:
             self._states[state.connector] = replace(ended, ended_ms=self.wall_ms())
             self._running = self._proof = None
 
-    def _prove(self, state: ProofState, config: Config) -> ProofResult:
+    def _prove(self, state: ProofState, config: Config, task_configs: Sequence[Config] | None) -> ProofResult:
         from kraal.engine.session.session import SparkUnavailable  # noqa: PLC0415 - late, as the engine is imported
 
         resolved = trim_config(self.resolve(config).config)
         if self.needs_java(resolved):
             raise TargetUnreadable("its transforms or converters are Java classes, which a proof cannot run")
-        committed = self.group_offsets().read(state.connector, resolved, timeout_s=_OFFSETS_TIMEOUT_S)
-        max_age_ms = None if state.since_ms is None else max(0, self.wall_ms() - state.since_ms)
+        request = self._make_request(state, resolved, task_configs)
         spec = TaskSpec(task=TaskId(state.connector, 0), task_config=resolved, connector_config=resolved)
         proof = self.open_proof(spec)
         with self._lock:
@@ -143,16 +156,34 @@ class Proofs:
         deadline_s = time.monotonic() + _SPARK_TIMEOUT_S
         while True:
             try:
-                return proof.run(ProofRequest(committed=committed, max_age_ms=max_age_ms))
+                return proof.run(request)
             except SparkUnavailable:
                 if time.monotonic() > deadline_s or self._closed.wait(_SPARK_POLL_S):
                     raise
+
+    def _make_request(
+        self, state: ProofState, config: Mapping[str, str], task_configs: Sequence[Config] | None
+    ) -> ProofRequest:
+        """Return the request for a connector with this resolved config."""
+        name = state.connector
+        max_age_ms = None if state.since_ms is None else max(0, self.wall_ms() - state.since_ms)
+        if task_configs is None:
+            committed = self.group_offsets().read(name, config, timeout_s=_OFFSETS_TIMEOUT_S)
+            return ProofRequest(committed=committed, max_age_ms=max_age_ms)
+
+        def read_offsets() -> dict[SourcePartition, Offset]:
+            return {SourcePartition.of(partition): offset for partition, offset in self.source_offsets(name)}
+
+        resolved_configs = [trim_config(self.resolve(task_config).config) for task_config in task_configs]
+        source = ProvenSource(task_configs=resolved_configs, read_offsets=read_offsets)
+        return ProofRequest(source=source, max_age_ms=max_age_ms)
 
 
 def make_proofs(
     engine: Engine,
     plugins: WorkerPlugins,
     group_offsets: Callable[[], GroupOffsets],
+    herder: Address,
     wall_ms: Callable[[], int],
 ) -> Proofs | None:
     """Return the runner of proofs; None if the engine cannot prove deliveries."""
@@ -162,6 +193,7 @@ def make_proofs(
         engine.open_proof,
         plugins.resolve,
         group_offsets,
+        lambda name: ask(herder, ShowOffsets(name=name), timeout_s=_OFFSETS_TIMEOUT_S),
         wall_ms,
         partial(needs_java, plugins.registry, plugins.defaults.raw),
     )

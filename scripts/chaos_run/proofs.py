@@ -1,34 +1,52 @@
-"""Proves the delivery of each pipe's sink, and compares the proofs with the lines that the sinks have written."""
+"""Proves the delivery of each pipe, and compares the proofs with the lines that the sinks have written."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from scripts.chaos_run.lines import Delivery
 from scripts.chaos_run.members import Member
 from scripts.chaos_run.pipes import Pipe
-
-TIMEOUT_S: Final = 300.0
-"""Timeout of one proof, which may wait for Spark."""
-_POLL_INTERVAL_S: Final = 0.5
-_ACCEPTED: Final = 202
+from scripts.harness.proofs import prove
 
 
 def find_disagreements(
     member: Member, deliveries: Mapping[str, Delivery], pipes: Sequence[Pipe]
 ) -> list[str]:
-    """Prove the delivery of each pipe on a worker; return how the proofs differ from the deliveries."""
-    return [
-        f"{pipe.name}: {difference}"
-        for pipe in pipes
-        for difference in compare(_prove(member, f"{pipe.name}-sink"), deliveries[pipe.name])
-    ]
+    """Prove the source and the sink of each pipe on a worker; return how the proofs differ from the deliveries."""
+    disagreements: list[str] = []
+    for pipe in pipes:
+        delivery = deliveries[pipe.name]
+        for role, compare in (("source", compare_source), ("sink", compare_sink)):
+            proof = prove(member.process, f"{pipe.name}-{role}")
+            disagreements += [f"{pipe.name}-{role}: {difference}" for difference in compare(proof, delivery)]
+    return disagreements
 
 
-def compare(proof: Mapping[str, Any], delivery: Delivery) -> Iterator[str]:
-    """Yield how the state of a proof differs from a delivery. Pure.
+def compare_source(proof: Mapping[str, Any], delivery: Delivery) -> Iterator[str]:
+    """Yield how the proof of a pipe's source differs from the pipe's delivery. Pure.
+
+    Lines that a source wrote twice are repeated for the proof. Lines that the topic has and the sink file lacks are not
+    missing for the proof.
+    """
+    result = proof["result"]
+    if result is None:
+        yield f"the proof is {proof['state']}: {proof['reason']}"
+        return
+    missing, unexpected = result["missing"], result["unexpected"]
+    if missing["rows"] and not delivery.missing_count:
+        yield f"the proof lacks {missing['rows']} lines that were delivered: {missing['source_records'][:3]}"
+    if unexpected is None:
+        yield "the proof is partial, although the source file has all lines"
+    elif unexpected["rows"] != delivery.unknown_count:
+        yield f"the proof found {unexpected['rows']} unexpected records instead of {delivery.unknown_count}"
+    if result["expected_rows"] != delivery.written_count:
+        yield f"the proof read {result['expected_rows']} lines of the source instead of {delivery.written_count}"
+
+
+def compare_sink(proof: Mapping[str, Any], delivery: Delivery) -> Iterator[str]:
+    """Yield how the proof of a pipe's sink differs from the pipe's delivery. Pure.
 
     Lines that a source wrote twice are twice in the topic, so they are not repeated for the proof. Lines that never
     reached the topic are not missing for the proof.
@@ -44,17 +62,3 @@ def compare(proof: Mapping[str, Any], delivery: Delivery) -> Iterator[str]:
         yield f"the proof found {unexpected} unexpected lines instead of {delivery.unknown_count}"
     if stored != delivery.delivered_count:
         yield f"the proof read {stored} lines instead of {delivery.delivered_count}"
-
-
-def _prove(member: Member, sink: str) -> Mapping[str, Any]:
-    """Prove the delivery of a sink; return the state of the proof."""
-    path = f"/connectors/{sink}/proof"
-    response = member.process.post(path)
-    if response.status != _ACCEPTED:
-        return {"state": "REFUSED", "reason": f"{response.status} {response.body}", "result": None}
-    deadline_s = time.monotonic() + TIMEOUT_S
-    state: Mapping[str, Any] = response.body
-    while state["state"] == "RUNNING" and time.monotonic() < deadline_s:
-        time.sleep(_POLL_INTERVAL_S)
-        state = member.process.get(path).body
-    return state

@@ -66,4 +66,10 @@ def make_proofs(proof: FakeProof, specs: list[TaskSpec] | None = None) -> Proofs
         return proof
 
     offsets: Any = _GroupOffsets
-    return Proofs(open_proof, lambda config: ResolvedConfig.of(config, {}), offsets, lambda: NOW_MS)
+    return Proofs(
+        open_proof,
+        lambda config: ResolvedConfig.of(config, {}),
+        offsets,
+        lambda _: [({"filename": "orders.txt"}, {"position": 7})],
+        lambda: NOW_MS,
+    )

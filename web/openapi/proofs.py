@@ -16,23 +16,53 @@ def _describe(schema: Schema, description: str) -> dict[str, Any]:
 
 
 _OFFSETS: Final = list_of(object_of({"topic": TEXT, "partition": NUMBER, "first": NUMBER, "last": NUMBER}))
+_FIELDS: Final[Schema] = {"type": "object", "additionalProperties": True}
 _RESULT: Final = object_of(
     {
         "partitions": _describe(
             list_of(object_of({"topic": TEXT, "partition": NUMBER, "first": NUMBER, "end": NUMBER})),
-            "Compared offsets: from `first` up to the committed offset `end`.",
+            "Compared offsets: from `first` up to `end`, which is the committed offset of a sink.",
+        ),
+        "source_offsets": _describe(
+            {
+                "type": ["array", "null"],
+                "items": object_of({"partition": _FIELDS, "offset": _FIELDS}),
+            },
+            "The offsets up to which the records of a source were compared; null for a sink.",
         ),
         "partial": {
             "type": "boolean",
-            "description": "Whether the target may have rows of records that were not compared. Then only missing rows "
+            "description": "Whether there may be stored rows of records that were not compared. Then only missing rows "
             "were judged.",
         },
         "expected_rows": NUMBER,
         "stored_rows": NUMBER,
-        "missing": object_of({"rows": NUMBER, "offsets": _OFFSETS}),
+        "missing": object_of(
+            {
+                "rows": NUMBER,
+                "offsets": _describe(_OFFSETS, "The records of a sink's topics."),
+                "source_records": _describe(
+                    list_of(
+                        object_of(
+                            {
+                                "partition": _FIELDS,
+                                "after": {"type": ["object", "null"], "additionalProperties": True},
+                                "first": NUMBER,
+                                "last": NUMBER,
+                            }
+                        )
+                    ),
+                    "The records of a source: the numbers of the first and the last record after a source offset, "
+                    "from 1.",
+                ),
+            }
+        ),
         "repeated": object_of({"rows": NUMBER, "offsets": _OFFSETS}, nullable=True),
         "unexpected": object_of(
-            {"rows": _describe(NUMBER, "Number of rows in the target that equal no record's row.")},
+            {
+                "rows": _describe(NUMBER, "Number of stored rows that equal no record's row."),
+                "offsets": _describe(_OFFSETS, "These records in the topics of a source."),
+            },
             nullable=True,
         ),
         "dead_letters": _describe(_NULLABLE_NUMBER, "Null if not counted."),

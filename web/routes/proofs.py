@@ -1,4 +1,4 @@
-"""`/connectors/{c}/proof`: compares the target of a sink with its topics. Kraal's addition.
+"""`/connectors/{c}/proof`: compares topics with the target of a sink, or with a source. Kraal's addition.
 
 A worker runs one proof at a time, in the background, and keeps the latest one of each connector.
 """
@@ -17,6 +17,8 @@ from web.requests.paths import connector_name
 from web.resource import Endpoint, endpoint, live_snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -30,8 +32,14 @@ _MAX_DIGITS: Final = 15
 class ProofRunner(Protocol):
     """Runs proofs. Thread-safe; returns at once."""
 
-    def start(self, name: ConnectorName, config: Config, since_ms: int | None) -> dict[str, Any]:
-        """Start a proof and return its state. Raises RetryableConflict."""
+    def start(
+        self,
+        name: ConnectorName,
+        config: Config,
+        since_ms: int | None,
+        task_configs: Sequence[Config] | None = None,
+    ) -> dict[str, Any]:
+        """Start a proof and return its state; `task_configs` is None for a sink. Raises RetryableConflict."""
 
     def latest(self, name: ConnectorName) -> dict[str, Any] | None:
         """Return the state of a connector's latest proof."""
@@ -49,7 +57,7 @@ def _start(proofs: ProofRunner) -> Endpoint:
         Operation(
             name="proveConnector",
             tag="connectors",
-            summary="Compare the target of a sink with its topics",
+            summary="Compare the target of a sink, or the records of a source, with the topics",
             description="Starts a proof in the background. `GET` returns its state. If a proof of the connector is "
             "already running, returns its state.",
             query=(
@@ -68,11 +76,10 @@ def _start(proofs: ProofRunner) -> Endpoint:
         since_ms = _parse_since(request.query_params.get("since"))
         name = connector_name(request)
         snapshot = await live_snapshot(services)
-        config = view.connector_config(snapshot, name)
-        if view.find_type(snapshot, name) != "sink":
-            raise BadRequest(f"Connector {name} is not a sink; only the delivery of sinks can be proved.")
-        texts = {key: value for key, value in config.items() if isinstance(value, str)}
-        return json_response(proofs.start(name, texts, since_ms), status=HTTPStatus.ACCEPTED)
+        connector = snapshot.config.connector(name)
+        task_configs = None if view.find_type(snapshot, name) == "sink" else connector.tasks
+        state = proofs.start(name, connector.config, since_ms, task_configs)
+        return json_response(state, status=HTTPStatus.ACCEPTED)
 
     return post
 

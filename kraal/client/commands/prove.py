@@ -1,4 +1,4 @@
-"""`kraal prove`: prove that the target of a sink has the rows of all its records."""
+"""`kraal prove`: prove that all records of a connector were delivered."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class _ProveCommand(ClientCommand):
 @click.command(
     "prove",
     cls=_ProveCommand,
-    short_help="Prove that the target of a sink has all its records.",
-    epilog="Exit codes: 0 proved, 1 the target differs, 2 the target could not be compared or the request failed.",
+    short_help="Prove that all records of a connector were delivered.",
+    epilog="Exit codes: 0 proved, 1 records differ, 2 records could not be compared or the request failed.",
     examples=(
         "kraal prove orders-sink",
         "kraal prove orders-sink --since 2026-11-27T00:00:00",
@@ -42,17 +42,17 @@ class _ProveCommand(ClientCommand):
 @click.option(
     "--since",
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
-    help="Compare only records from this time (UTC).",
+    help="Compare only records of a sink from this time (UTC).",
 )
 @output_option
 @with_rest
 def prove(rest: Rest, name: str, *, since: datetime | None, style: str) -> None:
-    """Compare the target of a sink with its topics.
+    """Compare the target of a sink with its topics, or the topics of a source with the source.
 
-    A worker reads the committed records of the topics through the converters and transforms of the connector, reads
-    the target, and compares the rows. Shows the number of missing, repeated and unexpected rows, and the offsets of
-    their records. The connector may be running. Targets: files of FileStreamSink and SparkSink, and tables of
-    SparkSink.
+    A worker reads both sides through the converters and transforms of the connector, and compares them. Shows the
+    number of missing, repeated and unexpected records, and their positions. The connector may be running. Targets:
+    files of FileStreamSink and SparkSink, and tables of SparkSink. Sources: files of FileStreamSource and SparkSource,
+    tables of SparkSource, and MirrorSource.
     """
     query = (
         [] if since is None else [("since", str(int(since.replace(tzinfo=UTC).timestamp()) * _MS_PER_SECOND))]

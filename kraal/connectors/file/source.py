@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import functools
 import logging
+import operator
 import os
 import stat
 import time
@@ -33,6 +34,7 @@ from kraal.connectors.pass_through import PassThroughConnector
 from kraal.plugins.api import (
     ConfigDef,
     Offset,
+    Replay,
     SourceBatch,
     SourcePartition,
     SourceTask,
@@ -255,6 +257,12 @@ class FileStreamSourceConnector(PassThroughConnector):
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         del max_tasks
         return [self._config]
+
+    @classmethod
+    @override
+    def replay(cls, config: Mapping[str, str]) -> Replay:
+        del config
+        return Replay(position=operator.itemgetter(POSITION), keeps_records=True)
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool:

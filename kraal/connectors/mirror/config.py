@@ -23,6 +23,7 @@ ASSIGNED_PARTITIONS: Final = "task.assigned.partitions"
 """The task config key for the assigned partitions, in the form `TOPIC-NUMBER,…`. Source: MirrorSourceConfig."""
 INDEX: Final = "task.index"
 TRIGGER: Final = "trigger"
+BATCH: Final = "batch"
 REALTIME: Final = "realtime"
 BATCH_MS: Final = "realtime.batch.ms"
 _CONFIGS_NOT_SYNCED: Final = "settings are copied only when a topic is created"
@@ -209,12 +210,12 @@ _COPYING: Final = in_group(
     Key(
         name=TRIGGER,
         type=ConfigType.STRING,
-        default="batch",
-        validator=one_of("batch", REALTIME),
+        default=BATCH,
+        validator=one_of(BATCH, REALTIME),
         importance=Importance.MEDIUM,
         doc="How records are copied. `batch` runs no Spark jobs while there are no new records. `realtime` copies "
         "records within milliseconds, and occupies one of Spark's task slots for each partition.",
-        recommender=lambda _name, _values: Recommendation(values=("batch", REALTIME)),
+        recommender=lambda _name, _values: Recommendation(values=(BATCH, REALTIME)),
     ),
     Key(
         name=BATCH_MS,

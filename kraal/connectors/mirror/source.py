@@ -10,6 +10,7 @@ Source: MirrorSourceConnector, MirrorSourceTask (Kafka 4.3.0).
 from __future__ import annotations
 
 import logging
+import operator
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ from kraal.connectors.mirror.clients import MirrorRequestFailed, SourceClient
 from kraal.connectors.mirror.clusters import Clusters
 from kraal.connectors.mirror.config import (
     ASSIGNED_PARTITIONS,
+    BATCH,
     BATCH_MS,
     INDEX,
     MIRROR,
@@ -51,6 +53,7 @@ from kraal.plugins.api import (
     ConnectorContext,
     Offset,
     OffsetTracking,
+    Replay,
     RetriableError,
     SourceBatch,
     SourcePartition,
@@ -312,6 +315,18 @@ class MirrorSourceConnector(Connector):
             {**self._config, ASSIGNED_PARTITIONS: format_partitions(share), INDEX: str(number)}
             for number, share in enumerate(distribute(self._current_partitions, max_tasks))
         ]
+
+    @classmethod
+    @override
+    def replay(cls, config: Mapping[str, str]) -> Replay:
+        """Return a replay of the records that the source still has, in batches and without offset syncs."""
+        del config
+        settings = {
+            "emit.offset-syncs.enabled": "false",
+            "source.consumer.auto.offset.reset": "earliest",
+            TRIGGER: BATCH,
+        }
+        return Replay(position=operator.itemgetter("offset"), keeps_records=False, settings=settings)
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:

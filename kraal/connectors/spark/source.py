@@ -7,6 +7,7 @@ the last batch and its offsets are written by then.
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
@@ -29,6 +30,7 @@ from kraal.connectors.spark.stream_checkpoint import read_query_id
 from kraal.plugins.api import (
     ConfigDef,
     Offset,
+    Replay,
     SourceBatch,
     SourcePartition,
     SourceTask,
@@ -162,6 +164,17 @@ class SparkSourceConnector(PassThroughConnector):
                 count = max_tasks
         return [{**self._config, SHARE: f"{number}/{count}"} for number in range(count)]
 
+    @classmethod
+    @override
+    def replay(cls, config: Mapping[str, str]) -> Replay | None:
+        """Return the replay of files and tables; None for `bulk`, which delivers the rows of different times."""
+        spark_format = config.get("spark.format", "").strip()
+        if spark_format in FILE_FORMATS:
+            return Replay(position=operator.itemgetter("position"), keeps_records=True)
+        if spark_format == JDBC and config.get("jdbc.mode", "").strip() != "bulk":
+            return Replay(position=_read_mark, keeps_records=False)
+        return None
+
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
         """Return None for a Python Data Source, which may not be replayable; False for `bulk`, which rereads rows."""
@@ -184,6 +197,15 @@ class SparkSourceConnector(PassThroughConnector):
             if offset is not None and key not in partition.as_dict():
                 raise ValueError(f"Partition objects should contain the key '{key}'")
         return True
+
+
+def _read_mark(offset: Offset) -> tuple[str, int]:
+    """Return the position of a table's offset: its time, and its number among the rows with this time."""
+    from kraal.connectors.jdbc.source import Mark  # noqa: PLC0415 - see _get_reader_class
+
+    mark = Mark.of(offset)
+    seconds, _, fraction = (mark.timestamp or "").partition(".")
+    return f"{seconds}.{fraction:0<9}", mark.incrementing or 0
 
 
 def _check_stream_reset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,23 +13,24 @@ from kraal.plugins.model.target import EXPECTED_POSITION
 from kraal.proof.differences import (
     MAX_LISTED,
     Differences,
-    ExpectedRow,
-    RecordPosition,
+    LocatedRow,
+    RowPosition,
     Tally,
-    locate_differences,
+    find_repeated,
+    find_surplus,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-_HASH: Final = "__kraal_hash"
-_REQUIRED: Final = "__kraal_required"
-"""Number of rows with a hash that the target must have."""
+HASH: Final = "__kraal_hash"
+REQUIRED: Final = "__kraal_required"
+"""Whether an expected row must be stored; for a hash, the number of such rows."""
 _ALLOWED: Final = "__kraal_allowed"
-"""Number of rows with a hash that the target may have."""
+"""Number of expected rows with a hash, including those that need not be stored yet."""
 _STORED: Final = "__kraal_stored"
-"""Number of rows with a hash in the target."""
+"""Number of stored rows with a hash."""
 _LOW_BITS: Final = 0xFFFFFFFF
 _HIGH_SHIFT: Final = 32
 
@@ -40,12 +42,12 @@ def hash_rows(rows: DataFrame) -> DataFrame:
     # Spark's hash skips nulls, so that without the flags ("a", null) and (null, "a") would be equal.
     flags = [F.isnull(value) for value in values] if len(values) > 1 else []
     positions = [F.col(name) for name in EXPECTED_POSITION if name in rows.columns]
-    return rows.select(F.xxhash64(*values, *flags).alias(_HASH), *positions)
+    return rows.select(F.xxhash64(*values, *flags).alias(HASH), *positions)
 
 
 def tally(hashes: DataFrame) -> Tally:
     """Count the rows of `hash_rows`. Runs a Spark job."""
-    value = F.col(_HASH)
+    value = F.col(HASH)
     row = hashes.agg(
         F.count(value).alias("count"),
         F.sum(F.shiftrightunsigned(value, _HIGH_SHIFT)).alias("high"),
@@ -61,56 +63,83 @@ def find_differences(
 
     The target must have the rows of records before the `committed` offsets, and may have those of later records.
     """
-    expected = expected.withColumn(_REQUIRED, _is_committed(committed)).persist()
-    counts = _count_by_hash(expected, stored).persist()
+    expected = expected.withColumn(REQUIRED, _is_committed(committed)).persist()
     try:
-        return _collect_differences(expected, counts)
+        with compare_hashes(expected, stored) as differing:
+            counts = differing.stored_counts()
+            rows = [*read_rows(expected, counts)]
+            return Differences(
+                missing_count=differing.missing,
+                missing=tuple(find_surplus(rows, counts)),
+                repeated_count=differing.repeated,
+                repeated=tuple(find_repeated(rows, counts)),
+                unexpected_count=differing.unexpected,
+            )
     finally:
-        counts.unpersist()
         expected.unpersist()
 
 
-def _count_by_hash(expected: DataFrame, stored: DataFrame | None) -> DataFrame:
-    """Count the rows of both sides by hash; return the hashes whose counts differ."""
-    counts = expected.groupBy(_HASH).agg(
-        F.sum(F.col(_REQUIRED).cast("long")).alias(_REQUIRED), F.count(F.lit(1)).alias(_ALLOWED)
+@dataclass(frozen=True, slots=True)
+class DifferingHashes:
+    """The hashes of which the numbers of expected and stored rows differ."""
+
+    counts: DataFrame
+    missing: int
+    """Number of rows that must be stored and are not."""
+    repeated: int
+    """Number of additional copies of expected rows."""
+    unexpected: int
+    """Number of stored rows that equal no expected row."""
+
+    def stored_counts(self) -> dict[int, int]:
+        """Return the number of stored rows for at most `MAX_LISTED` hashes of expected rows."""
+        return self._collect(F.col(_ALLOWED) > F.lit(0), _STORED)
+
+    def allowed_counts(self) -> dict[int, int]:
+        """Return the number of expected rows for at most `MAX_LISTED` hashes with too many stored rows."""
+        return self._collect(F.col(_STORED) > F.col(_ALLOWED), _ALLOWED)
+
+    def _collect(self, condition: Column, count: str) -> dict[int, int]:
+        rows = self.counts.where(condition).limit(MAX_LISTED).select(HASH, count).collect()
+        return {row[HASH]: row[count] for row in rows}
+
+
+@contextmanager
+def compare_hashes(expected: DataFrame, stored: DataFrame | None) -> Iterator[DifferingHashes]:
+    """Count the rows of both sides by hash; `expected` has a column `REQUIRED`. Runs a Spark job."""
+    required, allowed, stored_count = (F.col(name) for name in (REQUIRED, _ALLOWED, _STORED))
+    counts = expected.groupBy(HASH).agg(
+        F.sum(required.cast("long")).alias(REQUIRED), F.count(F.lit(1)).alias(_ALLOWED)
     )
     if stored is None:
         counts = counts.withColumn(_STORED, F.lit(0).cast("long"))
     else:
-        stored_counts = stored.groupBy(_HASH).agg(F.count(F.lit(1)).alias(_STORED))
-        counts = counts.join(stored_counts, _HASH, "full_outer").na.fill(0)
-    stored_column = F.col(_STORED)
-    return counts.where((stored_column < F.col(_REQUIRED)) | (stored_column > F.col(_ALLOWED)))
-
-
-def _collect_differences(expected: DataFrame, counts: DataFrame) -> Differences:
-    required, allowed, stored = (F.col(name) for name in (_REQUIRED, _ALLOWED, _STORED))
+        stored_counts = stored.groupBy(HASH).agg(F.count(F.lit(1)).alias(_STORED))
+        counts = counts.join(stored_counts, HASH, "full_outer").na.fill(0)
+    counts = counts.where((stored_count < required) | (stored_count > allowed)).persist()
     zero = F.lit(0)
-    totals = counts.agg(
-        F.sum(F.greatest(required - stored, zero)).alias("missing"),
-        F.sum(F.when(allowed > zero, F.greatest(stored - allowed, zero))).alias("repeated"),
-        F.sum(F.when(allowed == zero, stored)).alias("unexpected"),
-    ).head()
-    located = counts.where(allowed > zero).limit(MAX_LISTED).select(_HASH, _STORED).collect()
-    stored_by_hash = {row[_HASH]: row[_STORED] for row in located}
-    rows = expected.where(F.col(_HASH).isin(*stored_by_hash)) if stored_by_hash else None
-    missing, repeated = locate_differences(() if rows is None else _read_rows(rows), stored_by_hash)
-    missing_count, repeated_count, unexpected_count = (value or 0 for value in totals or (0, 0, 0))
-    return Differences(
-        missing_count=missing_count,
-        missing=missing,
-        repeated_count=repeated_count,
-        repeated=repeated,
-        unexpected_count=unexpected_count,
-    )
+    try:
+        totals = counts.agg(
+            F.sum(F.greatest(required - stored_count, zero)),
+            F.sum(F.when(allowed > zero, F.greatest(stored_count - allowed, zero))),
+            F.sum(F.when(allowed == zero, stored_count)),
+        ).head()
+        missing, repeated, unexpected = (value or 0 for value in totals or (0, 0, 0))
+        yield DifferingHashes(counts, missing, repeated, unexpected)
+    finally:
+        counts.unpersist()
 
 
-def _read_rows(rows: DataFrame) -> Iterator[ExpectedRow]:
-    for row in rows.toLocalIterator():
-        topic, partition, offset = (row[name] for name in EXPECTED_POSITION)
-        position = RecordPosition(TopicPartition(topic, partition), offset)
-        yield ExpectedRow(row[_HASH], position, is_optional=not row[_REQUIRED])
+def read_rows(rows: DataFrame, hashes: Mapping[int, int]) -> Iterator[LocatedRow[TopicPartition]]:
+    """Yield the rows with these hashes and the positions of their records. Runs a Spark job."""
+    if not hashes:
+        return
+    optional = ~F.col(REQUIRED) if REQUIRED in rows.columns else F.lit(False)  # noqa: FBT003 - Spark's literal
+    columns = (HASH, *EXPECTED_POSITION, optional.alias("optional"))
+    for row in rows.where(F.col(HASH).isin(*hashes)).select(*columns).toLocalIterator():
+        row_hash, topic, partition, offset, is_optional = row
+        position = RowPosition(TopicPartition(topic, partition), offset)
+        yield LocatedRow(row_hash, position, is_optional=is_optional)
 
 
 def _is_committed(committed: Mapping[TopicPartition, int]) -> Column:
@@ -144,19 +173,19 @@ def _has_map(data_type: DataType) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class HashedTarget:
-    """The hashes of a target's rows, kept until `close`, so that later changes of the target have no effect."""
+class HashedRows:
+    """The hashes of stored rows, kept until `close`, so that later changes of the rows have no effect."""
 
     hashes: DataFrame
     tally: Tally
 
     @staticmethod
-    def of(rows: DataFrame) -> HashedTarget:
-        """Hash the rows of a target. Runs a Spark job."""
+    def of(hashes: DataFrame) -> HashedRows:
+        """Compute the hashes. Runs a Spark job."""
         from pyspark import StorageLevel  # noqa: PLC0415 - loaded after the start of Spark
 
-        hashes = hash_rows(rows).persist(StorageLevel.DISK_ONLY)
-        return HashedTarget(hashes, tally(hashes))
+        hashes = hashes.persist(StorageLevel.DISK_ONLY)
+        return HashedRows(hashes, tally(hashes))
 
     def close(self) -> None:
         """Remove the hashes."""

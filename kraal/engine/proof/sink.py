@@ -8,7 +8,6 @@ offsets. It may have those of later records, because a sink writes a batch befor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -20,7 +19,7 @@ from kraal.engine.api import ProofRequest, TaskSpec
 from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.context import ExecutorContext
 from kraal.engine.kafka_io.dead_letter_writer import read_dead_letter_topic
-from kraal.engine.proof.frames import HashedTarget, find_differences, hash_rows, tally
+from kraal.engine.proof.frames import HashedRows, find_differences, hash_rows, tally
 from kraal.engine.record_path import record_path
 from kraal.engine.records.steps import Summary
 from kraal.engine.session.jobs import JobGroup
@@ -86,7 +85,12 @@ class SinkProof:
         Raises TargetUnreadable if it cannot, and the errors of plugins, of Spark and of the consumer.
         """
         target = self._open_target()
-        with self._query_brokers() as broker, self._group.job(f"{self._spec.task.connector} proof") as spark:
+        spec = self._spec
+        settings = client_options.query_config(self._context.worker, spec.connector_config, spec.task)
+        with (
+            query_brokers(settings) as broker,
+            self._group.job(f"{self._spec.task.connector} proof") as spark,
+        ):
             return _Comparison(self._make_path(target), target, broker, spark).run(
                 request, has_dead_letters=self._has_dead_letters
             )
@@ -102,14 +106,6 @@ class SinkProof:
         if target is None:
             raise TargetUnreadable(f"{config['connector.class']} does not support reading its target")
         return target
-
-    def _query_brokers(self) -> AbstractContextManager[BrokerQueries]:
-        settings = client_options.member_config(
-            self._context.worker, self._spec.connector_config, self._spec.task
-        )
-        settings["client.id"] = f"kraal-proof-{self._spec.task.connector}"
-        settings.pop("group.instance.id", None)
-        return query_brokers(settings)
 
     def _make_path(self, target: ReadableTarget) -> _Path:
         """Return the path of the records from the topics to the rows."""
@@ -191,7 +187,7 @@ class _Comparison:
     ) -> tuple[Differences, Tally]:
         """Compare row by row. The target is read before the ends of the topics, so each of its rows has a record."""
         rows = self.target.stored_rows(self.spark.session, schema, starts)
-        stored = None if rows is None else HashedTarget.of(rows)
+        stored = None if rows is None else HashedRows.of(hash_rows(rows))
         tally_of_stored = Tally() if stored is None else stored.tally
         try:
             bounds = self.broker.bounds(sorted(ranges))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import confluent_kafka as ck
@@ -57,6 +57,17 @@ class BrokerQueries:
         except ck.KafkaException as error:
             raise as_error(error) from error
         return topics
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """Return the partitions of topics; missing topics have none."""
+        partitions: list[TopicPartition] = []
+        for topic in topics:
+            try:
+                metadata = self._consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
+            except ck.KafkaException as error:
+                raise as_error(error) from error
+            partitions += [TopicPartition(topic, number) for number in sorted(metadata.partitions)]
+        return partitions
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
         """Return the offset range of each partition; missing partitions are omitted."""

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import Offset, SourcePartition
-from kraal.engine.api import BatchDone, Committed, Failed, Opened, Stopped
+from kraal.engine.api import (
+    BatchDone,
+    Committed,
+    Failed,
+    Opened,
+    ProofRequest,
+    ProvenSource,
+    Stopped,
+    TaskSpec,
+)
+from kraal.proof.result import ProofResult
 from tests.fakes.spark.stage import RunObserver, TaskHarness
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
@@ -19,18 +30,19 @@ SCHEMALESS_JSON = {"value.converter": JSON_CONVERTER, "value.converter.schemas.e
 
 @dataclass
 class Source:
-    """A SparkSource that is started repeatedly at its latest offsets."""
+    """A source that is started repeatedly at its latest offsets."""
 
     harness: TaskHarness
     config: Mapping[str, str]
     topic: str
     offsets: dict[SourcePartition, Offset] = field(default_factory=dict)
     record_count: int = 0
+    connector: str = "SparkSource"
 
     def open(self) -> RunObserver:
         observer = self.harness.open(
             f"spark-{uuid.uuid4().hex[:8]}",
-            "SparkSource",
+            self.connector,
             {**SCHEMALESS_JSON, **self.config},
             dict(self.offsets),
         )
@@ -50,6 +62,17 @@ class Source:
         assert observer.expect(Stopped).clean
         self.record_count += count
         assert count == records
+
+    def prove(
+        self,
+        offsets: Mapping[SourcePartition, Offset] | None = None,
+        task_configs: Sequence[Mapping[str, str]] = ({},),
+    ) -> ProofResult:
+        """Prove the source with these stored offsets, by default those of its runs."""
+        config = {**SCHEMALESS_JSON, **self.config}
+        return prove_source(
+            self.harness, self.connector, config, self.offsets if offsets is None else offsets, task_configs
+        )
 
     def fail(self) -> str:
         """Start the source, and return the trace of its failure."""
@@ -73,6 +96,24 @@ def source(harness: TaskHarness, config: Mapping[str, str]) -> Source:
         {"spark.poll.interval.ms": "100", "jdbc.poll.interval.ms": "100", **config, **topic_config},
         topic,
     )
+
+
+def prove_source(
+    harness: TaskHarness,
+    connector: str,
+    config: Mapping[str, str],
+    offsets: Mapping[SourcePartition, Offset],
+    task_configs: Sequence[Mapping[str, str]] = ({},),
+) -> ProofResult:
+    """Prove a source with these stored offsets; `task_configs` are the settings of each task."""
+    name = ConnectorName(f"proof-{uuid.uuid4().hex[:8]}")
+    connector_config = {"name": name, "connector.class": connector, **config}
+    spec = TaskSpec(task=TaskId(name, 0), task_config={}, connector_config=connector_config)
+    proven_source = ProvenSource(
+        task_configs=[{**connector_config, **task_config} for task_config in task_configs],
+        read_offsets=lambda: offsets,
+    )
+    return harness.engine.open_proof(spec).run(ProofRequest(source=proven_source))
 
 
 def run_sink(

@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from kraal.broker.broker import Broker
 from kraal.jars import jars
 from kraal.testing import ProcessCluster
 from scripts.harness.postgresql import PostgreSQL, postgresql
+from scripts.harness.proofs import count_differences, prove
 from tests.fakes.spark.counted_sinks import (
     PARTITIONS,
     CountedSink,
@@ -122,13 +123,10 @@ class Trial:
         expected = set(range(self.feed.sent_count))
         self._wait_until("all records were delivered", lambda: set(self.sink.read_numbers()) >= expected)
 
-    def prove(self) -> dict[str, Any]:
+    def prove(self) -> Mapping[str, Any]:
         """Prove the delivery on the first worker that runs; return the state of the proof."""
         worker = next(worker for worker in self.cluster.workers if worker.alive)
-        path = f"/connectors/{self.name}/proof"
-        assert worker.post(path).status == 202
-        self._wait_until("the proof ended", lambda: worker.get(path).body["state"] != "RUNNING")
-        return dict(worker.get(path).body)
+        return prove(worker, self.name)
 
     def check_proof(self, duplicates: int) -> None:
         """Prove that no record is missing, and that the target has this number of duplicates."""
@@ -136,10 +134,8 @@ class Trial:
         proof = self.prove()
         if self.sink.is_readable:
             assert proof["state"] == ("DIFFERENT" if duplicates else "PROVED"), proof
-            result = proof["result"]
-            counts = [result[kind]["rows"] for kind in ("missing", "repeated", "unexpected")]
-            assert counts == [0, duplicates, 0]
-            assert sum(span["end"] for span in result["partitions"]) == self.feed.sent_count
+            assert count_differences(proof) == [0, duplicates, 0]
+            assert sum(span["end"] for span in proof["result"]["partitions"]) == self.feed.sent_count
         else:
             assert proof["state"] == "UNDECIDED", proof
 

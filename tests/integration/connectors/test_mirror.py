@@ -29,9 +29,11 @@ from kraal.connectors.mirror.topics import source_partition
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, Held, Opened, Stopped, Waiting
 from kraal.plugins.api import RetriableError, TopicPartition
+from kraal.proof.result import ProofResult, Verdict
 from scripts.harness.processes import wait_until
 from tests.fakes.spark.stage import TIMEOUT_S as EVENT_TIMEOUT_S
 from tests.fakes.spark.stage import RunObserver, TaskHarness
+from tests.fakes.spark.tasks import prove_source
 from tests.fakes.workers.examples import example
 
 TIMEOUT_S = 20.0
@@ -69,6 +71,12 @@ class Mirror:
         self.continue_run(observer, records)
         observer.run.stop()
         assert observer.expect(Stopped).clean
+
+    def prove(self) -> ProofResult:
+        """Prove the task at its stored offsets."""
+        config = make_config(self.harness.address, {}, self.example_name)
+        task_configs = [{"task.assigned.partitions": self.partitions}]
+        return prove_source(self.harness, config["connector.class"], config, self.offsets, task_configs)
 
     def continue_run(self, observer: RunObserver, records: int) -> None:
         count = 0
@@ -140,6 +148,12 @@ def test_records_are_copied_unchanged_and_task_resumes_after_restart(harness: Ta
     assert copied_messages == messages(harness, first_topic, 2, 2004)
     assert copied_messages[2] == (1, b"k", b"\x00\xff", headers, (ck.TIMESTAMP_CREATE_TIME, 1234567890123))
     assert messages(harness, f"west.{second_topic}", 1, 1) == messages(harness, second_topic, 1, 1)
+    result = mirror.prove()
+    assert (result.verdict, result.expected_count, result.stored_count) == (Verdict.PROVED, 2005, 2005)
+    harness.produce(first_topic, ["lost"], partition=0)
+    mirror.offsets[source_partition("west", TopicPartition(first_topic, 0))] = {"offset": 2}
+    result = mirror.prove()
+    assert (result.verdict, result.differences.missing_count) == (Verdict.DIFFERENT, 1)
 
 
 def test_missing_offsets_are_reset_and_the_gap_is_logged(

@@ -12,6 +12,7 @@ from kraal.connectors.spark.sink import SparkSinkConnector
 from kraal.core.offsets import SourcePartition
 from kraal.engine.api import BatchDone, Failed, Opened, Stopped
 from kraal.plugins.api import TopicPartition
+from kraal.proof.result import Verdict
 from scripts.harness.postgresql import PostgreSQL, postgresql
 from tests.fakes.spark.stage import TaskHarness
 from tests.fakes.spark.tasks import STRING_CONVERTER, run_sink, source
@@ -69,6 +70,11 @@ def test_new_rows_are_read_by_incrementing_column(harness: TaskHarness, database
     assert values[1] == dict.fromkeys(values[0]) | {"id": 2, "paid": False}
     assert values[1000]["name"] == "last"
     assert orders.offsets == {SourcePartition.of({"table": "orders"}): {"incrementing": 1001}}
+    result = orders.prove()
+    assert (result.verdict, result.is_partial, result.expected_count) == (Verdict.PROVED, True, 1)
+    database.ask("INSERT INTO orders (name, paid) VALUES ('lost', true)")
+    result = orders.prove({SourcePartition.of({"table": "orders"}): {"incrementing": 1002}})
+    assert (result.verdict, result.differences.missing_count) == (Verdict.DIFFERENT, 1)
 
 
 def test_changed_rows_are_read_by_timestamp(harness: TaskHarness, database: PostgreSQL) -> None:

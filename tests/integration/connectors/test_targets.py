@@ -25,7 +25,7 @@ from kraal.plugins.api import (
     TaskContext,
     TopicPartition,
 )
-from kraal.proof.differences import Differences, OffsetSpan
+from kraal.proof.differences import Differences, Span
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,6 +147,7 @@ METADATA = {"metadata__columns": "topic,partition,offset,timestamp,key"}
 @pytest.mark.ci
 @pytest.mark.parametrize("spark_format", ["json", "csv", "parquet", "orc", "jdbc"])
 @pytest.mark.parametrize("config", [{}, METADATA], ids=["values", "with metadata"])
+@pytest.mark.one_a_day("config")
 def test_rows_with_a_schema_are_proved(
     make_target: MakeTarget, spark_format: str, config: Mapping[str, str]
 ) -> None:
@@ -190,7 +191,7 @@ def test_missing_repeated_and_changed_lines_of_files_are_located(make_target: Ma
     (path,) = (Path(unquote(urlsplit(name).path)) for name in stored.inputFiles())
     lines = path.read_bytes().splitlines(keepends=True)
     offset = random.Random(seed).randrange(COUNT)  # noqa: S311 - not for security
-    span = OffsetSpan(partition=PARTITION, first=offset, last=offset)
+    span = Span(partition=PARTITION, first=offset, last=offset)
 
     path.write_bytes(b"".join(lines[:offset] + lines[offset + 1 :]))
     assert not target.is_proved()
@@ -202,7 +203,7 @@ def test_missing_repeated_and_changed_lines_of_files_are_located(make_target: Ma
     assert target.differences() == Differences(missing_count=1, missing=(span,), unexpected_count=1)
     path.unlink()
     assert target.stored() is None
-    everything = OffsetSpan(partition=PARTITION, first=0, last=COUNT - 1)
+    everything = Span(partition=PARTITION, first=0, last=COUNT - 1)
     assert target.differences() == Differences(missing_count=COUNT, missing=(everything,))
 
 
@@ -221,7 +222,7 @@ def test_lines_of_file_sink_are_proved_and_located(spark: SparkSession, tmp_path
     path.write_bytes(content + b"a line that is being writ")
     assert target.is_proved(), "the last line is incomplete"
     path.write_bytes(content.replace(b"\n100 ", b"\nchanged"))
-    span = OffsetSpan(partition=PARTITION, first=100, last=100)
+    span = Span(partition=PARTITION, first=100, last=100)
     differences = target.differences()
     assert (differences.missing, differences.unexpected_count) == ((span,), 1)
     path.write_bytes(b"no line end")

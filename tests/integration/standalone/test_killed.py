@@ -18,6 +18,7 @@ from kraal.core.ids import ConnectorName
 from kraal.core.offsets import SourcePartition
 from kraal.stores.offset_file import OffsetFile
 from kraal.testing.process import WorkerProcess
+from scripts.harness.proofs import count_differences, prove
 from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 
 pytestmark = pytest.mark.ci
@@ -97,7 +98,10 @@ def test_killed_worker_recovers_its_connectors_and_all_records(large_pipe: Pipe,
     large_pipe.wait_until_running()
     duplicate_count = count_records(kafka, large_pipe.topic) - LINE_COUNT
     assert duplicate_count == unstored_count
-    assert large_pipe.assert_at_least_once() <= duplicate_count + SINK_BATCH_RECORDS
+    sink_duplicate_count = large_pipe.assert_at_least_once()
+    assert sink_duplicate_count <= duplicate_count + SINK_BATCH_RECORDS
+    assert count_differences(prove(worker, large_pipe.source)) == [0, duplicate_count, 0]
+    assert count_differences(prove(worker, large_pipe.sink)) == [0, sink_duplicate_count - duplicate_count, 0]
 
 
 def count_records(kafka: Broker, topic: str) -> int:

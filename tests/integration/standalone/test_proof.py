@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -76,16 +77,67 @@ def test_file_sink_is_proved_until_a_line_is_removed_or_repeated(pipe: Pipe, pro
     assert result["missing"] == {
         "rows": 2,
         "offsets": [{"topic": pipe.topic, "partition": 0, "first": 1234, "last": 1235}],
+        "source_records": [],
     }
 
     code, output = prove(pipe.sink, "--since", "2099-01-01")
     assert (code, "has committed no records" in output) == (2, True)
 
 
-def test_source_is_rejected(pipe: Pipe, prove: Prove) -> None:
+def test_file_source_is_proved_until_a_line_is_changed(pipe: Pipe, prove: Prove) -> None:
+    pipe.write(LINES)
+    pipe.worker.wait_until("all lines were transferred", pipe.is_through_exactly)
+    size = pipe.source_file.stat().st_size
     code, output = prove(pipe.source)
-    assert code == 2
-    assert f"Connector {pipe.source} is not a sink" in output
+    end = f'{{"filename": "{pipe.source_file}"}} {{"position": {size}}}'
+    assert (code, output.partition(" (")[0]) == (0, f"proved up to {end}")
+    assert output.endswith("UTC): 0 missing, 0 repeated, 0 unexpected\n")
+
+    with pipe.source_file.open("r+b") as file:
+        file.seek(1234 * (size // LINES))
+        file.write(b"changed")
+    code, output = prove(pipe.source)
+    assert code == 1
+    missing = f'record 1,235 of {{"filename": "{pipe.source_file}"}} after the start'
+    assert output.splitlines()[1:] == [f"missing: {missing}", f"unexpected: {pipe.topic}-0@1,234"]
+
+    code, output = prove(pipe.source, "--since", "2026-01-01")
+    assert (code, "omit --since" in output) == (2, True)
+
+
+@pytest.mark.parametrize("errors", [{}, {"errors.tolerance": "all"}], ids=["columns", "records"])
+@pytest.mark.one_a_day("errors")
+def test_transforms_of_a_source_are_part_of_the_proof(
+    worker: WorkerProcess, kafka: Broker, tmp_path: Path, prove: Prove, errors: dict[str, str]
+) -> None:
+    name, file = f"hoisted-{uuid.uuid4().hex[:8]}", tmp_path / "lines"
+    file.write_text("".join(f"{number}\n" for number in range(LINES)), encoding="ascii")
+    create_topic(kafka.bootstrap, f"{name}-x")
+    config = {
+        "name": name,
+        "connector.class": "FileStreamSource",
+        "file": str(file),
+        "topic": name,
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "transforms": "hoist,route",
+        "transforms.hoist.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+        "transforms.hoist.field": "line",
+        "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.route.regex": ".*",
+        "transforms.route.replacement": "$0-x",
+        **errors,
+    }
+    assert worker.put(f"/connectors/{name}/config", config).status == 201
+    worker.wait_until(
+        "all lines were read",
+        lambda: (
+            [entry["offset"] for entry in worker.get(f"/connectors/{name}/offsets").body["offsets"]]
+            == [{"position": file.stat().st_size}]
+        ),
+    )
+    code, output = prove(name)
+    assert (code, output.partition("UTC): ")[2]) == (0, "0 missing, 0 repeated, 0 unexpected\n")
+    worker.delete(f"/connectors/{name}")
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kraal.core.errors import KraalError
+from kraal.core.offsets import SourcePartition
 from kraal.plugins.api import TargetUnreadable
-from kraal.proof.differences import Differences, OffsetSpan
+from kraal.proof.differences import Differences, Span
 from scripts.harness.processes import wait_until
 from tests.fakes.proofs import NOW_MS, ORDERS
 from tests.unit.web.api import Api
@@ -51,8 +52,9 @@ def test_proof_runs_in_the_background(api_with_sinks: Api) -> None:
         "ended_ms": NOW_MS,
         "result": {
             "partitions": [{"topic": "orders", "partition": 0, "first": 0, "end": 7}],
-            "partial": False, "expected_rows": 7, "stored_rows": 7,
-            "missing": {"rows": 0, "offsets": []}, "repeated": {"rows": 0, "offsets": []}, "unexpected": {"rows": 0},
+            "source_offsets": None, "partial": False, "expected_rows": 7, "stored_rows": 7,
+            "missing": {"rows": 0, "offsets": [], "source_records": []}, "repeated": {"rows": 0, "offsets": []},
+            "unexpected": {"rows": 0, "offsets": []},
             "dead_letters": 1, "tolerated": None, "dropped": None,
         },
     }  # fmt: skip
@@ -60,14 +62,25 @@ def test_proof_runs_in_the_background(api_with_sinks: Api) -> None:
 
 
 def test_differences_are_listed_with_their_offsets(api_with_sinks: Api) -> None:
-    span = OffsetSpan(partition=ORDERS, first=3, last=4)
+    span = Span(partition=ORDERS, first=3, last=4)
     api_with_sinks.proof.differences = Differences(missing_count=2, missing=(span,))
     ask(api_with_sinks, "POST", f"{PATH}?since={NOW_MS - 5000}")
     state = wait_for_end(api_with_sinks)
     assert (state["state"], state["since_ms"]) == ("DIFFERENT", NOW_MS - 5000)
     offsets = [{"topic": "orders", "partition": 0, "first": 3, "last": 4}]
-    assert state["result"]["missing"] == {"rows": 2, "offsets": offsets}
+    assert state["result"]["missing"] == {"rows": 2, "offsets": offsets, "source_records": []}
     assert api_with_sinks.proof.requests[0].max_age_ms == 5000
+
+
+def test_proof_of_a_source_gets_its_tasks_and_its_offsets(api_with_sinks: Api) -> None:
+    assert ask(api_with_sinks, "POST", "/connectors/orders-source/proof")[0] == 202
+    wait_until("the proof ran", lambda: len(api_with_sinks.proof.requests) == 1, timeout_s=30)
+    api_with_sinks.proof.may_end.set()
+    request = api_with_sinks.proof.requests[0]
+    assert (request.committed, request.source is not None) == ({}, True)
+    assert request.source is not None
+    assert request.source.task_configs == []
+    assert request.source.read_offsets() == {SourcePartition.of({"filename": "orders.txt"}): {"position": 7}}
 
 
 @pytest.mark.parametrize(
@@ -112,12 +125,6 @@ def test_closing_cancels_the_proof(api_with_sinks: Api) -> None:
         ("POST", "/connectors/nobody/proof", 404, "Connector nobody not found"),
         ("GET", "/connectors/nobody/proof", 404, "Connector nobody not found"),
         ("GET", PATH, 404, "Connector orders-sink has not been proved on this worker; send a POST first."),
-        (
-            "POST",
-            "/connectors/orders-source/proof",
-            400,
-            "Connector orders-source is not a sink; only the delivery of sinks can be proved.",
-        ),
         (
             "POST",
             f"{PATH}?since=yesterday",

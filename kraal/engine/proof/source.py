@@ -1,0 +1,246 @@
+"""One proof of a source: reads its records again, and compares them with the records of its topics.
+
+The source may still be running. So its records are read twice: first up to their end, and again after the ends of the
+topics were determined, so that each record of the topics has been read. The topics must have the records before the
+stored offsets. They may have later ones, because a source stores the offsets of a batch after it has written the batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from kraal.core.offsets import Offset, SourcePartition, TopicPartition
+from kraal.engine import client_options
+from kraal.engine.api import ProofRequest, TaskSpec
+from kraal.engine.columns.functions import F
+from kraal.engine.context import ExecutorContext
+from kraal.engine.proof.frames import HASH, REQUIRED, HashedRows, compare_hashes, read_rows
+from kraal.engine.proof.replay import NUMBER, ReplayedBatch, Replayer, hash_record
+from kraal.engine.session.jobs import JobGroup
+from kraal.engine.session.session import Spark
+from kraal.engine.sink.broker_queries import BrokerQueries, query_brokers
+from kraal.engine.sink.range_reader import RangeReader
+from kraal.plugins.api import EXPECTED_POSITION, Replay, TargetUnreadable
+from kraal.proof.differences import (
+    Differences,
+    LocatedRow,
+    RowPosition,
+    SourceSpan,
+    Tally,
+    find_surplus,
+)
+from kraal.proof.result import ProofResult, SkippedRecords
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_OFFSETS_TIMEOUT_S: Final = 10.0
+"""Maximum time to wait until the offsets of the records that were read are stored."""
+_OFFSETS_POLL_S: Final = 0.5
+_BATCH: Final = "__kraal_batch"
+_READ_COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
+
+
+class SourceProof:
+    """Implements `Proof`. Not thread-safe, except for `cancel`."""
+
+    def __init__(self, context: ExecutorContext, spec: TaskSpec, group: JobGroup) -> None:
+        """Prepare a proof; `spec` must have the resolved config of the connector as `connector_config`."""
+        self._context, self._spec, self._group = context, spec, group
+        options = client_options.consumer_options(context.worker, spec.connector_config, spec.task.connector)
+        self._reader = RangeReader(options | _READ_COMMITTED, skips_lost_offsets=False)
+
+    def run(self, request: ProofRequest) -> ProofResult:
+        """Compare the topics with the source.
+
+        Raises TargetUnreadable if it cannot, and the errors of plugins, of Spark and of the consumer.
+        """
+        name, config = self._spec.task.connector, self._spec.connector_config
+        replay = self._context.plugins.connector_class(config["connector.class"]).replay(config)
+        if replay is None or request.source is None:
+            raise TargetUnreadable(
+                f"{config['connector.class']} with this config cannot read its records again"
+            )
+        if request.max_age_ms is not None:
+            raise TargetUnreadable("a proof of a source compares all records; omit --since")
+        task_configs = [{**task_config, **replay.settings} for task_config in request.source.task_configs]
+        if not task_configs:
+            raise TargetUnreadable(f"{name} has no tasks; start the connector first")
+        settings = client_options.query_config(self._context.worker, config, self._spec.task)
+        with (
+            Replayer(self._context, self._spec, task_configs) as replayer,
+            query_brokers(settings) as broker,
+            self._group.job(f"{name} proof") as spark,
+        ):
+            comparison = _Comparison(replay, replayer, broker, spark, self._reader)
+            return comparison.run(request.source.read_offsets)
+
+    def cancel(self) -> None:
+        """Cancel the Spark jobs of the proof. Thread-safe; does not block."""
+        self._group.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """The steps of a proof."""
+
+    replay: Replay
+    replayer: Replayer
+    broker: BrokerQueries
+    spark: Spark
+    reader: RangeReader
+
+    def run(self, read_offsets: Callable[[], Mapping[SourcePartition, Offset]]) -> ProofResult:
+        """Compare numbers and checksums; if they differ, compare record by record. Runs Spark jobs."""
+        batches = list(self.replayer.read(self.spark))
+        offsets = self._wait_for_offsets(batches, read_offsets)
+        required = [self._is_stored(batch, offsets) for batch in batches]
+        if not any(required):
+            raise TargetUnreadable("the source has stored no offset that follows a batch of its records")
+        topics = frozenset[str]().union(*(batch.topics for batch in batches))
+        ranges = self._choose_ranges(topics)
+        new_batches = list(self.replayer.read(self.spark))
+        stored = HashedRows.of(self._read_topics(ranges)) if ranges else None
+        expected_tally = sum_tallies(
+            batch.tally for batch, is_required in zip(batches, required, strict=True) if is_required
+        )
+        stored_tally = Tally() if stored is None else stored.tally
+        try:
+            differences = Differences()
+            if stored_tally != expected_tally or not all(required):
+                required += [False] * len(new_batches)
+                differences = self._locate([*batches, *new_batches], required, stored)
+        finally:
+            if stored is not None:
+                stored.close()
+        return ProofResult(
+            ranges=ranges,
+            expected_count=expected_tally.count,
+            stored_count=stored_tally.count,
+            differences=differences,
+            skipped=_count_skipped(batches),
+            is_partial=not self.replay.keeps_records or not self._covers([*batches, *new_batches], offsets),
+            source_offsets=_find_ends(batches, required),
+        )
+
+    def _wait_for_offsets(
+        self, batches: Sequence[ReplayedBatch], read_offsets: Callable[[], Mapping[SourcePartition, Offset]]
+    ) -> Mapping[SourcePartition, Offset]:
+        """Return the stored offsets, as soon as they follow all batches, or at the timeout."""
+        deadline_s = time.monotonic() + _OFFSETS_TIMEOUT_S
+        while True:
+            offsets = read_offsets()
+            is_complete = all(self._is_stored(batch, offsets) for batch in batches)
+            if is_complete or time.monotonic() > deadline_s:
+                return offsets
+            time.sleep(_OFFSETS_POLL_S)
+
+    def _is_stored(self, batch: ReplayedBatch, offsets: Mapping[SourcePartition, Offset]) -> bool:
+        """Return whether the stored offsets follow the batch."""
+        position = self.replay.position
+        return all(
+            partition in offsets and position(offsets[partition]) >= position(end)
+            for partition, end in batch.ends.items()
+        )
+
+    def _covers(self, batches: Iterable[ReplayedBatch], offsets: Mapping[SourcePartition, Offset]) -> bool:
+        """Return whether the source still has all records before the stored offsets."""
+        ends: dict[SourcePartition, Offset] = {}
+        for batch in batches:
+            ends |= batch.ends
+        position = self.replay.position
+        return all(
+            partition in ends and position(ends[partition]) >= position(offset)
+            for partition, offset in offsets.items()
+        )
+
+    def _choose_ranges(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, int]]:
+        """Return the offsets of the topics. Raises TargetUnreadable if their first records were deleted."""
+        bounds = self.broker.bounds(self.broker.partitions(topics))
+        for partition, bound in bounds.items():
+            if bound.low > 0:
+                raise TargetUnreadable(
+                    f"the records of {partition.topic}-{partition.partition} before offset {bound.low} were deleted; "
+                    "a proof of a source needs all records of its topics"
+                )
+        return {partition: (0, bound.high) for partition, bound in bounds.items() if bound.high > 0}
+
+    def _read_topics(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> DataFrame:
+        rows = self.reader.read(self.spark.session, ranges)
+        positions = [
+            F.col(column).alias(name)
+            for name, column in zip(EXPECTED_POSITION, ("topic", "partition", "offset"), strict=True)
+        ]
+        return rows.select(hash_record(rows, F.col("topic")).alias(HASH), *positions)
+
+    def _locate(
+        self, batches: Sequence[ReplayedBatch], required: Sequence[bool], stored: HashedRows | None
+    ) -> Differences:
+        """Compare record by record."""
+        frames = [
+            batch.hashes.withColumn(_BATCH, F.lit(number)).withColumn(REQUIRED, F.lit(is_required))
+            for number, (batch, is_required) in enumerate(zip(batches, required, strict=True))
+        ]
+        expected = reduce(lambda first, second: first.unionAll(second), frames)
+        with compare_hashes(expected, None if stored is None else stored.hashes) as differing:
+            missing = find_surplus(_read_expected(expected, counts := differing.stored_counts()), counts)
+            allowed = differing.allowed_counts()
+            surplus = [] if stored is None else [*read_rows(stored.hashes, allowed)]
+            repeated = [row for row in surplus if allowed[row.row_hash]]
+            unexpected = [row for row in surplus if not allowed[row.row_hash]]
+            return Differences(
+                missing_count=differing.missing,
+                missing_in_topics=tuple(
+                    _to_source_span(batches[span.partition], span.first, span.last) for span in missing
+                ),
+                repeated_count=differing.repeated,
+                repeated=tuple(find_surplus(repeated, allowed)),
+                unexpected_count=differing.unexpected,
+                unexpected=tuple(find_surplus(unexpected, allowed)),
+            )
+
+
+def sum_tallies(tallies: Iterable[Tally]) -> Tally:
+    """Return the tally of several sets of rows."""
+    return reduce(lambda first, second: first + second, tallies, Tally())
+
+
+def _read_expected(rows: DataFrame, hashes: Mapping[int, int]) -> Iterator[LocatedRow[int]]:
+    """Yield the rows with these hashes, with the numbers of their batches."""
+    if not hashes:
+        return
+    columns = (HASH, _BATCH, NUMBER, REQUIRED)
+    for row in rows.where(F.col(HASH).isin(*hashes)).select(*columns).toLocalIterator():
+        row_hash, batch, number, is_required = row
+        yield LocatedRow(row_hash, RowPosition(batch, number), is_optional=not is_required)
+
+
+def _to_source_span(batch: ReplayedBatch, first: int, last: int) -> SourceSpan:
+    partition, after = next(iter(batch.starts.items()))
+    first, last = batch.to_record_number(first), batch.to_record_number(last)
+    return SourceSpan(partition=partition, after=after, first=first, last=last)
+
+
+def _find_ends(
+    batches: Sequence[ReplayedBatch], required: Sequence[bool]
+) -> Mapping[SourcePartition, Offset]:
+    """Return the offset after the last required batch of each partition."""
+    ends: dict[SourcePartition, Offset] = {}
+    for batch, is_required in zip(batches, required, strict=False):
+        if is_required:
+            ends |= batch.ends
+    return ends
+
+
+def _count_skipped(batches: Sequence[ReplayedBatch]) -> SkippedRecords:
+    """Return the number of records that the source does not write."""
+    summaries = [batch.summary for batch in batches if batch.summary is not None]
+    if not summaries:
+        return SkippedRecords()
+    failed = sum(summary.counts.skipped for summary in summaries)
+    dropped = sum(summary.read - summary.written for summary in summaries) - failed
+    return SkippedRecords(tolerated=failed, dropped=dropped)

@@ -1,0 +1,26 @@
+"""The capability of a source connector whose records can be read again, so that their delivery can be proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kraal.core.offsets import Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """How to read all records of a source again.
+
+    The runtime starts second instances of the connector's tasks without stored offsets, and polls each of them until it
+    has no more data. The batches are processed and compared with the topics, but not written, and no offsets are
+    stored. These tasks must not change anything outside of the process.
+    """
+
+    position: Callable[[Offset], Any]
+    """Returns a value for an offset that increases with the offsets of a source partition."""
+    keeps_records: bool
+    """Whether the source keeps its records unchanged. If not, additional records in the topics are not judged."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings that replace those of the task configs, such as those that disable effects outside of the process."""

@@ -1,0 +1,101 @@
+"""Tests for proofs of sources on real Spark: delivered records are proved, and differences are located."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from kraal.core.offsets import SourcePartition, TopicPartition
+from kraal.plugins.api import TargetUnreadable
+from kraal.proof.differences import Differences, SourceSpan, Span
+from kraal.proof.result import Verdict
+from tests.fakes.spark.stage import TaskHarness
+from tests.fakes.spark.tasks import STRING_CONVERTER, Source, source
+
+LINES = 1500
+AS_TEXT = {"value.converter": STRING_CONVERTER}
+
+
+def file_source(harness: TaskHarness, file: Path) -> Source:
+    delivered = source(harness, {"file": str(file), **AS_TEXT})
+    delivered.connector = "FileStreamSource"
+    return delivered
+
+
+def write_lines(file: Path, start: int, count: int) -> None:
+    with file.open("a", encoding="utf-8") as stream:
+        stream.writelines(f"line {number}\n" for number in range(start, start + count))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "lines.txt"
+    write_lines(file, 0, LINES)
+    return file
+
+
+def test_lines_of_a_file_are_proved_and_differences_located(harness: TaskHarness, file: Path) -> None:
+    delivered = file_source(harness, file)
+    delivered.run(LINES)
+    partition = SourcePartition.of({"filename": str(file)})
+    result = delivered.prove()
+    assert (result.verdict, result.expected_count, result.stored_count) == (Verdict.PROVED, LINES, LINES)
+    assert (result.is_partial, result.source_offsets) == (False, delivered.offsets)
+
+    write_lines(file, LINES, 2)
+    harness.produce(delivered.topic, ["line 7", "nonsense", f"line {LINES}"])
+    topic = TopicPartition(delivered.topic, 0)
+    lost = {partition: {"position": file.stat().st_size}}
+    assert delivered.prove(lost).differences == Differences(
+        missing_count=1,
+        missing_in_topics=(SourceSpan(partition=partition, after=None, first=LINES + 2, last=LINES + 2),),
+        repeated_count=1,
+        repeated=(Span(partition=topic, first=LINES, last=LINES),),
+        unexpected_count=1,
+        unexpected=(Span(partition=topic, first=LINES + 1, last=LINES + 1),),
+    )
+
+
+def test_records_whose_offset_is_not_stored_may_be_missing_or_written(
+    harness: TaskHarness, file: Path
+) -> None:
+    delivered = file_source(harness, file)
+    delivered.run(LINES)
+    write_lines(file, LINES, 2)
+    harness.produce(delivered.topic, [f"line {LINES}"])
+    with pytest.raises(TargetUnreadable, match="has stored no offset that follows a batch"):
+        delivered.prove()
+
+
+def test_text_files_of_several_tasks_are_proved_until_a_file_is_deleted(
+    harness: TaskHarness, tmp_path: Path
+) -> None:
+    for number in range(3):
+        write_lines(tmp_path / f"part-{number}.txt", number * LINES, LINES)
+    with gzip.open(tmp_path / "packed.txt.gz", "wt", encoding="utf-8") as packed:
+        packed.writelines(f"packed {number}\n" for number in range(10))
+    settings = {"spark.format": "text", "path": str(tmp_path), **AS_TEXT}
+    delivered = source(harness, settings)
+    delivered.run(3 * LINES + 10)
+    shares = [{"kraal.share": "0/2"}, {"kraal.share": "1/2"}]
+    result = delivered.prove(task_configs=shares)
+    assert (result.verdict, result.expected_count) == (Verdict.PROVED, 3 * LINES + 10)
+    assert not result.is_partial
+    (tmp_path / "part-1.txt").unlink()
+    result = delivered.prove(task_configs=shares)
+    assert (result.verdict, result.is_partial, result.expected_count) == (
+        Verdict.PROVED,
+        True,
+        2 * LINES + 10,
+    )
+    assert result.differences.unexpected_count == LINES
+
+
+def test_source_that_cannot_be_read_again_is_not_proved(harness: TaskHarness, tmp_path: Path) -> None:
+    settings = {"spark.format": "jdbc", "jdbc.mode": "bulk", "spark.option.url": "jdbc:derby:memory:x"}
+    with pytest.raises(TargetUnreadable, match="SparkSource with this config cannot read its records again"):
+        Source(harness, settings, "unused").prove()
+    with pytest.raises(TargetUnreadable, match="has no tasks; start the connector first"):
+        file_source(harness, tmp_path / "lines").prove(task_configs=())
