@@ -18,7 +18,7 @@ _SUMMARIES = {
     "patch": "Change single keys of a connector config.",
     "pause": "Pause connectors.",
     "plugins": "List plugins and their keys; change the plugin lock.",
-    "prove": "Prove that the target of a sink has all its records.",
+    "prove": "Prove that all records of a connector were delivered.",
     "restart": "Restart connectors and tasks.",
     "resume": "Resume paused or stopped connectors.",
     "status": "Show the status of connectors and tasks.",
