@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from kraal.metrics.connect_families import Identity, families
 from kraal.metrics.java_plugins import JvmMetrics, state_families
 from kraal.metrics.load import LoadMetrics, load_families
-from kraal.metrics.text import render
+from kraal.metrics.proofs import ProofMetrics, proof_families
+from kraal.metrics.text import Family, render
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Published
@@ -34,6 +35,8 @@ class Scrape:
     """Returns the worker's load; None if it is not measured."""
     java: Callable[[Container[Instance]], JvmMetrics] | None = None
     """Returns the metrics of the plugins' JVMs for these instances; None if the worker has no Java plugins."""
+    proofs: Callable[[], Sequence[ProofMetrics]] | None = None
+    """Returns the latest proofs of delivery; None if the worker runs no proofs."""
 
     def __call__(self) -> Iterator[str]:
         """Yield the text of one consistent view in pieces, each rendered within milliseconds; pieces may be empty."""
@@ -49,7 +52,13 @@ class Scrape:
             java={} if java is None else java.tasks,
         )
         worker_load = () if self.load is None else load_families(self.load())
-        pieces = map(render, chain(metric_families, worker_load))
+        proofs = () if self.proofs is None else self._proof_families(self.proofs)
+        pieces = map(render, chain(metric_families, worker_load, proofs))
         if java is None:
             return pieces
         return chain(pieces, map(render, state_families(java)), (java.text,))
+
+    def _proof_families(self, proofs: Callable[[], Sequence[ProofMetrics]]) -> Iterator[Family]:
+        """Yield the families of the proofs of connectors that still exist."""
+        connectors = self.published.latest.config.connectors
+        return proof_families([proof for proof in proofs() if proof.connector in connectors])

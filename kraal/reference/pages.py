@@ -11,6 +11,7 @@ from kraal.config.connector.auto_restart import SUPERVISION
 from kraal.config.connector.batches import BATCHES, SQL_FAMILY
 from kraal.config.connector.java_plugins import CONNECTOR_JAVA
 from kraal.config.connector.keys import CONNECTOR, CONNECTOR_FAMILIES
+from kraal.config.connector.proof import PROOF
 from kraal.config.connector.sink import SINK, SINK_FAMILIES
 from kraal.config.connector.source import SOURCE, SOURCE_FAMILIES
 from kraal.config.key import ConfigDef, Key
@@ -44,6 +45,7 @@ _NOTE_OF_BATCHES = (
     "These keys control a connector's batches. Java workers do not support them. A task reads its next batch only "
     "after the current one is written, so a slow target slows down its own source, and no backlog builds up in memory."
 )
+_NOTE_OF_PROOF = "This key repeats the [proof of delivery](../proof.md). Java workers do not support it."
 _NOTE_OF_JAVA = (
     "This key selects the JVM in which a Java connector runs ([JVMs](../connectors/java-plugins.md#shared-or-own)). "
     "Java workers do not support it."
@@ -157,6 +159,7 @@ def _connectors() -> Page:
             Section(title="Sources and sinks", keys=tuple(CONNECTOR), families=CONNECTOR_FAMILIES),
             Section(title="Supervision", text=_NOTE_OF_SUPERVISION, keys=tuple(SUPERVISION)),
             Section(title="Batches", text=_NOTE_OF_BATCHES, keys=tuple(BATCHES), families=(SQL_FAMILY,)),
+            Section(title="Proof of delivery", text=_NOTE_OF_PROOF, keys=tuple(PROOF)),
             Section(title="Java connectors", text=_NOTE_OF_JAVA, keys=tuple(CONNECTOR_JAVA)),
             Section(
                 title="Sources",

@@ -39,12 +39,9 @@ from kraal.core.logging import context_filter
 from kraal.java_plugins.engine import JavaPluginEngine
 from kraal.java_plugins.services import open_services
 from kraal.kafka.cluster_info import list_topics, read_cluster_id
-from kraal.metrics.connect_families import Identity
 from kraal.metrics.progress import ProgressReports
-from kraal.metrics.scrape import Scrape
 from kraal.metrics.series import Sampler
 from kraal.metrics.stalls.detection import StallDetection
-from kraal.metrics.stalls.down_parts import find_group_outage
 from kraal.metrics.stalls.watch import StallWatch
 from kraal.metrics.task import TaskMeter
 from kraal.metrics.windows import Windows
@@ -53,8 +50,10 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import WorkerPlugins
 from kraal.worker.control_port import ControlPort
 from kraal.worker.dead_letters import dead_letter_clients
+from kraal.worker.proof_schedule import ProofSchedule
 from kraal.worker.proofs import Proofs, make_proofs
 from kraal.worker.resources import freeze_live_objects, raise_open_files_limit, reduce_garbage_collections
+from kraal.worker.scrape import make_identity, make_scrape
 from kraal.worker.spark import spark_engine
 from kraal.worker.traces import worker_traces
 from kraal.worker.watchdog import Watchdog
@@ -73,6 +72,7 @@ if TYPE_CHECKING:
     from kraal.engine.api import Engine
     from kraal.java_plugins.hosts import PluginHosts
     from kraal.java_plugins.metrics import JavaMetrics
+    from kraal.metrics.scrape import Scrape
     from kraal.metrics.tracing import Traces
     from kraal.stores.api import GroupOffsets, Log, OffsetStore
     from web.streams import Broadcaster
@@ -241,7 +241,7 @@ class Process(ABC, Generic[C]):
         stall_watch = StallWatch(
             stall_detection, assembly.published, self._topic_names, lambda: apps.streams.notify("states")
         )
-        with Sampler(assembly.series), stall_watch:
+        with Sampler(assembly.series), stall_watch, ProofSchedule(self._proofs, assembly):
             self._end_requested.wait()
         self._shut_down(assembly, engine, apps.streams)
         return self._exit_code
@@ -306,24 +306,9 @@ class Process(ABC, Generic[C]):
         """Return the scrape of `GET /metrics`; None if the endpoint is disabled."""
         if not self.config.metrics_endpoint:
             return None
-        identity = Identity(
-            client_id=self._client_id(),
-            version=settings.connect_version,
-            commit=settings.commit,
-            started_ms=self._clock.wall_ms(),
-        )
-        return Scrape(
-            assembly.published,
-            assembly.metrics,
-            identity,
-            lambda name: registry.resolve(name) or name,
-            lambda: replace(
-                admission.load_metrics(self._system.mailboxes()),
-                pools=engine.pools(),
-                down=[*engine.down(), *find_group_outage(assembly.metrics)],
-            ),
-            None if java is None else java.current,
-        )
+        identity = make_identity(self._client_id(), settings, self._clock.wall_ms())
+        mailboxes = self._system.mailboxes
+        return make_scrape(assembly, registry, identity, admission, engine, java, self._proofs, mailboxes)
 
     def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHosts | None]:
         """Return the registry with the plugins of `plugin.path`, and the hosts of their processes, if any."""

@@ -15,12 +15,14 @@ from actors.runtime.mailbox import ask
 from kraal.config.connector.trimmed import trim_config
 from kraal.core.errors import KraalError, RetryableConflict
 from kraal.core.ids import Config, ConnectorName, TaskId
+from kraal.core.logging import use_subject
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.core.secrets import secrets
 from kraal.engine.api import Proof, ProofRequest, ProvenSource, ProvingEngine, TaskSpec
+from kraal.metrics.proofs import ProofMetrics
 from kraal.plugins.java_chain import needs_java
 from kraal.plugins.model.target import TargetUnreadable
-from kraal.proof.result import ProofResult, Verdict
+from kraal.proof.result import ProofResult, Verdict, format_lines
 
 if TYPE_CHECKING:
     from actors.runtime.mailbox import Address
@@ -64,6 +66,20 @@ class ProofState:
             "result": None if self.result is None else self.result.to_json_object(),
         }
 
+    def to_metrics(self, ended_ms: int) -> ProofMetrics:
+        """Return the metrics of a proof that has ended."""
+        if self.result is None:
+            return ProofMetrics(connector=self.connector, ended_ms=ended_ms, is_undecided=True)
+        differences, is_partial = self.result.differences, self.result.is_partial
+        return ProofMetrics(
+            connector=self.connector,
+            ended_ms=ended_ms,
+            is_undecided=False,
+            missing=differences.missing_count,
+            repeated=0 if is_partial else differences.repeated_count,
+            unexpected=0 if is_partial else differences.unexpected_count,
+        )
+
 
 @dataclass(slots=True)
 class Proofs:
@@ -80,6 +96,7 @@ class Proofs:
     """Returns whether the transforms or converters of a config are Java classes."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _states: dict[ConnectorName, ProofState] = field(default_factory=dict)
+    _metrics: dict[ConnectorName, ProofMetrics] = field(default_factory=dict)
     _running: ConnectorName | None = None
     _proof: Proof | None = None
     _thread: threading.Thread | None = None
@@ -119,6 +136,16 @@ class Proofs:
             state = self._states.get(name)
         return None if state is None else state.to_json_object()
 
+    def states(self) -> list[ProofState]:
+        """Return the latest proof of each connector."""
+        with self._lock:
+            return list(self._states.values())
+
+    def metrics(self) -> list[ProofMetrics]:
+        """Return the metrics of the latest proofs that have ended."""
+        with self._lock:
+            return list(self._metrics.values())
+
     def close(self) -> None:
         """Cancel the running proof."""
         self._closed.set()
@@ -130,16 +157,19 @@ class Proofs:
             thread.join(_STOP_TIMEOUT_S)
 
     def _run(self, state: ProofState, config: Config, task_configs: Sequence[Config] | None) -> None:
-        """Run a proof and store its outcome."""
-        try:
-            result = self._prove(state, config, task_configs)
-            ended = replace(state, result=result)
-            log.info("Proof of connector %s: %s", state.connector, result.verdict)
-        except Exception as error:  # noqa: BLE001 - plugins, Spark and clients may raise anything
-            ended = replace(state, reason=secrets.scrub(_describe(error)))
-            log.warning("Failed to prove connector %s: %s", state.connector, ended.reason)
+        """Run a proof, log its outcome, and store it."""
+        name = state.connector
+        with use_subject(f"connector {name}"):
+            try:
+                ended = replace(state, result=self._prove(state, config, task_configs))
+                _log_result(ended)
+            except Exception as error:  # noqa: BLE001 - plugins, Spark and clients may raise anything
+                ended = replace(state, reason=secrets.scrub(_describe(error)))
+                log.warning("Failed to prove connector %s: %s", name, ended.reason)
+        ended_ms = self.wall_ms()
         with self._lock:
-            self._states[state.connector] = replace(ended, ended_ms=self.wall_ms())
+            self._states[state.connector] = replace(ended, ended_ms=ended_ms)
+            self._metrics[state.connector] = ended.to_metrics(ended_ms)
             self._running = self._proof = None
 
     def _prove(self, state: ProofState, config: Config, task_configs: Sequence[Config] | None) -> ProofResult:
@@ -197,6 +227,13 @@ def make_proofs(
         wall_ms,
         partial(needs_java, plugins.registry, plugins.defaults.raw),
     )
+
+
+def _log_result(state: ProofState) -> None:
+    """Log the lines for users; as a warning if the records differ."""
+    is_different = state.result is not None and state.result.verdict is Verdict.DIFFERENT
+    for line in format_lines(state.to_json_object()):
+        log.log(logging.WARNING if is_different else logging.INFO, "%s: %s", state.connector, line)
 
 
 def _describe(error: Exception) -> str:

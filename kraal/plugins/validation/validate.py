@@ -29,6 +29,7 @@ from kraal.config.connector.keys import (
     VALUE_CONVERTER,
     VERSION_SUFFIX,
 )
+from kraal.config.connector.proof import proof_keys
 from kraal.config.connector.sink import SINK, check_topics, has_dead_letter_topic
 from kraal.config.connector.source import SOURCE, TOPIC_CREATION
 from kraal.config.converter import CONVERTER_TYPE
@@ -149,7 +150,7 @@ def describe_plugin(registry: Registry, name: str, version: str | None = None) -
 
 def _with_own_keys(base: ConfigDef, config: Config) -> ConfigDef:
     """Add Kraal's own keys that are set in the config."""
-    additions = (supervision_keys(config), java_keys(config), batch_keys(config, base))
+    additions = (supervision_keys(config), java_keys(config), batch_keys(config, base), proof_keys(config))
     return reduce(ConfigDef.merge, additions, base)
 
 

@@ -15,6 +15,7 @@ import yaml
 
 from kraal.metrics import connect_attributes, java_plugins, supervision
 from kraal.metrics.load import LoadMetrics, load_families
+from kraal.metrics.proofs import proof_families
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/deploy/monitoring.md").read_text(encoding="utf-8")
@@ -39,7 +40,8 @@ def list_metrics() -> set[str]:
         for group, name in connect_attributes.exported_attributes()
         if name not in connect_attributes.TEXTS.get(group, ())
     }
-    families = {*supervision.HELP, *java_plugins.HELP, *(family.name for family in load_families(load))}
+    families = {*supervision.HELP, *java_plugins.HELP}
+    families |= {family.name for family in (*load_families(load), *proof_families([]))}
     return text_metrics | number_metrics | families | {connect_attributes.TASK_STATUS} | DEBEZIUM_METRICS
 
 

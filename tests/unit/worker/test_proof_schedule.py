@@ -1,0 +1,90 @@
+"""Tests for repeated proofs: when they are due, and which connectors a worker proves."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kraal.core.errors import RetryableConflict
+from kraal.core.ids import ConnectorName, State
+from kraal.worker.proof_schedule import ProofSchedule, find_due
+from scripts.harness.processes import wait_until
+from tests.fakes.proofs import NOW_MS, FakeProof, make_proofs
+
+A, B = ConnectorName("a"), ConnectorName("b")
+MINUTE_S = 60.0
+
+
+@pytest.mark.parametrize(
+    ("proofs", "now_s", "due"),
+    [
+        ({}, 59, None),
+        ({}, 60, A),
+        ({A: (100, 101)}, 159, None),
+        ({A: (100, 101)}, 160, A),
+        ({A: (100, 130)}, 399, None),
+        ({A: (100, 130)}, 400, A),
+    ],
+    ids=["new", "first", "early", "next", "long", "after a long one"],
+)
+def test_proof_is_due_after_its_interval_and_takes_a_tenth_of_the_time(
+    proofs: dict[ConnectorName, tuple[float, float]], now_s: float, due: ConnectorName | None
+) -> None:
+    assert find_due({A: MINUTE_S}, {A: 0}, proofs, now_s) == due
+
+
+def test_most_overdue_connector_is_proved_first() -> None:
+    assert find_due({A: MINUTE_S, B: MINUTE_S}, {A: 0, B: 0}, {A: (10, 11), B: (5, 6)}, 100) == B
+    assert find_due({}, {}, {}, 100) is None
+
+
+def make_schedule(proof: FakeProof, states: dict[str, State], interval_ms: str = "60000") -> ProofSchedule:
+    """Return the schedule of a worker with two connectors whose instances on this worker have these states."""
+    entry = SimpleNamespace(config={"connector.class": "X", "proof.interval.ms": interval_ms}, tasks=[])
+    config = SimpleNamespace(connectors={A: entry, B: entry})
+    instances = {ConnectorName(name): SimpleNamespace(state=state) for name, state in states.items()}
+    assembly: Any = SimpleNamespace(
+        published=SimpleNamespace(latest=SimpleNamespace(config=config, types={A: "sink", B: "source"})),
+        metrics=SimpleNamespace(current=lambda: SimpleNamespace(instance_states=instances)),
+    )
+    return ProofSchedule(make_proofs(proof), assembly)
+
+
+def test_only_running_connectors_of_this_worker_are_proved() -> None:
+    proof = FakeProof()
+    schedule = make_schedule(proof, {"a": State.PAUSED, "b": State.RUNNING})
+    proofs = schedule._proofs
+    assert proofs is not None
+    schedule.check()
+    assert proofs.states() == [], "the first proof waits for the interval"
+    proofs.wall_ms = lambda: NOW_MS + 60_000
+    schedule.check()
+    assert [state.connector for state in proofs.states()] == ["b"]
+    proof.may_end.set()
+    wait_until("the proof ended", lambda: bool(proofs.metrics()), timeout_s=30)
+    assert [(metrics.connector, metrics.missing) for metrics in proofs.metrics()] == [("b", 0)]
+
+
+def test_due_proof_waits_for_a_running_one() -> None:
+    proof = FakeProof()
+    schedule = make_schedule(proof, {"a": State.RUNNING, "b": State.RUNNING})
+    proofs = schedule._proofs
+    assert proofs is not None
+    schedule.check()
+    proofs.wall_ms = lambda: NOW_MS + 60_000
+    schedule.check()
+    with pytest.raises(RetryableConflict):
+        schedule.check()
+    proof.may_end.set()
+
+
+def test_invalid_interval_is_ignored() -> None:
+    schedule = make_schedule(FakeProof(), {"a": State.RUNNING}, interval_ms="1")
+    proofs = schedule._proofs
+    assert proofs is not None
+    schedule.check()
+    proofs.wall_ms = lambda: NOW_MS + 10_000_000
+    schedule.check()
+    assert proofs.states() == []
