@@ -131,20 +131,24 @@ def format_lines(state: Mapping[str, Any]) -> Iterator[str]:
     counts += [f"{result[key]:,} {label}" for key, label in others if result[key]]
     is_proved = not any(result[name]["rows"] for name in kinds)
     verdict = "proved" if is_proved else "different"
-    yield f"{verdict} up to {_format_end(result)} ({started:%Y-%m-%d %H:%M} UTC): {', '.join(counts)}"
+    yield f"{verdict} up to {format_end(result)} ({started:%Y-%m-%d %H:%M} UTC): {', '.join(counts)}"
     for name in kinds:
-        spans = [_format_offsets(span) for span in result[name]["offsets"]]
-        spans += map(_format_source_records, result[name].get("source_records", ()))
-        if spans:
-            yield f"{name}: {_shorten(spans)}"
+        if positions := format_positions(result[name]):
+            yield f"{name}: {positions}"
     if result["unexpected"] is not None and result["unexpected"]["rows"] and result["source_offsets"] is None:
         yield f"rows of the target that equal no record's row: {result['unexpected']['rows']:,}"
     if result["partial"]:
         yield _format_partial(result)
 
 
-def _format_end(result: Mapping[str, Any]) -> str:
-    """Return up to where records were compared."""
+def format_positions(fields: Mapping[str, Any]) -> str:
+    """Return the first positions of missing, repeated or unexpected rows, from the REST response."""
+    spans = [_format_offsets(span) for span in fields["offsets"]]
+    return _shorten([*spans, *map(_format_source_records, fields.get("source_records", ()))])
+
+
+def format_end(result: Mapping[str, Any]) -> str:
+    """Return the positions up to which records were compared, from the REST response."""
     if result["source_offsets"] is None:
         return ", ".join(f"{_format_partition(each)}@{each['end']:,}" for each in result["partitions"])
     return _shorten(

@@ -232,6 +232,8 @@ class Process(ABC, Generic[C]):
         )
         assembly.journal.listen(apps.streams.notify)
         assembly.series.listen(lambda names: apps.streams.notify_all("numbers", names))
+        if self._proofs is not None:
+            self._proofs.on_change = lambda name: apps.streams.notify("numbers", name)
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
         log.info("REST listens at %s", self.config.advertised_url)
         log.info(self.config.dashboard)

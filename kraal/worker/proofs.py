@@ -94,6 +94,8 @@ class Proofs:
     wall_ms: Callable[[], int]
     needs_java: Callable[[Config], bool] = lambda _: False
     """Returns whether the transforms or converters of a config are Java classes."""
+    on_change: Callable[[ConnectorName], object] = lambda _: None
+    """Called when a proof of a connector has started or ended, on any thread."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _states: dict[ConnectorName, ProofState] = field(default_factory=dict)
     _metrics: dict[ConnectorName, ProofMetrics] = field(default_factory=dict)
@@ -128,6 +130,7 @@ class Proofs:
                 target=self._run, args=(state, config, task_configs), name="kraal-proof", daemon=True
             )
             self._thread.start()
+        self.on_change(name)
         return state.to_json_object()
 
     def latest(self, name: ConnectorName) -> dict[str, Any] | None:
@@ -171,6 +174,7 @@ class Proofs:
             self._states[state.connector] = replace(ended, ended_ms=ended_ms)
             self._metrics[state.connector] = ended.to_metrics(ended_ms)
             self._running = self._proof = None
+        self.on_change(name)
 
     def _prove(self, state: ProofState, config: Config, task_configs: Sequence[Config] | None) -> ProofResult:
         from kraal.engine.session.session import SparkUnavailable  # noqa: PLC0415 - late, as the engine is imported

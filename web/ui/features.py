@@ -22,6 +22,7 @@ _PATHS: Final = {
     "logs": "/connectors/{connector}/logs",
     "dead_letters": "/connectors/{connector}/dead-letters",
     "events": "/events",
+    "proofs": "/connectors/{connector}/proof",
 }
 
 
@@ -55,6 +56,7 @@ class Features:
     logs: bool = False
     dead_letters: bool = False
     events: bool = False
+    proofs: bool = False
 
 
 def detect_features(root: Any, document: Any, *, admin: bool = False) -> Features:

@@ -40,6 +40,7 @@ CONNECTOR_TABS: Final = (
     Entry("config", "Config"),
     Entry("offsets", "Offsets"),
     Entry("topics", "Topics", needs="topics"),
+    Entry("delivery", "Delivery", needs="proofs"),
     Entry(LETTERS, "Dead letters", needs="dead_letters"),
 )
 """Tabs of a connector; the empty key is the connector's overview."""

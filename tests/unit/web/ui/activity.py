@@ -47,6 +47,8 @@ def canned_responses(name: str = NAME, text: str = "IOError: disk is full") -> d
         "/admin/loggers": {"root": {"level": "INFO"}, f"org.acme.{text}": {"level": text}},
         "/events": _events(name, text),
         f"{path}/dead-letters": _letters(text),
+        f"{path}/proof": _proof(text),
+        f"POST {path}/proof": {**_proof(text), "state": "RUNNING", "result": None},
         f"POST {path}/dead-letters/replay": {
             "dry_run": True,
             "written": {"orders": 12, "clicks": 3},
@@ -69,6 +71,31 @@ def _history(text: str) -> Any:
             state(1_000, "RUNNING", "created"),
             state(900, "RUNNING", "created", task=None),
         ],
+    }
+
+
+def _proof(text: str) -> Any:
+    span = {"topic": text, "partition": 0, "first": 3, "last": 4}
+    return {
+        "connector": NAME,
+        "state": "DIFFERENT",
+        "started_ms": 5_000,
+        "ended_ms": 6_000,
+        "since_ms": None,
+        "reason": None,
+        "result": {
+            "partitions": [{"topic": text, "partition": 0, "first": 0, "end": 12_345}],
+            "source_offsets": None,
+            "partial": False,
+            "expected_rows": 12_345,
+            "stored_rows": 12_343,
+            "missing": {"rows": 2, "offsets": [span], "source_records": []},
+            "repeated": {"rows": 0, "offsets": []},
+            "unexpected": {"rows": 0, "offsets": []},
+            "dead_letters": 7,
+            "tolerated": None,
+            "dropped": None,
+        },
     }
 
 
@@ -135,4 +162,4 @@ def page_text(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
 
 
-PAGES = ("tasks/0", "history", "charts", "logs", "topics", "letters")
+PAGES = ("tasks/0", "history", "charts", "logs", "topics", "delivery", "letters")

@@ -13,7 +13,7 @@ from tests.unit.web.ui.canned import JAVA_FEATURES, CannedSource, browser
 from web.ui.sources.api import RequestRejected, SourceUnavailable
 
 
-@pytest.mark.parametrize("tab", ["charts", "history", "logs", "topics", "letters", "tasks/0"])
+@pytest.mark.parametrize("tab", ["charts", "history", "logs", "topics", "delivery", "letters", "tasks/0"])
 def test_every_tab_links_to_the_yaml_of_the_connector(tab: str) -> None:
     link = f'<a href="{URL}/config">{NAME} as YAML for kraal apply</a>'
     assert link in get(f"{URL}/{tab}")
@@ -116,7 +116,7 @@ def test_task_config_lists_overrides_first_without_secrets() -> None:
 
 
 def test_unsupported_views_have_no_tab_or_shortcut() -> None:
-    titles = ("Charts", "History", "Logs", "Dead letters", "Events")
+    titles = ("Charts", "History", "Logs", "Delivery", "Dead letters", "Events")
     kraal_page, java_page = (
         get(f"{URL}/topics"),
         get(f"{URL}/topics", CannedSource(canned_responses(), reported_features=JAVA_FEATURES)),
@@ -309,3 +309,28 @@ def test_invalid_or_empty_replay_is_rejected(limit: str, code: int, error: str) 
     source.responses[f"POST {PATH}/dead-letters/replay"] = {"dry_run": True, "written": {}}
     response = browser(source).get(f"{URL}/letters/replay?limit={limit}")
     assert (response.status_code, error in response.text) == (code, True)
+
+
+# -- delivery ------------------------------------------------------------------------------------------------------
+
+
+def test_delivery_shows_the_latest_proof() -> None:
+    text = page_text(get(f"{URL}/delivery"))
+    assert "DIFFERENT at 1970-01-01 00:00:05 UTC Compared up to IOError: disk is full-0@12,345" in text
+    assert "missing 2 IOError: disk is full-0@3 to @4 repeated 0 unexpected 0 dead letters 7" in text
+
+
+def test_delivery_without_a_proof_has_only_a_button() -> None:
+    source = CannedSource(canned_responses())
+    source.responses[f"{PATH}/proof"] = RequestRejected(404, "Connector orders-sink has not been proved")
+    text = page_text(get(f"{URL}/delivery", source))
+    assert "The delivery has not been proved on this worker. Prove delivery" in text
+
+
+def test_button_starts_a_proof() -> None:
+    source = CannedSource(canned_responses())
+    client = browser(source)
+    response = client.post(f"{URL}/delivery", headers=FORM_HEADERS)
+    assert response.status_code == 303
+    assert "the proof has started" in page_text(client.get(response.headers["location"]).text)
+    assert ("POST", f"{PATH}/proof") in [request[:2] for request in source.requests]

@@ -1,0 +1,93 @@
+"""Proof of a connector's delivery: its state, numbers and differing positions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kraal.core.ids import Json
+from kraal.proof.result import format_end, format_positions
+from web.ui.views.copy_as import Request
+from web.ui.views.json_values import mapping
+
+_RUNNING: Final = "RUNNING"
+_UNKNOWN_FORMAT: Final = "The result of the proof has an unknown format."
+_LABELS: Final = {
+    "missing": "missing",
+    "repeated": "repeated",
+    "unexpected": "unexpected",
+    "dead_letters": "dead letters",
+    "tolerated": "tolerated errors",
+    "dropped": "dropped by transforms",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """Number of rows of one kind."""
+
+    label: str
+    count: int
+    positions: str
+    """The first positions of these rows; empty if there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """The latest proof of a connector."""
+
+    state: str
+    """`RUNNING`, `PROVED`, `DIFFERENT` or `UNDECIDED`."""
+    started_ms: int | None
+    reason: str
+    """Why there is no result; empty otherwise."""
+    end: str
+    """The positions up to which records were compared; empty without a result."""
+    is_partial: bool
+    """Whether only missing rows were judged."""
+    counts: tuple[Count, ...]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the proof is running."""
+        return self.state == _RUNNING
+
+
+def parse_delivery(response: Json) -> Delivery:
+    """Return the proof from the response to `GET …/proof`."""
+    fields = mapping(response)
+    result = mapping(fields.get("result"))
+    reason = str(fields.get("reason") or "")
+    try:
+        end, counts = (format_end(result), _parse_counts(result)) if result else ("", [])
+    except (KeyError, TypeError, AttributeError):
+        end, counts, reason = "", [], _UNKNOWN_FORMAT
+    return Delivery(
+        state=str(fields.get("state", "")),
+        started_ms=_parse_ms(fields.get("started_ms")),
+        reason=reason,
+        end=end,
+        is_partial=result.get("partial") is True,
+        counts=tuple(counts),
+    )
+
+
+def proof_request(name: str) -> Request:
+    """Return the request that starts a proof."""
+    return Request(method="POST", segments=("connectors", name, "proof"))
+
+
+def _parse_counts(result: Mapping[str, Any]) -> list[Count]:
+    counts: list[Count] = []
+    for kind, label in _LABELS.items():
+        value = result.get(kind)
+        if isinstance(value, Mapping):
+            counts.append(Count(label=label, count=int(value["rows"]), positions=format_positions(value)))
+        elif isinstance(value, int):
+            counts.append(Count(label=label, count=value, positions=""))
+    return counts
+
+
+def _parse_ms(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
