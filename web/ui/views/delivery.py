@@ -12,6 +12,7 @@ from web.ui.views.copy_as import Request
 from web.ui.views.json_values import mapping
 
 _RUNNING: Final = "RUNNING"
+_STYLES: Final = {_RUNNING: "restarting", "PROVED": "running", "DIFFERENT": "failed", "UNDECIDED": "paused"}
 _UNKNOWN_FORMAT: Final = "The result of the proof has an unknown format."
 _LABELS: Final = {
     "missing": "missing",
@@ -52,6 +53,11 @@ class Delivery:
     def is_running(self) -> bool:
         """Whether the proof is running."""
         return self.state == _RUNNING
+
+    @property
+    def style(self) -> str:
+        """The state of a task that is displayed in the same style."""
+        return _STYLES.get(self.state, "unknown")
 
 
 def parse_delivery(response: Json) -> Delivery:

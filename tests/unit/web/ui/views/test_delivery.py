@@ -1,0 +1,54 @@
+"""Tests for the proof that the delivery tab shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.web.ui.activity import NAME, PATH, canned_responses
+from web.ui.views.delivery import parse_delivery, proof_request
+
+
+def test_counts_have_labels_and_positions() -> None:
+    delivery = parse_delivery(canned_responses(text="orders")[f"{PATH}/proof"])
+    assert (delivery.state, delivery.style, delivery.end) == ("DIFFERENT", "failed", "orders-0@12,345")
+    assert [(count.label, count.count, count.positions) for count in delivery.counts] == [
+        ("missing", 2, "orders-0@3 to @4"),
+        ("repeated", 0, ""),
+        ("unexpected", 0, ""),
+        ("dead letters", 7, ""),
+    ]
+
+
+def test_undecided_proof_has_a_reason() -> None:
+    response = {"state": "UNDECIDED", "started_ms": 5, "reason": "it has no file", "result": None}
+    delivery = parse_delivery(response)
+    assert (delivery.style, delivery.reason, delivery.counts) == ("paused", "it has no file", ())
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"partitions": 7},
+        {"source_offsets": 7},
+        {"source_offsets": None, "partitions": [], "missing": {}},
+        {"a": 1},
+    ],
+)
+def test_unknown_format_is_shown_as_such(result: Any) -> None:
+    delivery = parse_delivery({"state": "PROVED", "started_ms": "soon", "result": result})
+    assert (delivery.reason, delivery.counts, delivery.started_ms) == (
+        "The result of the proof has an unknown format.",
+        (),
+        None,
+    )
+
+
+@pytest.mark.parametrize("response", [None, [], 7, {"result": []}])
+def test_malformed_response_has_no_counts(response: Any) -> None:
+    assert parse_delivery(response).counts == ()
+
+
+def test_proof_has_a_request() -> None:
+    assert proof_request(NAME).text == "POST /connectors/orders-sink/proof"
