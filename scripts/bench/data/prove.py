@@ -30,14 +30,14 @@ def run(lab: Lab) -> list[Case]:
     topic = lab.topic("prove")
     transfer(lab, worker, file, topic, lines, {})
     target, folder = lab.directory / "proved.txt", lab.directory / "proved"
-    file_sink = _drain(lab, worker, sink_config(target, topic), lines)
+    file_sink = drain(lab, worker, sink_config(target, topic), lines)
     folder_config = {
         "connector.class": "SparkSink",
         "topics": topic,
         "spark.format": "text",
         "path": str(folder),
     }
-    folder_sink = _drain(lab, worker, folder_config, lines)
+    folder_sink = drain(lab, worker, folder_config, lines)
     times = lab.options.times(TIMES, 1)
     cases = [
         _case("FileStreamSink, proved", [_measure(lab, worker, file_sink, lines) for _ in range(times)]),
@@ -56,7 +56,7 @@ def _case(name: str, rates: list[float], wanted: Target | None = None) -> Case:
     return Case(name, "records/s", [], rates, more_is_better=True, wanted=wanted or Target(least=1_000_000))
 
 
-def _drain(lab: Lab, worker: Worker, config: Mapping[str, str], lines: int) -> str:
+def drain(lab: Lab, worker: Worker, config: Mapping[str, str], lines: int) -> str:
     """Create a sink and wait until it has written and committed all lines; return its name."""
     name = lab.new_name("proved")
     worker.rest.create(name, {"tasks.max": "1", **config})

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kraal.core.ids import Json
 from tests.unit.web.ui.activity import NAME, PATH, canned_responses
 from web.ui.views.delivery import parse_delivery, proof_request
 
@@ -22,7 +23,7 @@ def test_counts_have_labels_and_positions() -> None:
 
 
 def test_undecided_proof_has_a_reason() -> None:
-    response = {"state": "UNDECIDED", "started_ms": 5, "reason": "it has no file", "result": None}
+    response: Json = {"state": "UNDECIDED", "started_ms": 5, "reason": "it has no file", "result": None}
     delivery = parse_delivery(response)
     assert (delivery.style, delivery.reason, delivery.counts) == ("paused", "it has no file", ())
 
