@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from kraal.core.ids import TaskId
@@ -52,6 +52,8 @@ class ReplayedBatch:
     topics: frozenset[str]
     summary: Summary | None
     """The outcomes of the records if they were processed one by one."""
+    _preceding_counts: dict[int, int] = field(default_factory=lambda: {0: 0})
+    """The number of records before a Spark partition, by its number."""
 
     @property
     def hashes(self) -> DataFrame:
@@ -61,10 +63,10 @@ class ReplayedBatch:
     def to_record_number(self, number: int) -> int:
         """Return the number of a record in the whole batch, from 1. May run a Spark job."""
         piece = number >> _PIECE_SHIFT
-        preceding_rows = (
-            self.hashes.where(F.col(NUMBER) < F.lit(piece << _PIECE_SHIFT)).count() if piece else 0
-        )
-        return preceding_rows + (number & _PIECE_MASK) + 1
+        if piece not in self._preceding_counts:
+            preceding_rows = self.hashes.where(F.col(NUMBER) < F.lit(piece << _PIECE_SHIFT))
+            self._preceding_counts[piece] = preceding_rows.count()
+        return self._preceding_counts[piece] + (number & _PIECE_MASK) + 1
 
 
 class Replayer:
@@ -125,7 +127,7 @@ class Replayer:
                 yield self._process(batch, spark)
 
     def _process(self, batch: SourceBatch, spark: Spark) -> ReplayedBatch:
-        frame = make_frame(batch, spark.tiny if batch.table is not None else spark.session)
+        frame = make_frame(batch, spark.session)
         replayed_batch = None if self._records is None else self._process_columns(self._records, frame, batch)
         if replayed_batch is None and self._records is not None:
             replayed_batch = self._hash(batch, self._records.pass_frame(frame, batch), None)

@@ -72,9 +72,9 @@ class SourceProof:
             raise TargetUnreadable(f"{name} has no tasks; start the connector first")
         settings = client_options.query_config(self._context.worker, config, self._spec.task)
         with (
-            Replayer(self._context, self._spec, task_configs) as replayer,
-            query_brokers(settings) as broker,
             self._group.job(f"{name} proof") as spark,
+            query_brokers(settings) as broker,
+            Replayer(self._context, self._spec, task_configs) as replayer,
         ):
             comparison = _Comparison(replay, replayer, broker, spark, self._reader)
             return comparison.run(request.source.read_offsets)

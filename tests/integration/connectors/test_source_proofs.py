@@ -58,6 +58,20 @@ def test_lines_of_a_file_are_proved_and_differences_located(harness: TaskHarness
     )
 
 
+def test_large_file_is_read_in_several_batches(harness: TaskHarness, file: Path) -> None:
+    large_count = 40_000
+    write_lines(file, LINES, large_count)
+    delivered = file_source(harness, file)
+    delivered.run(LINES + large_count)
+    write_lines(file, LINES + large_count, 3)
+    delivered.run(3)
+    result = delivered.prove()
+    assert (result.verdict, result.expected_count) == (Verdict.PROVED, LINES + large_count + 3)
+    harness.produce(delivered.topic, [f"line {LINES}"])
+    result = delivered.prove()
+    assert (result.verdict, result.differences.repeated_count) == (Verdict.DIFFERENT, 1)
+
+
 def test_records_whose_offset_is_not_stored_may_be_missing_or_written(
     harness: TaskHarness, file: Path
 ) -> None:
