@@ -29,7 +29,7 @@ from kraal.engine.sink.plain import PlainWriter
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.record_batches import SinkRecords
 from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords
-from kraal.engine.sink.ways import Put, ReadBatch, RecordPathRequired
+from kraal.engine.sink.write_paths import Put, ReadBatch, RecordPathRequired
 from kraal.engine.task_plugins import make_converters
 from kraal.plugins.api import SinkBatch, SinkTask, TaskContext
 from kraal.plugins.model.target import EXPECTED_POSITION, ReadableTarget, TargetUnreadable

@@ -22,7 +22,7 @@ from kraal.engine.sink.batch_ownership import BatchOwnership
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ranges import to_offsets
 from kraal.engine.sink.record_batches import SinkRecords
-from kraal.engine.sink.ways import (
+from kraal.engine.sink.write_paths import (
     GetSpark,
     ReadBatch,
     RecordPathRequired,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kraal.engine.columns.sink import find_format
-from kraal.engine.sink.ways import GetSpark, Put, ReadBatch
+from kraal.engine.sink.write_paths import GetSpark, Put, ReadBatch
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import ColumnFormat, Schema, SinkTask
 from kraal.plugins.model.capabilities import declares

@@ -38,7 +38,7 @@ from kraal.engine.sink.ranges import Bounds, choose_start, get_ends, next_ranges
 from kraal.engine.sink.record_batches import SinkRecords
 from kraal.engine.sink.topic_pattern import TopicPattern
 from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords, TailByRecords
-from kraal.engine.sink.ways import ReadBatch, SinkFacts, SinkWriter, WritePath
+from kraal.engine.sink.write_paths import ReadBatch, SinkFacts, SinkWriter, WritePath
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.engine.waiters import MAX_WAIT_S
 from kraal.plugins.api import SinkTask, TopicPartition

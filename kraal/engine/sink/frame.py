@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.ranges import Ranges
-from kraal.engine.sink.ways import Put, ReadBatch
+from kraal.engine.sink.write_paths import Put, ReadBatch
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import Schema, SinkTask, TopicPartition
 

@@ -14,7 +14,7 @@ from kraal.engine.sink.frame import as_whole_frame, connect_frame
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.rewritten import Rewrite
 from kraal.engine.sink.unreadable import UnreadableRecord
-from kraal.engine.sink.ways import GetSpark, Put, ReadBatch
+from kraal.engine.sink.write_paths import GetSpark, Put, ReadBatch
 from kraal.engine.task_plugins import Converters
 from kraal.metrics.errors import ErrorCounts
 from kraal.plugins.api import SinkTask

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kraal.engine.records.sink_pass import COLUMNS
 from kraal.engine.sink.ranges import Ranges, count_pieces
-from kraal.engine.sink.ways import GetSpark, ReadBatch
+from kraal.engine.sink.write_paths import GetSpark, ReadBatch
 from kraal.plugins.api import TopicPartition
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from kraal.engine.sink.direct import as_text, takes_converted_tables
 from kraal.engine.sink.frame import as_whole_frame
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.record_batches import SinkRecords
-from kraal.engine.sink.ways import GetSpark, Put, ReadBatch, RecordPathRequired
+from kraal.engine.sink.write_paths import GetSpark, Put, ReadBatch, RecordPathRequired
 from kraal.plugins.api import SinkTask
 
 

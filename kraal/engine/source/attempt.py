@@ -13,8 +13,8 @@ from kraal.engine.lanes.rows import is_plain
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.refused import RefusalWatch
 from kraal.engine.source.too_large import explain_size_error
-from kraal.engine.source.ways import PolledBatch, SourceFacts, SourceWriter, WritePath, choose
-from kraal.engine.way import Choice
+from kraal.engine.source.write_paths import PolledBatch, SourceFacts, SourceWriter, WritePath, choose
+from kraal.engine.write_path_choice import Choice
 
 log = logging.getLogger(__name__)
 

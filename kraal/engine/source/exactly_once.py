@@ -36,7 +36,7 @@ from kraal.engine.records.steps import merge_notes
 from kraal.engine.source.executor import SourceExecutor
 from kraal.engine.source.parts import MAY_CHANGE_RECORDS, SourceParts, discover_batch, make_frame
 from kraal.engine.source.tracked_records import OFFSET, TrackedRecords
-from kraal.engine.source.ways import PolledBatch, SourceFacts, WritePath
+from kraal.engine.source.write_paths import PolledBatch, SourceFacts, WritePath
 from kraal.plugins.api import RetriableError, SourceBatch
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The executor of source tasks: polls the plugin for batches, and writes each batch on one of several write paths.
 
-`kraal.engine.source.ways` chooses the path. Each path is implemented in a separate module.
+`kraal.engine.source.write_paths` chooses the path. Each path is implemented in a separate module.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.refused import RefusalWatch
 from kraal.engine.source.table_types import with_kafka_types
 from kraal.engine.source.topics import SourceTopics, read_source_topics
-from kraal.engine.source.ways import PolledBatch, SourceFacts, SourceWriter, WritePath
+from kraal.engine.source.write_paths import PolledBatch, SourceFacts, SourceWriter, WritePath
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.plugins.api import SourceTask
 

@@ -13,7 +13,7 @@ from kraal.engine.executor import JobResult, run_job, start_job
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.record_batches import SourceRecords
-from kraal.engine.source.ways import PolledBatch
+from kraal.engine.source.write_paths import PolledBatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from kraal.engine.kafka_io.writer import write
 from kraal.engine.records.steps import Summary
 from kraal.engine.source.parts import MAY_CHANGE_RECORDS, SourceParts, discover_batch, make_frame
 from kraal.engine.source.topics import collect_topics
-from kraal.engine.source.ways import PolledBatch
+from kraal.engine.source.write_paths import PolledBatch
 from kraal.plugins.api import SourceBatch
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from kraal.engine.session.jobs import JobGroup
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.table_types import with_kafka_types
 from kraal.engine.source.topics import SourceTopics
-from kraal.engine.source.ways import WritePath
+from kraal.engine.source.write_paths import WritePath
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import SourceBatch
 

@@ -12,7 +12,7 @@ from kraal.engine.executor import JobResult, start_job
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.topics import list_topics
-from kraal.engine.source.ways import PolledBatch, WritePath
+from kraal.engine.source.write_paths import PolledBatch, WritePath
 
 
 @dataclass(frozen=True, slots=True)

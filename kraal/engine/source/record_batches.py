@@ -26,7 +26,7 @@ from kraal.engine.records.steps import Steps, Summary, merge_notes
 from kraal.engine.records.topics import raise_topic_error
 from kraal.engine.session.arrow import map_in_arrow
 from kraal.engine.source.topics import SourceTopics
-from kraal.engine.source.ways import MAX_WORKER_ROWS
+from kraal.engine.source.write_paths import MAX_WORKER_ROWS
 from kraal.plugins.api import SourceBatch
 
 if TYPE_CHECKING:

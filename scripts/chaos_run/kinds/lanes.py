@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import psutil
 
-from kraal.engine.source.ways import WritePath
+from kraal.engine.source.write_paths import WritePath
 from scripts.chaos_run.clients import Call
 from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.members import Member

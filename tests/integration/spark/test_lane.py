@@ -15,7 +15,7 @@ from kraal.core.offsets import SourcePartition
 from kraal.engine.api import BatchDone, Failed, Opened, Stopped
 from kraal.engine.lanes import lanes
 from kraal.engine.lanes.rows import MAX_ROWS
-from kraal.engine.source.ways import WritePath
+from kraal.engine.source.write_paths import WritePath
 from kraal.plugins.api import SourceBatch
 from kraal.plugins.model.schema import STRING
 from tests.fakes.spark import plugins

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from kraal.engine.api import BatchDone, Committed, Held, Opened, Stopped
-from kraal.engine.sink.ways import WritePath
+from kraal.engine.sink.write_paths import WritePath
 from tests.fakes.spark import plugins
 from tests.fakes.spark.stage import RunObserver, TaskHarness
 from tests.fakes.spark.tasks import STRING_CONVERTER

@@ -12,7 +12,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from kraal.engine.source.ways import WritePath
+from kraal.engine.source.write_paths import WritePath
 from scripts.chaos_run.clients import Call
 from scripts.chaos_run.faults import Faults
 from scripts.chaos_run.kinds import lanes

@@ -19,7 +19,7 @@ from kraal.engine.api import TaskSpec
 from kraal.engine.executor import JobLauncher
 from kraal.engine.pace import Pace
 from kraal.engine.sink.executor import SinkExecutor
-from kraal.engine.sink.ways import SinkFacts
+from kraal.engine.sink.write_paths import SinkFacts
 from kraal.engine.source.attempt import SourceAttempt
 from kraal.engine.source.executor import SourceExecutor
 from kraal.engine.streaming.real_time_executor import StreamExecutor

@@ -15,7 +15,7 @@ from kraal.engine.records.fault import ToleranceExceeded
 from kraal.engine.records.steps import Summary
 from kraal.engine.sink.attempt import SinkAttempt, SinkParts
 from kraal.engine.sink.ranges import to_offsets
-from kraal.engine.sink.ways import GetSpark, Put, ReadBatch, RecordPathRequired, SinkFacts, WritePath
+from kraal.engine.sink.write_paths import GetSpark, Put, ReadBatch, RecordPathRequired, SinkFacts, WritePath
 from kraal.metrics.errors import NO_ERRORS
 from kraal.plugins.api import PartitionsLost, SinkBatch, TopicPartition
 

@@ -16,7 +16,7 @@ from kraal.converters.primitive.string import StringConverter
 from kraal.engine.sink.direct import COLUMNS, DirectWriter, takes_tables
 from kraal.engine.sink.frame import tail_table
 from kraal.engine.sink.member_record import Record
-from kraal.engine.sink.ways import ReadBatch
+from kraal.engine.sink.write_paths import ReadBatch
 from kraal.plugins.api import Converter, SinkBatch
 from kraal.plugins.model.schema import OPTIONAL_BYTES, OPTIONAL_STRING, Schema
 

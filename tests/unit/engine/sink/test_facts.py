@@ -12,7 +12,7 @@ from kraal.connectors.file.sink import FileStreamSinkTask
 from kraal.connectors.spark.sink import SparkSinkTask
 from kraal.engine.record_path import RecordPath
 from kraal.engine.sink.executor import collect_facts
-from kraal.engine.sink.ways import SinkWriter, WritePath
+from kraal.engine.sink.write_paths import SinkWriter, WritePath
 from kraal.plugins.api import SinkBatch, SinkTask, TaskContext
 
 DIRECT: dict[WritePath, SinkWriter] = {WritePath.DIRECT: cast("Any", None)}

@@ -16,7 +16,7 @@ from kraal.engine.sink.frame import tail_table
 from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.plain import PlainWriter
 from kraal.engine.sink.range_reader import RangeReader
-from kraal.engine.sink.ways import ReadBatch
+from kraal.engine.sink.write_paths import ReadBatch
 from tests.fakes.spark.passes import steps
 
 SURROGATE_VALUE = b'{"a":"x\\ud83d"}'

@@ -15,7 +15,7 @@ from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.source.attempt import SourceAttempt
-from kraal.engine.source.ways import PolledBatch, SourceFacts, WritePath
+from kraal.engine.source.write_paths import PolledBatch, SourceFacts, WritePath
 from kraal.plugins.api import RetriableError, SourceBatch
 from kraal.plugins.model.columns import ByRecords
 

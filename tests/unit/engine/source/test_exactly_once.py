@@ -32,7 +32,7 @@ from kraal.engine.source.exactly_once import (
 )
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.record_batches import SourceRecords
-from kraal.engine.source.ways import WritePath
+from kraal.engine.source.write_paths import WritePath
 from kraal.plugins.api import RetriableError, SourceBatch, SourceTask
 from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import STRING

@@ -15,7 +15,7 @@ from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.source.parts import SourceParts
-from kraal.engine.source.ways import WritePath
+from kraal.engine.source.write_paths import WritePath
 
 TASK = TaskId(ConnectorName("c"), 0)
 PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)

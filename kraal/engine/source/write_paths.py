@@ -20,7 +20,7 @@ from typing import Protocol
 from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.lanes.rows import MAX_ROWS, is_small
-from kraal.engine.way import Choice
+from kraal.engine.write_path_choice import Choice
 from kraal.plugins.api import SourceBatch
 
 MAX_WORKER_ROWS = 5000

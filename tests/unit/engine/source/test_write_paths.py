@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kraal.engine.source.ways import MAX_WORKER_ROWS, PolledBatch, SourceFacts, WritePath, choose
+from kraal.engine.source.write_paths import MAX_WORKER_ROWS, PolledBatch, SourceFacts, WritePath, choose
 from kraal.plugins.api import SourceBatch
 
 PLAIN_TASK = SourceFacts()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kraal.engine.sink.ways import ReadBatch, SinkFacts, WritePath, choose
+from kraal.engine.sink.write_paths import ReadBatch, SinkFacts, WritePath, choose
 
 WHY = "which are processed one by one because of transforms"
 PLAIN_TASK = SinkFacts()

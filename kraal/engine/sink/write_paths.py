@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kraal.engine.records.steps import Summary
 from kraal.engine.sink.ranges import Ranges
-from kraal.engine.way import Choice
+from kraal.engine.write_path_choice import Choice
 
 if TYPE_CHECKING:
     import pyarrow as pa
