@@ -11,7 +11,7 @@ from kraal.engine.columns.source import needs_record_path
 from kraal.engine.executor import JobResult, start_job
 from kraal.engine.lanes.rows import is_plain
 from kraal.engine.source.parts import SourceParts
-from kraal.engine.source.refused import RefusalWatch
+from kraal.engine.source.refusal_watch import RefusalWatch
 from kraal.engine.source.too_large import explain_size_error
 from kraal.engine.source.write_paths import PolledBatch, SourceFacts, SourceWriter, WritePath, choose
 from kraal.engine.write_path_choice import Choice

@@ -28,7 +28,7 @@ from kraal.engine.source.own_job import OwnJob
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.queued import QueuedTable
 from kraal.engine.source.record_batches import SourceRecords
-from kraal.engine.source.refused import RefusalWatch
+from kraal.engine.source.refusal_watch import RefusalWatch
 from kraal.engine.source.table_types import with_kafka_types
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.source.write_paths import PolledBatch, SourceFacts, SourceWriter, WritePath

@@ -28,7 +28,7 @@ from kraal.engine.record_path import record_path
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.own_session import clone_session
 from kraal.engine.session.slots import SlotReservation, Slots, count_slots
-from kraal.engine.source.refused import RefusalWatch
+from kraal.engine.source.refusal_watch import RefusalWatch
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.streaming.real_time_query import QueryProgress, StreamQuery
 from kraal.engine.task_plugins import Converters, make_converters

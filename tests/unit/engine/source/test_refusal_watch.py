@@ -14,7 +14,7 @@ from kraal.engine.api import TaskSpec
 from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.message_limits import MessageLimits
 from kraal.engine.kafka_io.refusals import Refusal
-from kraal.engine.source.refused import RefusalWatch
+from kraal.engine.source.refusal_watch import RefusalWatch
 from kraal.plugins.api import RetriableError
 
 CLIENT_ID = "connector-producer-c-0"
