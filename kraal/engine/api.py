@@ -351,8 +351,8 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProvenSource:
-    """The tasks and the progress of a source."""
+class SourceProofInput:
+    """The tasks of a source to prove, and its stored offsets."""
 
     task_configs: Sequence[Mapping[str, str]]
     """The resolved configs of the tasks."""
@@ -366,7 +366,7 @@ class ProofRequest:
 
     committed: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The committed offsets of a sink's consumer group."""
-    source: ProvenSource | None = None
+    source: SourceProofInput | None = None
     """None for a sink."""
     max_age_ms: int | None = None
     """The maximum age of the first record to compare; None to compare all records."""
@@ -378,7 +378,7 @@ class Proof(Protocol):
     def run(self, request: ProofRequest) -> ProofResult:
         """Compare the target of a sink with its topics, or the topics of a source with the source. Blocks.
 
-        Raises SparkUnavailable while Spark starts, TargetUnreadable for a target that cannot be compared, and the
+        Raises SparkUnavailable while Spark starts, NotComparable for a target that cannot be compared, and the
         errors of plugins, of Spark and of Kafka's clients.
         """
 

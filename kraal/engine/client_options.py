@@ -261,10 +261,10 @@ def member_config(
     }
 
 
-def query_config(
+def proof_client_config(
     worker: Mapping[str, str], connector: Mapping[str, str], task: TaskId
 ) -> dict[str, str | int | bool]:
-    """Return librdkafka's settings for the requests of a proof, whose client does not join the group of the sink."""
+    """Return librdkafka's settings for the client that requests topics and offsets for a proof; it joins no group."""
     settings = member_config(worker, connector, task)
     settings["client.id"] = f"kraal-proof-{task.connector}"
     settings.pop("group.instance.id", None)

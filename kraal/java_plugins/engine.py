@@ -17,7 +17,7 @@ from kraal.java_plugins.connector import JavaConnector
 from kraal.java_plugins.metrics import JavaMetrics
 from kraal.java_plugins.run import JavaRun
 from kraal.plugins.java_chain import chain_config, needs_java
-from kraal.plugins.model.target import TargetUnreadable
+from kraal.plugins.model.target import NotComparable
 
 if TYPE_CHECKING:
     from kraal.config.worker.config import WorkerConfig
@@ -82,11 +82,11 @@ class JavaPluginEngine:
         return self._hosts.shared.down_reason or self._inner.waiting_reason()
 
     def open_proof(self, spec: TaskSpec) -> Proof:
-        """Prepare the proof of a connector in Python. Raises TargetUnreadable for a connector in Java."""
+        """Prepare the proof of a connector in Python. Raises NotComparable for a connector in Java."""
         class_name = spec.connector_config["connector.class"]
         name = self._registry.resolve(class_name)
         if not isinstance(self._inner, ProvingEngine) or (name is not None and self._registry.is_java(name)):
-            raise TargetUnreadable(f"{class_name} is a connector in Java, which cannot be proved yet")
+            raise NotComparable(f"the Java connector {class_name} does not support proofs of delivery")
         return self._inner.open_proof(spec)
 
     def open(

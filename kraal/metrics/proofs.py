@@ -14,13 +14,13 @@ from kraal.metrics.text import Family, labels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofMetrics:
-    """The latest proof of a connector that has ended."""
+    """The outcome of a connector's latest completed proof."""
 
     connector: ConnectorName
     ended_ms: int
     """Wall-clock milliseconds since the epoch."""
     is_undecided: bool
-    """Whether the delivery could not be judged; the counts are then 0."""
+    """Whether the proof ended without a result; the counts are then 0."""
     missing: int = 0
     repeated: int = 0
     unexpected: int = 0
@@ -31,27 +31,27 @@ def proof_families(proofs: Sequence[ProofMetrics]) -> Iterator[Family]:
     names = [labels(("connector", proof.connector)) for proof in proofs]
     decided = [(name, proof) for name, proof in zip(names, proofs, strict=True) if not proof.is_undecided]
     yield Family(
-        "kraal_delivery_missing_rows",
+        "kraal_delivery_missing_records",
         "gauge",
-        "Rows that the latest proof of a connector did not find in the target of a sink or the topics of a source.",
+        "Records that the latest proof of a connector did not find in the target of a sink or the topics of a source.",
         [(name, proof.missing) for name, proof in decided],
     )
     yield Family(
-        "kraal_delivery_repeated_rows",
+        "kraal_delivery_repeated_records",
         "gauge",
-        "Additional copies of rows that the latest proof of a connector found.",
+        "Additional copies of records that the latest proof of a connector found.",
         [(name, proof.repeated) for name, proof in decided],
     )
     yield Family(
-        "kraal_delivery_unexpected_rows",
+        "kraal_delivery_unexpected_records",
         "gauge",
-        "Rows that the latest proof of a connector found and that no record explains.",
+        "Records in the target or the topics that the latest proof of a connector did not expect.",
         [(name, proof.unexpected) for name, proof in decided],
     )
     yield Family(
         "kraal_delivery_proof_undecided",
         "gauge",
-        "1 if the latest proof of a connector could not judge the delivery.",
+        "1 if the latest proof of a connector ended without a result; the numbers of records are then absent.",
         [(name, int(proof.is_undecided)) for name, proof in zip(names, proofs, strict=True)],
     )
     yield Family(

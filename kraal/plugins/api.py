@@ -54,10 +54,10 @@ from kraal.plugins.model.columns import ByRecords, Columns, Expression, Part
 from kraal.plugins.model.context import ClusterNeeds, ConnectorContext, TaskContext, WorkerView
 from kraal.plugins.model.converter import ColumnFormat, Converter, HeaderConverter
 from kraal.plugins.model.records import DataException, Header, Record, Struct
-from kraal.plugins.model.replay import Replay
 from kraal.plugins.model.schema import Schema
+from kraal.plugins.model.source_replay import SourceReplay
 from kraal.plugins.model.stream import OffsetPair, OffsetTracking, SourceStream, Streams
-from kraal.plugins.model.target import EXPECTED_POSITION, ReadableTarget, SinkValues, TargetUnreadable
+from kraal.plugins.model.target import EXPECTED_POSITION, NotComparable, ReadableTarget, SinkValues
 from kraal.plugins.model.transformation import Predicate, Transformation
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ __all__ = [
     "HeaderConverter",
     "Importance",
     "Key",
+    "NotComparable",
     "Offset",
     "OffsetPair",
     "OffsetTracking",
@@ -97,7 +98,6 @@ __all__ = [
     "Recommendation",
     "Recommender",
     "Record",
-    "Replay",
     "Reporter",
     "RetriableError",
     "Rule",
@@ -107,10 +107,10 @@ __all__ = [
     "SinkValues",
     "SourceBatch",
     "SourcePartition",
+    "SourceReplay",
     "SourceStream",
     "SourceTask",
     "Struct",
-    "TargetUnreadable",
     "TaskContext",
     "TopicPartition",
     "Transformation",
@@ -225,17 +225,17 @@ class Connector(ClusterNeeds, ABC):
     def open_target(cls, config: Mapping[str, str], worker: WorkerView) -> ReadableTarget | None:
         """Return the target of a sink, so that `kraal prove` can compare it with the topics.
 
-        Return None if the target cannot be read. The config is resolved and valid. Raises TargetUnreadable and
+        Return None if the target cannot be read. The config is resolved and valid. Raises NotComparable and
         ValueError with a message for the user.
         """
         del config, worker
         return None
 
     @classmethod
-    def replay(cls, config: Mapping[str, str]) -> Replay | None:
+    def source_replay(cls, config: Mapping[str, str]) -> SourceReplay | None:
         """Return how to read the records of a source again, so that `kraal prove` can compare them with the topics.
 
-        Return None if the records cannot be read again. The config is resolved and valid.
+        Return None if the records cannot be read again. The config is resolved and valid. Must not block.
         """
         del config
         return None

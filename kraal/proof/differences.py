@@ -1,4 +1,7 @@
-"""Compares expected with stored rows by their hashes: a sink's topics with its target, or a source with its topics.
+"""Compares expected and stored rows by their hashes.
+
+For a sink, its topics contain the expected rows, and its target contains the stored rows. For a source, its records are
+the expected rows, and its topics contain the stored rows.
 
 The order does not matter. If several expected rows are equal, and fewer of them are stored, the last ones count as
 missing, because equal rows cannot be told apart.
@@ -16,7 +19,7 @@ from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 MODULUS: Final = 1 << 64
 MAX_LISTED: Final = 1000
 """Maximum number of positions to list; all are counted."""
-P = TypeVar("P")
+G = TypeVar("G")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +43,21 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class RowPosition(Generic[P]):
-    """The position of a row's record: an offset of a topic partition, or a number within a batch of a source."""
+class RowPosition(Generic[G]):
+    """The position of a row's record."""
 
-    partition: P
+    group: G
+    """The topic partition, or the index of a batch of a source."""
     number: int
+    """The offset, or the number within the batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span(Generic[P]):
+class Span(Generic[G]):
     """Adjacent positions, from `first` to `last`."""
 
-    partition: P
+    group: G
+    """See `RowPosition`."""
     first: int
     last: int
 
@@ -80,8 +86,8 @@ class Differences:
     """Number of expected rows that are not stored."""
     missing: tuple[OffsetSpan, ...] = ()
     """The offsets of these rows in the topics of a sink."""
-    missing_in_topics: tuple[SourceSpan, ...] = ()
-    """The records of these rows in a source."""
+    missing_source_records: tuple[SourceSpan, ...] = ()
+    """The missing records of a source."""
     repeated_count: int = 0
     """Number of additional copies of stored rows."""
     repeated: tuple[OffsetSpan, ...] = ()
@@ -93,39 +99,39 @@ class Differences:
 
 
 @dataclass(frozen=True, slots=True)
-class LocatedRow(Generic[P]):
+class LocatedRow(Generic[G]):
     """A row with its position."""
 
     row_hash: int
-    position: RowPosition[P]
+    position: RowPosition[G]
     is_optional: bool = False
-    """Whether the row may be missing, because the offset of its record is not committed yet."""
+    """Whether the row may be missing, because the offset of its record is not committed or stored yet."""
 
 
-def find_surplus(rows: Iterable[LocatedRow[P]], counts: Mapping[int, int]) -> Iterator[Span[P]]:
+def find_unmatched(rows: Iterable[LocatedRow[G]], counts: Mapping[int, int]) -> Iterator[Span[G]]:
     """Yield the positions of rows that have no counterpart on the other side, except optional rows.
 
     `counts` maps the hashes of `rows` to the number of rows of the other side with this hash.
     """
-    surplus: set[RowPosition[P]] = set()
+    unmatched: set[RowPosition[G]] = set()
     for row_hash, equal_rows in _group_by_hash(rows).items():
-        surplus.update(row.position for row in equal_rows[counts.get(row_hash, 0) :] if not row.is_optional)
-    return _join_positions(surplus)
+        unmatched.update(row.position for row in equal_rows[counts.get(row_hash, 0) :] if not row.is_optional)
+    return _join_positions(unmatched)
 
 
-def find_repeated(rows: Iterable[LocatedRow[P]], counts: Mapping[int, int]) -> Iterator[Span[P]]:
-    """Yield the positions of rows of which the other side has additional copies: the last of equal rows.
+def find_repeated(rows: Iterable[LocatedRow[G]], counts: Mapping[int, int]) -> Iterator[Span[G]]:
+    """Yield, for each hash of which the other side has more rows, the position of the last row.
 
-    `counts` is as for `find_surplus`.
+    `counts` is as for `find_unmatched`.
     """
     groups = _group_by_hash(rows)
     repeated = {rows[-1].position for row_hash, rows in groups.items() if counts.get(row_hash, 0) > len(rows)}
     return _join_positions(repeated)
 
 
-def _group_by_hash(rows: Iterable[LocatedRow[P]]) -> Mapping[int, list[LocatedRow[P]]]:
+def _group_by_hash(rows: Iterable[LocatedRow[G]]) -> Mapping[int, list[LocatedRow[G]]]:
     """Return the rows with each hash, in order, with optional rows at the end."""
-    groups: defaultdict[int, list[LocatedRow[P]]] = defaultdict(list)
+    groups: defaultdict[int, list[LocatedRow[G]]] = defaultdict(list)
     for row in rows:
         groups[row.row_hash].append(row)
     for equal_rows in groups.values():
@@ -133,21 +139,21 @@ def _group_by_hash(rows: Iterable[LocatedRow[P]]) -> Mapping[int, list[LocatedRo
     return groups
 
 
-def _join_positions(positions: Iterable[RowPosition[P]]) -> Iterator[Span[P]]:
+def _join_positions(positions: Iterable[RowPosition[G]]) -> Iterator[Span[G]]:
     """Yield the spans of positions, in order, at most for the first `MAX_LISTED` positions."""
-    span: Span[P] | None = None
+    span: Span[G] | None = None
     for position in sorted(positions)[:MAX_LISTED]:
-        if span is not None and (span.partition, span.last + 1) == (position.partition, position.number):
-            span = Span(partition=span.partition, first=span.first, last=position.number)
+        if span is not None and (span.group, span.last + 1) == (position.group, position.number):
+            span = Span(group=span.group, first=span.first, last=position.number)
             continue
         if span is not None:
             yield span
-        span = Span(partition=position.partition, first=position.number, last=position.number)
+        span = Span(group=position.group, first=position.number, last=position.number)
     if span is not None:
         yield span
 
 
 def format_offsets(span: OffsetSpan) -> str:
     """Return a span of offsets for users, such as `orders-0@512 to @514`."""
-    first = f"{span.partition.topic}-{span.partition.partition}@{span.first:,}"
+    first = f"{span.group.topic}-{span.group.partition}@{span.first:,}"
     return first if span.first == span.last else f"{first} to @{span.last:,}"

@@ -20,7 +20,7 @@ class Verdict(StrEnum):
     """The verdict of a proof."""
 
     PROVED = "PROVED"
-    """All committed records are in the target of a sink or in the topics of a source, once, and no others."""
+    """Each committed record was delivered once, and no others. In a partial result: no record is missing."""
     DIFFERENT = "DIFFERENT"
     """Rows are missing, repeated or unexpected."""
     UNDECIDED = "UNDECIDED"
@@ -29,7 +29,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedRecords:
-    """The number of records that are not delivered; None if it was not counted."""
+    """The number of records that the connector does not deliver on purpose; None if it was not counted."""
 
     dead_letters: int | None = None
     """Records that cannot be processed, if the connector has a dead letter topic."""
@@ -52,7 +52,7 @@ class ProofResult:
     differences: Differences
     skipped: SkippedRecords
     is_partial: bool = False
-    """Whether there may be stored rows of records that were not compared. Then only missing rows were judged."""
+    """Whether there may be stored rows of records that were not compared. Then only missing rows were searched."""
     source_offsets: Mapping[SourcePartition, Offset] | None = None
     """The offsets up to which the records of a source were compared; None for a sink."""
 
@@ -83,7 +83,7 @@ class ProofResult:
             "missing": {
                 "rows": differences.missing_count,
                 "offsets": _list_offsets(differences.missing),
-                "source_records": _list_source_records(differences.missing_in_topics),
+                "source_records": _list_source_records(differences.missing_source_records),
             },
             "repeated": None
             if self.is_partial
@@ -100,8 +100,8 @@ class ProofResult:
 def _list_offsets(spans: Sequence[OffsetSpan]) -> list[dict[str, Any]]:
     return [
         {
-            "topic": span.partition.topic,
-            "partition": span.partition.partition,
+            "topic": span.group.topic,
+            "partition": span.group.partition,
             "first": span.first,
             "last": span.last,
         }
@@ -152,17 +152,18 @@ def format_end(result: Mapping[str, Any]) -> str:
     if result["source_offsets"] is None:
         return ", ".join(f"{_format_partition(each)}@{each['end']:,}" for each in result["partitions"])
     return _shorten(
-        [f"{_to_json(each['partition'])} {_to_json(each['offset'])}" for each in result["source_offsets"]]
+        [
+            f"offset {_to_json(each['offset'])} of {_to_json(each['partition'])}"
+            for each in result["source_offsets"]
+        ]
     )
 
 
 def _format_partial(result: Mapping[str, Any]) -> str:
     if result["source_offsets"] is not None:
-        return (
-            "the source may have changed or deleted records; additional records in the topics were not judged"
-        )
+        return "the source may have changed or deleted records; repeated and unexpected records were not searched"
     starts = ", ".join(f"{_format_partition(each)}@{each['first']:,}" for each in result["partitions"])
-    return f"compared from {starts}; additional rows in the target were not judged"
+    return f"compared from {starts}; repeated and unexpected rows were not searched"
 
 
 def _format_partition(fields: Mapping[str, Any]) -> str:
@@ -171,14 +172,14 @@ def _format_partition(fields: Mapping[str, Any]) -> str:
 
 def _format_offsets(fields: Mapping[str, Any]) -> str:
     partition = TopicPartition(fields["topic"], fields["partition"])
-    return format_offsets(Span(partition=partition, first=fields["first"], last=fields["last"]))
+    return format_offsets(Span(group=partition, first=fields["first"], last=fields["last"]))
 
 
 def _format_source_records(fields: Mapping[str, Any]) -> str:
     first, last = fields["first"], fields["last"]
     records = f"record {first:,}" if first == last else f"records {first:,} to {last:,}"
-    start = "the start" if fields["after"] is None else _to_json(fields["after"])
-    return f"{records} of {_to_json(fields['partition'])} after {start}"
+    start = "" if fields["after"] is None else f" after offset {_to_json(fields['after'])}"
+    return f"{records}{start} of {_to_json(fields['partition'])}"
 
 
 def _to_json(fields: Mapping[str, Any]) -> str:

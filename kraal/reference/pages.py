@@ -45,7 +45,10 @@ _NOTE_OF_BATCHES = (
     "These keys control a connector's batches. Java workers do not support them. A task reads its next batch only "
     "after the current one is written, so a slow target slows down its own source, and no backlog builds up in memory."
 )
-_NOTE_OF_PROOF = "This key repeats the [proof of delivery](../proof.md). Java workers do not support it."
+_NOTE_OF_PROOF = (
+    "This key sets the interval of repeated [proofs of delivery](../proof.md). "
+    "Java workers do not support it."
+)
 _NOTE_OF_JAVA = (
     "This key selects the JVM in which a Java connector runs ([JVMs](../connectors/java-plugins.md#shared-or-own)). "
     "Java workers do not support it."

@@ -50,10 +50,10 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import WorkerPlugins
 from kraal.worker.control_port import ControlPort
 from kraal.worker.dead_letters import dead_letter_clients
+from kraal.worker.metrics_endpoint import make_identity, make_scrape
 from kraal.worker.proof_schedule import ProofSchedule
 from kraal.worker.proofs import Proofs, make_proofs
 from kraal.worker.resources import freeze_live_objects, raise_open_files_limit, reduce_garbage_collections
-from kraal.worker.scrape import make_identity, make_scrape
 from kraal.worker.spark import spark_engine
 from kraal.worker.traces import worker_traces
 from kraal.worker.watchdog import Watchdog

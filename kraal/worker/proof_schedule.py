@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Self
 
-from kraal.config.connector.proof import MAX_SHARE, parse_proof_interval
+from kraal.config.connector.proof import MAX_TIME_SHARE, parse_proof_interval
 from kraal.core.errors import RetryableConflict
 from kraal.core.ids import ConnectorName, State
 
@@ -22,28 +22,28 @@ log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S: Final = 5.0
 
-Span = tuple[float, float]
+Period = tuple[float, float]
 """The start and the end of a proof, in seconds since the epoch."""
 
 
-def find_due(
+def find_due_connector(
     intervals_s: Mapping[ConnectorName, float],
-    since_s: Mapping[ConnectorName, float],
-    proofs: Mapping[ConnectorName, Span],
+    first_running_s: Mapping[ConnectorName, float],
+    proofs: Mapping[ConnectorName, Period],
     now_s: float,
 ) -> ConnectorName | None:
     """Return the connector whose next proof is the most overdue; None if none is due. Pure.
 
-    `since_s` is the time from which a connector without a proof waits; `proofs` are the latest proofs. Times are in
+    `first_running_s` is when each connector was first seen running; `proofs` are the latest proofs. Times are in
     seconds since the epoch.
     """
     due_s: dict[ConnectorName, float] = {}
     for name, interval_s in intervals_s.items():
         if name in proofs:
             start_s, end_s = proofs[name]
-            due_s[name] = max(start_s + interval_s, start_s + (end_s - start_s) / MAX_SHARE)
+            due_s[name] = max(start_s + interval_s, start_s + (end_s - start_s) / MAX_TIME_SHARE)
         else:
-            due_s[name] = since_s.get(name, now_s) + interval_s
+            due_s[name] = first_running_s.get(name, now_s) + interval_s
     first = min(due_s, key=lambda name: (due_s[name], name), default=None)
     return first if first is not None and due_s[first] <= now_s else None
 
@@ -54,7 +54,7 @@ class ProofSchedule:
     def __init__(self, proofs: Proofs | None, assembly: Assembly) -> None:
         """Create a schedule; without `proofs`, it does nothing."""
         self._proofs, self._published, self._metrics = proofs, assembly.published, assembly.metrics
-        self._since_s: Mapping[ConnectorName, float] = {}
+        self._first_running_s: Mapping[ConnectorName, float] = {}
         """When each connector with an interval was first seen running on this worker, in seconds since the epoch."""
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="proof-schedule", daemon=True)
@@ -66,10 +66,10 @@ class ProofSchedule:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop the thread; a running proof continues."""
+        """Request the thread to stop, without waiting for it. A running proof continues."""
         self._closed.set()
 
-    def check(self) -> None:
+    def start_due_proof(self) -> None:
         """Start the proof that is due, if any."""
         proofs = self._proofs
         if proofs is None:
@@ -81,12 +81,12 @@ class ProofSchedule:
             interval_s = parse_proof_interval(entry.config)
             if interval_s is not None and state is not None and state.state is State.RUNNING:
                 intervals_s[name] = interval_s
-        self._since_s = {name: self._since_s.get(name, now_s) for name in intervals_s}
+        self._first_running_s = {name: self._first_running_s.get(name, now_s) for name in intervals_s}
         spans = {
             proof.connector: (proof.started_ms / 1000, (proof.ended_ms or proof.started_ms) / 1000)
             for proof in proofs.states()
         }
-        due = find_due(intervals_s, self._since_s, spans, now_s)
+        due = find_due_connector(intervals_s, self._first_running_s, spans, now_s)
         if due is not None:
             entry = snapshot.config.connectors[due]
             is_sink = snapshot.types.get(due) == "sink"
@@ -95,8 +95,8 @@ class ProofSchedule:
     def _run(self) -> None:
         while not self._closed.wait(CHECK_INTERVAL_S):
             try:
-                self.check()
+                self.start_due_proof()
             except RetryableConflict:
                 continue  # another proof is running; the next check follows soon
             except Exception:
-                log.warning("Failed to start the proof that is due", exc_info=True)
+                log.warning("Failed to start a scheduled proof", exc_info=True)

@@ -1,4 +1,4 @@
-"""Runs the proofs of delivery that REST requests, and keeps the latest one of each connector in memory."""
+"""Runs the proofs of delivery that users request or that are scheduled, and keeps the latest one of each connector."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kraal.core.ids import Config, ConnectorName, TaskId
 from kraal.core.logging import use_subject
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.core.secrets import secrets
-from kraal.engine.api import Proof, ProofRequest, ProvenSource, ProvingEngine, TaskSpec
+from kraal.engine.api import Proof, ProofRequest, ProvingEngine, SourceProofInput, TaskSpec
 from kraal.metrics.proofs import ProofMetrics
 from kraal.plugins.java_chain import needs_java
-from kraal.plugins.model.target import TargetUnreadable
+from kraal.plugins.model.target import NotComparable
 from kraal.proof.result import ProofResult, Verdict, format_lines
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class Proofs:
 
         resolved = trim_config(self.resolve(config).config)
         if self.needs_java(resolved):
-            raise TargetUnreadable("its transforms or converters are Java classes, which a proof cannot run")
+            raise NotComparable("its transforms or converters are Java classes, which a proof cannot run")
         request = self._make_request(state, resolved, task_configs)
         spec = TaskSpec(task=TaskId(state.connector, 0), task_config=resolved, connector_config=resolved)
         proof = self.open_proof(spec)
@@ -209,7 +209,7 @@ class Proofs:
             return {SourcePartition.of(partition): offset for partition, offset in self.source_offsets(name)}
 
         resolved_configs = [trim_config(self.resolve(task_config).config) for task_config in task_configs]
-        source = ProvenSource(task_configs=resolved_configs, read_offsets=read_offsets)
+        source = SourceProofInput(task_configs=resolved_configs, read_offsets=read_offsets)
         return ProofRequest(source=source, max_age_ms=max_age_ms)
 
 
@@ -237,11 +237,16 @@ def _log_result(state: ProofState) -> None:
     """Log the lines for users; as a warning if the records differ."""
     is_different = state.result is not None and state.result.verdict is Verdict.DIFFERENT
     for line in format_lines(state.to_json_object()):
-        log.log(logging.WARNING if is_different else logging.INFO, "%s: %s", state.connector, line)
+        log.log(
+            logging.WARNING if is_different else logging.INFO,
+            "Proof of connector %s: %s",
+            state.connector,
+            line,
+        )
 
 
 def _describe(error: Exception) -> str:
     """Return the reason for users: the message of a known error, or the root cause of any other."""
     from kraal.engine.failure_trace import root_cause  # noqa: PLC0415 - as above
 
-    return str(error) if isinstance(error, (KraalError, TargetUnreadable)) else root_cause(error)
+    return str(error) if isinstance(error, (KraalError, NotComparable)) else root_cause(error)

@@ -27,8 +27,8 @@ def find_disagreements(
 def compare_source(proof: Mapping[str, Any], delivery: Delivery) -> Iterator[str]:
     """Yield how the proof of a pipe's source differs from the pipe's delivery. Pure.
 
-    Lines that a source wrote twice are repeated for the proof. Lines that the topic has and the sink file lacks are not
-    missing for the proof.
+    The proof counts lines that the source wrote twice as repeated. It does not count lines as missing that only the
+    sink file lacks.
     """
     result = proof["result"]
     if result is None:
@@ -36,7 +36,8 @@ def compare_source(proof: Mapping[str, Any], delivery: Delivery) -> Iterator[str
         return
     missing, unexpected = result["missing"], result["unexpected"]
     if missing["rows"] and not delivery.missing_count:
-        yield f"the proof lacks {missing['rows']} lines that were delivered: {missing['source_records'][:3]}"
+        records = missing["source_records"][:3]
+        yield f"the proof reports {missing['rows']} missing lines, but all were delivered: {records}"
     if unexpected is None:
         yield "the proof is partial, although the source file has all lines"
     elif unexpected["rows"] != delivery.unknown_count:
@@ -48,8 +49,8 @@ def compare_source(proof: Mapping[str, Any], delivery: Delivery) -> Iterator[str
 def compare_sink(proof: Mapping[str, Any], delivery: Delivery) -> Iterator[str]:
     """Yield how the proof of a pipe's sink differs from the pipe's delivery. Pure.
 
-    Lines that a source wrote twice are twice in the topic, so they are not repeated for the proof. Lines that never
-    reached the topic are not missing for the proof.
+    Lines that a source wrote twice are twice in the topic, so the proof does not count them as repeated. It does not
+    count lines as missing that never reached the topic.
     """
     result = proof["result"]
     if result is None:
@@ -57,7 +58,7 @@ def compare_sink(proof: Mapping[str, Any], delivery: Delivery) -> Iterator[str]:
         return
     missing, unexpected, stored = result["missing"], result["unexpected"]["rows"], result["stored_rows"]
     if missing["rows"] and not delivery.missing_count:
-        yield f"the proof lacks {missing['rows']} lines that were delivered: {missing['offsets'][:3]}"
+        yield f"the proof reports {missing['rows']} missing lines, but all were delivered: {missing['offsets'][:3]}"
     if unexpected != delivery.unknown_count:
         yield f"the proof found {unexpected} unexpected lines instead of {delivery.unknown_count}"
     if stored != delivery.delivered_count:

@@ -83,7 +83,7 @@ class Proxy:
         self._flows.set()
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(others)
-        # Not earlier: asyncio would leave connections open that it is just accepting.
+        # Last, because asyncio would otherwise leak connections that it is still accepting.
         self._server.close()
 
     def _abort(self, writers: list[asyncio.StreamWriter]) -> None:

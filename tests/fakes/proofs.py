@@ -10,7 +10,7 @@ from kraal.config.variables import ResolvedConfig
 from kraal.core.ids import Config, ConnectorName
 from kraal.core.offsets import TopicPartition
 from kraal.engine.api import ProofRequest, TaskSpec
-from kraal.plugins.api import TargetUnreadable
+from kraal.plugins.api import NotComparable
 from kraal.proof.differences import Differences
 from kraal.proof.result import ProofResult, SkippedRecords
 from kraal.worker.proofs import Proofs
@@ -33,7 +33,7 @@ class FakeProof:
         self.requests.append(request)
         assert self.may_end.wait(30)
         if self.is_cancelled:
-            raise TargetUnreadable("the proof was cancelled")
+            raise NotComparable("the proof was cancelled")
         if self.error is not None:
             raise self.error
         return ProofResult(

@@ -33,7 +33,7 @@ _RESULT: Final = object_of(
         "partial": {
             "type": "boolean",
             "description": "Whether there may be stored rows of records that were not compared. Then only missing rows "
-            "were judged.",
+            "were searched.",
         },
         "expected_rows": NUMBER,
         "stored_rows": NUMBER,

@@ -64,7 +64,7 @@ def _start(proofs: ProofRunner) -> Endpoint:
                 Query(
                     name="since",
                     description="Compare only records with this timestamp or a later one, in milliseconds since the "
-                    "epoch.",
+                    "epoch. For sinks only.",
                     schema={"type": "integer", "minimum": 0},
                 ),
             ),

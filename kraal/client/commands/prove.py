@@ -47,10 +47,11 @@ class _ProveCommand(ClientCommand):
 @output_option
 @with_rest
 def prove(rest: Rest, name: str, *, since: datetime | None, style: str) -> None:
-    """Compare the target of a sink with its topics, or the topics of a source with the source.
+    """Compare the topics of a sink with its target, or the records of a source with its topics.
 
-    A worker reads both sides through the converters and transforms of the connector, and compares them. Shows the
-    number of missing, repeated and unexpected records, and their positions. The connector may be running. Targets:
+    A worker applies the converters and transforms of the connector to the records of the topics or of the source, and
+    compares the result with the target or the topics. Shows the number of missing, repeated and unexpected records,
+    and their positions. The connector may be running. Targets:
     files of FileStreamSink and SparkSink, and tables of SparkSink. Sources: files of FileStreamSource and SparkSource,
     tables of SparkSource, and MirrorSource.
     """

@@ -11,7 +11,7 @@ from kraal.core.ids import Config
 
 PROOF_INTERVAL: Final = "proof.interval.ms"
 MIN_INTERVAL_MS: Final = 60_000
-MAX_SHARE: Final = 0.1
+MAX_TIME_SHARE: Final = 0.1
 """Maximum share of the time that the proofs of a connector may take."""
 
 PROOF: Final = ConfigDef([
@@ -19,8 +19,8 @@ PROOF: Final = ConfigDef([
         name=PROOF_INTERVAL, type=ConfigType.LONG, default=None,
         validator=unless_null(at_least(MIN_INTERVAL_MS)), importance=Importance.LOW,
         doc="Interval at which the worker that runs the connector proves its delivery, as `kraal prove` does, in "
-        "milliseconds. The proofs of a connector take at most a tenth of the time, so after a long proof the interval "
-        "is longer. Default: the worker proves the delivery only on request.",
+        "milliseconds. After a proof that took more than a tenth of the interval, the next proof starts ten times this "
+        "duration after its start. Default: the worker proves the delivery only on request.",
         group="Proof of Delivery", order=0, width=Width.SHORT, display_name="Proof Interval", source="Kraal",
     ),
 ])  # fmt: skip
@@ -33,7 +33,7 @@ def proof_keys(config: Config) -> list[Key]:
 
 
 def parse_proof_interval(config: Config) -> float | None:
-    """Return the interval in seconds; None without proofs. Never raises; an invalid value is ignored."""
+    """Return the interval in seconds; None if the key is absent or invalid. Never raises."""
     try:
         value = parse_value(PROOF_INTERVAL, config.get(PROOF_INTERVAL), ConfigType.LONG)
     except ValueError:

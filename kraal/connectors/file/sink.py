@@ -24,10 +24,10 @@ from kraal.connectors.file.target import TEXT, FileTarget
 from kraal.connectors.pass_through import PassThroughConnector
 from kraal.plugins.api import (
     ConfigDef,
+    NotComparable,
     ReadableTarget,
     SinkBatch,
     SinkTask,
-    TargetUnreadable,
     TaskContext,
     TopicPartition,
     WorkerView,
@@ -135,9 +135,9 @@ class FileStreamSinkConnector(PassThroughConnector):
     def open_target(cls, config: Mapping[str, str], worker: WorkerView) -> ReadableTarget:
         path = config.get("file")
         if not path:
-            raise TargetUnreadable("it has no file: it writes to the worker's standard output")
+            raise NotComparable("it has no file: it writes to the worker's standard output")
         if not worker.spark_is_local:
-            raise TargetUnreadable(f"Spark's executors cannot read {path}, a file of the worker's machine")
+            raise NotComparable(f"Spark's executors cannot read {path}, a file of the worker's machine")
         return FileTarget(path)
 
     @override

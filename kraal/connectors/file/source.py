@@ -34,9 +34,9 @@ from kraal.connectors.pass_through import PassThroughConnector
 from kraal.plugins.api import (
     ConfigDef,
     Offset,
-    Replay,
     SourceBatch,
     SourcePartition,
+    SourceReplay,
     SourceTask,
     TaskContext,
 )
@@ -260,9 +260,9 @@ class FileStreamSourceConnector(PassThroughConnector):
 
     @classmethod
     @override
-    def replay(cls, config: Mapping[str, str]) -> Replay:
+    def source_replay(cls, config: Mapping[str, str]) -> SourceReplay:
         del config
-        return Replay(position=operator.itemgetter(POSITION), keeps_records=True)
+        return SourceReplay(offset_key=operator.itemgetter(POSITION), keeps_records=True)
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool:

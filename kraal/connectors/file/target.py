@@ -14,7 +14,7 @@ from typing_extensions import override
 from kraal.connectors.file.lines import find_first_line_end, find_last_line_end
 from kraal.connectors.file.source import read_range
 from kraal.engine.columns.functions import F
-from kraal.plugins.api import EXPECTED_POSITION, ReadableTarget, SinkValues, TargetUnreadable, TopicPartition
+from kraal.plugins.api import EXPECTED_POSITION, NotComparable, ReadableTarget, SinkValues, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +56,7 @@ class FileTarget(ReadableTarget):
         except FileNotFoundError:
             return None
         except OSError as exc:
-            raise TargetUnreadable(f"cannot read {self._path}: {exc.strerror}") from exc
+            raise NotComparable(f"cannot read {self._path}: {exc.strerror}") from exc
         try:
             bounds = _split_file(fd, spark.sparkContext.defaultParallelism)
         finally:

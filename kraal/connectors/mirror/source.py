@@ -53,10 +53,10 @@ from kraal.plugins.api import (
     ConnectorContext,
     Offset,
     OffsetTracking,
-    Replay,
     RetriableError,
     SourceBatch,
     SourcePartition,
+    SourceReplay,
     SourceStream,
     SourceTask,
     TaskContext,
@@ -318,7 +318,7 @@ class MirrorSourceConnector(Connector):
 
     @classmethod
     @override
-    def replay(cls, config: Mapping[str, str]) -> Replay:
+    def source_replay(cls, config: Mapping[str, str]) -> SourceReplay:
         """Return a replay of the records that the source still has, in batches and without offset syncs."""
         del config
         settings = {
@@ -326,7 +326,7 @@ class MirrorSourceConnector(Connector):
             "source.consumer.auto.offset.reset": "earliest",
             TRIGGER: BATCH,
         }
-        return Replay(position=operator.itemgetter("offset"), keeps_records=False, settings=settings)
+        return SourceReplay(offset_key=operator.itemgetter("offset"), keeps_records=False, settings=settings)
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:

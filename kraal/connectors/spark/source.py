@@ -30,9 +30,9 @@ from kraal.connectors.spark.stream_checkpoint import read_query_id
 from kraal.plugins.api import (
     ConfigDef,
     Offset,
-    Replay,
     SourceBatch,
     SourcePartition,
+    SourceReplay,
     SourceTask,
     TaskContext,
 )
@@ -166,13 +166,13 @@ class SparkSourceConnector(PassThroughConnector):
 
     @classmethod
     @override
-    def replay(cls, config: Mapping[str, str]) -> Replay | None:
-        """Return the replay of files and tables; None for `bulk`, which delivers the rows of different times."""
+    def source_replay(cls, config: Mapping[str, str]) -> SourceReplay | None:
+        """Return the replay of files and tables; None in bulk mode, because earlier rows may no longer exist."""
         spark_format = config.get("spark.format", "").strip()
         if spark_format in FILE_FORMATS:
-            return Replay(position=operator.itemgetter("position"), keeps_records=True)
+            return SourceReplay(offset_key=operator.itemgetter("position"), keeps_records=True)
         if spark_format == JDBC and config.get("jdbc.mode", "").strip() != "bulk":
-            return Replay(position=_read_mark, keeps_records=False)
+            return SourceReplay(offset_key=_offset_sort_key, keeps_records=False)
         return None
 
     @override
@@ -199,8 +199,8 @@ class SparkSourceConnector(PassThroughConnector):
         return True
 
 
-def _read_mark(offset: Offset) -> tuple[str, int]:
-    """Return the position of a table's offset: its time, and its number among the rows with this time."""
+def _offset_sort_key(offset: Offset) -> tuple[str, int]:
+    """Return the sort key of an offset: the timestamp with nanoseconds, then the value of the incrementing column."""
     from kraal.connectors.jdbc.source import Mark  # noqa: PLC0415 - see _get_reader_class
 
     mark = Mark.of(offset)

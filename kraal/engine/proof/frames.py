@@ -17,7 +17,7 @@ from kraal.proof.differences import (
     RowPosition,
     Tally,
     find_repeated,
-    find_surplus,
+    find_unmatched,
 )
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 HASH: Final = "__kraal_hash"
 REQUIRED: Final = "__kraal_required"
 """Whether an expected row must be stored; for a hash, the number of such rows."""
-_ALLOWED: Final = "__kraal_allowed"
-"""Number of expected rows with a hash, including those that need not be stored yet."""
+_EXPECTED: Final = "__kraal_expected"
+"""Number of expected rows with a hash, including those that may be missing."""
 _STORED: Final = "__kraal_stored"
 """Number of stored rows with a hash."""
 _LOW_BITS: Final = 0xFFFFFFFF
@@ -70,7 +70,7 @@ def find_differences(
             rows = [*read_rows(expected, counts)]
             return Differences(
                 missing_count=differing.missing,
-                missing=tuple(find_surplus(rows, counts)),
+                missing=tuple(find_unmatched(rows, counts)),
                 repeated_count=differing.repeated,
                 repeated=tuple(find_repeated(rows, counts)),
                 unexpected_count=differing.unexpected,
@@ -81,7 +81,7 @@ def find_differences(
 
 @dataclass(frozen=True, slots=True)
 class DifferingHashes:
-    """The hashes of which the numbers of expected and stored rows differ."""
+    """The hashes whose numbers of expected and stored rows differ."""
 
     counts: DataFrame
     missing: int
@@ -93,11 +93,11 @@ class DifferingHashes:
 
     def stored_counts(self) -> dict[int, int]:
         """Return the number of stored rows for at most `MAX_LISTED` hashes of expected rows."""
-        return self._collect(F.col(_ALLOWED) > F.lit(0), _STORED)
+        return self._collect(F.col(_EXPECTED) > F.lit(0), _STORED)
 
-    def allowed_counts(self) -> dict[int, int]:
+    def expected_counts(self) -> dict[int, int]:
         """Return the number of expected rows for at most `MAX_LISTED` hashes with too many stored rows."""
-        return self._collect(F.col(_STORED) > F.col(_ALLOWED), _ALLOWED)
+        return self._collect(F.col(_STORED) > F.col(_EXPECTED), _EXPECTED)
 
     def _collect(self, condition: Column, count: str) -> dict[int, int]:
         rows = self.counts.where(condition).limit(MAX_LISTED).select(HASH, count).collect()
@@ -106,10 +106,13 @@ class DifferingHashes:
 
 @contextmanager
 def compare_hashes(expected: DataFrame, stored: DataFrame | None) -> Iterator[DifferingHashes]:
-    """Count the rows of both sides by hash; `expected` has a column `REQUIRED`. Runs a Spark job."""
-    required, allowed, stored_count = (F.col(name) for name in (REQUIRED, _ALLOWED, _STORED))
+    """Yield the hashes whose numbers of rows differ; `expected` has a column `REQUIRED`. Runs a Spark job.
+
+    The counts are released at the end of the block.
+    """
+    required, allowed, stored_count = (F.col(name) for name in (REQUIRED, _EXPECTED, _STORED))
     counts = expected.groupBy(HASH).agg(
-        F.sum(required.cast("long")).alias(REQUIRED), F.count(F.lit(1)).alias(_ALLOWED)
+        F.sum(required.cast("long")).alias(REQUIRED), F.count(F.lit(1)).alias(_EXPECTED)
     )
     if stored is None:
         counts = counts.withColumn(_STORED, F.lit(0).cast("long"))
@@ -181,7 +184,7 @@ class HashedRows:
 
     @staticmethod
     def of(hashes: DataFrame) -> HashedRows:
-        """Compute the hashes. Runs a Spark job."""
+        """Persist the hashes and count them. Runs a Spark job."""
         from pyspark import StorageLevel  # noqa: PLC0415 - loaded after the start of Spark
 
         hashes = hashes.persist(StorageLevel.DISK_ONLY)

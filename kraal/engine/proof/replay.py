@@ -1,4 +1,4 @@
-"""Reads the records of a source again with second instances of its tasks, and hashes what the tasks would write."""
+"""Reads the records of a source again with second instances of its tasks, and hashes the resulting records."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from kraal.engine.source.parts import discover_batch, make_frame
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.table_types import with_kafka_types
 from kraal.engine.task_plugins import make_converters
-from kraal.plugins.api import SourceBatch, SourceTask, TargetUnreadable
+from kraal.plugins.api import NotComparable, SourceBatch, SourceTask
 from kraal.proof.differences import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 NUMBER: Final = "__kraal_number"
-"""The number of a record in its Spark partition, and above `_PIECE_SHIFT` bits the number of this partition."""
-_PIECE_SHIFT: Final = 33
-_PIECE_MASK: Final = (1 << _PIECE_SHIFT) - 1
-"""The layout of Spark's `monotonically_increasing_id`."""
+"""The column with `monotonically_increasing_id`: the number of the Spark partition above 33 bits with the number of the
+record in this partition."""
+_PARTITION_SHIFT: Final = 33
+_RECORD_MASK: Final = (1 << _PARTITION_SHIFT) - 1
 _TOPIC: Final = "topic"
 _NOTE: Final = "note"
 
@@ -43,11 +43,11 @@ class ReplayedBatch:
     """A batch that was read again."""
 
     starts: Mapping[SourcePartition, Offset | None]
-    """The offset of each partition before the batch; None at its start."""
+    """The offset of each partition before the batch; None if the batch starts the partition."""
     ends: Mapping[SourcePartition, Offset]
     """The offset of each partition after the batch."""
     rows: DataFrame
-    """The rows of `hashes`, and rows with notes about the outcomes; on disk."""
+    """A row with the hash of each record, and a row for each note about outcomes; persisted on disk."""
     tally: Tally
     topics: frozenset[str]
     summary: Summary | None
@@ -60,13 +60,13 @@ class ReplayedBatch:
         """The hash and the `NUMBER` of each record."""
         return self.rows.where(F.col(_NOTE).isNull()).select(HASH, NUMBER)
 
-    def to_record_number(self, number: int) -> int:
+    def compute_record_number(self, number: int) -> int:
         """Return the number of a record in the whole batch, from 1. May run a Spark job."""
-        piece = number >> _PIECE_SHIFT
-        if piece not in self._preceding_counts:
-            preceding_rows = self.hashes.where(F.col(NUMBER) < F.lit(piece << _PIECE_SHIFT))
-            self._preceding_counts[piece] = preceding_rows.count()
-        return self._preceding_counts[piece] + (number & _PIECE_MASK) + 1
+        spark_partition = number >> _PARTITION_SHIFT
+        if spark_partition not in self._preceding_counts:
+            preceding_rows = self.hashes.where(F.col(NUMBER) < F.lit(spark_partition << _PARTITION_SHIFT))
+            self._preceding_counts[spark_partition] = preceding_rows.count()
+        return self._preceding_counts[spark_partition] + (number & _RECORD_MASK) + 1
 
 
 class Replayer:
@@ -75,11 +75,11 @@ class Replayer:
     def __init__(
         self, context: ExecutorContext, spec: TaskSpec, task_configs: Sequence[Mapping[str, str]]
     ) -> None:
-        """Prepare to read with these task configs. `spec` must have the config of the connector."""
+        """Prepare to read with these task configs; `spec` has the config of the connector. Raises NotComparable."""
         connector = context.plugins.connector_class(spec.connector_config["connector.class"])
         task_class = connector.task_class
         if not issubclass(task_class, SourceTask):
-            raise TargetUnreadable(f"{spec.task.connector} is not a source")
+            raise NotComparable(f"{spec.task.connector} is not a source")
         self._task_class, self._context, self._spec = task_class, context, spec
         self._task_configs = task_configs
         self._tasks: list[SourceTask] = []
@@ -118,7 +118,11 @@ class Replayer:
             batch.rows.unpersist()
 
     def read(self, spark: Spark) -> Iterator[ReplayedBatch]:
-        """Read each task until it has no more data; yield the batches. Runs Spark jobs."""
+        """Read each task until it has no more data; yield the batches. Runs Spark jobs.
+
+        Another call continues where the last one ended. Raises the errors of plugins and of Spark, and
+        ToleranceExceeded.
+        """
         for task in self._tasks:
             while (polled := task.poll()) is not None:
                 batch = discover_batch(with_kafka_types(polled), spark.session)

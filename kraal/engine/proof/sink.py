@@ -32,7 +32,7 @@ from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords
 from kraal.engine.sink.write_paths import Put, ReadBatch, RecordPathRequired
 from kraal.engine.task_plugins import make_converters
 from kraal.plugins.api import SinkBatch, SinkTask, TaskContext
-from kraal.plugins.model.target import EXPECTED_POSITION, ReadableTarget, TargetUnreadable
+from kraal.plugins.model.target import EXPECTED_POSITION, NotComparable, ReadableTarget
 from kraal.proof.differences import Differences, Tally
 from kraal.proof.result import ProofResult, SkippedRecords
 
@@ -82,11 +82,11 @@ class SinkProof:
     def run(self, request: ProofRequest) -> ProofResult:
         """Compare the target with the topics.
 
-        Raises TargetUnreadable if it cannot, and the errors of plugins, of Spark and of the consumer.
+        Raises NotComparable if it cannot, and the errors of plugins, of Spark and of the consumer.
         """
         target = self._open_target()
         spec = self._spec
-        settings = client_options.query_config(self._context.worker, spec.connector_config, spec.task)
+        settings = client_options.proof_client_config(self._context.worker, spec.connector_config, spec.task)
         with (
             query_brokers(settings) as broker,
             self._group.job(f"{self._spec.task.connector} proof") as spark,
@@ -104,7 +104,7 @@ class SinkProof:
         connector = self._context.plugins.connector_class(config["connector.class"])
         target = connector.open_target(config, self._context.view)
         if target is None:
-            raise TargetUnreadable(f"{config['connector.class']} does not support reading its target")
+            raise NotComparable(f"{config['connector.class']} does not support reading its target")
         return target
 
     def _make_path(self, target: ReadableTarget) -> _Path:
@@ -160,7 +160,7 @@ class _Comparison:
         spark, target = self.spark.session, self.target
         ranges = _choose_ranges(self.broker, request)
         if not ranges:
-            raise TargetUnreadable(f"the consumer group {self.broker.group} has committed no records")
+            raise NotComparable(f"the consumer group {self.broker.group} has committed no records")
         narrowed = target.narrow(spark, ranges)
         starts = {} if narrowed is None else {partition: start for partition, (start, _) in narrowed.items()}
         # Without positions, the target may have rows of records that the topics no longer have.
@@ -239,7 +239,7 @@ def _choose_ranges(broker: BrokerQueries, request: ProofRequest) -> Ranges:
     for partition, bound in bounds.items():
         start, end = bound.low, request.committed[partition]
         if end > bound.high:
-            raise TargetUnreadable(
+            raise NotComparable(
                 f"the committed offset {end} of {partition} is after the end of the partition, {bound.high}: the topic "
                 "was deleted and created again"
             )

@@ -1,8 +1,8 @@
 """One proof of a source: reads its records again, and compares them with the records of its topics.
 
-The source may still be running. So its records are read twice: first up to their end, and again after the ends of the
-topics were determined, so that each record of the topics has been read. The topics must have the records before the
-stored offsets. They may have later ones, because a source stores the offsets of a batch after it has written the batch.
+The source may be running. So it is read twice: before and after the end offsets of the topics are fetched. The second
+pass reads the records that were delivered in between. The topics must have the records before the stored offsets. They
+may have later ones, because a source stores the offsets of a batch after it has written the batch.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.session import Spark
 from kraal.engine.sink.broker_queries import BrokerQueries, query_brokers
 from kraal.engine.sink.range_reader import RangeReader
-from kraal.plugins.api import EXPECTED_POSITION, Replay, TargetUnreadable
+from kraal.plugins.api import EXPECTED_POSITION, NotComparable, SourceReplay
 from kraal.proof.differences import (
     Differences,
     LocatedRow,
     RowPosition,
     SourceSpan,
     Tally,
-    find_surplus,
+    find_unmatched,
 )
 from kraal.proof.result import ProofResult, SkippedRecords
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _OFFSETS_TIMEOUT_S: Final = 10.0
-"""Maximum time to wait until the offsets of the records that were read are stored."""
+"""Maximum time to wait for the connector to store the offsets of the batches that were read."""
 _OFFSETS_POLL_S: Final = 0.5
 _BATCH: Final = "__kraal_batch"
 _READ_COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
@@ -57,20 +57,18 @@ class SourceProof:
     def run(self, request: ProofRequest) -> ProofResult:
         """Compare the topics with the source.
 
-        Raises TargetUnreadable if it cannot, and the errors of plugins, of Spark and of the consumer.
+        Raises NotComparable if it cannot, and the errors of plugins, of Spark and of the consumer.
         """
         name, config = self._spec.task.connector, self._spec.connector_config
-        replay = self._context.plugins.connector_class(config["connector.class"]).replay(config)
+        replay = self._context.plugins.connector_class(config["connector.class"]).source_replay(config)
         if replay is None or request.source is None:
-            raise TargetUnreadable(
-                f"{config['connector.class']} with this config cannot read its records again"
-            )
+            raise NotComparable(f"{config['connector.class']} with this config cannot read its records again")
         if request.max_age_ms is not None:
-            raise TargetUnreadable("a proof of a source compares all records; omit --since")
+            raise NotComparable("since is supported for sinks only")
         task_configs = [{**task_config, **replay.settings} for task_config in request.source.task_configs]
         if not task_configs:
-            raise TargetUnreadable(f"{name} has no tasks; start the connector first")
-        settings = client_options.query_config(self._context.worker, config, self._spec.task)
+            raise NotComparable(f"{name} has no tasks; start the connector first")
+        settings = client_options.proof_client_config(self._context.worker, config, self._spec.task)
         with (
             self._group.job(f"{name} proof") as spark,
             query_brokers(settings) as broker,
@@ -88,7 +86,7 @@ class SourceProof:
 class _Comparison:
     """The steps of a proof."""
 
-    replay: Replay
+    replay: SourceReplay
     replayer: Replayer
     broker: BrokerQueries
     spark: Spark
@@ -100,9 +98,11 @@ class _Comparison:
         offsets = self._wait_for_offsets(batches, read_offsets)
         required = [self._is_stored(batch, offsets) for batch in batches]
         if not any(required):
-            raise TargetUnreadable("the source has stored no offset that follows a batch of its records")
+            raise NotComparable(
+                "the connector has not stored the offset of a complete batch yet; retry later"
+            )
         topics = frozenset[str]().union(*(batch.topics for batch in batches))
-        ranges = self._choose_ranges(topics)
+        ranges = self._fetch_ranges(topics)
         new_batches = list(self.replayer.read(self.spark))
         stored = HashedRows.of(self._read_topics(ranges)) if ranges else None
         expected_tally = sum_tallies(
@@ -113,7 +113,7 @@ class _Comparison:
             differences = Differences()
             if stored_tally != expected_tally or not all(required):
                 required += [False] * len(new_batches)
-                differences = self._locate([*batches, *new_batches], required, stored)
+                differences = self._locate_differences([*batches, *new_batches], required, stored)
         finally:
             if stored is not None:
                 stored.close()
@@ -123,14 +123,15 @@ class _Comparison:
             stored_count=stored_tally.count,
             differences=differences,
             skipped=_count_skipped(batches),
-            is_partial=not self.replay.keeps_records or not self._covers([*batches, *new_batches], offsets),
-            source_offsets=_find_ends(batches, required),
+            is_partial=not self.replay.keeps_records
+            or not self._has_all_records([*batches, *new_batches], offsets),
+            source_offsets=_find_end_offsets(batches, required),
         )
 
     def _wait_for_offsets(
         self, batches: Sequence[ReplayedBatch], read_offsets: Callable[[], Mapping[SourcePartition, Offset]]
     ) -> Mapping[SourcePartition, Offset]:
-        """Return the stored offsets, as soon as they follow all batches, or at the timeout."""
+        """Return the stored offsets as soon as they have reached the end of all batches, or after the timeout."""
         deadline_s = time.monotonic() + _OFFSETS_TIMEOUT_S
         while True:
             offsets = read_offsets()
@@ -140,30 +141,32 @@ class _Comparison:
             time.sleep(_OFFSETS_POLL_S)
 
     def _is_stored(self, batch: ReplayedBatch, offsets: Mapping[SourcePartition, Offset]) -> bool:
-        """Return whether the stored offsets follow the batch."""
-        position = self.replay.position
+        """Return whether the stored offsets have reached the end of the batch."""
+        offset_key = self.replay.offset_key
         return all(
-            partition in offsets and position(offsets[partition]) >= position(end)
+            partition in offsets and offset_key(offsets[partition]) >= offset_key(end)
             for partition, end in batch.ends.items()
         )
 
-    def _covers(self, batches: Iterable[ReplayedBatch], offsets: Mapping[SourcePartition, Offset]) -> bool:
+    def _has_all_records(
+        self, batches: Iterable[ReplayedBatch], offsets: Mapping[SourcePartition, Offset]
+    ) -> bool:
         """Return whether the source still has all records before the stored offsets."""
         ends: dict[SourcePartition, Offset] = {}
         for batch in batches:
             ends |= batch.ends
-        position = self.replay.position
+        offset_key = self.replay.offset_key
         return all(
-            partition in ends and position(ends[partition]) >= position(offset)
+            partition in ends and offset_key(ends[partition]) >= offset_key(offset)
             for partition, offset in offsets.items()
         )
 
-    def _choose_ranges(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, int]]:
-        """Return the offsets of the topics. Raises TargetUnreadable if their first records were deleted."""
+    def _fetch_ranges(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, int]]:
+        """Return the offsets of the topics. Raises NotComparable if their first records were deleted."""
         bounds = self.broker.bounds(self.broker.partitions(topics))
         for partition, bound in bounds.items():
             if bound.low > 0:
-                raise TargetUnreadable(
+                raise NotComparable(
                     f"the records of {partition.topic}-{partition.partition} before offset {bound.low} were deleted; "
                     "a proof of a source needs all records of its topics"
                 )
@@ -177,7 +180,7 @@ class _Comparison:
         ]
         return rows.select(hash_record(rows, F.col("topic")).alias(HASH), *positions)
 
-    def _locate(
+    def _locate_differences(
         self, batches: Sequence[ReplayedBatch], required: Sequence[bool], stored: HashedRows | None
     ) -> Differences:
         """Compare record by record."""
@@ -187,20 +190,20 @@ class _Comparison:
         ]
         expected = reduce(lambda first, second: first.unionAll(second), frames)
         with compare_hashes(expected, None if stored is None else stored.hashes) as differing:
-            missing = find_surplus(_read_expected(expected, counts := differing.stored_counts()), counts)
-            allowed = differing.allowed_counts()
-            surplus = [] if stored is None else [*read_rows(stored.hashes, allowed)]
-            repeated = [row for row in surplus if allowed[row.row_hash]]
-            unexpected = [row for row in surplus if not allowed[row.row_hash]]
+            missing = find_unmatched(_read_expected(expected, counts := differing.stored_counts()), counts)
+            expected_counts = differing.expected_counts()
+            unmatched = [] if stored is None else [*read_rows(stored.hashes, expected_counts)]
+            repeated = [row for row in unmatched if expected_counts[row.row_hash]]
+            unexpected = [row for row in unmatched if not expected_counts[row.row_hash]]
             return Differences(
                 missing_count=differing.missing,
-                missing_in_topics=tuple(
-                    _to_source_span(batches[span.partition], span.first, span.last) for span in missing
+                missing_source_records=tuple(
+                    _to_source_span(batches[span.group], span.first, span.last) for span in missing
                 ),
                 repeated_count=differing.repeated,
-                repeated=tuple(find_surplus(repeated, allowed)),
+                repeated=tuple(find_unmatched(repeated, expected_counts)),
                 unexpected_count=differing.unexpected,
-                unexpected=tuple(find_surplus(unexpected, allowed)),
+                unexpected=tuple(find_unmatched(unexpected, expected_counts)),
             )
 
 
@@ -221,11 +224,11 @@ def _read_expected(rows: DataFrame, hashes: Mapping[int, int]) -> Iterator[Locat
 
 def _to_source_span(batch: ReplayedBatch, first: int, last: int) -> SourceSpan:
     partition, after = next(iter(batch.starts.items()))
-    first, last = batch.to_record_number(first), batch.to_record_number(last)
+    first, last = batch.compute_record_number(first), batch.compute_record_number(last)
     return SourceSpan(partition=partition, after=after, first=first, last=last)
 
 
-def _find_ends(
+def _find_end_offsets(
     batches: Sequence[ReplayedBatch], required: Sequence[bool]
 ) -> Mapping[SourcePartition, Offset]:
     """Return the offset after the last required batch of each partition."""

@@ -18,8 +18,8 @@ EXPECTED_POSITION: Final = ("__kraal_topic", "__kraal_partition", "__kraal_offse
 """The columns of an expected row with the position of its record; they are not compared."""
 
 
-class TargetUnreadable(Exception):
-    """Raised by a target that cannot be compared; the message gives the reason to the user."""
+class NotComparable(Exception):
+    """Raised if a delivery cannot be compared; the message gives the reason to the user."""
 
 
 class ReadableTarget(ABC):
@@ -27,7 +27,7 @@ class ReadableTarget(ABC):
 
     The runtime compares the rows of both methods by their hashes, so both must return the same columns, with equal
     types and values for a record that was delivered. The methods run on one thread and return lazy DataFrames. They
-    raise TargetUnreadable, and Spark's errors.
+    raise NotComparable, and Spark's errors.
     """
 
     values: SinkValues = "json"

@@ -16,7 +16,7 @@ from kraal.engine.api import (
     Failed,
     Opened,
     ProofRequest,
-    ProvenSource,
+    SourceProofInput,
     Stopped,
     TaskSpec,
 )
@@ -109,11 +109,11 @@ def prove_source(
     name = ConnectorName(f"proof-{uuid.uuid4().hex[:8]}")
     connector_config = {"name": name, "connector.class": connector, **config}
     spec = TaskSpec(task=TaskId(name, 0), task_config={}, connector_config=connector_config)
-    proven_source = ProvenSource(
+    source_input = SourceProofInput(
         task_configs=[{**connector_config, **task_config} for task_config in task_configs],
         read_offsets=lambda: offsets,
     )
-    return harness.engine.open_proof(spec).run(ProofRequest(source=proven_source))
+    return harness.engine.open_proof(spec).run(ProofRequest(source=source_input))
 
 
 def run_sink(

@@ -13,7 +13,7 @@ import pytest
 from kraal.connectors.mirror.topics import source_partition
 from kraal.engine.api import BatchDone, Failed, Held, Stopped
 from kraal.engine.session.slots import count_slots
-from kraal.engine.source import refused
+from kraal.engine.source import refusal_watch
 from kraal.engine.streaming import real_time_executor
 from kraal.plugins.api import TopicPartition
 from tests.fakes.spark.stage import TIMEOUT_S, RunObserver, TaskHarness
@@ -108,7 +108,7 @@ def test_batches_shrink_if_the_topic_limit_is_unreadable(
 ) -> None:
     caplog.set_level("INFO")
     monkeypatch.setattr(real_time_executor, "make_lookup", lambda *_: dict.fromkeys)
-    monkeypatch.setattr(refused, "CHECK_INTERVAL_S", 0.3)
+    monkeypatch.setattr(refusal_watch, "CHECK_INTERVAL_S", 0.3)
     topic, values = harness.topic(), [secrets.token_hex(75) for _ in range(300)]
     harness.create(f"west.{topic}", settings={"max.message.bytes": "20000"})
     harness.produce(topic, values)

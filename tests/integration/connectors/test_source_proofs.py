@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kraal.core.offsets import SourcePartition, TopicPartition
-from kraal.plugins.api import TargetUnreadable
+from kraal.plugins.api import NotComparable
 from kraal.proof.differences import Differences, SourceSpan, Span
 from kraal.proof.result import Verdict
 from tests.fakes.spark.stage import TaskHarness
@@ -47,18 +47,20 @@ def test_lines_of_a_file_are_proved_and_differences_located(harness: TaskHarness
     write_lines(file, LINES, 2)
     harness.produce(delivered.topic, ["line 7", "nonsense", f"line {LINES}"])
     topic = TopicPartition(delivered.topic, 0)
-    lost = {partition: {"position": file.stat().st_size}}
-    assert delivered.prove(lost).differences == Differences(
+    later_offsets = {partition: {"position": file.stat().st_size}}
+    assert delivered.prove(later_offsets).differences == Differences(
         missing_count=1,
-        missing_in_topics=(SourceSpan(partition=partition, after=None, first=LINES + 2, last=LINES + 2),),
+        missing_source_records=(
+            SourceSpan(partition=partition, after=None, first=LINES + 2, last=LINES + 2),
+        ),
         repeated_count=1,
-        repeated=(Span(partition=topic, first=LINES, last=LINES),),
+        repeated=(Span(group=topic, first=LINES, last=LINES),),
         unexpected_count=1,
-        unexpected=(Span(partition=topic, first=LINES + 1, last=LINES + 1),),
+        unexpected=(Span(group=topic, first=LINES + 1, last=LINES + 1),),
     )
 
 
-def test_large_file_is_read_in_several_batches(harness: TaskHarness, file: Path) -> None:
+def test_files_of_several_batches_are_proved(harness: TaskHarness, file: Path) -> None:
     large_count = 40_000
     write_lines(file, LINES, large_count)
     delivered = file_source(harness, file)
@@ -72,20 +74,16 @@ def test_large_file_is_read_in_several_batches(harness: TaskHarness, file: Path)
     assert (result.verdict, result.differences.repeated_count) == (Verdict.DIFFERENT, 1)
 
 
-def test_records_whose_offset_is_not_stored_may_be_missing_or_written(
-    harness: TaskHarness, file: Path
-) -> None:
+def test_proof_without_a_stored_offset_of_a_batch_is_undecided(harness: TaskHarness, file: Path) -> None:
     delivered = file_source(harness, file)
     delivered.run(LINES)
     write_lines(file, LINES, 2)
     harness.produce(delivered.topic, [f"line {LINES}"])
-    with pytest.raises(TargetUnreadable, match="has stored no offset that follows a batch"):
+    with pytest.raises(NotComparable, match="has not stored the offset of a complete batch"):
         delivered.prove()
 
 
-def test_text_files_of_several_tasks_are_proved_until_a_file_is_deleted(
-    harness: TaskHarness, tmp_path: Path
-) -> None:
+def test_deleted_file_makes_the_proof_of_several_tasks_partial(harness: TaskHarness, tmp_path: Path) -> None:
     for number in range(3):
         write_lines(tmp_path / f"part-{number}.txt", number * LINES, LINES)
     with gzip.open(tmp_path / "packed.txt.gz", "wt", encoding="utf-8") as packed:
@@ -109,7 +107,7 @@ def test_text_files_of_several_tasks_are_proved_until_a_file_is_deleted(
 
 def test_source_that_cannot_be_read_again_is_not_proved(harness: TaskHarness, tmp_path: Path) -> None:
     settings = {"spark.format": "jdbc", "jdbc.mode": "bulk", "spark.option.url": "jdbc:derby:memory:x"}
-    with pytest.raises(TargetUnreadable, match="SparkSource with this config cannot read its records again"):
+    with pytest.raises(NotComparable, match="SparkSource with this config cannot read its records again"):
         Source(harness, settings, "unused").prove()
-    with pytest.raises(TargetUnreadable, match="has no tasks; start the connector first"):
+    with pytest.raises(NotComparable, match="has no tasks; start the connector first"):
         file_source(harness, tmp_path / "lines").prove(task_configs=())

@@ -18,10 +18,10 @@ from kraal.engine.proof.frames import find_differences, hash_rows, tally
 from kraal.plugins.api import (
     EXPECTED_POSITION,
     Connector,
+    NotComparable,
     ReadableTarget,
     SinkBatch,
     SinkTask,
-    TargetUnreadable,
     TaskContext,
     TopicPartition,
 )
@@ -191,7 +191,7 @@ def test_missing_repeated_and_changed_lines_of_files_are_located(make_target: Ma
     (path,) = (Path(unquote(urlsplit(name).path)) for name in stored.inputFiles())
     lines = path.read_bytes().splitlines(keepends=True)
     offset = random.Random(seed).randrange(COUNT)  # noqa: S311 - not for security
-    span = Span(partition=PARTITION, first=offset, last=offset)
+    span = Span(group=PARTITION, first=offset, last=offset)
 
     path.write_bytes(b"".join(lines[:offset] + lines[offset + 1 :]))
     assert not target.is_proved()
@@ -203,7 +203,7 @@ def test_missing_repeated_and_changed_lines_of_files_are_located(make_target: Ma
     assert target.differences() == Differences(missing_count=1, missing=(span,), unexpected_count=1)
     path.unlink()
     assert target.stored() is None
-    everything = Span(partition=PARTITION, first=0, last=COUNT - 1)
+    everything = Span(group=PARTITION, first=0, last=COUNT - 1)
     assert target.differences() == Differences(missing_count=COUNT, missing=(everything,))
 
 
@@ -222,7 +222,7 @@ def test_lines_of_file_sink_are_proved_and_located(spark: SparkSession, tmp_path
     path.write_bytes(content + b"a line that is being writ")
     assert target.is_proved(), "the last line is incomplete"
     path.write_bytes(content.replace(b"\n100 ", b"\nchanged"))
-    span = Span(partition=PARTITION, first=100, last=100)
+    span = Span(group=PARTITION, first=100, last=100)
     differences = target.differences()
     assert (differences.missing, differences.unexpected_count) == ((span,), 1)
     path.write_bytes(b"no line end")
@@ -231,7 +231,7 @@ def test_lines_of_file_sink_are_proved_and_located(spark: SparkSession, tmp_path
 
 def test_standard_output_is_unreadable() -> None:
     view: Any = SimpleNamespace(scratch="", spark_is_local=True, bootstrap_servers="")
-    with pytest.raises(TargetUnreadable, match="standard output"):
+    with pytest.raises(NotComparable, match="standard output"):
         FileStreamSinkConnector.open_target({}, view)
 
 

@@ -13,7 +13,7 @@ from kraal.core.offsets import SourcePartition
 from kraal.engine.api import BatchDone, Opened, Stopped, Waiting
 from kraal.engine.kafka_io.message_limits import read_limits
 from kraal.engine.source import executor as executor_module
-from kraal.engine.source import refused
+from kraal.engine.source import refusal_watch
 from kraal.plugins.api import SourceBatch
 from kraal.plugins.model.schema import STRING
 from scripts.harness.processes import wait_until
@@ -84,8 +84,8 @@ def test_batches_become_smaller_if_the_topic_limit_cannot_be_read(
 ) -> None:
     count = 300
     monkeypatch.setattr(executor_module, "make_lookup", lambda *_: dict.fromkeys)
-    monkeypatch.setattr(refused, "CHECK_INTERVAL_S", 0.3)
-    monkeypatch.setattr(refused, "MIN_SPLIT_REFUSALS", 1)
+    monkeypatch.setattr(refusal_watch, "CHECK_INTERVAL_S", 0.3)
+    monkeypatch.setattr(refusal_watch, "MIN_SPLIT_REFUSALS", 1)
     topic = create_small_topic(harness)
     name, observer = open_run(harness, STRING_CONVERTERS | IN_ONE_BATCH)
     values = [secrets.token_hex(75) for _ in range(count)]

@@ -41,7 +41,7 @@ def test_loss_that_both_find_is_no_disagreement() -> None:
 
 def test_false_alarms_and_unread_lines_are_disagreements() -> None:
     assert list(compare_sink(make_proof(missing=1), DELIVERY)) == [
-        f"the proof lacks 1 lines that were delivered: {OFFSETS}"
+        f"the proof reports 1 missing lines, but all were delivered: {OFFSETS}"
     ]
     assert list(compare_sink(make_proof(unexpected=2), DELIVERY)) == [
         "the proof found 2 unexpected lines instead of 0"
@@ -73,7 +73,7 @@ def test_proof_of_a_source_agrees_with_the_written_lines() -> None:
 def test_false_alarms_and_partial_proofs_of_a_source_are_disagreements() -> None:
     proof = make_source_proof(missing=1, unexpected=2, expected=99)
     assert list(compare_source(proof, DELIVERY)) == [
-        f"the proof lacks 1 lines that were delivered: {proof['result']['missing']['source_records']}",
+        f"the proof reports 1 missing lines, but all were delivered: {proof['result']['missing']['source_records']}",
         "the proof found 2 unexpected records instead of 0",
         "the proof read 99 lines of the source instead of 100",
     ]

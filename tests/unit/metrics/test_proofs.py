@@ -14,9 +14,9 @@ def test_undecided_proofs_have_no_counts() -> None:
     ]
     lines = [line for family in proof_families(proofs) for line in render(family).splitlines()]
     assert [line for line in lines if not line.startswith("#")] == [
-        'kraal_delivery_missing_rows{connector="a"} 4',
-        'kraal_delivery_repeated_rows{connector="a"} 0',
-        'kraal_delivery_unexpected_rows{connector="a"} 0',
+        'kraal_delivery_missing_records{connector="a"} 4',
+        'kraal_delivery_repeated_records{connector="a"} 0',
+        'kraal_delivery_unexpected_records{connector="a"} 0',
         'kraal_delivery_proof_undecided{connector="a"} 0',
         'kraal_delivery_proof_undecided{connector="b"} 1',
         'kraal_delivery_proof_timestamp_seconds{connector="a"} 1700000000.5',

@@ -20,7 +20,7 @@ from kraal.proof.differences import (
     Span,
     Tally,
     find_repeated,
-    find_surplus,
+    find_unmatched,
     format_offsets,
 )
 
@@ -41,14 +41,14 @@ def make_rows(hashes: Sequence[int], *, committed: int | None = None) -> list[Lo
 
 
 def span(first: int, last: int) -> OffsetSpan:
-    return Span(partition=ORDERS_0, first=first, last=last)
+    return Span(group=ORDERS_0, first=first, last=last)
 
 
 def locate(
     rows: Sequence[LocatedRow[TopicPartition]], counts: Mapping[int, int]
 ) -> tuple[tuple[OffsetSpan, ...], tuple[OffsetSpan, ...]]:
     """Return the missing and the repeated rows."""
-    return tuple(find_surplus(rows, counts)), tuple(find_repeated(rows, counts))
+    return tuple(find_unmatched(rows, counts)), tuple(find_repeated(rows, counts))
 
 
 def test_equal_sides_have_no_differences() -> None:
@@ -85,7 +85,7 @@ def test_committed_row_is_found_before_an_equal_uncommitted_one() -> None:
     ]
     assert locate(rows, Counter([7])) == ((), ())
     missing, _ = locate(rows, Counter())
-    assert missing == (Span(partition=ORDERS_1, first=3, last=3),)
+    assert missing == (Span(group=ORDERS_1, first=3, last=3),)
 
 
 def test_adjacent_positions_are_joined_and_their_number_is_limited() -> None:

@@ -9,7 +9,7 @@ from kraal.proof.differences import Differences, SourceSpan, Span
 from kraal.proof.result import ProofResult, SkippedRecords, Verdict, format_lines
 
 ORDERS = TopicPartition("orders", 0)
-SPAN = Span(partition=ORDERS, first=17_003_221, last=17_003_224)
+SPAN = Span(group=ORDERS, first=17_003_221, last=17_003_224)
 NOT_COUNTED = SkippedRecords()
 STARTED_MS = 1_795_773_840_000
 """2026-11-27 10:04 UTC"""
@@ -53,18 +53,18 @@ def test_differences_name_the_offsets() -> None:
     ]
 
 
-def test_additional_rows_of_a_partial_comparison_are_not_judged() -> None:
+def test_additional_rows_of_a_partial_comparison_are_not_searched() -> None:
     result = make_result(Differences(repeated_count=2, unexpected_count=5), is_partial=True)
     assert result.verdict is Verdict.PROVED
     assert lines(result) == [
         "proved up to orders-0@18,402,113 (2026-11-27 10:04 UTC): 0 missing",
-        "compared from orders-0@500; additional rows in the target were not judged",
+        "compared from orders-0@500; repeated and unexpected rows were not searched",
     ]
     assert make_result(Differences(missing_count=1), is_partial=True).verdict is Verdict.DIFFERENT
 
 
 def test_only_the_first_spans_are_shown() -> None:
-    spans = tuple(Span(partition=ORDERS, first=2 * n, last=2 * n) for n in range(7))
+    spans = tuple(Span(group=ORDERS, first=2 * n, last=2 * n) for n in range(7))
     shown = lines(make_result(Differences(missing_count=7, missing=spans)))[1]
     assert shown == "missing: orders-0@0, orders-0@2, orders-0@4, orders-0@6, orders-0@8, …"
 
@@ -75,22 +75,22 @@ def test_result_of_a_source_names_its_offsets_and_records() -> None:
     first = SourceSpan(partition=partition, after=None, first=1, last=1024)
     differences = Differences(
         missing_count=1025,
-        missing_in_topics=(first, lost),
+        missing_source_records=(first, lost),
         repeated_count=4,
         repeated=(SPAN,),
         unexpected_count=1,
-        unexpected=(Span(partition=ORDERS, first=7, last=7),),
+        unexpected=(Span(group=ORDERS, first=7, last=7),),
     )
     source_offsets = {partition: {"position": 4096}}
     result = replace(make_result(differences), source_offsets=source_offsets)
     file, after, end = '{"filename": "/data/orders.txt"}', '{"position": 512}', '{"position": 4096}'
     assert lines(result) == [
-        f"different up to {file} {end} (2026-11-27 10:04 UTC): 1,025 missing, 4 repeated, 1 unexpected",
-        f"missing: records 1 to 1,024 of {file} after the start, record 17 of {file} after {after}",
+        f"different up to offset {end} of {file} (2026-11-27 10:04 UTC): 1,025 missing, 4 repeated, 1 unexpected",
+        f"missing: records 1 to 1,024 of {file}, record 17 after offset {after} of {file}",
         "repeated: orders-0@17,003,221 to @17,003,224",
         "unexpected: orders-0@7",
     ]
     partial = replace(make_result(differences, is_partial=True), source_offsets=source_offsets)
     assert lines(partial)[-1] == (
-        "the source may have changed or deleted records; additional records in the topics were not judged"
+        "the source may have changed or deleted records; repeated and unexpected records were not searched"
     )

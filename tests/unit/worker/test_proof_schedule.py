@@ -9,7 +9,7 @@ import pytest
 
 from kraal.core.errors import RetryableConflict
 from kraal.core.ids import ConnectorName, State
-from kraal.worker.proof_schedule import ProofSchedule, find_due
+from kraal.worker.proof_schedule import ProofSchedule, find_due_connector
 from scripts.harness.processes import wait_until
 from tests.fakes.proofs import NOW_MS, FakeProof, make_proofs
 
@@ -29,15 +29,15 @@ MINUTE_S = 60.0
     ],
     ids=["new", "first", "early", "next", "long", "after a long one"],
 )
-def test_proof_is_due_after_its_interval_and_takes_a_tenth_of_the_time(
+def test_next_proof_waits_for_its_interval_or_ten_durations(
     proofs: dict[ConnectorName, tuple[float, float]], now_s: float, due: ConnectorName | None
 ) -> None:
-    assert find_due({A: MINUTE_S}, {A: 0}, proofs, now_s) == due
+    assert find_due_connector({A: MINUTE_S}, {A: 0}, proofs, now_s) == due
 
 
 def test_most_overdue_connector_is_proved_first() -> None:
-    assert find_due({A: MINUTE_S, B: MINUTE_S}, {A: 0, B: 0}, {A: (10, 11), B: (5, 6)}, 100) == B
-    assert find_due({}, {}, {}, 100) is None
+    assert find_due_connector({A: MINUTE_S, B: MINUTE_S}, {A: 0, B: 0}, {A: (10, 11), B: (5, 6)}, 100) == B
+    assert find_due_connector({}, {}, {}, 100) is None
 
 
 def make_schedule(proof: FakeProof, states: dict[str, State], interval_ms: str = "60000") -> ProofSchedule:
@@ -57,26 +57,26 @@ def test_only_running_connectors_of_this_worker_are_proved() -> None:
     schedule = make_schedule(proof, {"a": State.PAUSED, "b": State.RUNNING})
     proofs = schedule._proofs
     assert proofs is not None
-    schedule.check()
+    schedule.start_due_proof()
     assert proofs.states() == [], "the first proof waits for the interval"
     proofs.wall_ms = lambda: NOW_MS + 60_000
-    schedule.check()
+    schedule.start_due_proof()
     assert [state.connector for state in proofs.states()] == ["b"]
     proof.may_end.set()
     wait_until("the proof ended", lambda: bool(proofs.metrics()), timeout_s=30)
     assert [(metrics.connector, metrics.missing) for metrics in proofs.metrics()] == [("b", 0)]
 
 
-def test_due_proof_waits_for_a_running_one() -> None:
+def test_due_proof_is_rejected_while_another_one_runs() -> None:
     proof = FakeProof()
     schedule = make_schedule(proof, {"a": State.RUNNING, "b": State.RUNNING})
     proofs = schedule._proofs
     assert proofs is not None
-    schedule.check()
+    schedule.start_due_proof()
     proofs.wall_ms = lambda: NOW_MS + 60_000
-    schedule.check()
+    schedule.start_due_proof()
     with pytest.raises(RetryableConflict):
-        schedule.check()
+        schedule.start_due_proof()
     proof.may_end.set()
 
 
@@ -84,7 +84,7 @@ def test_invalid_interval_is_ignored() -> None:
     schedule = make_schedule(FakeProof(), {"a": State.RUNNING}, interval_ms="1")
     proofs = schedule._proofs
     assert proofs is not None
-    schedule.check()
+    schedule.start_due_proof()
     proofs.wall_ms = lambda: NOW_MS + 10_000_000
-    schedule.check()
+    schedule.start_due_proof()
     assert proofs.states() == []

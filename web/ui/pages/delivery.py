@@ -14,7 +14,7 @@ from web.ui.sources.api import RequestRejected
 from web.ui.sources.requests import get_map
 from web.ui.sources.sending import Sender
 from web.ui.views.commands import Result
-from web.ui.views.delivery import Delivery, parse_delivery, proof_request
+from web.ui.views.delivery import ProofView, parse_delivery, proof_request
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -31,7 +31,7 @@ async def _delivery(visit: Visit) -> Model:
     return {**await fetch_frame(visit, "delivery"), "delivery": await _fetch_delivery(visit)}
 
 
-async def _fetch_delivery(visit: Visit) -> Delivery | None:
+async def _fetch_delivery(visit: Visit) -> ProofView | None:
     try:
         response = await get_map(visit.source, visit.caller, "connectors", visit.name, "proof")
     except RequestRejected as error:

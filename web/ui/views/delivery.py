@@ -25,7 +25,7 @@ _LABELS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class RowCount:
     """Number of rows of one kind."""
 
     label: str
@@ -35,7 +35,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class ProofView:
     """The latest proof of a connector."""
 
     state: str
@@ -46,8 +46,8 @@ class Delivery:
     end: str
     """The positions up to which records were compared; empty without a result."""
     is_partial: bool
-    """Whether only missing rows were judged."""
-    counts: tuple[Count, ...]
+    """Whether only missing rows were searched."""
+    counts: tuple[RowCount, ...]
 
     @property
     def is_running(self) -> bool:
@@ -56,11 +56,11 @@ class Delivery:
 
     @property
     def style(self) -> str:
-        """The state of a task that is displayed in the same style."""
+        """The CSS class of the state, which is that of a task's state."""
         return _STYLES.get(self.state, "unknown")
 
 
-def parse_delivery(response: Json) -> Delivery:
+def parse_delivery(response: Json) -> ProofView:
     """Return the proof from the response to `GET …/proof`."""
     fields = mapping(response)
     result = mapping(fields.get("result"))
@@ -69,7 +69,7 @@ def parse_delivery(response: Json) -> Delivery:
         end, counts = (format_end(result), _parse_counts(result)) if result else ("", [])
     except (KeyError, TypeError, AttributeError):
         end, counts, reason = "", [], _UNKNOWN_FORMAT
-    return Delivery(
+    return ProofView(
         state=str(fields.get("state", "")),
         started_ms=_parse_ms(fields.get("started_ms")),
         reason=reason,
@@ -84,14 +84,14 @@ def proof_request(name: str) -> Request:
     return Request(method="POST", segments=("connectors", name, "proof"))
 
 
-def _parse_counts(result: Mapping[str, Any]) -> list[Count]:
-    counts: list[Count] = []
+def _parse_counts(result: Mapping[str, Any]) -> list[RowCount]:
+    counts: list[RowCount] = []
     for kind, label in _LABELS.items():
         value = result.get(kind)
         if isinstance(value, Mapping):
-            counts.append(Count(label=label, count=int(value["rows"]), positions=format_positions(value)))
+            counts.append(RowCount(label=label, count=int(value["rows"]), positions=format_positions(value)))
         elif isinstance(value, int):
-            counts.append(Count(label=label, count=value, positions=""))
+            counts.append(RowCount(label=label, count=value, positions=""))
     return counts
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kraal.core.errors import KraalError
 from kraal.core.offsets import SourcePartition
-from kraal.plugins.api import TargetUnreadable
+from kraal.plugins.api import NotComparable
 from kraal.proof.differences import Differences, Span
 from scripts.harness.processes import wait_until
 from tests.fakes.proofs import NOW_MS, ORDERS
@@ -62,7 +62,7 @@ def test_proof_runs_in_the_background(api_with_sinks: Api) -> None:
 
 
 def test_differences_are_listed_with_their_offsets(api_with_sinks: Api) -> None:
-    span = Span(partition=ORDERS, first=3, last=4)
+    span = Span(group=ORDERS, first=3, last=4)
     api_with_sinks.proof.differences = Differences(missing_count=2, missing=(span,))
     ask(api_with_sinks, "POST", f"{PATH}?since={NOW_MS - 5000}")
     state = wait_for_end(api_with_sinks)
@@ -86,7 +86,7 @@ def test_proof_of_a_source_gets_its_tasks_and_its_offsets(api_with_sinks: Api) -
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (TargetUnreadable("it has no file"), "it has no file"),
+        (NotComparable("it has no file"), "it has no file"),
         (KraalError("no provider"), "no provider"),
         (ZeroDivisionError("a defect"), "ZeroDivisionError: a defect"),
     ],

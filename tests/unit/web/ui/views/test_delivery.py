@@ -37,7 +37,7 @@ def test_undecided_proof_has_a_reason() -> None:
         {"a": 1},
     ],
 )
-def test_unknown_format_is_shown_as_such(result: Any) -> None:
+def test_unknown_format_is_reported_as_the_reason(result: Any) -> None:
     delivery = parse_delivery({"state": "PROVED", "started_ms": "soon", "result": result})
     assert (delivery.reason, delivery.counts, delivery.started_ms) == (
         "The result of the proof has an unknown format.",
@@ -51,5 +51,5 @@ def test_malformed_response_has_no_counts(response: Any) -> None:
     assert parse_delivery(response).counts == ()
 
 
-def test_proof_has_a_request() -> None:
+def test_proof_request_is_a_post() -> None:
     assert proof_request(NAME).text == "POST /connectors/orders-sink/proof"

@@ -1,4 +1,4 @@
-"""`saboteur`: `kraal prove` must find one damaged line of 10,000,000, whatever the damage; Kraal only.
+"""`prove-damaged`: `kraal prove` must locate one damaged line of 10,000,000; Kraal only.
 
 FileStreamSource and FileStreamSink copy a file of 10,000,000 lines. For each of 50 seeds, one line of the sink file is
 dropped, doubled or changed; the proof must find exactly this difference, at the offset of the line. Then the file is
@@ -30,11 +30,11 @@ Difference = tuple[list[int], list[int], int]
 
 
 def run(lab: Lab) -> list[Case]:
-    """Damage the target of a sink in many ways, and prove each time."""
+    """Damage one line of the target for each seed, and check that the proof locates it."""
     lines = lab.options.times(LINES, lab.options.lines())
     file = lab.file(lines)
     worker = lab.start_warm(("kraal",))["kraal"]
-    topic, target = lab.topic("saboteur"), lab.directory / "damaged.txt"
+    topic, target = lab.topic("prove-damaged"), lab.directory / "damaged.txt"
     transfer(lab, worker, file, topic, lines, {})
     sink = drain(lab, worker, sink_config(target, topic), lines)
     seed_count = lab.options.times(SEEDS, QUICK_SEEDS)
@@ -67,7 +67,7 @@ def _read_difference(state: dict[str, Any]) -> Difference | str:
 
 
 def _drop(target: Path, line: int) -> tuple[Difference, Callable[[], None]]:
-    """Move the last line to the place of a line; return the difference, and the function that restores the file."""
+    """Overwrite a line with the last one, and truncate the file; return the difference, and a function to restore."""
     size = target.stat().st_size
     dropped, last = _read(target, line * LINE_BYTES_ON_DISK), _read(target, size - LINE_BYTES_ON_DISK)
     _write(target, line * LINE_BYTES_ON_DISK, last)
@@ -80,22 +80,22 @@ def _drop(target: Path, line: int) -> tuple[Difference, Callable[[], None]]:
     return ([line], [], 0), restore
 
 
-def _double(target: Path, line: int) -> tuple[Difference, Callable[[], None]]:
-    """Append a copy of a line; return as `_drop`."""
+def _duplicate(target: Path, line: int) -> tuple[Difference, Callable[[], None]]:
+    """Append a copy of a line; return the same as `_drop`."""
     size = target.stat().st_size
     _write(target, size, _read(target, line * LINE_BYTES_ON_DISK))
     return ([], [line], 0), lambda: os.truncate(target, size)
 
 
 def _change(target: Path, line: int) -> tuple[Difference, Callable[[], None]]:
-    """Overwrite the beginning of a line; return as `_drop`."""
+    """Overwrite the beginning of a line; return the same as `_drop`."""
     start = line * LINE_BYTES_ON_DISK
     content = _read(target, start)
     _write(target, start, _DAMAGE)
     return ([line], [], 1), lambda: _write(target, start, content)
 
 
-_DAMAGES: Final = {"drop": _drop, "double": _double, "change": _change}
+_DAMAGES: Final = {"drop": _drop, "duplicate": _duplicate, "change": _change}
 
 
 def _read(target: Path, start: int) -> bytes:

@@ -10,16 +10,16 @@ from kraal.core.offsets import Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class SourceReplay:
     """How to read all records of a source again.
 
-    The runtime starts second instances of the connector's tasks without stored offsets, and polls each of them until it
-    has no more data. The batches are processed and compared with the topics, but not written, and no offsets are
-    stored. These tasks must not change anything outside of the process.
+    The runtime starts second instances of the connector's tasks without stored offsets. It calls `poll` of each task
+    until it returns None, and may do so again later. The batches are processed and compared with the topics, but not
+    written, and no offsets are stored. These tasks must not change anything outside of the process.
     """
 
-    position: Callable[[Offset], Any]
-    """Returns a value for an offset that increases with the offsets of a source partition."""
+    offset_key: Callable[[Offset], Any]
+    """Returns the sort key of an offset. Within a source partition, later offsets have greater keys."""
     keeps_records: bool
     """Whether the source keeps its records unchanged. If not, additional records in the topics are not judged."""
     settings: Mapping[str, str] = field(default_factory=dict)
