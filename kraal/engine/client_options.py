@@ -13,7 +13,7 @@ from typing import Final
 
 from kraal.config.clients.java import java_options
 from kraal.config.clients.keys import Client
-from kraal.config.clients.layers import SOURCE_PRODUCER, bootstrap, merge_layers
+from kraal.config.clients.layers import SECURITY_PREFIXES, SOURCE_PRODUCER, bootstrap, merge_layers
 from kraal.config.clients.librdkafka import find_unsupported, librdkafka_options
 from kraal.config.clients.offset_reset import OffsetReset, read_offset_reset
 from kraal.config.clients.record_size import DEFAULT_BYTES, MAX_REQUEST_SIZE
@@ -269,6 +269,32 @@ def proof_client_config(
     settings["client.id"] = f"kraal-proof-{task.connector}"
     settings.pop("group.instance.id", None)
     return settings
+
+
+def written_topics_settings(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:
+    """Return consumer settings, named as in Kafka, for the cluster and with the login of a source's producer."""
+    producer = merge_layers(worker, connector, "producer")
+    consumer = merge_layers(worker, connector, "consumer")
+    return {
+        **{key: value for key, value in consumer.items() if not key.startswith(SECURITY_PREFIXES)},
+        **{key: value for key, value in producer.items() if key.startswith(SECURITY_PREFIXES)},
+        "bootstrap.servers": bootstrap(worker, connector, "producer"),
+    }
+
+
+def written_topics_client_config(
+    worker: Mapping[str, str], connector: Mapping[str, str], name: str
+) -> dict[str, str | int | bool]:
+    """Return librdkafka's settings for requests about the topics that a source writes to. Raises ConfigInvalid."""
+    settings = written_topics_settings(worker, connector)
+    allowed_settings = {key: value for key, value in settings.items() if key not in _FIXED_FOR_MEMBER}
+    return {
+        **_MEMBER_DEFAULTS,
+        **librdkafka_options(allowed_settings),
+        "bootstrap.servers": settings["bootstrap.servers"],
+        "group.id": f"kraal-proof-{name}",
+        "client.id": f"kraal-proof-{name}",
+    }
 
 
 def _key_finder(

@@ -14,7 +14,7 @@ from pathlib import Path
 from kraal.config.clients.restrictions import check_urls
 from kraal.config.connector.batches import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
 from kraal.config.spark_master import is_local, is_warmup_enabled
-from kraal.core.ids import Config, Instance, TaskId
+from kraal.core.ids import Config, ConnectorName, Instance, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import EngineReady, EngineStarting, EngineState, Proof, Run, RunEvent, TaskSpec
 from kraal.engine.context import ExecutorContext, LeaveGroup
@@ -271,7 +271,8 @@ class SparkEngine:
         check_urls(self._context.worker, spec.connector_config)
         self._session.start()
         canceller = self._canceller.share_for(WORKER_OWNER)
-        group = JobGroup(self._session, spec.task, canceller, sql_settings(spec.connector_config))
+        task = TaskId(ConnectorName(f"{spec.task.connector} proof"), 0)  # not the pool of a task that runs
+        group = JobGroup(self._session, task, canceller, sql_settings(spec.connector_config))
         kind = self._context.plugins.connector_class(spec.connector_config["connector.class"]).kind
         return (SinkProof if kind == "sink" else SourceProof)(self._context, spec, group)
 

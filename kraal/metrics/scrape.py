@@ -52,13 +52,14 @@ class Scrape:
             java={} if java is None else java.tasks,
         )
         worker_load = () if self.load is None else load_families(self.load())
-        proofs = () if self.proofs is None else self._proof_families(self.proofs)
+        proofs = () if self.proofs is None else self._proof_families(self.proofs, current.instance_states)
         pieces = map(render, chain(metric_families, worker_load, proofs))
         if java is None:
             return pieces
         return chain(pieces, map(render, state_families(java)), (java.text,))
 
-    def _proof_families(self, proofs: Callable[[], Sequence[ProofMetrics]]) -> Iterator[Family]:
-        """Yield the families of the proofs of connectors that still exist."""
-        connectors = self.published.latest.config.connectors
-        return proof_families([proof for proof in proofs() if proof.connector in connectors])
+    def _proof_families(
+        self, proofs: Callable[[], Sequence[ProofMetrics]], instances: Container[Instance]
+    ) -> Iterator[Family]:
+        """Yield the families of the proofs of connectors that run on this worker."""
+        return proof_families([proof for proof in proofs() if proof.connector in instances])

@@ -9,8 +9,7 @@ missing, because equal rows cannot be told apart.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -42,23 +41,14 @@ class Tally:
         return Tally(count, ((high << 32) + low) % MODULUS)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class RowPosition(Generic[G]):
-    """The position of a row's record."""
-
-    group: G
-    """The topic partition, or the index of a batch of a source."""
-    number: int
-    """The offset, or the number within the batch."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span(Generic[G]):
     """Adjacent positions, from `first` to `last`."""
 
     group: G
-    """See `RowPosition`."""
+    """The topic partition, or the index of a batch of a source."""
     first: int
+    """The first offset, or the first number within the batch."""
     last: int
 
 
@@ -71,6 +61,8 @@ class SourceSpan:
     """Adjacent records of a source."""
 
     partition: SourcePartition
+    other_partitions: int = 0
+    """Number of further partitions that the records may belong to, because they were read in the same batch."""
     after: Offset | None
     """The source offset from which the records are counted; None for the start of the partition."""
     first: int
@@ -98,57 +90,16 @@ class Differences:
     """The offsets of these rows in the topics of a source. Targets of sinks have no offsets."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedRow(Generic[G]):
-    """A row with its position."""
-
-    row_hash: int
-    position: RowPosition[G]
-    is_optional: bool = False
-    """Whether the row may be missing, because the offset of its record is not committed or stored yet."""
-
-
-def find_unmatched(rows: Iterable[LocatedRow[G]], counts: Mapping[int, int]) -> Iterator[Span[G]]:
-    """Yield the positions of rows that have no counterpart on the other side, except optional rows.
-
-    `counts` maps the hashes of `rows` to the number of rows of the other side with this hash.
-    """
-    unmatched: set[RowPosition[G]] = set()
-    for row_hash, equal_rows in _group_by_hash(rows).items():
-        unmatched.update(row.position for row in equal_rows[counts.get(row_hash, 0) :] if not row.is_optional)
-    return _join_positions(unmatched)
-
-
-def find_repeated(rows: Iterable[LocatedRow[G]], counts: Mapping[int, int]) -> Iterator[Span[G]]:
-    """Yield, for each hash of which the other side has more rows, the position of the last row.
-
-    `counts` is as for `find_unmatched`.
-    """
-    groups = _group_by_hash(rows)
-    repeated = {rows[-1].position for row_hash, rows in groups.items() if counts.get(row_hash, 0) > len(rows)}
-    return _join_positions(repeated)
-
-
-def _group_by_hash(rows: Iterable[LocatedRow[G]]) -> Mapping[int, list[LocatedRow[G]]]:
-    """Return the rows with each hash, in order, with optional rows at the end."""
-    groups: defaultdict[int, list[LocatedRow[G]]] = defaultdict(list)
-    for row in rows:
-        groups[row.row_hash].append(row)
-    for equal_rows in groups.values():
-        equal_rows.sort(key=lambda row: (row.is_optional, row.position))
-    return groups
-
-
-def _join_positions(positions: Iterable[RowPosition[G]]) -> Iterator[Span[G]]:
-    """Yield the spans of positions, in order, at most for the first `MAX_LISTED` positions."""
+def join_positions(positions: Iterable[tuple[G, int]]) -> Iterator[Span[G]]:
+    """Yield the spans of sorted positions: groups and numbers."""
     span: Span[G] | None = None
-    for position in sorted(positions)[:MAX_LISTED]:
-        if span is not None and (span.group, span.last + 1) == (position.group, position.number):
-            span = Span(group=span.group, first=span.first, last=position.number)
+    for group, number in positions:
+        if span is not None and (span.group, span.last + 1) == (group, number):
+            span = Span(group=span.group, first=span.first, last=number)
             continue
         if span is not None:
             yield span
-        span = Span(group=position.group, first=position.number, last=position.number)
+        span = Span(group=group, first=number, last=number)
     if span is not None:
         yield span
 

@@ -113,6 +113,7 @@ def _list_source_records(spans: Sequence[SourceSpan]) -> list[dict[str, Any]]:
     return [
         {
             "partition": span.partition.as_dict(),
+            "other_partitions": span.other_partitions,
             "after": None if span.after is None else dict(span.after),
             "first": span.first,
             "last": span.last,
@@ -179,7 +180,8 @@ def _format_source_records(fields: Mapping[str, Any]) -> str:
     first, last = fields["first"], fields["last"]
     records = f"record {first:,}" if first == last else f"records {first:,} to {last:,}"
     start = "" if fields["after"] is None else f" after offset {_to_json(fields['after'])}"
-    return f"{records}{start} of {_to_json(fields['partition'])}"
+    others = f" and {fields['other_partitions']:,} others" if fields["other_partitions"] else ""
+    return f"{records}{start} of {_to_json(fields['partition'])}{others}"
 
 
 def _to_json(fields: Mapping[str, Any]) -> str:

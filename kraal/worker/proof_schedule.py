@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Self
 
 from kraal.config.connector.proof import MAX_TIME_SHARE, parse_proof_interval
-from kraal.core.errors import RetryableConflict
+from kraal.core.errors import Conflict
 from kraal.core.ids import ConnectorName, State
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class ProofSchedule:
         while not self._closed.wait(CHECK_INTERVAL_S):
             try:
                 self.start_due_proof()
-            except RetryableConflict:
+            except Conflict:
                 continue  # another proof is running; the next check follows soon
             except Exception:
                 log.warning("Failed to start a scheduled proof", exc_info=True)

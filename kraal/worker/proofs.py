@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.messages.offsets import ShowOffsets
 from actors.runtime.mailbox import ask
 from kraal.config.connector.trimmed import trim_config
-from kraal.core.errors import KraalError, RetryableConflict
+from kraal.core.errors import Conflict, KraalError
 from kraal.core.ids import Config, ConnectorName, TaskId
 from kraal.core.logging import use_subject
 from kraal.core.offsets import Offset, SourcePartition
@@ -113,14 +113,16 @@ class Proofs:
     ) -> dict[str, Any]:
         """Start the proof of a connector unless it is running; return its state at once.
 
-        `task_configs` are those of a source; None for a sink. Raises RetryableConflict while the proof of another
+        `task_configs` are those of a source; None for a sink. Raises Conflict while the proof of another
         connector is running.
         """
         with self._lock:
+            if self._closed.is_set():
+                raise Conflict("The worker is stopping.")
             if self._running == name:
                 return self._states[name].to_json_object()
             if self._running is not None:
-                raise RetryableConflict(
+                raise Conflict(
                     f"Connector {self._running} is being proved; a worker runs one proof at a time. Retry later."
                 )
             self._running = name
@@ -172,7 +174,8 @@ class Proofs:
         ended_ms = self.wall_ms()
         with self._lock:
             self._states[state.connector] = replace(ended, ended_ms=ended_ms)
-            self._metrics[state.connector] = ended.to_metrics(ended_ms)
+            if state.since_ms is None:  # other proofs are incomplete
+                self._metrics[name] = ended.to_metrics(ended_ms)
             self._running = self._proof = None
         self.on_change(name)
 
@@ -187,6 +190,8 @@ class Proofs:
         proof = self.open_proof(spec)
         with self._lock:
             self._proof = proof
+        if self._closed.is_set():
+            raise NotComparable("the worker is stopping")
         deadline_s = time.monotonic() + _SPARK_TIMEOUT_S
         while True:
             try:

@@ -46,6 +46,7 @@ _RESULT: Final = object_of(
                         object_of(
                             {
                                 "partition": _FIELDS,
+                                "other_partitions": NUMBER,
                                 "after": {"type": ["object", "null"], "additionalProperties": True},
                                 "first": NUMBER,
                                 "last": NUMBER,

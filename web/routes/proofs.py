@@ -39,7 +39,7 @@ class ProofRunner(Protocol):
         since_ms: int | None,
         task_configs: Sequence[Config] | None = None,
     ) -> dict[str, Any]:
-        """Start a proof and return its state; `task_configs` is None for a sink. Raises RetryableConflict."""
+        """Start a proof and return its state; `task_configs` is None for a sink. Raises Conflict."""
 
     def latest(self, name: ConnectorName) -> dict[str, Any] | None:
         """Return the state of a connector's latest proof."""

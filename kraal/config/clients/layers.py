@@ -15,7 +15,7 @@ from kraal.config.clients.keys import Client
 from kraal.config.clients.restrictions import check_urls
 from kraal.config.values import trim
 
-_SECURITY_PREFIXES: Final = ("security.", "ssl.", "sasl.")
+SECURITY_PREFIXES: Final = ("security.", "ssl.", "sasl.")
 _REST_KEYS: Final = ("admin.listeners", "ssl.client.auth")
 """Keys of the REST server that begin with a prefix of client settings."""
 
@@ -43,7 +43,7 @@ def merge_layers(worker: Mapping[str, str], connector: Mapping[str, str], client
     )
     if "security.protocol" in client_settings:
         return client_settings
-    security_settings = {key: value for key, value in worker.items() if key.startswith(_SECURITY_PREFIXES)}
+    security_settings = {key: value for key, value in worker.items() if key.startswith(SECURITY_PREFIXES)}
     return {key: value for key, value in security_settings.items() if key not in _REST_KEYS} | client_settings
 
 

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 SHARE: Final = "kraal.share"
 """The task config key for the task's index and the number of tasks, such as `0/4`."""
+_WITHOUT_PAUSES: Final = {"spark.poll.interval.ms": "1", "jdbc.poll.interval.ms": "1"}
+"""Settings of tasks that look for new data each time they are polled."""
 
 
 class Reader(Protocol):
@@ -170,9 +172,11 @@ class SparkSourceConnector(PassThroughConnector):
         """Return the replay of files and tables; None in bulk mode, because earlier rows may no longer exist."""
         spark_format = config.get("spark.format", "").strip()
         if spark_format in FILE_FORMATS:
-            return SourceReplay(offset_key=operator.itemgetter("position"), keeps_records=True)
+            return SourceReplay(
+                offset_key=operator.itemgetter("position"), keeps_records=True, settings=_WITHOUT_PAUSES
+            )
         if spark_format == JDBC and config.get("jdbc.mode", "").strip() != "bulk":
-            return SourceReplay(offset_key=_offset_sort_key, keeps_records=False)
+            return SourceReplay(offset_key=_offset_sort_key, keeps_records=False, settings=_WITHOUT_PAUSES)
         return None
 
     @override

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -13,15 +13,13 @@ from kraal.plugins.model.target import EXPECTED_POSITION
 from kraal.proof.differences import (
     MAX_LISTED,
     Differences,
-    LocatedRow,
-    RowPosition,
+    OffsetSpan,
     Tally,
-    find_repeated,
-    find_unmatched,
+    join_positions,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
     from pyspark.sql.types import DataType
 
 HASH: Final = "__kraal_hash"
@@ -31,6 +29,7 @@ _EXPECTED: Final = "__kraal_expected"
 """Number of expected rows with a hash, including those that may be missing."""
 _STORED: Final = "__kraal_stored"
 """Number of stored rows with a hash."""
+_SELECTED: Final = "__kraal_selected"
 _LOW_BITS: Final = 0xFFFFFFFF
 _HIGH_SHIFT: Final = 32
 
@@ -66,13 +65,11 @@ def find_differences(
     expected = expected.withColumn(REQUIRED, _is_committed(committed)).persist()
     try:
         with compare_hashes(expected, stored) as differing:
-            counts = differing.stored_counts()
-            rows = [*read_rows(expected, counts)]
             return Differences(
                 missing_count=differing.missing,
-                missing=tuple(find_unmatched(rows, counts)),
+                missing=to_offset_spans(differing.locate_missing(expected, EXPECTED_POSITION)),
                 repeated_count=differing.repeated,
-                repeated=tuple(find_repeated(rows, counts)),
+                repeated=to_offset_spans(differing.locate_repeated(expected, EXPECTED_POSITION)),
                 unexpected_count=differing.unexpected,
             )
     finally:
@@ -81,7 +78,11 @@ def find_differences(
 
 @dataclass(frozen=True, slots=True)
 class DifferingHashes:
-    """The hashes whose numbers of expected and stored rows differ."""
+    """The hashes whose numbers of expected and stored rows differ.
+
+    The methods return the positions of rows: the values of the `position` columns, in order, at most `MAX_LISTED`. Each
+    runs a Spark job. Equal rows cannot be told apart: the last ones count as missing or additional.
+    """
 
     counts: DataFrame
     missing: int
@@ -91,17 +92,47 @@ class DifferingHashes:
     unexpected: int
     """Number of stored rows that equal no expected row."""
 
-    def stored_counts(self) -> dict[int, int]:
-        """Return the number of stored rows for at most `MAX_LISTED` hashes of expected rows."""
-        return self._collect(F.col(_EXPECTED) > F.lit(0), _STORED)
+    def locate_missing(self, expected: DataFrame, position: Sequence[str]) -> list[Row]:
+        """Return the positions of expected rows that must be stored and are not."""
+        counts = self.counts.where(F.col(_STORED) < F.col(REQUIRED)).select(HASH, _STORED)
+        order = (~F.col(REQUIRED), *map(F.col, position))
+        is_missing = (_rank(order) > F.col(_STORED)) & F.col(REQUIRED)
+        return _collect(expected.join(counts, HASH), is_missing, position) if self.missing else []
 
-    def expected_counts(self) -> dict[int, int]:
-        """Return the number of expected rows for at most `MAX_LISTED` hashes with too many stored rows."""
-        return self._collect(F.col(_STORED) > F.col(_EXPECTED), _EXPECTED)
+    def locate_repeated(self, expected: DataFrame, position: Sequence[str]) -> list[Row]:
+        """Return the positions of the last expected rows of hashes with additional stored rows."""
+        has_copies = (F.col(_STORED) > F.col(_EXPECTED)) & (F.col(_EXPECTED) > F.lit(0))
+        counts = self.counts.where(has_copies).select(HASH)
+        is_last = _rank([F.col(name).desc() for name in position]) == F.lit(1)
+        return _collect(expected.join(counts, HASH), is_last, position) if self.repeated else []
 
-    def _collect(self, condition: Column, count: str) -> dict[int, int]:
-        rows = self.counts.where(condition).limit(MAX_LISTED).select(HASH, count).collect()
-        return {row[HASH]: row[count] for row in rows}
+    def locate_additional(
+        self, stored: DataFrame, position: Sequence[str], *, is_expected: bool
+    ) -> list[Row]:
+        """Return the positions of additional copies of expected rows, or of unexpected rows."""
+        count = F.col(_EXPECTED)
+        matches = (count > F.lit(0)) if is_expected else (count == F.lit(0))
+        counts = self.counts.where(matches & (F.col(_STORED) > count)).select(HASH, _EXPECTED)
+        is_additional = _rank([F.col(name) for name in position]) > count
+        has_rows = self.repeated if is_expected else self.unexpected
+        return _collect(stored.join(counts, HASH), is_additional, position) if has_rows else []
+
+
+def to_offset_spans(positions: Iterable[Row]) -> tuple[OffsetSpan, ...]:
+    """Return the spans of `EXPECTED_POSITION`s."""
+    return tuple(join_positions((TopicPartition(row[0], row[1]), row[2]) for row in positions))
+
+
+def _rank(order: Sequence[Column]) -> Column:
+    """Return the number of a row among the rows with its hash, from 1."""
+    from pyspark.sql import Window  # noqa: PLC0415 - loaded after the start of Spark
+
+    return F.row_number().over(Window.partitionBy(HASH).orderBy(*order))
+
+
+def _collect(rows: DataFrame, condition: Column, position: Sequence[str]) -> list[Row]:
+    selected = rows.withColumn(_SELECTED, condition).where(F.col(_SELECTED)).select(*position)
+    return selected.orderBy(*position).limit(MAX_LISTED).collect()
 
 
 @contextmanager
@@ -110,7 +141,7 @@ def compare_hashes(expected: DataFrame, stored: DataFrame | None) -> Iterator[Di
 
     The counts are released at the end of the block.
     """
-    required, allowed, stored_count = (F.col(name) for name in (REQUIRED, _EXPECTED, _STORED))
+    required, expected_count, stored_count = (F.col(name) for name in (REQUIRED, _EXPECTED, _STORED))
     counts = expected.groupBy(HASH).agg(
         F.sum(required.cast("long")).alias(REQUIRED), F.count(F.lit(1)).alias(_EXPECTED)
     )
@@ -119,30 +150,18 @@ def compare_hashes(expected: DataFrame, stored: DataFrame | None) -> Iterator[Di
     else:
         stored_counts = stored.groupBy(HASH).agg(F.count(F.lit(1)).alias(_STORED))
         counts = counts.join(stored_counts, HASH, "full_outer").na.fill(0)
-    counts = counts.where((stored_count < required) | (stored_count > allowed)).persist()
+    counts = counts.where((stored_count < required) | (stored_count > expected_count)).persist()
     zero = F.lit(0)
     try:
         totals = counts.agg(
             F.sum(F.greatest(required - stored_count, zero)),
-            F.sum(F.when(allowed > zero, F.greatest(stored_count - allowed, zero))),
-            F.sum(F.when(allowed == zero, stored_count)),
+            F.sum(F.when(expected_count > zero, F.greatest(stored_count - expected_count, zero))),
+            F.sum(F.when(expected_count == zero, stored_count)),
         ).head()
         missing, repeated, unexpected = (value or 0 for value in totals or (0, 0, 0))
         yield DifferingHashes(counts, missing, repeated, unexpected)
     finally:
         counts.unpersist()
-
-
-def read_rows(rows: DataFrame, hashes: Mapping[int, int]) -> Iterator[LocatedRow[TopicPartition]]:
-    """Yield the rows with these hashes and the positions of their records. Runs a Spark job."""
-    if not hashes:
-        return
-    optional = ~F.col(REQUIRED) if REQUIRED in rows.columns else F.lit(False)  # noqa: FBT003 - Spark's literal
-    columns = (HASH, *EXPECTED_POSITION, optional.alias("optional"))
-    for row in rows.where(F.col(HASH).isin(*hashes)).select(*columns).toLocalIterator():
-        row_hash, topic, partition, offset, is_optional = row
-        position = RowPosition(TopicPartition(topic, partition), offset)
-        yield LocatedRow(row_hash, position, is_optional=is_optional)
 
 
 def _is_committed(committed: Mapping[TopicPartition, int]) -> Column:
@@ -188,7 +207,11 @@ class HashedRows:
         from pyspark import StorageLevel  # noqa: PLC0415 - loaded after the start of Spark
 
         hashes = hashes.persist(StorageLevel.DISK_ONLY)
-        return HashedRows(hashes, tally(hashes))
+        try:
+            return HashedRows(hashes, tally(hashes))
+        except BaseException:
+            hashes.unpersist()
+            raise
 
     def close(self) -> None:
         """Remove the hashes."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
@@ -23,17 +25,20 @@ from kraal.engine.source.parts import discover_batch, make_frame
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.table_types import with_kafka_types
 from kraal.engine.task_plugins import make_converters
-from kraal.plugins.api import NotComparable, SourceBatch, SourceTask
+from kraal.plugins.api import NotComparable, SourceBatch, SourceReplay, SourceTask
 from kraal.proof.differences import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+log = logging.getLogger(__name__)
 
 NUMBER: Final = "__kraal_number"
 """The column with `monotonically_increasing_id`: the number of the Spark partition above 33 bits with the number of the
 record in this partition."""
 _PARTITION_SHIFT: Final = 33
 _RECORD_MASK: Final = (1 << _PARTITION_SHIFT) - 1
+MAX_LATER_BATCHES: Final = 5
 _TOPIC: Final = "topic"
 _NOTE: Final = "note"
 
@@ -73,7 +78,11 @@ class Replayer:
     """Polls second instances of a connector's tasks, without stored offsets. Not thread-safe."""
 
     def __init__(
-        self, context: ExecutorContext, spec: TaskSpec, task_configs: Sequence[Mapping[str, str]]
+        self,
+        context: ExecutorContext,
+        spec: TaskSpec,
+        replay: SourceReplay,
+        task_configs: Sequence[Mapping[str, str]],
     ) -> None:
         """Prepare to read with these task configs; `spec` has the config of the connector. Raises NotComparable."""
         connector = context.plugins.connector_class(spec.connector_config["connector.class"])
@@ -81,6 +90,9 @@ class Replayer:
         if not issubclass(task_class, SourceTask):
             raise NotComparable(f"{spec.task.connector} is not a source")
         self._task_class, self._context, self._spec = task_class, context, spec
+        self._replay = replay
+        self.is_complete = True
+        """Whether the latest `read` has read all data."""
         self._task_configs = task_configs
         self._tasks: list[SourceTask] = []
         self._ends: dict[SourcePartition, Offset] = {}
@@ -112,23 +124,35 @@ class Replayer:
     def close(self) -> None:
         """Stop the tasks and remove the hashes."""
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.stop()
-        for batch in self._batches:
-            batch.rows.unpersist()
+        with ExitStack() as stack:
+            for batch in self._batches:
+                stack.callback(batch.rows.unpersist)
+            for task in tasks:
+                stack.callback(_stop, task)
 
-    def read(self, spark: Spark) -> Iterator[ReplayedBatch]:
+    def read(self, spark: Spark, stored: Mapping[SourcePartition, Offset]) -> Iterator[ReplayedBatch]:
         """Read each task until it has no more data; yield the batches. Runs Spark jobs.
 
-        Another call continues where the last one ended. Raises the errors of plugins and of Spark, and
-        ToleranceExceeded.
+        A source that is written continuously always has more data. So a task is also left after `MAX_LATER_BATCHES`
+        batches of records after the `stored` offsets; `is_complete` is then False. Another call continues where the
+        last one ended. Raises the errors of plugins and of Spark, and ToleranceExceeded.
         """
+        self.is_complete = True
         for task in self._tasks:
+            later_batches = 0
             while (polled := task.poll()) is not None:
                 batch = discover_batch(with_kafka_types(polled), spark.session)
                 if batch is None:
                     break
-                yield self._process(batch, spark)
+                replayed_batch = self._process(batch, spark)
+                yield replayed_batch
+                if self._replay.is_after(replayed_batch.starts, stored):
+                    later_batches += 1
+                if batch.table is not None and self._replay.is_after(replayed_batch.ends, stored):
+                    break  # a table contains all data up to its poll
+                if later_batches >= MAX_LATER_BATCHES:
+                    self.is_complete = False
+                    break
 
     def _process(self, batch: SourceBatch, spark: Spark) -> ReplayedBatch:
         frame = make_frame(batch, spark.session)
@@ -194,6 +218,13 @@ class Replayer:
             topics=frozenset(topics),
             summary=summary,
         )
+
+
+def _stop(task: SourceTask) -> None:
+    try:
+        task.stop()
+    except Exception:
+        log.warning("Failed to stop a task of a proof", exc_info=True)
 
 
 def hash_record(rows: DataFrame, topic: Column) -> Column:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from typing_extensions import override
 
@@ -19,6 +19,7 @@ from kraal.engine.api import ProofRequest, TaskSpec
 from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.context import ExecutorContext
 from kraal.engine.kafka_io.dead_letter_writer import read_dead_letter_topic
+from kraal.engine.proof.config import WITHOUT_SIDE_EFFECTS
 from kraal.engine.proof.frames import HashedRows, find_differences, hash_rows, tally
 from kraal.engine.record_path import record_path
 from kraal.engine.records.steps import Summary
@@ -46,9 +47,6 @@ Ranges = Mapping[TopicPartition, tuple[int, int]]
 """Offsets `[start, end)` of each partition."""
 T = TypeVar("T")
 
-_WITHOUT_SIDE_EFFECTS: Final = {"errors.log.enable": "false", "errors.deadletterqueue.topic.name": ""}
-"""Config keys of a proof, which neither logs errors nor writes dead letters."""
-
 
 class _NoTask(SinkTask):
     """The task of a proof, whose rows are never written. All its rows are computed before they are used."""
@@ -75,7 +73,7 @@ class SinkProof:
         """Prepare a proof; `spec` must have the resolved config of the connector as `connector_config`."""
         self._context, self._group = context, group
         self._has_dead_letters = read_dead_letter_topic(spec.connector_config) is not None
-        self._spec = replace(spec, connector_config={**spec.connector_config, **_WITHOUT_SIDE_EFFECTS})
+        self._spec = replace(spec, connector_config={**spec.connector_config, **WITHOUT_SIDE_EFFECTS})
         options = client_options.consumer_options(context.worker, spec.connector_config, spec.task.connector)
         self._reader = RangeReader(options, skips_lost_offsets=True)
 

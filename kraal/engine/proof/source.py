@@ -7,9 +7,10 @@ may have later ones, because a source stores the offsets of a batch after it has
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -18,27 +19,22 @@ from kraal.engine import client_options
 from kraal.engine.api import ProofRequest, TaskSpec
 from kraal.engine.columns.functions import F
 from kraal.engine.context import ExecutorContext
-from kraal.engine.proof.frames import HASH, REQUIRED, HashedRows, compare_hashes, read_rows
+from kraal.engine.kafka_io.dead_letter_writer import read_dead_letter_topic
+from kraal.engine.proof.config import WITHOUT_SIDE_EFFECTS
+from kraal.engine.proof.frames import HASH, REQUIRED, HashedRows, compare_hashes, to_offset_spans
 from kraal.engine.proof.replay import NUMBER, ReplayedBatch, Replayer, hash_record
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.session import Spark
 from kraal.engine.sink.broker_queries import BrokerQueries, query_brokers
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.plugins.api import EXPECTED_POSITION, NotComparable, SourceReplay
-from kraal.proof.differences import (
-    Differences,
-    LocatedRow,
-    RowPosition,
-    SourceSpan,
-    Tally,
-    find_unmatched,
-)
+from kraal.proof.differences import Differences, SourceSpan, Tally, join_positions
 from kraal.proof.result import ProofResult, SkippedRecords
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_OFFSETS_TIMEOUT_S: Final = 10.0
+_OFFSETS_TIMEOUT_S: Final = 20.0
 """Maximum time to wait for the connector to store the offsets of the batches that were read."""
 _OFFSETS_POLL_S: Final = 0.5
 _BATCH: Final = "__kraal_batch"
@@ -50,9 +46,13 @@ class SourceProof:
 
     def __init__(self, context: ExecutorContext, spec: TaskSpec, group: JobGroup) -> None:
         """Prepare a proof; `spec` must have the resolved config of the connector as `connector_config`."""
-        self._context, self._spec, self._group = context, spec, group
-        options = client_options.consumer_options(context.worker, spec.connector_config, spec.task.connector)
+        self._context, self._group = context, group
+        self._has_dead_letters = read_dead_letter_topic(spec.connector_config) is not None
+        self._spec = replace(spec, connector_config={**spec.connector_config, **WITHOUT_SIDE_EFFECTS})
+        settings = client_options.written_topics_settings(context.worker, spec.connector_config)
+        options = client_options.range_options(settings, f"kraal-proof-{spec.task.connector}")
         self._reader = RangeReader(options | _READ_COMMITTED, skips_lost_offsets=False)
+        self._cancelled = threading.Event()
 
     def run(self, request: ProofRequest) -> ProofResult:
         """Compare the topics with the source.
@@ -68,17 +68,18 @@ class SourceProof:
         task_configs = [{**task_config, **replay.settings} for task_config in request.source.task_configs]
         if not task_configs:
             raise NotComparable(f"{name} has no tasks; start the connector first")
-        settings = client_options.proof_client_config(self._context.worker, config, self._spec.task)
+        settings = client_options.written_topics_client_config(self._context.worker, config, name)
         with (
             self._group.job(f"{name} proof") as spark,
             query_brokers(settings) as broker,
-            Replayer(self._context, self._spec, task_configs) as replayer,
+            Replayer(self._context, self._spec, replay, task_configs) as replayer,
         ):
-            comparison = _Comparison(replay, replayer, broker, spark, self._reader)
-            return comparison.run(request.source.read_offsets)
+            comparison = _Comparison(replay, replayer, broker, spark, self._reader, self._cancelled)
+            return comparison.run(request.source.read_offsets, has_dead_letters=self._has_dead_letters)
 
     def cancel(self) -> None:
         """Cancel the Spark jobs of the proof. Thread-safe; does not block."""
+        self._cancelled.set()
         self._group.cancel()
 
 
@@ -91,23 +92,22 @@ class _Comparison:
     broker: BrokerQueries
     spark: Spark
     reader: RangeReader
+    cancelled: threading.Event
 
-    def run(self, read_offsets: Callable[[], Mapping[SourcePartition, Offset]]) -> ProofResult:
+    def run(
+        self, read_offsets: Callable[[], Mapping[SourcePartition, Offset]], *, has_dead_letters: bool
+    ) -> ProofResult:
         """Compare numbers and checksums; if they differ, compare record by record. Runs Spark jobs."""
-        batches = list(self.replayer.read(self.spark))
+        batches = list(self.replayer.read(self.spark, read_offsets()))
         offsets = self._wait_for_offsets(batches, read_offsets)
-        required = [self._is_stored(batch, offsets) for batch in batches]
-        if not any(required):
-            raise NotComparable(
-                "the connector has not stored the offset of a complete batch yet; retry later"
-            )
-        topics = frozenset[str]().union(*(batch.topics for batch in batches))
-        ranges = self._fetch_ranges(topics)
-        new_batches = list(self.replayer.read(self.spark))
-        stored = HashedRows.of(self._read_topics(ranges)) if ranges else None
+        required = self._find_required(batches, offsets)
+        ranges = self._fetch_ranges(frozenset[str]().union(*(batch.topics for batch in batches)))
+        new_batches = list(self.replayer.read(self.spark, offsets))
+        is_complete = self.replayer.is_complete and self._has_all_records([*batches, *new_batches], offsets)
         expected_tally = sum_tallies(
             batch.tally for batch, is_required in zip(batches, required, strict=True) if is_required
         )
+        stored = HashedRows.of(self._read_topics(ranges)) if ranges else None
         stored_tally = Tally() if stored is None else stored.tally
         try:
             differences = Differences()
@@ -122,9 +122,8 @@ class _Comparison:
             expected_count=expected_tally.count,
             stored_count=stored_tally.count,
             differences=differences,
-            skipped=_count_skipped(batches),
-            is_partial=not self.replay.keeps_records
-            or not self._has_all_records([*batches, *new_batches], offsets),
+            skipped=_count_skipped(batches, has_dead_letters=has_dead_letters),
+            is_partial=not (self.replay.keeps_records and is_complete),
             source_offsets=_find_end_offsets(batches, required),
         )
 
@@ -135,18 +134,43 @@ class _Comparison:
         deadline_s = time.monotonic() + _OFFSETS_TIMEOUT_S
         while True:
             offsets = read_offsets()
-            is_complete = all(self._is_stored(batch, offsets) for batch in batches)
-            if is_complete or time.monotonic() > deadline_s:
+            if all(self._is_stored(batch, offsets) for batch in batches) or time.monotonic() > deadline_s:
                 return offsets
-            time.sleep(_OFFSETS_POLL_S)
+            if self.cancelled.wait(_OFFSETS_POLL_S):
+                raise NotComparable("the proof was cancelled")
+
+    def _find_required(
+        self, batches: Sequence[ReplayedBatch], offsets: Mapping[SourcePartition, Offset]
+    ) -> list[bool]:
+        """Return for each batch whether its records must be in the topics.
+
+        Raises NotComparable if the connector has delivered only a part of a batch, or no batch at all.
+        """
+        if not batches:
+            raise NotComparable("the source has no records")
+        required = [self._is_stored(batch, offsets) for batch in batches]
+        for batch, is_required in zip(batches, required, strict=True):
+            if not is_required and not self.replay.is_after(batch.starts, offsets):
+                partition = next(
+                    each for each in batch.ends if not self._is_partition_stored(batch, each, offsets)
+                )
+                raise NotComparable(
+                    f"{partition.as_dict()} has records after its stored offset, {offsets.get(partition)}, which are "
+                    "not delivered yet; retry later"
+                )
+        if not any(required):
+            raise NotComparable("the connector has stored no offsets yet; retry later")
+        return required
 
     def _is_stored(self, batch: ReplayedBatch, offsets: Mapping[SourcePartition, Offset]) -> bool:
         """Return whether the stored offsets have reached the end of the batch."""
-        offset_key = self.replay.offset_key
-        return all(
-            partition in offsets and offset_key(offsets[partition]) >= offset_key(end)
-            for partition, end in batch.ends.items()
-        )
+        return all(self._is_partition_stored(batch, partition, offsets) for partition in batch.ends)
+
+    def _is_partition_stored(
+        self, batch: ReplayedBatch, partition: SourcePartition, offsets: Mapping[SourcePartition, Offset]
+    ) -> bool:
+        end = {partition: batch.ends[partition]}
+        return partition in offsets and self.replay.is_after({partition: offsets[partition]}, end)
 
     def _has_all_records(
         self, batches: Iterable[ReplayedBatch], offsets: Mapping[SourcePartition, Offset]
@@ -155,20 +179,20 @@ class _Comparison:
         ends: dict[SourcePartition, Offset] = {}
         for batch in batches:
             ends |= batch.ends
-        offset_key = self.replay.offset_key
-        return all(
-            partition in ends and offset_key(ends[partition]) >= offset_key(offset)
-            for partition, offset in offsets.items()
-        )
+        return offsets.keys() <= ends.keys() and self.replay.is_after(ends, offsets)
 
     def _fetch_ranges(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, int]]:
-        """Return the offsets of the topics. Raises NotComparable if their first records were deleted."""
-        bounds = self.broker.bounds(self.broker.partitions(topics))
-        for partition, bound in bounds.items():
-            if bound.low > 0:
+        """Return the offsets of the topics. Raises NotComparable if records were deleted."""
+        partitions = self.broker.partitions(topics)
+        bounds = self.broker.bounds(partitions)
+        for partition in partitions:
+            name = f"{partition.topic}-{partition.partition}"
+            if partition not in bounds:
+                raise NotComparable(f"{name} no longer exists")
+            if bounds[partition].low > 0:
                 raise NotComparable(
-                    f"the records of {partition.topic}-{partition.partition} before offset {bound.low} were deleted; "
-                    "a proof of a source needs all records of its topics"
+                    f"the records of {name} before offset {bounds[partition].low} were deleted; a proof of a source "
+                    "needs all records of its topics"
                 )
         return {partition: (0, bound.high) for partition, bound in bounds.items() if bound.high > 0}
 
@@ -190,20 +214,25 @@ class _Comparison:
         ]
         expected = reduce(lambda first, second: first.unionAll(second), frames)
         with compare_hashes(expected, None if stored is None else stored.hashes) as differing:
-            missing = find_unmatched(_read_expected(expected, counts := differing.stored_counts()), counts)
-            expected_counts = differing.expected_counts()
-            unmatched = [] if stored is None else [*read_rows(stored.hashes, expected_counts)]
-            repeated = [row for row in unmatched if expected_counts[row.row_hash]]
-            unexpected = [row for row in unmatched if not expected_counts[row.row_hash]]
+            missing = differing.locate_missing(expected, (_BATCH, NUMBER))
+            repeated, unexpected = (
+                ()
+                if stored is None
+                else to_offset_spans(
+                    differing.locate_additional(stored.hashes, EXPECTED_POSITION, is_expected=is_expected)
+                )
+                for is_expected in (True, False)
+            )
             return Differences(
                 missing_count=differing.missing,
                 missing_source_records=tuple(
-                    _to_source_span(batches[span.group], span.first, span.last) for span in missing
+                    _to_source_span(batches[span.group], span.first, span.last)
+                    for span in join_positions((row[0], row[1]) for row in missing)
                 ),
                 repeated_count=differing.repeated,
-                repeated=tuple(find_unmatched(repeated, expected_counts)),
+                repeated=repeated,
                 unexpected_count=differing.unexpected,
-                unexpected=tuple(find_unmatched(unexpected, expected_counts)),
+                unexpected=unexpected,
             )
 
 
@@ -212,20 +241,11 @@ def sum_tallies(tallies: Iterable[Tally]) -> Tally:
     return reduce(lambda first, second: first + second, tallies, Tally())
 
 
-def _read_expected(rows: DataFrame, hashes: Mapping[int, int]) -> Iterator[LocatedRow[int]]:
-    """Yield the rows with these hashes, with the numbers of their batches."""
-    if not hashes:
-        return
-    columns = (HASH, _BATCH, NUMBER, REQUIRED)
-    for row in rows.where(F.col(HASH).isin(*hashes)).select(*columns).toLocalIterator():
-        row_hash, batch, number, is_required = row
-        yield LocatedRow(row_hash, RowPosition(batch, number), is_optional=not is_required)
-
-
 def _to_source_span(batch: ReplayedBatch, first: int, last: int) -> SourceSpan:
     partition, after = next(iter(batch.starts.items()))
     first, last = batch.compute_record_number(first), batch.compute_record_number(last)
-    return SourceSpan(partition=partition, after=after, first=first, last=last)
+    others = len(batch.starts) - 1
+    return SourceSpan(partition=partition, other_partitions=others, after=after, first=first, last=last)
 
 
 def _find_end_offsets(
@@ -239,11 +259,14 @@ def _find_end_offsets(
     return ends
 
 
-def _count_skipped(batches: Sequence[ReplayedBatch]) -> SkippedRecords:
-    """Return the number of records that the source does not write."""
+def _count_skipped(batches: Sequence[ReplayedBatch], *, has_dead_letters: bool) -> SkippedRecords:
+    """Return the number of records that the source does not write. Records processed by columns have no errors."""
     summaries = [batch.summary for batch in batches if batch.summary is not None]
     if not summaries:
         return SkippedRecords()
     failed = sum(summary.counts.skipped for summary in summaries)
-    dropped = sum(summary.read - summary.written for summary in summaries) - failed
-    return SkippedRecords(tolerated=failed, dropped=dropped)
+    return SkippedRecords(
+        dead_letters=failed if has_dead_letters else None,
+        tolerated=None if has_dead_letters else failed,
+        dropped=sum(summary.read - summary.written for summary in summaries) - failed,
+    )

@@ -59,13 +59,15 @@ class BrokerQueries:
         return topics
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """Return the partitions of topics; missing topics have none."""
+        """Return the partitions of topics."""
         partitions: list[TopicPartition] = []
         for topic in topics:
             try:
                 metadata = self._consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
             except ck.KafkaException as error:
                 raise as_error(error) from error
+            if metadata.error is not None:
+                raise as_error(ck.KafkaException(metadata.error))
             partitions += [TopicPartition(topic, number) for number in sorted(metadata.partitions)]
         return partitions
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kraal.core.offsets import Offset
+from kraal.core.offsets import Offset, SourcePartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,8 @@ class SourceReplay:
 
     The runtime starts second instances of the connector's tasks without stored offsets. It calls `poll` of each task
     until it returns None, and may do so again later. The batches are processed and compared with the topics, but not
-    written, and no offsets are stored. These tasks must not change anything outside of the process.
+    written, and no offsets are stored. These tasks must not change anything outside of the process. A batch with a
+    table must contain all data that was available when it was polled.
     """
 
     offset_key: Callable[[Offset], Any]
@@ -24,3 +25,13 @@ class SourceReplay:
     """Whether the source keeps its records unchanged. If not, additional records in the topics are not judged."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings that replace those of the task configs, such as those that disable effects outside of the process."""
+
+    def is_after(
+        self, offsets: Mapping[SourcePartition, Offset | None], others: Mapping[SourcePartition, Offset]
+    ) -> bool:
+        """Return whether no partition has an offset before the other one; None is before all other offsets."""
+        return all(
+            partition not in others
+            or (offset is not None and self.offset_key(offset) >= self.offset_key(others[partition]))
+            for partition, offset in offsets.items()
+        )

@@ -71,7 +71,7 @@ def test_only_the_first_spans_are_shown() -> None:
 
 def test_result_of_a_source_names_its_offsets_and_records() -> None:
     partition = SourcePartition.of({"filename": "/data/orders.txt"})
-    lost = SourceSpan(partition=partition, after={"position": 512}, first=17, last=17)
+    lost = SourceSpan(partition=partition, other_partitions=2, after={"position": 512}, first=17, last=17)
     first = SourceSpan(partition=partition, after=None, first=1, last=1024)
     differences = Differences(
         missing_count=1025,
@@ -86,7 +86,7 @@ def test_result_of_a_source_names_its_offsets_and_records() -> None:
     file, after, end = '{"filename": "/data/orders.txt"}', '{"position": 512}', '{"position": 4096}'
     assert lines(result) == [
         f"different up to offset {end} of {file} (2026-11-27 10:04 UTC): 1,025 missing, 4 repeated, 1 unexpected",
-        f"missing: records 1 to 1,024 of {file}, record 17 after offset {after} of {file}",
+        f"missing: records 1 to 1,024 of {file}, record 17 after offset {after} of {file} and 2 others",
         "repeated: orders-0@17,003,221 to @17,003,224",
         "unexpected: orders-0@7",
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kraal.core.errors import RetryableConflict
+from kraal.core.errors import Conflict
 from kraal.core.ids import ConnectorName, State
 from kraal.worker.proof_schedule import ProofSchedule, find_due_connector
 from scripts.harness.processes import wait_until
@@ -75,7 +75,7 @@ def test_due_proof_is_rejected_while_another_one_runs() -> None:
     schedule.start_due_proof()
     proofs.wall_ms = lambda: NOW_MS + 60_000
     schedule.start_due_proof()
-    with pytest.raises(RetryableConflict):
+    with pytest.raises(Conflict):
         schedule.start_due_proof()
     proof.may_end.set()
 
