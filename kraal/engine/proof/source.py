@@ -7,6 +7,7 @@ may have later ones, because a source stores the offsets of a batch after it has
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -155,8 +156,8 @@ class _Comparison:
                     each for each in batch.ends if not self._is_partition_stored(batch, each, offsets)
                 )
                 raise NotComparable(
-                    f"{partition.as_dict()} has records after its stored offset, {offsets.get(partition)}, which are "
-                    "not delivered yet; retry later"
+                    f"{json.dumps(partition.as_dict())} has records after its stored offset, "
+                    f"{json.dumps(offsets.get(partition))}, which are not delivered yet; retry later"
                 )
         if not any(required):
             raise NotComparable("the connector has stored no offsets yet; retry later")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kraal.core.offsets import SourcePartition, TopicPartition
+from kraal.engine.proof.replay import MAX_LATER_BATCHES
 from kraal.plugins.api import NotComparable
 from kraal.proof.differences import Differences, SourceSpan, Span
 from kraal.proof.result import Verdict
@@ -103,6 +104,22 @@ def test_deleted_file_makes_the_proof_of_several_tasks_partial(harness: TaskHarn
         2 * LINES + 10,
     )
     assert result.differences.unexpected_count == LINES
+
+
+def test_source_that_grows_faster_than_it_is_read_is_compared_in_part(
+    harness: TaskHarness, tmp_path: Path
+) -> None:
+    count = 200  # more than 1,024 bytes
+    write_lines(tmp_path / "part-00.txt", 0, count)
+    size = (tmp_path / "part-00.txt").stat().st_size  # of all files, so that each batch has one file
+    settings = {"spark.format": "text", "path": str(tmp_path), "file.batch.bytes": str(size), **AS_TEXT}
+    delivered = source(harness, settings)
+    delivered.run(count)
+    for number in range(1, 2 * MAX_LATER_BATCHES + 2):
+        write_lines(tmp_path / f"part-{number:02}.txt", 0, count)
+    harness.produce(delivered.topic, ["line 0"])
+    result = delivered.prove()
+    assert (result.verdict, result.is_partial, result.expected_count) == (Verdict.PROVED, True, count)
 
 
 def test_source_that_cannot_be_read_again_is_not_proved(harness: TaskHarness, tmp_path: Path) -> None:

@@ -154,3 +154,24 @@ def test_jaas_config_is_converted_to_username_and_password() -> None:
     }
     config = client_options.member_config(worker, {}, TASK)
     assert (config["sasl.username"], config["sasl.password"]) == ("u", "p")
+
+
+def test_topics_of_a_source_are_read_with_the_login_of_its_producer() -> None:
+    worker = {
+        "bootstrap.servers": "worker:9092",
+        "consumer.security.protocol": "SSL",
+        "consumer.max.poll.records": "7",
+        "producer.security.protocol": "SASL_SSL",
+        "producer.sasl.mechanism": "PLAIN",
+    }
+    connector = {"producer.override.bootstrap.servers": "target:9092"}
+    assert client_options.written_topics_settings(worker, connector) == {
+        "bootstrap.servers": "target:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "max.poll.records": "7",
+    }
+    config = client_options.written_topics_client_config(
+        {"bootstrap.servers": "worker:9092"}, connector, "orders"
+    )
+    assert (config["bootstrap.servers"], config["group.id"]) == ("target:9092", "kraal-proof-orders")
