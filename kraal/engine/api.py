@@ -138,8 +138,9 @@ class TaskSpec:
     may_read: Callable[[], bool] = field(default=lambda: True, compare=False)
     """Returns whether the task may read more records: False once its config or target state has changed. Called before
     each poll; records already read are still written and committed. Thread-safe; returns at once."""
-    assigned: Callable[[int], None] = field(default=lambda _: None, compare=False)
-    """Called with the number of assigned partitions of a sink task when it changes. Thread-safe; returns at once."""
+    assigned: Callable[[int | None], None] = field(default=lambda _: None, compare=False)
+    """Called with the number of assigned partitions of a sink task when it changes, and with None when the task waits
+    for its consumer group or ends. Thread-safe; returns at once."""
     backlog: ReportBacklog = field(default=_ignore_backlog, compare=False)
     """Receives the backlog of a sink task."""
     working: StepReporter = field(default=_ignore_step, compare=False)

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from kraal.core.ids import ConnectorName, Instance, State, TaskId
 from kraal.metrics.group import GroupMetrics, no_rebalance
 from kraal.metrics.stalls.work import Backlog, Step, Work, next_backlog, next_exact_backlog
 from kraal.metrics.task import TaskMetrics, Time
 from kraal.metrics.windows import Sampled, Windows
+
+_RESTART_S: Final = 10.0
+"""Maximum duration of a restart of a task, for times that a restart does not reset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ class CurrentMetrics:
     """The states of the instances of this worker."""
     no_partitions_s: Mapping[TaskId, float]
     """Monotonic time since which each task has had no partitions; only for tasks whose engine has reported this."""
+    waiting_for_group_s: Mapping[TaskId, float]
+    """Monotonic time since which the consumer of each sink task has waited for its group. A restart does not end it."""
     no_partitions_reasons: Mapping[TaskId, str]
     """Known reasons why sink tasks have no partitions."""
     connector_startups: Startups
@@ -98,6 +104,9 @@ class MetricsRegistry:
         self._tasks: dict[TaskId, TaskMetrics] = {}
         self._partitions: dict[TaskId, int] = {}
         self._no_partitions_s: dict[TaskId, float] = {}
+        self._waiting_for_group_s: dict[TaskId, float] = {}
+        self._interrupted_waits: dict[TaskId, tuple[float, float]] = {}
+        """The start and the end of the wait of each sink task that has stopped while it waited for its group."""
         self._backlogs: dict[TaskId, Backlog] = {}
         self._no_partitions_reasons: Mapping[TaskId, str] = {}
         self._work: dict[TaskId, Work] = {}
@@ -114,6 +123,7 @@ class MetricsRegistry:
             steps={t: step for t, work in self._work.copy().items() if (step := work.step) is not None},
             instance_states=self._instance_states.copy(),
             no_partitions_s=self._no_partitions_s.copy(),
+            waiting_for_group_s=self._waiting_for_group_s.copy(),
             no_partitions_reasons=self._no_partitions_reasons,
             connector_startups=self._connector_startups,
             task_startups=self._task_startups,
@@ -126,9 +136,19 @@ class MetricsRegistry:
         """Publish a task's metrics. Called by the task's actor."""
         self._tasks[task] = task_metrics
 
-    def record_partitions(self, task: TaskId, count: int) -> None:
-        """Publish the number of a sink task's partitions. Called by one engine thread at a time."""
-        self._partitions[task] = count
+    def record_partitions(self, task: TaskId, count: int | None) -> None:
+        """Publish the number of a sink task's partitions; None while it waits for its consumer group.
+
+        Called by one engine thread at a time.
+        """
+        now_s = self.time.now()
+        self._partitions[task] = count or 0
+        if count is None:
+            since_s, end_s = self._interrupted_waits.pop(task, (now_s, now_s))
+            self._waiting_for_group_s.setdefault(task, since_s if now_s - end_s < _RESTART_S else now_s)
+        else:
+            self._waiting_for_group_s.pop(task, None)
+            self._interrupted_waits.pop(task, None)
         if count:
             self._no_partitions_s.pop(task, None)
         else:
@@ -207,5 +227,8 @@ class MetricsRegistry:
             self._tasks.pop(instance, None)
             self._partitions.pop(instance, None)
             self._no_partitions_s.pop(instance, None)
+            since_s = self._waiting_for_group_s.pop(instance, None)
+            if since_s is not None:
+                self._interrupted_waits[instance] = (since_s, self.time.now())
             self._backlogs.pop(instance, None)
             self._work.pop(instance, None)

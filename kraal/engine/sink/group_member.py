@@ -42,7 +42,7 @@ _MEMBERSHIP_LOST_CODES = frozenset(
 )
 
 
-def _ignore(count: int) -> None:
+def _ignore(count: int | None) -> None:
     """No-op."""
 
 
@@ -70,7 +70,7 @@ class Member(BrokerQueries):
         topics: Sequence[str],
         pattern: TopicPattern | None,
         leave: Callable[[str, str], None],
-        report_partitions: Callable[[int], None] = _ignore,
+        report_partitions: Callable[[int | None], None] = _ignore,
     ) -> None:
         """Join the group in the background.
 
@@ -79,7 +79,8 @@ class Member(BrokerQueries):
             topics: the topics to subscribe to.
             pattern: the pattern for `find_topics`, or None.
             leave: removes a member from its group over a separate connection; receives the group and the member id.
-            report_partitions: receives the number of assigned partitions whenever it changes.
+            report_partitions: receives the number of assigned partitions whenever it changes; None while the member
+                waits for the group, and when it is closed.
         """
         self._leave = leave
         self._report_partitions = report_partitions
@@ -108,6 +109,7 @@ class Member(BrokerQueries):
         self.pattern = pattern
         self._topics = tuple(topics)
         self._subscribed: tuple[str, ...] = ()
+        self._report_partitions(None)
         self._subscribe()
 
     def find_topics(self) -> None:
@@ -266,7 +268,7 @@ class Member(BrokerQueries):
             self._consumer.close()
         finally:
             closed.set()
-            self._report_partitions(0)
+            self._report_partitions(None)
         if member_id and not self._has_joined:
             helper.join()
 
@@ -324,7 +326,7 @@ class Member(BrokerQueries):
             self.assigned = frozenset()
             self.changed, self._has_joined = True, False
             consumer.unassign()
-        self._report_partitions(0)
+        self._report_partitions(None)
 
     def _on_error(self, error: Any) -> None:
         if error.code() in FATAL_CODES or error.fatal():

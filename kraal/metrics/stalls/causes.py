@@ -30,6 +30,7 @@ class StallKind(StrEnum):
     STEP = "step"
     BACKLOG = "backlog"
     NO_TOPIC = "no-topic"
+    GROUP = "group"
     START = "start"
     WAITING = "waiting"
     NO_TASKS = "no-tasks"
@@ -69,6 +70,8 @@ class TaskFacts:
     """Number of a sink's partitions."""
     no_partitions_reason: str = ""
     """Reason why a sink task has no partitions; empty if unknown or if the task has partitions."""
+    waiting_for_group_since_s: float | None = None
+    """Time since which the consumer of a sink has waited for its group."""
     no_partitions_since_s: float | None = None
     """Time since which a sink has had no partitions."""
 
@@ -96,6 +99,10 @@ _STEP_TEXTS: Final = {
     "commit": "The commit does not complete",
     "": "It has records that it neither writes nor commits",
 }
+_GROUP_TEXT: Final = (
+    "It has no partitions, because the rebalance of its consumer group has not completed: another member or the "
+    "coordinator does not respond"
+)
 _WAITING_STATES: Final = (State.UNASSIGNED, State.RESTARTING)
 
 
@@ -142,6 +149,8 @@ def _running_stall(facts: TaskFacts) -> Stall | None:
         )
     if facts.no_partitions_since_s is not None and facts.no_partitions_reason:
         return Stall(StallKind.NO_TOPIC, facts.no_partitions_since_s, facts.no_partitions_reason)
+    if facts.waiting_for_group_since_s is not None:
+        return Stall(StallKind.GROUP, facts.waiting_for_group_since_s, _GROUP_TEXT)
     return _unread_backlog_stall(facts)
 
 

@@ -94,6 +94,7 @@ def _task_facts(current: CurrentMetrics, task: TaskId, state: State, trace: str 
         backlog=current.backlogs.get(task),
         partitions=current.partitions.get(task, 0),
         no_partitions_reason=current.no_partitions_reasons.get(task, ""),
+        waiting_for_group_since_s=current.waiting_for_group_s.get(task),
         no_partitions_since_s=_no_partitions_since_s(current, task, instance_state) if is_sink else None,
     )
 

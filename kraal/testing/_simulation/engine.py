@@ -353,7 +353,7 @@ class FakeRun:
             return
         self._is_ended = True
         self._is_batch_requested = False
-        self.spec.assigned(0)
+        self.spec.assigned(None)
         self.spec.working(busy=False)
         self._engine.on_closed(self)
         self.on_ended()

@@ -23,9 +23,10 @@ LIMIT_BYTES: Final = 2_000
 """Size of about 20 lines. Larger batches must be split."""
 _KEY: Final = "max.message.bytes"
 _REQUEST_TIMEOUT_S: Final = 10.0
-PROGRESS_TIMEOUT_S: Final = 30.0
-"""Time without a cause in REST within which a pipe's sink must write, in addition to the duration of the fault."""
-MAX_WAIT_S: Final = 90.0
+PROGRESS_TIMEOUT_S: Final = 75.0
+"""Time without a cause in REST within which a pipe's sink must write, in addition to the duration of the fault. A cause
+appears after the workers' stall timeout of 60 s, for example if another fault blocks the consumer group."""
+MAX_WAIT_S: Final = 150.0
 """Maximum time to wait for a pipe that another fault or a client has halted."""
 _CHECK_INTERVAL_S: Final = 2.0
 

@@ -13,9 +13,9 @@ from scripts.chaos_run.pipes import Pipe
 
 LIMIT_S: Final = 120.0
 """Time without a new line and without a cause in REST after which a standstill is a violation."""
-_QUERY_S: Final = LIMIT_S / 2
-"""Time without a new line after which REST is queried for causes."""
 CHECK_INTERVAL_S: Final = 5.0
+_QUERY_S: Final = 2 * CHECK_INTERVAL_S
+"""Time without a new line after which REST is queried for causes. A cause may end long before the limit."""
 
 
 class StandstillCheck:

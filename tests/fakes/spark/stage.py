@@ -65,7 +65,7 @@ class TaskHarness:
         *,
         lease: Callable[[], bool] = lambda: True,
         number: int = 0,
-        assigned: Callable[[int], None] = lambda _: None,
+        assigned: Callable[[int | None], None] = lambda _: None,
         backlog: Callable[[int], None] = lambda _: None,
     ) -> RunObserver:
         """Open a run of the task with this number."""

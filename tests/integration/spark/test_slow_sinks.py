@@ -53,8 +53,8 @@ class SlowSink:
         }
         self.shares.append(0)
 
-        def assigned(count: int) -> None:
-            self.shares[number] = count
+        def assigned(count: int | None) -> None:
+            self.shares[number] = count or 0
 
         observer = self.harness.open(self.name, "ListSink", config, number=number, assigned=assigned)
         self.observers.append(observer)

@@ -11,7 +11,7 @@ from typing_extensions import override
 from actors.messages.herder import SetTargetState
 from kraal.config.connector.auto_restart import AutoRestart
 from kraal.core.errors import StoreError
-from kraal.core.ids import ConnectorName, TargetState, TaskId
+from kraal.core.ids import ConnectorName, State, TargetState, TaskId
 from kraal.engine.api import RunEvent, TaskSpec
 from kraal.metrics.stalls.detection import StallDetection
 from kraal.metrics.stalls.watch import StallWatch
@@ -206,6 +206,23 @@ def test_sink_without_existing_topics_is_stalled_until_assigned() -> None:
     metrics.record_partitions(T0, 1)
     watch.check()
     assert list_stalled_tasks(worker) == []
+
+
+def test_sink_is_stalled_until_the_rebalance_of_its_group_completes() -> None:
+    worker = create_sink_worker()
+    metrics = worker.assembly.metrics
+    metrics.record_partitions(T0, None)
+    worker.advance(30)
+    assert list_stalled_tasks(worker) == []
+    metrics.remove(T0)  # as in a restart
+    metrics.record_start(T0)
+    metrics.record_state(T0, State.RUNNING, None)
+    metrics.record_partitions(T0, None)
+    worker.advance(31)
+    kind, cause = cause_with_kind(worker)
+    assert (kind, cause.partition(",")[0]) == ("group", "It has no partitions")
+    metrics.record_partitions(T0, 0)
+    assert list_stalled_tasks(worker) == [], "a member without partitions is spare"
 
 
 def test_hanging_task_start_is_stalled() -> None:

@@ -17,7 +17,7 @@ from scripts.chaos_run.kinds import hostile, small_topic, starve
 from scripts.chaos_run.kinds.causes import list_reasons
 from scripts.chaos_run.kinds.orders import Commands
 from scripts.chaos_run.kinds.scene import Scene
-from scripts.chaos_run.kinds.standstill import LIMIT_S, StandstillCheck
+from scripts.chaos_run.kinds.standstill import CHECK_INTERVAL_S, LIMIT_S, StandstillCheck
 from scripts.chaos_run.members import Member
 from scripts.chaos_run.pipes import Pipe
 from scripts.chaos_run.schedule import HeavyFault, HeavyStep
@@ -224,7 +224,7 @@ def test_reasons_of_a_standstill_are_states_and_causes(connector: dict[str, Any]
 def test_standstill_without_a_cause_is_reported_once(
     fake_scene: FakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now_s, stall_s = [1000.0], {"p": LIMIT_S / 2}
+    now_s, stall_s = [1000.0], {"p": 2 * CHECK_INTERVAL_S}
     monkeypatch.setattr("scripts.chaos_run.kinds.standstill.time.monotonic", lambda: now_s[0])
     standstill = StandstillCheck(fake_scene.scene, lambda pipe: stall_s[pipe.name])
 
@@ -236,7 +236,7 @@ def test_standstill_without_a_cause_is_reported_once(
         return fake_scene.violations
 
     assert check_after(0, RUNNING_CONNECTOR) == []
-    assert fake_scene.requests == [], "REST is queried after half of the limit"
+    assert fake_scene.requests == [], "REST is queried after two intervals"
     assert check_after(LIMIT_S, STALLED_CONNECTOR) == []
     assert check_after(LIMIT_S - 1, RUNNING_CONNECTOR) == [], "the pipe may recover after its cause has ended"
     message = "p made no progress for 120 s, and no part of it is stalled or failed"

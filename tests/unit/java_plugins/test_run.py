@@ -39,7 +39,7 @@ class Scenario:
     host: FakeHost = field(default_factory=FakeHost)
     events: list[RunEvent] = field(default_factory=list)
     has_lease: bool = True
-    partitions: list[int] = field(default_factory=list)
+    partitions: list[int | None] = field(default_factory=list)
     stored_metrics: list[object] = field(default_factory=list)
     backlogs: list[tuple[int, bool, int]] = field(default_factory=list)
     """Reported backlogs: number of records, whether the number is exact, and number of paused partitions."""

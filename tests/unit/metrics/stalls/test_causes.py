@@ -112,6 +112,16 @@ NO_TOPIC = "None of its topics exists: orders"
         ),
         pytest.param(replace(RUNNING_TASK, no_partitions_since_s=5.0), None, id="spare member of a group"),
         pytest.param(
+            replace(RUNNING_TASK, no_partitions_since_s=5.0, waiting_for_group_since_s=4.0),
+            Stall(
+                StallKind.GROUP,
+                4.0,
+                "It has no partitions, because the rebalance of its consumer group has not completed: another member "
+                "or the coordinator does not respond",
+            ),
+            id="rebalance that does not complete",
+        ),
+        pytest.param(
             replace(RUNNING_TASK, reported_state=None, reported_s=None),
             Stall(StallKind.START, 0.0, "Its start has not completed"),
             id="start",
