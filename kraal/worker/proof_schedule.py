@@ -75,18 +75,24 @@ class ProofSchedule:
         if proofs is None:
             return
         now_s, snapshot = proofs.wall_ms() / 1000, self._published.latest
-        intervals_s: dict[ConnectorName, float] = {}
-        for name, entry in snapshot.config.connectors.items():
-            state = self._metrics.current().instance_states.get(name)
-            interval_s = parse_proof_interval(entry.config)
-            if interval_s is not None and state is not None and state.state is State.RUNNING:
-                intervals_s[name] = interval_s
+        intervals_s = {
+            name: interval_s
+            for name, entry in snapshot.config.connectors.items()
+            if (interval_s := parse_proof_interval(entry.config)) is not None
+        }
+        if intervals_s:
+            states = self._metrics.current().instance_states
+            intervals_s = {
+                name: interval_s
+                for name, interval_s in intervals_s.items()
+                if name in states and states[name].state is State.RUNNING
+            }
         self._first_running_s = {name: self._first_running_s.get(name, now_s) for name in intervals_s}
-        spans = {
+        periods = {
             proof.connector: (proof.started_ms / 1000, (proof.ended_ms or proof.started_ms) / 1000)
             for proof in proofs.states()
         }
-        due = find_due_connector(intervals_s, self._first_running_s, spans, now_s)
+        due = find_due_connector(intervals_s, self._first_running_s, periods, now_s)
         if due is not None:
             entry = snapshot.config.connectors[due]
             is_sink = snapshot.types.get(due) == "sink"

@@ -34,6 +34,8 @@ def proof_keys(config: Config) -> list[Key]:
 
 def parse_proof_interval(config: Config) -> float | None:
     """Return the interval in seconds; None if the key is absent or invalid. Never raises."""
+    if PROOF_INTERVAL not in config:
+        return None
     try:
         value = parse_value(PROOF_INTERVAL, config.get(PROOF_INTERVAL), ConfigType.LONG)
     except ValueError:
