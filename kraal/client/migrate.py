@@ -23,6 +23,7 @@ from kraal.core.progress import Progress
 STOP_TIMEOUT_S = 120.0
 POLL_INTERVAL_S = 0.5
 STATUS_TIMEOUT_S = 30.0
+_TEMPORARY_STATES = frozenset({"UNASSIGNED", "RESTARTING"})
 _URLS_HINT = "Check the URLs in --from and --to, and check that both workers run."
 
 Print = Callable[[str], None]
@@ -58,6 +59,18 @@ class Cluster:
             else:
                 return status["connector"]["state"], len(status["tasks"])
             time.sleep(POLL_INTERVAL_S)
+
+    def settled_state(self, name: str) -> str:
+        """Return a connector's state; wait while it is UNASSIGNED or RESTARTING. Raises KraalError."""
+        deadline = time.monotonic() + STATUS_TIMEOUT_S
+        while (state := self.state(name)[0]) in _TEMPORARY_STATES:
+            if time.monotonic() >= deadline:
+                raise KraalError(
+                    f"{name} has been {state} at {self.url} for {STATUS_TIMEOUT_S:g} s, so its target state is "
+                    "unknown. Nothing was changed."
+                )
+            time.sleep(POLL_INTERVAL_S)
+        return state
 
     def wait_until_stopped(self, name: str) -> None:
         """Wait until a connector is STOPPED and has no tasks. Raises KraalError."""
@@ -129,7 +142,7 @@ def migrate_all(
 def _plan(source: Cluster, target: Cluster, name: str) -> Plan:
     """Check whether a connector can be migrated, without changing anything. Raises KraalError."""
     config = source.ask("GET", "connectors", name, "config")
-    state, _ = source.state(name)
+    state = source.settled_state(name)
     source.ask("GET", "connectors", name, "offsets")
     is_resumed = _already_exists(target, name, config)
     try:
@@ -159,7 +172,7 @@ def _already_exists(target: Cluster, name: str, config: dict[str, Any]) -> bool:
         if error.is_not_found:
             return False
         raise
-    state, _ = target.state(name)
+    state = target.settled_state(name)
     if existing_config != config or state != "STOPPED":
         raise KraalError(
             f"Connector {name} already exists at {target.url}: {state}, "

@@ -146,7 +146,9 @@ _CONFIG_STEPS = [
     ask("read the plugins", "GET /connectors/plain/plugins", None, whole("plugins-it-names", 404, 200)),
     ask("read the explanation", "GET /connectors/plain/explain", None, whole("explain", 404, 200)),
     ask("read the proof", "GET /connectors/plain/proof", None, whole("proof", 404, 404)),
-    ask("prove a source", "POST /connectors/plain/proof", None, whole("proof", 404, 400)),
+    ask(
+        "prove since an invalid time", "POST /connectors/plain/proof?since=x", None, whole("proof", 404, 400)
+    ),
     ask("read the history", "GET /connectors/plain/history", None, whole("history", 404, 200)),
     ask("read the config versions", "GET /connectors/plain/configs", None, whole("configs", 404, 200)),
     ask("read the log lines", "GET /connectors/plain/logs", None, whole("logs", 404, 200)),

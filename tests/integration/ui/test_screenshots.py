@@ -37,6 +37,7 @@ SCREENS: Final[dict[str, tuple[str, ...]]] = {
     "config": ("connectors", FAILING_SINK, "config"),
     "offsets": ("connectors", STOPPED_SOURCE, "offsets"),
     "topics": ("connectors", SINK, "topics"),
+    "delivery": ("connectors", SINK, "delivery"),
     "letters": ("connectors", DEAD_LETTER_SINK, "letters"),
     "task": ("connectors", FAILING_SINK, "tasks", "0"),
     "form": ("create", PLUGIN),
@@ -75,6 +76,9 @@ if UPDATES_PICTURES:
         page = visitor.open(scene.page(), **size)
         for name, segments in SCREENS.items():
             page.goto(scene.page(*segments))
+            if name == "delivery":
+                page.get_by_role("button", name="Prove delivery").click()
+                page.get_by_text("PROVED").wait_for(timeout=60_000)
             page.wait_for_timeout(800)
             page.screenshot(path=DOCS / "dashboard" / f"{name}.png")
         phone = visitor.open(scene.page("connectors", FAILING_SINK), is_dark=True, width=390, height=760)

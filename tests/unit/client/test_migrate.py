@@ -33,6 +33,8 @@ class StubCluster:
         self.has_offsets = has_offsets
         self.requests_before_status = 0
         """Number of status requests before the first status exists."""
+        self.unassigned_statuses = 0
+        """Number of status requests before the connector is assigned."""
 
     def add(self, name: str, state: str = "RUNNING") -> None:
         self.configs[name], self.states[name], self.offsets[name] = {**CONFIG, "name": name}, state, OFFSETS
@@ -64,6 +66,9 @@ class StubCluster:
             case "status" if self.requests_before_status:
                 self.requests_before_status -= 1
                 return 404, {"error_code": 404, "message": f"No status found for connector {name}"}
+            case "status" if self.unassigned_statuses:
+                self.unassigned_statuses -= 1
+                return 200, {"connector": {"state": "UNASSIGNED"}, "tasks": []}
             case "status":
                 tasks = [] if self.states[name] == "STOPPED" else [{"id": 0}]
                 return 200, {"connector": {"state": self.states[name]}, "tasks": tasks}
@@ -135,6 +140,29 @@ def test_migration_waits_for_the_first_status(stubs_and_clients: StubsAndClients
     java.requests_before_status = kraal.requests_before_status = 2
     migrate(source, target, ["a"], dry_run=False, say=lambda _: None)
     assert kraal.states == {"a": "RUNNING"}
+
+
+def test_stopped_connector_that_is_unassigned_for_a_while_stays_stopped(
+    stubs_and_clients: StubsAndClients,
+) -> None:
+    source, target, source_client, target_client = stubs_and_clients
+    source.add("lines", "STOPPED")
+    source.unassigned_statuses = 2
+    migrate(source_client, target_client, [], dry_run=False, say=lambda _: None)
+    assert target.states == {"lines": "STOPPED"}
+    assert "PUT resume" not in target.changes
+
+
+def test_connector_that_stays_unassigned_is_not_migrated(
+    stubs_and_clients: StubsAndClients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target, source_client, target_client = stubs_and_clients
+    source.add("lines", "STOPPED")
+    source.unassigned_statuses = 1_000_000
+    monkeypatch.setattr("kraal.client.migrate.STATUS_TIMEOUT_S", 0.2)
+    with pytest.raises(KraalError, match=r"lines has been UNASSIGNED .* Nothing was changed"):
+        migrate(source_client, target_client, [], dry_run=False, say=lambda _: None)
+    assert target.changes == []
 
 
 def test_dry_run_makes_no_changes(stubs_and_clients: StubsAndClients) -> None:

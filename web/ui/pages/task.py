@@ -65,8 +65,8 @@ async def _task(visit: Visit) -> Model:
 async def _config(visit: Visit) -> Model:
     """Show the config that the connector generated for a task."""
     number = _parse_task_number(visit.segment("task"))
-    stored_config, tasks = await asyncio.gather(
-        fetch_config(visit), get_list(visit.source, visit.caller, "connectors", visit.name, "tasks")
+    tasks, stored_config = await asyncio.gather(
+        get_list(visit.source, visit.caller, "connectors", visit.name, "tasks"), fetch_config(visit)
     )
     secret_keys = await fetch_secret_keys(visit.source, visit.caller, stored_config)
     entries = task_config(tasks, number, stored_config, secret_keys)
