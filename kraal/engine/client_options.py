@@ -272,7 +272,7 @@ def proof_client_config(
 
 
 def written_topics_settings(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:
-    """Return consumer settings, named as in Kafka, for the cluster and with the login of a source's producer."""
+    """Return consumer settings with the bootstrap servers and security settings of a source's producer."""
     producer = merge_layers(worker, connector, "producer")
     consumer = merge_layers(worker, connector, "consumer")
     return {

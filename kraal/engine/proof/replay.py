@@ -39,6 +39,7 @@ record in this partition."""
 _PARTITION_SHIFT: Final = 33
 _RECORD_MASK: Final = (1 << _PARTITION_SHIFT) - 1
 MAX_LATER_BATCHES: Final = 5
+"""Maximum number of batches after the stored offsets that one pass over a task reads."""
 _TOPIC: Final = "topic"
 _NOTE: Final = "note"
 

@@ -22,7 +22,7 @@ class SourceReplay:
     offset_key: Callable[[Offset], Any]
     """Returns the sort key of an offset. Within a source partition, later offsets have greater keys."""
     keeps_records: bool
-    """Whether the source keeps its records unchanged. If not, additional records in the topics are not judged."""
+    """Whether the source keeps its records unchanged. If not, repeated and unexpected records are not searched."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings that replace those of the task configs, such as those that disable effects outside of the process."""
 

@@ -43,10 +43,10 @@ def run(lab: Lab) -> list[Case]:
         kind = random.Random(seed).choice(sorted(_DAMAGES))  # noqa: S311 - not for security
         line = random.Random(seed).randrange(lines - 1)  # noqa: S311 - as above
         expected, restore = _DAMAGES[kind](target, line)
-        found = _read_difference(worker.rest.prove(sink))
+        difference = _read_difference(worker.rest.prove(sink))
         restore()
-        located_count += found == expected
-        say(f"seed {seed}: {kind} line {line}: {'located' if found == expected else found}")
+        located_count += difference == expected
+        say(f"seed {seed}: {kind} line {line}: {'located' if difference == expected else difference}")
     if _read_difference(worker.rest.prove(sink)) != ([], [], 0):
         raise ScriptFailed("The proof of the restored file found a difference.")
     target_count = Target(least=seed_count)

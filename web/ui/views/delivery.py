@@ -31,7 +31,7 @@ class RowCount:
     label: str
     count: int
     positions: str
-    """The first positions of these rows; empty if there are none."""
+    """The positions of the first of these rows; empty if there are no positions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
