@@ -370,7 +370,9 @@ class ProofRequest:
     source: SourceProofInput | None = None
     """None for a sink."""
     max_age_ms: int | None = None
-    """The maximum age of the first record to compare; None to compare all records."""
+    """The maximum age of a sink's first record to compare; None to compare all records."""
+    sample_percent: float | None = None
+    """The share of a sink's records to compare, in percent; None to compare all of them."""
 
 
 class Proof(Protocol):

@@ -261,12 +261,17 @@ def member_config(
     }
 
 
+def proof_client_id(name: str) -> str:
+    """Return the client id of all consumers of a connector's proof, for which brokers may have a quota."""
+    return f"kraal-proof-{name}"
+
+
 def proof_client_config(
     worker: Mapping[str, str], connector: Mapping[str, str], task: TaskId
 ) -> dict[str, str | int | bool]:
     """Return librdkafka's settings for the client that requests topics and offsets for a proof; it joins no group."""
     settings = member_config(worker, connector, task)
-    settings["client.id"] = f"kraal-proof-{task.connector}"
+    settings["client.id"] = proof_client_id(task.connector)
     settings.pop("group.instance.id", None)
     return settings
 
@@ -293,7 +298,7 @@ def written_topics_client_config(
         **librdkafka_options(allowed_settings),
         "bootstrap.servers": settings["bootstrap.servers"],
         "group.id": f"kraal-proof-{name}",
-        "client.id": f"kraal-proof-{name}",
+        "client.id": proof_client_id(name),
     }
 
 

@@ -132,14 +132,14 @@ def format_lines(state: Mapping[str, Any]) -> Iterator[str]:
     counts += [f"{result[key]:,} {label}" for key, label in others if result[key]]
     is_proved = not any(result[name]["rows"] for name in kinds)
     verdict = "proved" if is_proved else "different"
-    yield f"{verdict} up to {format_end(result)} ({started:%Y-%m-%d %H:%M} UTC): {', '.join(counts)}"
+    yield f"{verdict} {format_scope(state)} ({started:%Y-%m-%d %H:%M} UTC): {', '.join(counts)}"
     for name in kinds:
         if positions := format_positions(result[name]):
             yield f"{name}: {positions}"
     if result["unexpected"] is not None and result["unexpected"]["rows"] and result["source_offsets"] is None:
         yield f"rows of the target that equal no record's row: {result['unexpected']['rows']:,}"
     if result["partial"]:
-        yield _format_partial(result)
+        yield _format_partial(state)
 
 
 def format_positions(fields: Mapping[str, Any]) -> str:
@@ -148,8 +148,7 @@ def format_positions(fields: Mapping[str, Any]) -> str:
     return _shorten([*spans, *map(_format_source_records, fields.get("source_records", ()))])
 
 
-def format_end(result: Mapping[str, Any]) -> str:
-    """Return the positions up to which records were compared, from the REST response."""
+def _format_end(result: Mapping[str, Any]) -> str:
     if result["source_offsets"] is None:
         return ", ".join(f"{_format_partition(each)}@{each['end']:,}" for each in result["partitions"])
     return _shorten(
@@ -160,11 +159,21 @@ def format_end(result: Mapping[str, Any]) -> str:
     )
 
 
-def _format_partial(result: Mapping[str, Any]) -> str:
+def format_scope(state: Mapping[str, Any]) -> str:
+    """Return which records were compared, from the REST response, such as `up to orders-0@512`."""
+    percent = state.get("sample_percent")  # absent in the responses of older workers
+    return f"up to {_format_end(state['result'])}" if percent is None else f"in a sample of {percent:g} %"
+
+
+def _format_partial(state: Mapping[str, Any]) -> str:
+    result = state["result"]
     if result["source_offsets"] is not None:
         return "the source may have changed or deleted records; repeated and unexpected records were not searched"
-    starts = ", ".join(f"{_format_partition(each)}@{each['first']:,}" for each in result["partitions"])
-    return f"compared from {starts}; repeated and unexpected rows were not searched"
+    if state.get("sample_percent") is None:
+        starts = ", ".join(f"{_format_partition(each)}@{each['first']:,}" for each in result["partitions"])
+        return f"compared from {starts}; repeated and unexpected rows were not searched"
+    spans = [_format_offsets(each | {"last": each["end"] - 1}) for each in result["partitions"]]
+    return f"compared {_shorten(spans)}; repeated and unexpected rows were not searched"
 
 
 def _format_partition(fields: Mapping[str, Any]) -> str:

@@ -96,7 +96,7 @@ class ProofSchedule:
         if due is not None:
             entry = snapshot.config.connectors[due]
             is_sink = snapshot.types.get(due) == "sink"
-            proofs.start(due, entry.config, None, None if is_sink else entry.tasks)
+            proofs.start(due, entry.config, None if is_sink else entry.tasks)
 
     def _run(self) -> None:
         while not self._closed.wait(CHECK_INTERVAL_S):

@@ -23,6 +23,7 @@ from kraal.metrics.proofs import ProofMetrics
 from kraal.plugins.java_chain import needs_java
 from kraal.plugins.model.target import NotComparable
 from kraal.proof.result import ProofResult, Verdict, format_lines
+from kraal.proof.scope import ALL_RECORDS, ProofScope
 
 if TYPE_CHECKING:
     from actors.runtime.mailbox import Address
@@ -47,7 +48,7 @@ class ProofState:
 
     connector: ConnectorName
     started_ms: int
-    since_ms: int | None
+    scope: ProofScope
     ended_ms: int | None = None
     result: ProofResult | None = None
     reason: str | None = None
@@ -61,7 +62,8 @@ class ProofState:
             "state": "RUNNING" if self.ended_ms is None else str(verdict),
             "started_ms": self.started_ms,
             "ended_ms": self.ended_ms,
-            "since_ms": self.since_ms,
+            "since_ms": self.scope.since_ms,
+            "sample_percent": self.scope.sample_percent,
             "reason": self.reason,
             "result": None if self.result is None else self.result.to_json_object(),
         }
@@ -108,8 +110,8 @@ class Proofs:
         self,
         name: ConnectorName,
         config: Config,
-        since_ms: int | None,
         task_configs: Sequence[Config] | None = None,
+        scope: ProofScope = ALL_RECORDS,
     ) -> dict[str, Any]:
         """Start the proof of a connector unless it is running; return its state at once.
 
@@ -126,7 +128,7 @@ class Proofs:
                     f"Connector {self._running} is being proved; a worker runs one proof at a time. Retry later."
                 )
             self._running = name
-            state = ProofState(connector=name, started_ms=self.wall_ms(), since_ms=since_ms)
+            state = ProofState(connector=name, started_ms=self.wall_ms(), scope=scope)
             self._states[name] = state
             self._thread = threading.Thread(
                 target=self._run, args=(state, config, task_configs), name="kraal-proof", daemon=True
@@ -174,7 +176,7 @@ class Proofs:
         ended_ms = self.wall_ms()
         with self._lock:
             self._states[state.connector] = replace(ended, ended_ms=ended_ms)
-            if state.since_ms is None:  # other proofs are incomplete
+            if state.scope.is_complete:
                 self._metrics[name] = ended.to_metrics(ended_ms)
             self._running = self._proof = None
         self.on_change(name)
@@ -205,17 +207,18 @@ class Proofs:
     ) -> ProofRequest:
         """Return the request for a connector with this resolved config."""
         name = state.connector
-        max_age_ms = None if state.since_ms is None else max(0, self.wall_ms() - state.since_ms)
+        since_ms, sample_percent = state.scope.since_ms, state.scope.sample_percent
+        max_age_ms = None if since_ms is None else max(0, self.wall_ms() - since_ms)
         if task_configs is None:
             committed = self.group_offsets().read(name, config, timeout_s=_OFFSETS_TIMEOUT_S)
-            return ProofRequest(committed=committed, max_age_ms=max_age_ms)
+            return ProofRequest(committed=committed, max_age_ms=max_age_ms, sample_percent=sample_percent)
 
         def read_offsets() -> dict[SourcePartition, Offset]:
             return {SourcePartition.of(partition): offset for partition, offset in self.source_offsets(name)}
 
         resolved_configs = [trim_config(self.resolve(task_config).config) for task_config in task_configs]
         source = SourceProofInput(task_configs=resolved_configs, read_offsets=read_offsets)
-        return ProofRequest(source=source, max_age_ms=max_age_ms)
+        return ProofRequest(source=source, max_age_ms=max_age_ms, sample_percent=sample_percent)
 
 
 def make_proofs(

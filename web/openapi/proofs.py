@@ -81,6 +81,9 @@ PROOF: Final[Schema] = object_of(
         "since_ms": _describe(
             _NULLABLE_NUMBER, "Time of the first compared records; null if all records were compared."
         ),
+        "sample_percent": _describe(
+            {"type": ["number", "null"]}, "Share of compared records; null if all were compared."
+        ),
         "reason": _describe(NULLABLE_TEXT, "Why the state is UNDECIDED."),
         "result": _RESULT,
     }

@@ -5,11 +5,13 @@ A worker runs one proof at a time, in the background, and keeps the latest one o
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kraal.cluster.views import rest as view
 from kraal.core.errors import BadRequest, NotFound
+from kraal.proof.scope import ALL_RECORDS, ProofScope
 from web.openapi.operation import Operation, Query
 from web.openapi.proofs import PROOF
 from web.rendering import json_response
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 _PATH: Final = "/connectors/{connector}/proof"
 _MAX_DIGITS: Final = 15
+_DECIMAL: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,15})?")
+_MAX_PERCENT: Final = 100
 
 
 class ProofRunner(Protocol):
@@ -36,8 +40,8 @@ class ProofRunner(Protocol):
         self,
         name: ConnectorName,
         config: Config,
-        since_ms: int | None,
         task_configs: Sequence[Config] | None = None,
+        scope: ProofScope = ALL_RECORDS,
     ) -> dict[str, Any]:
         """Start a proof and return its state; `task_configs` is None for a sink. Raises Conflict."""
 
@@ -67,18 +71,27 @@ def _start(proofs: ProofRunner) -> Endpoint:
                     "epoch. For sinks only.",
                     schema={"type": "integer", "minimum": 0},
                 ),
+                Query(
+                    name="sample",
+                    description="Compare only this share of the records of each partition, in percent: adjacent "
+                    "records at a random position. For sinks only.",
+                    schema={"type": "number", "exclusiveMinimum": 0, "maximum": 100},
+                ),
             ),
             responses={202: PROOF},
             errors=(400, 404, 409),
         ),
     )
     async def post(services: Services, request: Request) -> Response:
-        since_ms = _parse_since(request.query_params.get("since"))
+        scope = ProofScope(
+            since_ms=_parse_since(request.query_params.get("since")),
+            sample_percent=_parse_sample(request.query_params.get("sample")),
+        )
         name = connector_name(request)
         snapshot = await live_snapshot(services)
         connector = snapshot.config.connector(name)
         task_configs = None if view.find_type(snapshot, name) == "sink" else connector.tasks
-        state = proofs.start(name, connector.config, since_ms, task_configs)
+        state = proofs.start(name, connector.config, task_configs, scope)
         return json_response(state, status=HTTPStatus.ACCEPTED)
 
     return post
@@ -113,3 +126,13 @@ def _parse_since(text: str | None) -> int | None:
     if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS:
         return int(text)
     raise BadRequest(f"Invalid since '{text}'; expected milliseconds since the epoch, a whole number.")
+
+
+def _parse_sample(text: str | None) -> float | None:
+    if text is None:
+        return None
+    if _DECIMAL.fullmatch(text) and 0 < (percent := float(text)) <= _MAX_PERCENT:
+        return percent
+    raise BadRequest(
+        f"Invalid sample '{text}'; expected a percentage greater than 0 and at most 100, such as 0.5."
+    )

@@ -35,6 +35,7 @@ class _ProveCommand(ClientCommand):
     examples=(
         "kraal prove orders-sink",
         "kraal prove orders-sink --since 2026-11-27T00:00:00",
+        "kraal prove orders-sink --sample 5",
         "kraal prove orders-sink -o json",
     ),
 )
@@ -44,9 +45,15 @@ class _ProveCommand(ClientCommand):
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
     help="Compare only records of a sink from this time (UTC).",
 )
+@click.option(
+    "--sample",
+    type=click.FloatRange(0, 100, min_open=True),
+    metavar="PERCENT",
+    help="Compare only this share of the records of each partition of a sink, at a random position.",
+)
 @output_option
 @with_rest
-def prove(rest: Rest, name: str, *, since: datetime | None, style: str) -> None:
+def prove(rest: Rest, name: str, *, since: datetime | None, sample: float | None, style: str) -> None:
     """Compare the topics of a sink with its target, or the records of a source with its topics.
 
     A worker applies the converters and transforms of the connector to the records of the topics or of the source, and
@@ -55,9 +62,11 @@ def prove(rest: Rest, name: str, *, since: datetime | None, style: str) -> None:
     files of FileStreamSink and SparkSink, and tables of SparkSink. Sources: files of FileStreamSource and SparkSource,
     tables of SparkSource, and MirrorSource.
     """
-    query = (
-        [] if since is None else [("since", str(int(since.replace(tzinfo=UTC).timestamp()) * _MS_PER_SECOND))]
-    )
+    query: list[tuple[str, str]] = []
+    if since is not None:
+        query.append(("since", str(int(since.replace(tzinfo=UTC).timestamp()) * _MS_PER_SECOND)))
+    if sample is not None:
+        query.append(("sample", f"{sample:.15f}".rstrip("0").rstrip(".")))
     state = _wait(rest, name, _start(rest, name, query))
     verdict = Verdict(state["state"])
     if style != "table":

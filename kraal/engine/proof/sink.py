@@ -19,7 +19,7 @@ from kraal.engine.api import ProofRequest, TaskSpec
 from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.context import ExecutorContext
 from kraal.engine.kafka_io.dead_letter_writer import read_dead_letter_topic
-from kraal.engine.proof.config import WITHOUT_SIDE_EFFECTS
+from kraal.engine.proof.config import WITHOUT_SIDE_EFFECTS, with_client_id
 from kraal.engine.proof.frames import HashedRows, find_differences, hash_rows, tally
 from kraal.engine.record_path import record_path
 from kraal.engine.records.steps import Summary
@@ -36,6 +36,7 @@ from kraal.plugins.api import SinkBatch, SinkTask, TaskContext
 from kraal.plugins.model.target import EXPECTED_POSITION, NotComparable, ReadableTarget
 from kraal.proof.differences import Differences, Tally
 from kraal.proof.result import ProofResult, SkippedRecords
+from kraal.proof.scope import choose_sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,7 +76,7 @@ class SinkProof:
         self._has_dead_letters = read_dead_letter_topic(spec.connector_config) is not None
         self._spec = replace(spec, connector_config={**spec.connector_config, **WITHOUT_SIDE_EFFECTS})
         options = client_options.consumer_options(context.worker, spec.connector_config, spec.task.connector)
-        self._reader = RangeReader(options, skips_lost_offsets=True)
+        self._reader = RangeReader(with_client_id(options, spec.task.connector), skips_lost_offsets=True)
 
     def run(self, request: ProofRequest) -> ProofResult:
         """Compare the target with the topics.
@@ -162,7 +163,8 @@ class _Comparison:
         narrowed = target.narrow(spark, ranges)
         starts = {} if narrowed is None else {partition: start for partition, (start, _) in narrowed.items()}
         # Without positions, the target may have rows of records that the topics no longer have.
-        is_partial = narrowed is None and any(start > 0 for start, _ in ranges.values())
+        has_other_rows = narrowed is None and any(start > 0 for start, _ in ranges.values())
+        is_partial = has_other_rows or request.sample_percent is not None
         ranges = ranges if narrowed is None else narrowed
         no_rows: tuple[Tally, StructType | None] = (Tally(), None)
         (expected, schema), summary = self._with_expected(ranges, _tally_rows, no_rows)
@@ -231,7 +233,7 @@ class _Comparison:
 
 
 def _choose_ranges(broker: BrokerQueries, request: ProofRequest) -> Ranges:
-    """Return the offsets to compare: of each partition, from the first record to the committed offset."""
+    """Return the offsets to compare: those from the first record to the committed offset, or a sample of them."""
     ranges: dict[TopicPartition, tuple[int, int]] = {}
     bounds = broker.bounds(sorted(request.committed))
     for partition, bound in bounds.items():
@@ -244,6 +246,8 @@ def _choose_ranges(broker: BrokerQueries, request: ProofRequest) -> Ranges:
         if request.max_age_ms is not None:
             first = broker.find_offset_since(partition, request.max_age_ms)
             start = end if first is None else max(start, first)
+        if start < end and request.sample_percent is not None:
+            start, end = choose_sample(start, end, request.sample_percent)
         if start < end:
             ranges[partition] = (start, end)
     return ranges

@@ -21,7 +21,7 @@ from kraal.engine.api import ProofRequest, TaskSpec
 from kraal.engine.columns.functions import F
 from kraal.engine.context import ExecutorContext
 from kraal.engine.kafka_io.dead_letter_writer import read_dead_letter_topic
-from kraal.engine.proof.config import WITHOUT_SIDE_EFFECTS
+from kraal.engine.proof.config import WITHOUT_SIDE_EFFECTS, with_client_id
 from kraal.engine.proof.frames import HASH, REQUIRED, HashedRows, compare_hashes, to_offset_spans
 from kraal.engine.proof.replay import NUMBER, ReplayedBatch, Replayer, hash_record
 from kraal.engine.session.jobs import JobGroup
@@ -51,8 +51,9 @@ class SourceProof:
         self._has_dead_letters = read_dead_letter_topic(spec.connector_config) is not None
         self._spec = replace(spec, connector_config={**spec.connector_config, **WITHOUT_SIDE_EFFECTS})
         settings = client_options.written_topics_settings(context.worker, spec.connector_config)
-        options = client_options.range_options(settings, f"kraal-proof-{spec.task.connector}")
-        self._reader = RangeReader(options | _READ_COMMITTED, skips_lost_offsets=False)
+        name = spec.task.connector
+        options = client_options.range_options(settings, client_options.proof_client_id(name))
+        self._reader = RangeReader(with_client_id(options | _READ_COMMITTED, name), skips_lost_offsets=False)
         self._cancelled = threading.Event()
 
     def run(self, request: ProofRequest) -> ProofResult:
@@ -64,8 +65,8 @@ class SourceProof:
         replay = self._context.plugins.connector_class(config["connector.class"]).source_replay(config)
         if replay is None or request.source is None:
             raise NotComparable(f"{config['connector.class']} with this config cannot read its records again")
-        if request.max_age_ms is not None:
-            raise NotComparable("since is supported for sinks only")
+        if request.max_age_ms is not None or request.sample_percent is not None:
+            raise NotComparable("only a proof of a sink can compare a part of the records")
         task_configs = [{**task_config, **replay.settings} for task_config in request.source.task_configs]
         if not task_configs:
             raise NotComparable(f"{name} has no tasks; start the connector first")

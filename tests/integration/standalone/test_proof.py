@@ -61,6 +61,8 @@ def test_file_sink_is_proved_until_a_line_is_removed_or_repeated(pipe: Pipe, pro
     code, output = prove(pipe.sink)
     assert (code, output.partition(" (")[0]) == (0, f"proved up to {pipe.topic}-0@{LINES:,}")
     assert output.endswith("UTC): 0 missing, 0 repeated, 0 unexpected\n")
+    code, output = prove(pipe.sink, "--sample", "10")
+    assert (code, output.partition(" (")[0]) == (0, "proved in a sample of 10 %")
 
     lines = pipe.sink_file.read_bytes().splitlines(keepends=True)
     pipe.sink_file.write_bytes(b"".join([*lines[:1234], *lines[1236:], lines[77]]))
@@ -70,6 +72,14 @@ def test_file_sink_is_proved_until_a_line_is_removed_or_repeated(pipe: Pipe, pro
         f"missing: {pipe.topic}-0@1,234 to @1,235",
         f"repeated: {pipe.topic}-0@77",
     ]
+    code, output = prove(pipe.sink, "--sample", "100")
+    assert (code, output.splitlines()[1:]) == (
+        1,
+        [
+            f"missing: {pipe.topic}-0@1,234 to @1,235",
+            f"compared {pipe.topic}-0@0 to @{LINES - 1:,}; repeated and unexpected rows were not searched",
+        ],
+    )
     code, output = prove(pipe.sink, "-o", "json")
     result = json.loads(output)["result"]
     assert code == 1

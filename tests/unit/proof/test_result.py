@@ -28,8 +28,9 @@ def make_result(
     )
 
 
-def lines(result: ProofResult) -> list[str]:
-    return list(format_lines({"started_ms": STARTED_MS, "result": result.to_json_object()}))
+def lines(result: ProofResult, sample_percent: float | None = None) -> list[str]:
+    state = {"started_ms": STARTED_MS, "sample_percent": sample_percent, "result": result.to_json_object()}
+    return list(format_lines(state))
 
 
 def test_proved_result_names_the_offset_and_the_dead_letters() -> None:
@@ -61,6 +62,13 @@ def test_additional_rows_of_a_partial_comparison_are_not_searched() -> None:
         "compared from orders-0@500; repeated and unexpected rows were not searched",
     ]
     assert make_result(Differences(missing_count=1), is_partial=True).verdict is Verdict.DIFFERENT
+
+
+def test_sample_names_its_offsets() -> None:
+    assert lines(make_result(Differences(), is_partial=True), 2.5) == [
+        "proved in a sample of 2.5 % (2026-11-27 10:04 UTC): 0 missing",
+        "compared orders-0@500 to @18,402,112; repeated and unexpected rows were not searched",
+    ]
 
 
 def test_only_the_first_spans_are_shown() -> None:

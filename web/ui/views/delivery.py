@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kraal.core.ids import Json
-from kraal.proof.result import format_end, format_positions
+from kraal.proof.result import format_positions, format_scope
 from web.ui.views.copy_as import Request
 from web.ui.views.json_values import mapping
 
@@ -43,8 +43,8 @@ class ProofView:
     started_ms: int | None
     reason: str
     """Why there is no result; empty otherwise."""
-    end: str
-    """The positions up to which records were compared; empty without a result."""
+    scope: str
+    """Which records were compared, such as `up to orders-0@512`; empty without a result."""
     is_partial: bool
     """Whether only missing rows were searched."""
     counts: tuple[RowCount, ...]
@@ -66,14 +66,14 @@ def parse_delivery(response: Json) -> ProofView:
     result = mapping(fields.get("result"))
     reason = str(fields.get("reason") or "")
     try:
-        end, counts = (format_end(result), _parse_counts(result)) if result else ("", [])
+        scope, counts = (format_scope(fields), _parse_counts(result)) if result else ("", [])
     except (KeyError, TypeError, AttributeError):
-        end, counts, reason = "", [], _UNKNOWN_FORMAT
+        scope, counts, reason = "", [], _UNKNOWN_FORMAT
     return ProofView(
         state=str(fields.get("state", "")),
         started_ms=_parse_ms(fields.get("started_ms")),
         reason=reason,
-        end=end,
+        scope=scope,
         is_partial=result.get("partial") is True,
         counts=tuple(counts),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.fakes.workers.connect import Connect, ScriptedResponse
 from tests.unit.client.conftest import Kraal
 
@@ -15,6 +17,7 @@ RUNNING: dict[str, Any] = {
     "started_ms": 1_700_000_000_000,
     "ended_ms": None,
     "since_ms": None,
+    "sample_percent": None,
     "reason": None,
     "result": None,
 }
@@ -72,6 +75,13 @@ def test_undecided_proof_has_exit_code_2(kraal: Kraal, worker: Connect) -> None:
 def test_since_is_a_time_in_utc(kraal: Kraal, worker: Connect) -> None:
     script(worker, make_state("PROVED"), query="?since=1795737600000")
     assert kraal("prove", "orders-sink", "--since", "2026-11-27").exit_code == 0
+
+
+@pytest.mark.parametrize(("text", "query"), [("5", "5"), ("0.25", "0.25"), ("100", "100")])
+def test_sample_is_a_percentage(kraal: Kraal, worker: Connect, text: str, query: str) -> None:
+    script(worker, make_state("PROVED") | {"sample_percent": float(text)}, query=f"?sample={query}")
+    output = kraal.out("prove", "orders-sink", "--sample", text)
+    assert output.startswith(f"proved in a sample of {text} % (2023-11-14 22:13 UTC): 0 missing")
 
 
 def test_failed_request_has_exit_code_2(kraal: Kraal, worker: Connect) -> None:

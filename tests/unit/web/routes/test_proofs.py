@@ -42,7 +42,7 @@ def test_proof_runs_in_the_background(api_with_sinks: Api) -> None:
     api = api_with_sinks
     running_state = {
         "connector": "orders-sink", "state": "RUNNING", "started_ms": NOW_MS, "ended_ms": None, "since_ms": None,
-        "reason": None, "result": None,
+        "sample_percent": None, "reason": None, "result": None,
     }  # fmt: skip
     assert ask(api, "POST") == (202, running_state)
     assert ask(api, "GET") == (200, running_state)
@@ -70,6 +70,13 @@ def test_differences_are_listed_with_their_offsets(api_with_sinks: Api) -> None:
     offsets = [{"topic": "orders", "partition": 0, "first": 3, "last": 4}]
     assert state["result"]["missing"] == {"rows": 2, "offsets": offsets, "source_records": []}
     assert api_with_sinks.proof.requests[0].max_age_ms == 5000
+
+
+def test_sample_is_a_percentage(api_with_sinks: Api) -> None:
+    ask(api_with_sinks, "POST", f"{PATH}?sample=0.5")
+    assert wait_for_end(api_with_sinks)["sample_percent"] == 0.5
+    assert api_with_sinks.proof.requests[0].sample_percent == 0.5
+    assert api_with_sinks.proofs.metrics() == [], "the metrics are those of complete proofs"
 
 
 def test_proof_of_a_source_gets_its_tasks_and_its_offsets(api_with_sinks: Api) -> None:
@@ -130,6 +137,15 @@ def test_closing_cancels_the_proof(api_with_sinks: Api) -> None:
             f"{PATH}?since=yesterday",
             400,
             "Invalid since 'yesterday'; expected milliseconds since the epoch, a whole number.",
+        ),
+        *(
+            (
+                "POST",
+                f"{PATH}?sample={text}",
+                400,
+                f"Invalid sample '{text}'; expected a percentage greater than 0 and at most 100, such as 0.5.",
+            )
+            for text in ("0", "100.5", "1e1", "-1", "half")
         ),
     ],
 )

@@ -13,7 +13,11 @@ from web.ui.views.delivery import parse_delivery, proof_request
 
 def test_counts_have_labels_and_positions() -> None:
     delivery = parse_delivery(canned_responses(text="orders")[f"{PATH}/proof"])
-    assert (delivery.state, delivery.style, delivery.end) == ("DIFFERENT", "failed", "orders-0@12,345")
+    assert (delivery.state, delivery.style, delivery.scope) == (
+        "DIFFERENT",
+        "failed",
+        "up to orders-0@12,345",
+    )
     assert [(count.label, count.count, count.positions) for count in delivery.counts] == [
         ("missing", 2, "orders-0@3 to @4"),
         ("repeated", 0, ""),
