@@ -305,6 +305,22 @@ class SourceTask(Streams, ABC):
         RetriableError to be polled again later; any other exception fails the task.
         """
 
+    def read_range(
+        self,
+        spark: SparkSession,
+        starts: Mapping[SourcePartition, Offset],
+        ends: Mapping[SourcePartition, Offset] | None,
+    ) -> SourceBatch | None:
+        """Return the records of this task's partitions between stored offsets again; None if there are none.
+
+        `starts` and `ends` are stored offsets of the connector. A partition without a start is read from its first
+        record. Without `ends`, return at least the records of the batch that `poll` returns after `starts`. The records
+        must equal those that are delivered. Called on a job thread of a proof if `Connector.source_replay` returns a
+        `SourceReplay` without an `offset_key`. Must not have effects outside of the process.
+        """
+        del spark, starts, ends
+        raise NotImplementedError
+
     def stop(self) -> None:
         """Close the source; called once after `start`, also after a failure."""
 

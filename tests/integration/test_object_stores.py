@@ -12,6 +12,7 @@ from kraal.broker.broker import Broker
 from kraal.broker.records import read_topic
 from kraal.connectors.frames.range_files import parse_file_name
 from kraal.testing.process import WorkerProcess
+from scripts.harness.proofs import prove
 from tests.fakes.servers.s3_server import S3Server, s3_server
 from tests.fakes.spark.pipe import create_topic
 
@@ -86,6 +87,8 @@ def test_new_objects_are_read_once_except_hidden_and_nested_ones(
 
     expected = [f"s3a://{BUCKET}/in/a.txt", f"s3a://{BUCKET}/in/b c.txt"]
     worker.wait_until("both objects were stored as done", lambda: list_done_paths() == expected)
+    proof = prove(worker, "objects-source")
+    assert (proof["state"], proof["result"]["expected_rows"]) == ("PROVED", 4)
     assert worker.delete("/connectors/objects-source").status == 204
 
 
@@ -118,6 +121,8 @@ def test_object_sink_has_each_record_once_after_kills(
     worker.wait_until("all lines were written", is_written)
     assert read_lines(store, topic) == read_values(kafka, topic)
     assert worker.states("objects-sink") == ["RUNNING", "RUNNING"]
+    proof = prove(worker, "objects-sink")
+    assert (proof["state"], proof["result"]["expected_rows"]) == ("PROVED", len(read_values(kafka, topic)))
 
 
 def test_worker_without_the_jars_reports_the_missing_setting(kafka: Broker, tmp_path: Path) -> None:

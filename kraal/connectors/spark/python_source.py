@@ -100,6 +100,29 @@ class PythonReader:
         self.next_position = end
         return batch
 
+    def read_range(
+        self,
+        spark: SparkSession,
+        starts: Mapping[SourcePartition, Offset],
+        ends: Mapping[SourcePartition, Offset] | None,
+    ) -> SourceBatch | None:
+        """See `SourceTask.read_range`. Requests no commit of the reader."""
+        if self._reader is None:
+            self._open_reader()
+        self._start = self._parse_stored_offset(starts)
+        if ends is None:
+            return self.discover(spark)
+        end = self._parse_stored_offset(ends)
+        if self._start is None:
+            self._start = self._reader.initialOffset()
+        if end is None or end == self._start:
+            return None
+        if hasattr(self._reader, "latestOffset"):
+            frame = self._make_frame(spark, end)
+        else:
+            frame = self._make_rows_frame(spark, self._reader.readBetweenOffsets(self._start, end))
+        return self._layout.make_batch(frame, {self._partition: {"offset": json.dumps(end)}})
+
     def close(self) -> None:
         """Stop and release the reader."""
         if self._reader is not None and hasattr(self._reader, "stop"):

@@ -65,6 +65,18 @@ class Reader(Protocol):
         """Release all resources."""
 
 
+class RangeReader(Protocol):
+    """An additional method of a reader whose records can be read again."""
+
+    def read_range(
+        self,
+        spark: SparkSession,
+        starts: Mapping[SourcePartition, Offset],
+        ends: Mapping[SourcePartition, Offset] | None,
+    ) -> SourceBatch | None:
+        """Implement `SourceTask.read_range`."""
+
+
 class BackgroundReader(Protocol):
     """Additional methods of a reader that reads in the background."""
 
@@ -83,6 +95,8 @@ class SparkSourceTask(SourceTask):
         self._reader: Reader | None = None
         self._stream: BackgroundReader | None = None
         """The reader if it reads a stream, otherwise None."""
+        self._range_reader: RangeReader | None = None
+        """The reader if it reads a Python Data Source, otherwise None."""
         self._interval_s = 0.0
         self._next_discovery_s = 0.0
 
@@ -101,6 +115,7 @@ class SparkSourceTask(SourceTask):
         share = (int(number), int(count))
         reader = _get_reader_class(spark_format)(parsed, parse_options(config), share, offsets)
         self._reader, self._stream = reader, reader if is_stream(spark_format) else None
+        self._range_reader = reader if spark_format == PYTHON else None
 
     @override
     def poll(self) -> SourceBatch | None:
@@ -115,6 +130,16 @@ class SparkSourceTask(SourceTask):
             return None
         self._next_discovery_s = now + self._interval_s
         return SourceBatch(offsets={}, discover=reader.discover) if reader.may_have_more() else None
+
+    @override
+    def read_range(
+        self,
+        spark: SparkSession,
+        starts: Mapping[SourcePartition, Offset],
+        ends: Mapping[SourcePartition, Offset] | None,
+    ) -> SourceBatch | None:
+        assert self._range_reader is not None  # noqa: S101 - see `SparkSourceConnector.source_replay`
+        return self._range_reader.read_range(spark, starts, ends)
 
     @property
     @override
@@ -169,7 +194,7 @@ class SparkSourceConnector(PassThroughConnector):
     @classmethod
     @override
     def source_replay(cls, config: Mapping[str, str]) -> SourceReplay | None:
-        """Return the replay of files and tables; None in bulk mode, because earlier rows may no longer exist."""
+        """Return None for streams, and for tables in bulk mode, because earlier rows may no longer exist."""
         spark_format = config.get("spark.format", "").strip()
         if spark_format in FILE_FORMATS:
             return SourceReplay(
@@ -177,7 +202,7 @@ class SparkSourceConnector(PassThroughConnector):
             )
         if spark_format == JDBC and config.get("jdbc.mode", "").strip() != "bulk":
             return SourceReplay(offset_key=_offset_sort_key, keeps_records=False, settings=_WITHOUT_PAUSES)
-        return None
+        return SourceReplay(keeps_records=True) if spark_format == PYTHON else None
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:

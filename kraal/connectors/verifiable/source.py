@@ -15,6 +15,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from kraal.plugins.api import (
     Offset,
     SourceBatch,
     SourcePartition,
+    SourceReplay,
     SourceTask,
     TaskContext,
 )
@@ -99,10 +101,7 @@ class VerifiableSourceTask(SourceTask):
         except (KeyError, ValueError) as exc:
             raise ValueError("Invalid VerifiableSourceTask configuration") from exc
         self._is_complete = config.get("complete.record.data", "").lower() == "true"
-        stored_offset = offsets.get(SourcePartition.of({ID: self._task}))
-        seqno = -1 if not stored_offset else stored_offset.get(SEQNO)
-        if isinstance(seqno, bool) or not isinstance(seqno, int):
-            raise ValueError(f"the field {SEQNO} of the stored offset is {seqno!r}, not an integer")
+        seqno = _parse_seqno(offsets.get(SourcePartition.of({ID: self._task})))
         self._first_seqno = self._next_seqno = seqno + 1
         self._start_s = self._clock()
         log.info(
@@ -125,17 +124,42 @@ class VerifiableSourceTask(SourceTask):
         if not sequence:
             return None
         self._last_polled_range, self._next_seqno = sequence, sequence.stop
+        if len(sequence) <= MAX_WORKER_RECORDS:
+            batch = self._make_batch(sequence, table=self._make_table(sequence, time_ms))
+        else:
+            batch = self._make_batch(sequence, read=functools.partial(self._read, sequence, time_ms))
+        return replace(batch, timestamp_ms=time_ms)
+
+    def _make_batch(
+        self,
+        sequence: range,
+        *,
+        table: pa.Table | None = None,
+        read: Callable[[SparkSession], DataFrame] | None = None,
+    ) -> SourceBatch:
         return SourceBatch(
             offsets={SourcePartition.of({ID: self._task}): {SEQNO: sequence[-1]}},
-            table=self._make_table(sequence, time_ms) if len(sequence) <= MAX_WORKER_RECORDS else None,
-            read=functools.partial(self._read, sequence, time_ms)
-            if len(sequence) > MAX_WORKER_RECORDS
-            else None,
+            table=table,
+            read=read,
             topic=self._topic,
             key_schema=INT32,
             value_schema=COMPLETE_SCHEMA if self._is_complete else INT64,
-            timestamp_ms=time_ms,
         )
+
+    @override
+    def read_range(
+        self,
+        spark: SparkSession,
+        starts: Mapping[SourcePartition, Offset],
+        ends: Mapping[SourcePartition, Offset] | None,
+    ) -> SourceBatch | None:
+        partition = SourcePartition.of({ID: self._task})
+        first = _parse_seqno(starts.get(partition)) + 1
+        stop = first + MAX_RECORDS if ends is None else _parse_seqno(ends.get(partition)) + 1
+        if stop <= first:
+            return None
+        sequence = range(first, stop)
+        return self._make_batch(sequence, read=functools.partial(self._read, sequence, 0))
 
     def _count_due(self) -> int:
         """Return how many records to generate now: those that `throughput` allows, up to `MAX_RECORDS`.
@@ -191,6 +215,14 @@ class VerifiableSourceTask(SourceTask):
         )
 
 
+def _parse_seqno(offset: Offset | None) -> int:
+    """Return the number of the last record in Kafka, -1 without a stored offset. Raises ValueError."""
+    seqno = -1 if not offset else offset.get(SEQNO)
+    if isinstance(seqno, bool) or not isinstance(seqno, int):
+        raise ValueError(f"the field {SEQNO} of the stored offset is {seqno!r}, not an integer")
+    return seqno
+
+
 class VerifiableSourceConnector(PassThroughConnector):
     """Runs `tasks.max` tasks with consecutive ids."""
 
@@ -202,6 +234,13 @@ class VerifiableSourceConnector(PassThroughConnector):
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         return [{**self._config, ID: str(number)} for number in range(max_tasks)]
+
+    @classmethod
+    @override
+    def source_replay(cls, config: Mapping[str, str]) -> SourceReplay | None:
+        """Return None with `complete.record.data`, because the records then contain the time of their creation."""
+        is_complete = config.get("complete.record.data", "").strip().lower() == "true"
+        return None if is_complete else SourceReplay(keeps_records=True)
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool:

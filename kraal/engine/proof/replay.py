@@ -155,6 +155,18 @@ class Replayer:
                     self.is_complete = False
                     break
 
+    def read_ranges(
+        self,
+        spark: Spark,
+        starts: Mapping[SourcePartition, Offset],
+        ends: Mapping[SourcePartition, Offset] | None,
+    ) -> Iterator[ReplayedBatch]:
+        """Yield what `SourceTask.read_range` of each task returns. Runs Spark jobs; raises the errors of `read`."""
+        for task in self._tasks:
+            batch = task.read_range(spark.session, starts, ends)
+            if batch is not None:
+                yield self._process(with_kafka_types(batch), spark)
+
     def _process(self, batch: SourceBatch, spark: Spark) -> ReplayedBatch:
         frame = make_frame(batch, spark.session)
         replayed_batch = None if self._records is None else self._process_columns(self._records, frame, batch)

@@ -1,16 +1,9 @@
-"""One proof of a source: reads its records again, and compares them with the records of its topics.
-
-The source may be running. So it is read twice: before and after the end offsets of the topics are fetched. The second
-pass reads the records that were delivered in between. The topics must have the records before the stored offsets. They
-may have later ones, because a source stores the offsets of a batch after it has written the batch.
-"""
+"""One proof of a source: reads its records again, and compares them with the records of its topics."""
 
 from __future__ import annotations
 
-import json
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Final
@@ -22,6 +15,12 @@ from kraal.engine.columns.functions import F
 from kraal.engine.context import ExecutorContext
 from kraal.engine.kafka_io.dead_letter_writer import read_dead_letter_topic
 from kraal.engine.proof.config import WITHOUT_SIDE_EFFECTS, with_client_id
+from kraal.engine.proof.delivered import (
+    DeliveredRecords,
+    PolledRecords,
+    ReadOffsets,
+    RecordsOfRanges,
+)
 from kraal.engine.proof.frames import HASH, REQUIRED, HashedRows, compare_hashes, to_offset_spans
 from kraal.engine.proof.replay import NUMBER, ReplayedBatch, Replayer, hash_record
 from kraal.engine.session.jobs import JobGroup
@@ -35,9 +34,6 @@ from kraal.proof.result import ProofResult, SkippedRecords
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_OFFSETS_TIMEOUT_S: Final = 20.0
-"""Maximum time to wait for the connector to store the offsets of the batches that were read."""
-_OFFSETS_POLL_S: Final = 0.5
 _BATCH: Final = "__kraal_batch"
 _READ_COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
 
@@ -76,36 +72,38 @@ class SourceProof:
             query_brokers(settings) as broker,
             Replayer(self._context, self._spec, replay, task_configs) as replayer,
         ):
-            comparison = _Comparison(replay, replayer, broker, spark, self._reader, self._cancelled)
-            return comparison.run(request.source.read_offsets, has_dead_letters=self._has_dead_letters)
+            records = self._make_records(replay, replayer, spark, request.source.read_offsets)
+            comparison = _Comparison(records, broker, spark, self._reader)
+            return comparison.run(keeps_records=replay.keeps_records, has_dead_letters=self._has_dead_letters)
 
     def cancel(self) -> None:
         """Cancel the Spark jobs of the proof. Thread-safe; does not block."""
         self._cancelled.set()
         self._group.cancel()
 
+    def _make_records(
+        self, replay: SourceReplay, replayer: Replayer, spark: Spark, read_offsets: ReadOffsets
+    ) -> DeliveredRecords:
+        if replay.offset_key is None:
+            return RecordsOfRanges(replayer, spark, read_offsets)
+        return PolledRecords(replay, replayer, spark, read_offsets, self._cancelled)
+
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
     """The steps of a proof."""
 
-    replay: SourceReplay
-    replayer: Replayer
+    records: DeliveredRecords
     broker: BrokerQueries
     spark: Spark
     reader: RangeReader
-    cancelled: threading.Event
 
-    def run(
-        self, read_offsets: Callable[[], Mapping[SourcePartition, Offset]], *, has_dead_letters: bool
-    ) -> ProofResult:
+    def run(self, *, keeps_records: bool, has_dead_letters: bool) -> ProofResult:
         """Compare numbers and checksums; if they differ, compare record by record. Runs Spark jobs."""
-        batches = list(self.replayer.read(self.spark, read_offsets()))
-        offsets = self._wait_for_offsets(batches, read_offsets)
-        required = self._find_required(batches, offsets)
+        first = self.records.read()
+        batches, required = first.batches, first.required
         ranges = self._fetch_ranges(frozenset[str]().union(*(batch.topics for batch in batches)))
-        new_batches = list(self.replayer.read(self.spark, offsets))
-        is_complete = self.replayer.is_complete and self._has_all_records([*batches, *new_batches], offsets)
+        second = self.records.read_later(first)
         expected_tally = sum_tallies(
             batch.tally for batch, is_required in zip(batches, required, strict=True) if is_required
         )
@@ -114,8 +112,10 @@ class _Comparison:
         try:
             differences = Differences()
             if stored_tally != expected_tally or not all(required):
-                required += [False] * len(new_batches)
-                differences = self._locate_differences([*batches, *new_batches], required, stored)
+                later = second.batches
+                differences = self._locate_differences(
+                    [*batches, *later], [*required, *([False] * len(later))], stored
+                )
         finally:
             if stored is not None:
                 stored.close()
@@ -125,63 +125,9 @@ class _Comparison:
             stored_count=stored_tally.count,
             differences=differences,
             skipped=_count_skipped(batches, has_dead_letters=has_dead_letters),
-            is_partial=not (self.replay.keeps_records and is_complete),
+            is_partial=not (keeps_records and second.is_complete),
             source_offsets=_find_end_offsets(batches, required),
         )
-
-    def _wait_for_offsets(
-        self, batches: Sequence[ReplayedBatch], read_offsets: Callable[[], Mapping[SourcePartition, Offset]]
-    ) -> Mapping[SourcePartition, Offset]:
-        """Return the stored offsets as soon as they have reached the end of all batches, or after the timeout."""
-        deadline_s = time.monotonic() + _OFFSETS_TIMEOUT_S
-        while True:
-            offsets = read_offsets()
-            if all(self._is_stored(batch, offsets) for batch in batches) or time.monotonic() > deadline_s:
-                return offsets
-            if self.cancelled.wait(_OFFSETS_POLL_S):
-                raise NotComparable("the proof was cancelled")
-
-    def _find_required(
-        self, batches: Sequence[ReplayedBatch], offsets: Mapping[SourcePartition, Offset]
-    ) -> list[bool]:
-        """Return for each batch whether its records must be in the topics.
-
-        Raises NotComparable if the connector has delivered only a part of a batch, or no batch at all.
-        """
-        if not batches:
-            raise NotComparable("the source has no records")
-        required = [self._is_stored(batch, offsets) for batch in batches]
-        for batch, is_required in zip(batches, required, strict=True):
-            if not is_required and not self.replay.is_after(batch.starts, offsets):
-                partition = next(
-                    each for each in batch.ends if not self._is_partition_stored(batch, each, offsets)
-                )
-                raise NotComparable(
-                    f"{json.dumps(partition.as_dict())} has records after its stored offset, "
-                    f"{json.dumps(offsets.get(partition))}, which are not delivered yet; retry later"
-                )
-        if not any(required):
-            raise NotComparable("the connector has stored no offsets yet; retry later")
-        return required
-
-    def _is_stored(self, batch: ReplayedBatch, offsets: Mapping[SourcePartition, Offset]) -> bool:
-        """Return whether the stored offsets have reached the end of the batch."""
-        return all(self._is_partition_stored(batch, partition, offsets) for partition in batch.ends)
-
-    def _is_partition_stored(
-        self, batch: ReplayedBatch, partition: SourcePartition, offsets: Mapping[SourcePartition, Offset]
-    ) -> bool:
-        end = {partition: batch.ends[partition]}
-        return partition in offsets and self.replay.is_after({partition: offsets[partition]}, end)
-
-    def _has_all_records(
-        self, batches: Iterable[ReplayedBatch], offsets: Mapping[SourcePartition, Offset]
-    ) -> bool:
-        """Return whether the source still has all records before the stored offsets."""
-        ends: dict[SourcePartition, Offset] = {}
-        for batch in batches:
-            ends |= batch.ends
-        return offsets.keys() <= ends.keys() and self.replay.is_after(ends, offsets)
 
     def _fetch_ranges(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, int]]:
         """Return the offsets of the topics. Raises NotComparable if records were deleted."""

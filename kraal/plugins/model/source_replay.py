@@ -13,13 +13,16 @@ from kraal.core.offsets import Offset, SourcePartition
 class SourceReplay:
     """How to read all records of a source again.
 
-    The runtime starts second instances of the connector's tasks without stored offsets. It calls `poll` of each task
-    until it returns None, and may do so again later. The batches are processed and compared with the topics, but not
-    written, and no offsets are stored. These tasks must not change anything outside of the process. A batch with a
-    table must contain all data that was available when it was polled.
+    The runtime starts second instances of the connector's tasks without stored offsets. Their records are processed and
+    compared with the topics, but not written, and no offsets are stored. These tasks must not change anything outside
+    of the process.
+
+    With an `offset_key`, the runtime calls `poll` of each task until it returns None, and may do so again later. A
+    batch with a table must contain all data that was available when it was polled. Without an `offset_key`, the runtime
+    calls `SourceTask.read_range`.
     """
 
-    offset_key: Callable[[Offset], Any]
+    offset_key: Callable[[Offset], Any] | None = None
     """Returns the sort key of an offset. Within a source partition, later offsets have greater keys."""
     keeps_records: bool
     """Whether the source keeps its records unchanged. If not, repeated and unexpected records are not searched."""
@@ -30,8 +33,9 @@ class SourceReplay:
         self, offsets: Mapping[SourcePartition, Offset | None], others: Mapping[SourcePartition, Offset]
     ) -> bool:
         """Return whether no partition has an offset before the other one; None is before all other offsets."""
+        key = self.offset_key
+        assert key is not None  # noqa: S101 - only tasks that are polled have offsets to compare
         return all(
-            partition not in others
-            or (offset is not None and self.offset_key(offset) >= self.offset_key(others[partition]))
+            partition not in others or (offset is not None and key(offset) >= key(others[partition]))
             for partition, offset in offsets.items()
         )

@@ -71,6 +71,27 @@ class Numbers(DataSource):
         return NumbersReader(self.options["limit"])
 
 
+class RepeatableNumbersReader(NumbersReader):
+    """A reader of numbers that returns equal rows in each process."""
+
+    @override
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        assert isinstance(partition, Span)
+        return ((number,) for number in range(partition.start, partition.end))
+
+
+class RepeatableNumbers(DataSource):
+    """The data source with the reader `RepeatableNumbersReader`."""
+
+    @override
+    def schema(self) -> str:
+        return "n bigint"
+
+    @override
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return RepeatableNumbersReader(self.options["limit"])
+
+
 class SixNumbersReader(SimpleDataSourceStreamReader):
     """A reader of six numbers, two at a time."""
 
@@ -80,8 +101,12 @@ class SixNumbersReader(SimpleDataSourceStreamReader):
 
     @override
     def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:
-        end = min(start["next"] + 2, 6)
-        return iter([(number,) for number in range(start["next"], end)]), {"next": end}
+        end = {"next": min(start["next"] + 2, 6)}
+        return self.readBetweenOffsets(start, end), end
+
+    @override
+    def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[tuple[int]]:
+        return ((number,) for number in range(start["next"], end["next"]))
 
 
 class SixNumbers(DataSource):

@@ -16,6 +16,7 @@ from kraal.engine.session.slots import count_slots
 from kraal.engine.source import refusal_watch
 from kraal.engine.streaming import real_time_executor
 from kraal.plugins.api import TopicPartition
+from kraal.proof.result import Verdict
 from tests.fakes.spark.stage import TIMEOUT_S, RunObserver, TaskHarness
 from tests.integration.connectors.test_mirror import Mirror, drain_until, messages
 
@@ -87,6 +88,9 @@ def test_records_arrive_once_across_pauses_and_batches(harness: TaskHarness) -> 
     assert observer.expect(BatchDone).records == 1
     observer.run.stop()  # unlike after a cancellation, the query then occupies no slots in the next test
     drain_until(mirror, observer, Stopped)
+    mirror.offsets[source_partition("west", partition)] = {"offset": total}
+    result = mirror.prove()
+    assert (result.verdict, result.expected_count) == (Verdict.PROVED, total + 1)
 
 
 def test_query_that_needs_every_slot_is_rejected(harness: TaskHarness, spark: Any) -> None:

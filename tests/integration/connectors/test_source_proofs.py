@@ -122,6 +122,36 @@ def test_source_that_grows_faster_than_it_is_read_is_compared_in_part(
     assert (result.verdict, result.is_partial, result.expected_count) == (Verdict.PROVED, True, count)
 
 
+def test_ranges_of_a_python_data_source_are_proved(harness: TaskHarness) -> None:
+    numbers = source(
+        harness,
+        {"spark.format": "python", "spark.python.datasource": "tests.fakes.spark.data_sources:SixNumbers"},
+    )
+    numbers.run(4)
+    result = numbers.prove()
+    assert (result.verdict, result.expected_count, result.stored_count) == (Verdict.PROVED, 4, 4)
+    harness.produce(numbers.topic, ['{"n":4}', '{"n":1}', '{"n":7}'])
+    topic = TopicPartition(numbers.topic, 0)
+    assert numbers.prove().differences == Differences(
+        repeated_count=1,
+        repeated=(Span(group=topic, first=5, last=5),),
+        unexpected_count=1,
+        unexpected=(Span(group=topic, first=6, last=6),),
+    ), "the batch after the stored offset may be in the topic"
+    numbers.offsets = {partition: {"offset": '{"next": 6}'} for partition in numbers.offsets}
+    (missing_span,) = numbers.prove().differences.missing_source_records
+    assert (missing_span.first, missing_span.last) == (6, 6)
+
+
+def test_python_data_source_without_stored_offsets_is_undecided(harness: TaskHarness) -> None:
+    numbers = source(
+        harness,
+        {"spark.format": "python", "spark.python.datasource": "tests.fakes.spark.data_sources:SixNumbers"},
+    )
+    with pytest.raises(NotComparable, match="the connector has stored no offsets yet"):
+        numbers.prove()
+
+
 def test_source_that_cannot_be_read_again_is_not_proved(harness: TaskHarness, tmp_path: Path) -> None:
     settings = {"spark.format": "jdbc", "jdbc.mode": "bulk", "spark.option.url": "jdbc:derby:memory:x"}
     with pytest.raises(NotComparable, match="SparkSource with this config cannot read its records again"):

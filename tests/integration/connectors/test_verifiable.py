@@ -12,8 +12,9 @@ import pytest
 from kraal.connectors.verifiable.source import MAX_RECORDS, MAX_WORKER_RECORDS
 from kraal.core.offsets import SourcePartition
 from kraal.engine.api import BatchDone, Opened, Stopped
+from kraal.proof.result import Verdict
 from tests.fakes.spark.stage import TaskHarness
-from tests.fakes.spark.tasks import SCHEMALESS_JSON, run_sink
+from tests.fakes.spark.tasks import SCHEMALESS_JSON, prove_source, run_sink
 from tests.fakes.workers.examples import example
 
 NUMBER_CONVERTER = "org.apache.kafka.connect.converters.{}Converter"
@@ -65,6 +66,10 @@ def test_source_prints_records_and_resumes_after_restart(
     assert [(json.loads(message.key()), json.loads(message.value())) for message in messages] == [
         (1, number) for number in range(new_last_seqno + 1)
     ]
+    offsets = {SourcePartition.of({"id": 1}): {"seqno": new_last_seqno}}
+    result = prove_source(harness, "VerifiableSource", config, offsets, [{"id": "1"}])
+    assert (result.verdict, result.expected_count) == (Verdict.PROVED, new_last_seqno + 1)
+    assert read_printed_lines(capfd) == []
 
 
 def test_large_batch_reaches_the_sink(harness: TaskHarness, capfd: pytest.CaptureFixture[str]) -> None:

@@ -129,6 +129,28 @@ def test_restart_resumes_after_stored_record(counter: Counter) -> None:
     assert batch.table.column("value").to_pylist() == [42]
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "last"), [(None, 4, 4), (4, 9, 9), (4, 4, None), (4, None, 4 + MAX_RECORDS)]
+)
+def test_range_ends_at_the_stored_record_or_after_the_largest_batch(
+    counter: Counter, start: int | None, end: int | None, last: int | None
+) -> None:
+    counter.start()
+    starts = {} if start is None else {PARTITION: {"seqno": start}}
+    ends = None if end is None else {PARTITION: {"seqno": end}}
+    spark: Any = None  # the frame is built later
+    batch = counter.task.read_range(spark, starts, ends)
+    assert (None if batch is None else batch.offsets) == (
+        None if last is None else {PARTITION: {"seqno": last}}
+    )
+    assert counter.printed_lines == []
+
+
+def test_records_with_their_creation_time_cannot_be_read_again() -> None:
+    assert SourceConnector.source_replay(CONFIG) is not None
+    assert SourceConnector.source_replay(CONFIG | {"complete.record.data": "TRUE"}) is None
+
+
 def test_lines_are_printed_at_creation_and_commit(counter: Counter) -> None:
     counter.start()
     counter.poll()
