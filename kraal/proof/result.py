@@ -16,6 +16,10 @@ SHOWN_SPANS: Final = 5
 """Maximum number of spans in a line for users."""
 
 
+RUNNING: Final = "RUNNING"
+"""The state of a proof that has no verdict yet."""
+
+
 class Verdict(StrEnum):
     """The verdict of a proof."""
 

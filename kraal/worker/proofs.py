@@ -22,7 +22,7 @@ from kraal.engine.api import Proof, ProofRequest, ProvingEngine, SourceProofInpu
 from kraal.metrics.proofs import ProofMetrics
 from kraal.plugins.java_chain import needs_java
 from kraal.plugins.model.target import NotComparable
-from kraal.proof.result import ProofResult, Verdict, format_lines
+from kraal.proof.result import RUNNING, ProofResult, Verdict, format_lines
 from kraal.proof.scope import ALL_RECORDS, ProofScope
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ProofState:
         verdict = Verdict.UNDECIDED if self.result is None else self.result.verdict
         return {
             "connector": self.connector,
-            "state": "RUNNING" if self.ended_ms is None else str(verdict),
+            "state": RUNNING if self.ended_ms is None else str(verdict),
             "started_ms": self.started_ms,
             "ended_ms": self.ended_ms,
             "since_ms": self.scope.since_ms,

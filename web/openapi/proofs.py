@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kraal.proof.result import Verdict
+from kraal.proof.result import RUNNING, Verdict
 from web.openapi.operation import Schema
 from web.openapi.shapes import NULLABLE_TEXT, NUMBER, TEXT, list_of, object_of
 
@@ -75,7 +75,7 @@ _RESULT: Final = object_of(
 PROOF: Final[Schema] = object_of(
     {
         "connector": TEXT,
-        "state": {"type": "string", "enum": ["RUNNING", *map(str, Verdict)]},
+        "state": {"type": "string", "enum": [RUNNING, *map(str, Verdict)]},
         "started_ms": _describe(NUMBER, "Milliseconds since the epoch."),
         "ended_ms": _NULLABLE_NUMBER,
         "since_ms": _describe(

@@ -1,6 +1,7 @@
 """`/connectors/{c}/proof`: compares topics with the target of a sink, or with a source. Kraal's addition.
 
-A worker runs one proof at a time, in the background, and keeps the latest one of each connector.
+A worker runs one proof at a time, in the background, and keeps the latest one of each connector. Any worker returns the
+latest one of all workers.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kraal.cluster.views import rest as view
 from kraal.core.errors import BadRequest, NotFound
+from kraal.proof.result import RUNNING
 from kraal.proof.scope import ALL_RECORDS, ProofScope
 from web.openapi.operation import Operation, Query
 from web.openapi.proofs import PROOF
 from web.rendering import json_response
+from web.requests.ask_workers import all_workers, ask_workers, should_ask_workers
 from web.requests.paths import connector_name
 from web.resource import Endpoint, endpoint, live_snapshot
 
@@ -104,20 +107,39 @@ def _show(proofs: ProofRunner) -> Endpoint:
         Operation(
             name="getProof",
             tag="connectors",
-            summary="Show the latest proof of a connector on this worker",
+            summary="Show the latest proof of a connector",
+            description="A running proof of any worker, or else the proof that was started last.",
             responses={200: PROOF},
             errors=(404,),
         ),
     )
     async def get(services: Services, request: Request) -> Response:
-        name = connector_name(request)
-        view.connector_config(await live_snapshot(services), name)  # raises NotFound
-        state = proofs.latest(name)
-        if state is None:
-            raise NotFound(f"Connector {name} has not been proved on this worker; send a POST first.")
-        return json_response(state)
+        name, snapshot = connector_name(request), await live_snapshot(services)
+        view.connector_config(snapshot, name)  # raises NotFound
+        other_workers = (
+            all_workers(snapshot) - {snapshot.worker_id} if should_ask_workers(services, request) else set()
+        )
+        responses, _ = await ask_workers(services, request, other_workers, "", _parse_state)
+        own_state = proofs.latest(name)
+        states = [*([] if own_state is None else [own_state]), *(state for _, state in responses)]
+        if not states:
+            raise NotFound(
+                f"Connector {name} has not been proved since its workers started; send a POST first."
+            )
+        return json_response(max(states, key=lambda state: (state["state"] == RUNNING, state["started_ms"])))
 
     return get
+
+
+def _parse_state(body: object) -> dict[str, Any] | None:
+    """Return the proof in the response of another worker; None if it is malformed."""
+    if (
+        isinstance(body, dict)
+        and isinstance(body.get("state"), str)
+        and isinstance(body.get("started_ms"), int)
+    ):
+        return body
+    return None
 
 
 def _parse_since(text: str | None) -> int | None:

@@ -12,9 +12,8 @@ from kraal.client.output import emit, print_error, say
 from kraal.client.rest import RequestRejected, Rest
 from kraal.core.errors import KraalError
 from kraal.core.progress import Progress
-from kraal.proof.result import Verdict, format_lines
+from kraal.proof.result import RUNNING, Verdict, format_lines
 
-_RUNNING: Final = "RUNNING"
 _FIRST_POLL_S: Final = 0.1
 _MAX_POLL_S: Final = 2.0
 _MS_PER_SECOND: Final = 1000
@@ -96,7 +95,7 @@ def _wait(rest: Rest, name: str, state: dict[str, Any]) -> dict[str, Any]:
     """Poll the proof until it ends; return its state."""
     poll_s = _FIRST_POLL_S
     with Progress(f"Proving {name}"):
-        while state["state"] == _RUNNING:
+        while state["state"] == RUNNING:
             rest.clock.pause(poll_s)
             poll_s = min(_MAX_POLL_S, poll_s * 2)
             state = rest.get("connectors", name, "proof")

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kraal.core.ids import Json
-from kraal.proof.result import format_positions, format_scope
+from kraal.proof.result import RUNNING, format_positions, format_scope
 from web.ui.views.copy_as import Request
 from web.ui.views.json_values import mapping
 
-_RUNNING: Final = "RUNNING"
-_STYLES: Final = {_RUNNING: "restarting", "PROVED": "running", "DIFFERENT": "failed", "UNDECIDED": "paused"}
+_STYLES: Final = {RUNNING: "restarting", "PROVED": "running", "DIFFERENT": "failed", "UNDECIDED": "paused"}
 _UNKNOWN_FORMAT: Final = "The result of the proof has an unknown format."
 _LABELS: Final = {
     "missing": "missing",
@@ -52,7 +51,7 @@ class ProofView:
     @property
     def is_running(self) -> bool:
         """Whether the proof is running."""
-        return self.state == _RUNNING
+        return self.state == RUNNING
 
     @property
     def style(self) -> str:

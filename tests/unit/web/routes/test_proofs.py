@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.core.errors import KraalError
+from kraal.core.ids import State, WorkerId
 from kraal.core.offsets import SourcePartition
 from kraal.plugins.api import NotComparable
 from kraal.proof.differences import Differences, Span
 from scripts.harness.processes import wait_until
 from tests.fakes.proofs import NOW_MS, ORDERS
-from tests.unit.web.api import Api
+from tests.unit.web.api import Api, status
+from tests.unit.web.workers import FakePeer, Worker
 
 PATH = "/connectors/orders-sink/proof"
 
@@ -28,8 +33,8 @@ def api_with_sinks(api: Api) -> Api:
 
 
 def ask(api: Api, method: str, path: str = PATH) -> tuple[int, Any]:
-    status, text = api.request(method, path)
-    return status, json.loads(text)
+    code, text = api.request(method, path)
+    return code, json.loads(text)
 
 
 def wait_for_end(api: Api) -> Any:
@@ -126,12 +131,56 @@ def test_closing_cancels_the_proof(api_with_sinks: Api) -> None:
     assert ask(api_with_sinks, "GET")[1]["reason"] == "the proof was cancelled"
 
 
+def run_tasks(*workers: str) -> ConnectorStatuses:
+    """Return statuses with one task on each of these workers."""
+    tasks = {
+        number: replace(status(State.RUNNING), worker_id=WorkerId(worker))
+        for number, worker in enumerate(workers)
+    }
+    return ConnectorStatuses(connector=tasks[0], tasks=tasks)
+
+
+def test_any_worker_returns_the_latest_proof_of_all_workers(follower: Worker, leader: Worker) -> None:
+    names = [urlsplit(worker.url).netloc for worker in (follower, leader)]
+    for worker, name in zip((follower, leader), names, strict=True):
+        worker.api.herder.publish(worker_id=WorkerId(name), types={"orders-sink": "sink"})
+        worker.api.herder.put("orders-sink", {}, tasks=2, statuses=run_tasks(*names))
+    assert follower.ask("GET", PATH).status_code == 404
+    assert leader.ask("POST", PATH).status_code == 202
+    assert follower.ask("GET", PATH).json()["state"] == "RUNNING"
+    leader.api.proof.may_end.set()
+    wait_until("the proof ended", lambda: leader.ask("GET", PATH).json()["state"] == "PROVED", timeout_s=30)
+    assert follower.ask("GET", PATH).json() == leader.ask("GET", PATH).json()
+    assert follower.ask("GET", f"{PATH}?forward=false").status_code == 404
+    follower.ask("POST", PATH)
+    assert leader.ask("GET", PATH).json()["state"] == "RUNNING"
+    follower.api.proof.may_end.set()
+
+
+@pytest.mark.parametrize("body", [b"[]", b'{"state":"PROVED"}', b'{"state":7,"started_ms":1,"result":null}'])
+def test_malformed_proof_of_another_worker_is_ignored(
+    follower: Worker, peer: tuple[str, FakePeer], body: bytes
+) -> None:
+    url, fake_peer = peer
+    fake_peer.status, fake_peer.body = 200, body
+    name = urlsplit(follower.url).netloc
+    follower.api.herder.publish(worker_id=WorkerId(name), generation=2)  # members are looked up again
+    follower.api.herder.put("other-sink", {}, tasks=2, statuses=run_tasks(name, urlsplit(url).netloc))
+    assert follower.ask("GET", "/connectors/other-sink/proof").status_code == 404
+    assert len(fake_peer.requests) == 1
+
+
 @pytest.mark.parametrize(
-    ("method", "path", "status", "message"),
+    ("method", "path", "code", "message"),
     [
         ("POST", "/connectors/nobody/proof", 404, "Connector nobody not found"),
         ("GET", "/connectors/nobody/proof", 404, "Connector nobody not found"),
-        ("GET", PATH, 404, "Connector orders-sink has not been proved on this worker; send a POST first."),
+        (
+            "GET",
+            PATH,
+            404,
+            "Connector orders-sink has not been proved since its workers started; send a POST first.",
+        ),
         (
             "POST",
             f"{PATH}?since=yesterday",
@@ -150,9 +199,9 @@ def test_closing_cancels_the_proof(api_with_sinks: Api) -> None:
     ],
 )
 def test_invalid_request_is_rejected(
-    api_with_sinks: Api, method: str, path: str, status: int, message: str
+    api_with_sinks: Api, method: str, path: str, code: int, message: str
 ) -> None:
-    assert ask(api_with_sinks, method, path) == (status, {"error_code": status, "message": message})
+    assert ask(api_with_sinks, method, path) == (code, {"error_code": code, "message": message})
 
 
 def test_java_transforms_make_the_proof_undecided(api_with_sinks: Api) -> None:

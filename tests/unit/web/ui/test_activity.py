@@ -324,7 +324,7 @@ def test_delivery_without_a_proof_has_only_a_button() -> None:
     source = CannedSource(canned_responses())
     source.responses[f"{PATH}/proof"] = RequestRejected(404, "Connector orders-sink has not been proved")
     text = page_text(get(f"{URL}/delivery", source))
-    assert "The delivery has not been proved on this worker. Prove delivery" in text
+    assert "The delivery has not been proved since the workers started. Prove delivery" in text
 
 
 def test_button_starts_a_proof() -> None:
