@@ -144,15 +144,21 @@ names_argument = click.argument("names", type=NAME, nargs=-1, metavar="[NAME]...
 
 all_option = click.option("--all", "everything", is_flag=True, help="Select all connectors.")
 
-output_option = click.option(
-    "-o",
-    "--output",
-    "style",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="Output format.",
-)
+
+def make_output_option(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the option for the output format, with these formats; the first one is the default."""
+    return click.option(
+        "-o",
+        "--output",
+        "style",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="Output format.",
+    )
+
+
+output_option = make_output_option("table", "json", "yaml")
 
 
 def with_rest(function: Callable[..., None]) -> Callable[..., None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kraal.client import hints
 from kraal.client.rest import NoResponse, RequestRejected, Rest, Unreachable
@@ -44,14 +45,24 @@ class WaitTimedOut(KraalError):
     """A connector failed, or did not reach its target state in time; the message contains its status."""
 
 
-def fetch(rest: Rest) -> Statuses:
+def fetch(rest: Rest, *, expand: str | None = None) -> Statuses:
     """Return the status of every connector by name; None for connectors without a status.
 
-    Raises RequestRejected, NoResponse, Unreachable.
+    `expand` requests an additional field of each status; Java workers ignore it. Raises RequestRejected, NoResponse,
+    Unreachable.
     """
     names = rest.names()
-    statuses = rest.get("connectors", query=[("expand", "status")])
-    return {name: statuses.get(name, {}).get("status") for name in names}
+    query = [("expand", "status"), *([] if expand is None else [("expand", expand)])]
+    parts_by_name = rest.get("connectors", query=query)
+    return {name: _to_status(parts_by_name.get(name, {}), expand) for name in names}
+
+
+def _to_status(parts: Mapping[str, Any], expand: str | None) -> Status | None:
+    """Return the status of a connector in the form of its own endpoint, in which `expand` is a field of the status."""
+    status: Status | None = parts.get("status")
+    if status is None or expand is None or expand not in parts:
+        return status
+    return {**status, expand: parts[expand]}
 
 
 def fetch_one(rest: Rest, name: str, *, expand: str | None = None) -> Status | None:

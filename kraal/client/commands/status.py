@@ -14,11 +14,11 @@ from kraal.client.command import (
     exit_with_status,
     for_each,
     interval_option,
+    make_output_option,
     names_argument,
-    output_option,
     with_rest,
 )
-from kraal.client.output import emit_statuses
+from kraal.client.output import NO_CONNECTORS, emit_statuses, emit_table
 from kraal.client.rest import Rest
 from kraal.client.status_tables import (
     STATUS_HEAD,
@@ -29,6 +29,7 @@ from kraal.client.status_tables import (
 from kraal.client.terminal.screen import Screen
 from kraal.client.wait import fetch, fetch_one
 from kraal.client.watch import Watch
+from kraal.client.wide_status import WIDE_HEAD, fetch_proofs, wide_rows
 from kraal.core.printable import join_lines
 
 
@@ -38,37 +39,50 @@ from kraal.core.printable import join_lines
     short_help="Show the status of connectors and tasks.",
     examples=(
         "kraal status",
+        "kraal status -o wide",
         "kraal status orders-source --watch",
     ),
 )
 @names_argument
-@output_option
+@make_output_option("table", "wide", "json", "yaml")
 @click.option("-w", "--watch", "watches", is_flag=True, help="Keep watching until Ctrl-C.")
 @interval_option("Polling interval of --watch.")
 @with_rest
 def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, interval: float) -> None:
     """Show connectors and their tasks: state, worker, and the root cause of a failure.
 
-    Without NAME, all connectors are shown. With --watch, a terminal shows a table that is updated in place; a file or
-    pipe receives one line per current state and one per change (with -o json, one JSON object per line).
+    Without NAME, all connectors are shown. -o wide adds the number of written and skipped records of each task since
+    its start, the backlog of sinks, and the latest proof of delivery. With --watch, a terminal shows a table that is
+    updated in place; a file or pipe receives one line per current state and one per change (with -o json, one JSON
+    object per line).
     """
     poll = partial(_find_statuses, rest, names)
     if watches:
         _watch(rest, Watch(poll, rest.clock.pause, interval), style)
         return
+    expand = "progress" if style == "wide" else None
     if not names:
-        emit_statuses(poll(), style, STATUS_HEAD, status_rows)
+        _emit(rest, fetch(rest, expand=expand), style)
         return
     statuses_by_name: dict[str, Status | None] = {}
-    succeeded = for_each(names, lambda name: statuses_by_name.update({name: _fetch_existing(rest, name)}))
+    succeeded = for_each(
+        names, lambda name: statuses_by_name.update({name: _fetch_existing(rest, name, expand)})
+    )
     if statuses_by_name:
-        emit_statuses(statuses_by_name, style, STATUS_HEAD, status_rows)
+        _emit(rest, statuses_by_name, style)
     exit_with_status(succeeded=succeeded)
 
 
-def _fetch_existing(rest: Rest, name: str) -> Status | None:
+def _emit(rest: Rest, statuses: Statuses, style: str) -> None:
+    if style == "wide":
+        emit_table(WIDE_HEAD, wide_rows(statuses, fetch_proofs(rest, statuses)), NO_CONNECTORS)
+    else:
+        emit_statuses(statuses, style, STATUS_HEAD, status_rows)
+
+
+def _fetch_existing(rest: Rest, name: str, expand: str | None) -> Status | None:
     """Return a connector's status; None if it has none yet. Raises RequestRejected if the connector does not exist."""
-    connector_status = fetch_one(rest, name)
+    connector_status = fetch_one(rest, name, expand=expand)
     if connector_status is None:
         rest.get("connectors", name)
     return connector_status
@@ -80,8 +94,8 @@ def _find_statuses(rest: Rest, names: Sequence[str]) -> Statuses:
 
 
 def _watch(rest: Rest, watch: Watch, style: str) -> None:
-    if style == "yaml":
-        raise click.UsageError("--watch does not support -o yaml; use table or json.")
+    if style in {"yaml", "wide"}:
+        raise click.UsageError(f"--watch does not support -o {style}; use table or json.")
     try:
         if style == "table" and sys.stdout.isatty():
             screen = Screen(lambda text: click.echo(text, nl=False), shutil.get_terminal_size)

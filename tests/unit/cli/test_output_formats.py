@@ -69,7 +69,9 @@ def output_formats(command: click.Command) -> list[str]:
 
 def test_every_command_has_output_formats_or_a_documented_exception() -> None:
     commands_without_formats = {
-        path for path, command in COMMANDS.items() if output_formats(command) != ["table", "json", "yaml"]
+        path
+        for path, command in COMMANDS.items()
+        if not {"table", "json", "yaml"} <= set(output_formats(command))
     }
     assert commands_without_formats == set(EXCEPTIONS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -22,6 +23,36 @@ def test_status_has_a_row_per_task(kraal: Kraal, populated_worker: Connect) -> N
         f"orders   1      FAILED    {HOST}   java.io.IOException: disk full\n"
     )
     assert kraal.out("status").count("\n") == 6
+
+
+def test_wide_status_has_metrics_and_the_latest_proof(kraal: Kraal, populated_worker: Connect) -> None:
+    proof = {"state": "PROVED", "started_ms": 1_700_000_000_000}
+    populated_worker.script("GET", "/connectors/orders/proof", ScriptedResponse(200, proof))
+    status = populated_worker.worker.status("orders")
+    metrics = {"id": 0, "records_total": 12_345, "errors": {"skipped": 3}, "backlog_records": None}
+    parts = {"status": status, "progress": {"tasks": [metrics]}}
+    populated_worker.script(
+        "GET", "/connectors?expand=status&expand=progress", ScriptedResponse(200, {"orders": parts})
+    )
+    populated_worker.script(
+        "GET",
+        "/connectors/orders/status?expand=progress",
+        ScriptedResponse(200, status | {"progress": 7} | parts),
+    )
+    rows = [
+        ["NAME", "TASK", "STATE", "WORKER", "RECORDS", "SKIPPED", "BACKLOG", "PROOF", "TRACE"],
+        ["orders", "-", "RUNNING", HOST, "-", "-", "-", "PROVED 2023-11-14 22:13 UTC"],
+        ["orders", "0", "RUNNING", HOST, "12,345", "3", "-", "-"],
+        ["orders", "1", "FAILED", HOST, "-", "-", "-", "-", "java.io.IOException: disk full"],
+    ]
+    assert split_rows(kraal.out("status", "orders", "-o", "wide")) == rows
+    without_status = ["archive", *["-"] * 7, "no status yet"]
+    assert split_rows(kraal.out("status", "-o", "wide")) == [rows[0], without_status, *rows[1:]]
+
+
+def split_rows(text: str) -> list[list[str]]:
+    """Return the cells of a table."""
+    return [re.split(r" {2,}", line) for line in text.splitlines()]
 
 
 @pytest.mark.parametrize("output_format", ["json", "yaml"])

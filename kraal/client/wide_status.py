@@ -1,0 +1,61 @@
+"""`kraal status -o wide`: statuses with the metrics of tasks and the latest proof of delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, Final
+
+from kraal.client.rest import RequestRejected, Rest
+from kraal.client.status_tables import NONE, Statuses, instances
+
+WIDE_HEAD: Final = ("NAME", "TASK", "STATE", "WORKER", "RECORDS", "SKIPPED", "BACKLOG", "PROOF", "TRACE")
+_MS_PER_SECOND: Final = 1000
+
+Proofs = Mapping[str, Mapping[str, Any] | None]
+"""The responses to `GET /connectors/{c}/proof` by connector; None for a connector without a proof."""
+
+
+def fetch_proofs(rest: Rest, names: Iterable[str]) -> Proofs:
+    """Return the latest proof of each connector. Raises RequestRejected, NoResponse, Unreachable."""
+    return {name: _fetch_proof(rest, name) for name in names}
+
+
+def _fetch_proof(rest: Rest, name: str) -> Mapping[str, Any] | None:
+    try:
+        proof: Mapping[str, Any] = rest.get("connectors", name, "proof")
+    except RequestRejected as error:
+        if error.status == HTTPStatus.NOT_FOUND:  # also from a worker that runs no proofs
+            return None
+        raise
+    return proof
+
+
+def wide_rows(statuses: Statuses, proofs: Proofs) -> Iterator[tuple[str, ...]]:
+    """Yield a row per connector and task; `statuses` have the fields of `expand=progress`, except from Java workers."""
+    for name, status in statuses.items():
+        if status is None:
+            yield (name, *[NONE] * (len(WIDE_HEAD) - 2), "no status yet")
+            continue
+        progress = {str(part["id"]): part for part in status.get("progress", {}).get("tasks", ())}
+        for (_, task), instance in instances({name: status}).items():
+            metrics = progress.get(task, {})
+            proof = _format_proof(proofs.get(name)) if task == NONE else NONE
+            skipped = metrics.get("errors", {}).get("skipped")
+            numbers = (metrics.get("records_total"), skipped, metrics.get("backlog_records"))
+            yield (
+                *(name, task, instance.state, instance.worker, *map(_format_number, numbers)),
+                *(proof, instance.trace),
+            )
+
+
+def _format_number(number: int | None) -> str:
+    return NONE if number is None else f"{number:,}"
+
+
+def _format_proof(proof: Mapping[str, Any] | None) -> str:
+    if proof is None:
+        return NONE
+    started = datetime.fromtimestamp(proof["started_ms"] / _MS_PER_SECOND, UTC)
+    return f"{proof['state']} {started:%Y-%m-%d %H:%M} UTC"
