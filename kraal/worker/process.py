@@ -209,7 +209,7 @@ class Process(ABC, Generic[C]):
         self._before_actors()
         assembly = assemble(self._parts(engine, plugins), self._on_actor_failed)
         context_filter.generation = lambda: assembly.published.latest.generation
-        self._proofs = make_proofs(engine, plugins, self._group_offsets, assembly.herder, self._clock.wall_ms)
+        self._proofs = make_proofs(engine, plugins, self._group_offsets, assembly, self._clock.wall_ms)
         assembly.journal.follow_log()
         stall_detection = StallDetection(
             assembly.metrics, self.config.auto_restart, engine.pools, engine.down

@@ -70,11 +70,12 @@ class ProofSchedule:
         self._closed.set()
 
     def start_due_proof(self) -> None:
-        """Start the proof that is due, if any."""
+        """Start the proof that is due, if any, and remove outdated results."""
         proofs = self._proofs
         if proofs is None:
             return
         now_s, snapshot = proofs.wall_ms() / 1000, self._published.latest
+        proofs.forget(snapshot.config.connectors)
         intervals_s = {
             name: interval_s
             for name, entry in snapshot.config.connectors.items()

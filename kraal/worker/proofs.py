@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +26,7 @@ from kraal.proof.result import RUNNING, ProofResult, Verdict, format_lines
 from kraal.proof.scope import ALL_RECORDS, ProofScope
 
 if TYPE_CHECKING:
-    from actors.runtime.mailbox import Address
+    from actors.assembly import Assembly
     from kraal.config.variables import ResolvedConfig
     from kraal.core.offsets import OffsetPairs
     from kraal.engine.api import Engine
@@ -96,6 +96,8 @@ class Proofs:
     wall_ms: Callable[[], int]
     needs_java: Callable[[Config], bool] = lambda _: False
     """Returns whether the transforms or converters of a config are Java classes."""
+    runs_here: Callable[[ConnectorName], bool] = lambda _: True
+    """Returns whether this worker runs a connector."""
     on_change: Callable[[ConnectorName], object] = lambda _: None
     """Called when a proof of a connector has started or ended, on any thread."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -149,9 +151,22 @@ class Proofs:
             return list(self._states.values())
 
     def metrics(self) -> list[ProofMetrics]:
-        """Return the metrics of the latest proofs that have ended."""
+        """Return the metrics of the latest complete proofs of the connectors that this worker runs."""
         with self._lock:
             return list(self._metrics.values())
+
+    def forget(self, existing: Container[ConnectorName]) -> None:
+        """Remove the proofs of deleted connectors, and the metrics of connectors that this worker no longer runs.
+
+        Otherwise, the metrics of a worker could differ for ever from those of a later proof on another worker.
+        """
+        with self._lock:
+            self._states = {
+                name: state
+                for name, state in self._states.items()
+                if name in existing or name == self._running
+            }
+            self._metrics = {name: metrics for name, metrics in self._metrics.items() if self.runs_here(name)}
 
     def close(self) -> None:
         """Cancel the running proof."""
@@ -176,7 +191,7 @@ class Proofs:
         ended_ms = self.wall_ms()
         with self._lock:
             self._states[state.connector] = replace(ended, ended_ms=ended_ms)
-            if state.scope.is_complete:
+            if state.scope.is_complete and self.runs_here(name):
                 self._metrics[name] = ended.to_metrics(ended_ms)
             self._running = self._proof = None
         self.on_change(name)
@@ -225,7 +240,7 @@ def make_proofs(
     engine: Engine,
     plugins: WorkerPlugins,
     group_offsets: Callable[[], GroupOffsets],
-    herder: Address,
+    assembly: Assembly,
     wall_ms: Callable[[], int],
 ) -> Proofs | None:
     """Return the runner of proofs; None if the engine cannot prove deliveries."""
@@ -235,9 +250,10 @@ def make_proofs(
         engine.open_proof,
         plugins.resolve,
         group_offsets,
-        lambda name: ask(herder, ShowOffsets(name=name), timeout_s=_OFFSETS_TIMEOUT_S),
+        lambda name: ask(assembly.herder, ShowOffsets(name=name), timeout_s=_OFFSETS_TIMEOUT_S),
         wall_ms,
         partial(needs_java, plugins.registry, plugins.defaults.raw),
+        lambda name: name in assembly.metrics.current().instance_states,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from kraal.core.errors import Conflict
 from kraal.core.ids import ConnectorName, State
 from kraal.worker.proof_schedule import ProofSchedule, find_due_connector
+from kraal.worker.proofs import Proofs
 from scripts.harness.processes import wait_until
 from tests.fakes.proofs import NOW_MS, FakeProof, make_proofs
 
@@ -65,6 +67,31 @@ def test_only_running_connectors_of_this_worker_are_proved() -> None:
     proof.may_end.set()
     wait_until("the proof ended", lambda: bool(proofs.metrics()), timeout_s=30)
     assert [(metrics.connector, metrics.missing) for metrics in proofs.metrics()] == [("b", 0)]
+
+
+def has_metrics(proofs: Proofs, count: int) -> bool:
+    return len(proofs.metrics()) == count
+
+
+def test_results_of_deleted_and_moved_connectors_are_removed() -> None:
+    proof = FakeProof()
+    proof.may_end.set()
+    schedule = make_schedule(proof, {})
+    proofs = schedule._proofs
+    assert proofs is not None
+    names = (A, ConnectorName("deleted"))
+    for count, name in enumerate(names, 1):
+        proofs.start(name, {})
+        wait_until(f"{name} was proved", partial(has_metrics, proofs, count), timeout_s=30)
+    schedule.start_due_proof()
+    assert [state.connector for state in proofs.states()] == [A]
+    assert [metrics.connector for metrics in proofs.metrics()] == list(names)
+    proofs.runs_here = lambda _: False
+    schedule.start_due_proof()
+    assert (proofs.metrics(), len(proofs.states())) == ([], 1)
+    proofs.start(A, {})
+    wait_until("the second proof ended", lambda: proofs.states()[0].ended_ms is not None, timeout_s=30)
+    assert proofs.metrics() == [], "another worker runs the connector"
 
 
 def test_due_proof_is_rejected_while_another_one_runs() -> None:
