@@ -44,6 +44,7 @@ def test_tasks_continue_in_a_new_jvm(cluster: ProcessCluster, tmp_path: Path) ->
     cluster.delete(name)
 
 
+@pytest.mark.slow
 def test_paused_task_stays_paused_in_a_new_jvm(cluster: ProcessCluster) -> None:
     name, worker = unique_name("paused"), cluster.alive[0]
     cluster.create(name, faulty_config(name))

@@ -99,7 +99,7 @@ def test_killed_jvm_fails_runs_at_once_and_is_restarted(
     waiting_observer.expect(Stopped)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_class_archive_is_used_unless_it_crashes_the_jvm(
     restartable_engine: SparkEngine, tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ def test_lines_are_copied_through_a_topic_in_order(
     assert environment.values("lines") == expected.split()
 
 
+@pytest.mark.slow
 def test_rows_of_files_are_written_to_files(environment: SparkEnvironment, worker: WorkerProcess) -> None:
     folder = environment.directory / "shared" / "rows-out"
 
@@ -135,11 +136,13 @@ def test_records_are_transformed_and_unreadable_ones_become_dead_letters(
     ]
 
 
+@pytest.mark.slow
 def test_topic_is_mirrored(environment: SparkEnvironment, worker: WorkerProcess) -> None:
     environment.wait_for_values(worker, "west.lines", ROW_COUNT)
     assert environment.values("west.lines") == environment.values("lines")
 
 
+@pytest.mark.slow
 def test_batches_become_smaller_when_the_limit_of_their_topic_is_lowered(
     environment: SparkEnvironment, worker: WorkerProcess
 ) -> None:

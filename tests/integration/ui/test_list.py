@@ -228,7 +228,7 @@ def test_many_tabs_follow_changes_over_one_connection(api_and_url: tuple[Api, st
     )
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_tabs_follow_changes_without_shared_workers(api_and_url: tuple[Api, str], visitor: Visitor) -> None:
     api, url = api_and_url
     page = visitor.open("about:blank")
@@ -326,7 +326,7 @@ def test_selection_of_all_matches_survives_list_changes(
     assert list_paused(api) == names
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_all_matches_can_be_selected_without_scripts(api_and_url: tuple[Api, str], visitor: Visitor) -> None:
     api, url = api_and_url
     names = [f"copy-{number:02d}" for number in range(60)]

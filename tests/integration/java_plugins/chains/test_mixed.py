@@ -207,6 +207,7 @@ def normalize_headers(headers: dict[str, bytes | None]) -> dict[str, bytes | Non
     return headers | shortened | {"__connect.errors.connector.name": b""}
 
 
+@pytest.mark.slow
 def test_sink_continues_after_the_jvm_was_killed(kraal_cluster: ProcessCluster, tmp_path: Path) -> None:
     file, name, topic, worker = (
         tmp_path / "out.txt",
