@@ -103,6 +103,9 @@ _GROUP_TEXT: Final = (
     "It has no partitions, because the rebalance of its consumer group has not completed: another member or the "
     "coordinator does not respond"
 )
+_GROUP_TIMEOUT_SHARE: Final = 0.5
+"""The share of the stall timeout after which a task that waits for its group is stalled. It is shorter because the
+cause is certain, and because each move to another worker starts a new wait."""
 _WAITING_STATES: Final = (State.UNASSIGNED, State.RESTARTING)
 
 
@@ -114,7 +117,10 @@ def task_stall(facts: TaskFacts, now_s: float, stall_timeout_s: float) -> Stall 
         _running_stall(facts) if facts.state is State.RUNNING and facts.reported_state is not None else None
     )
     stall = stall or _startup_stall(facts)
-    return stall if stall is not None and now_s - stall.since_s > stall_timeout_s else None
+    if stall is None:
+        return None
+    timeout_s = stall_timeout_s * (_GROUP_TIMEOUT_SHARE if stall.kind is StallKind.GROUP else 1.0)
+    return stall if now_s - stall.since_s > timeout_s else None
 
 
 def connector_stall(facts: ConnectorFacts, now_s: float, stall_timeout_s: float) -> Stall | None:
@@ -147,10 +153,10 @@ def _running_stall(facts: TaskFacts) -> Stall | None:
         return Stall(
             StallKind.STEP, step.since_s, _append_failure(text, step.failure or facts.commit_failure)
         )
-    if facts.no_partitions_since_s is not None and facts.no_partitions_reason:
-        return Stall(StallKind.NO_TOPIC, facts.no_partitions_since_s, facts.no_partitions_reason)
     if facts.waiting_for_group_since_s is not None:
         return Stall(StallKind.GROUP, facts.waiting_for_group_since_s, _GROUP_TEXT)
+    if facts.no_partitions_since_s is not None and facts.no_partitions_reason:
+        return Stall(StallKind.NO_TOPIC, facts.no_partitions_since_s, facts.no_partitions_reason)
     return _unread_backlog_stall(facts)
 
 

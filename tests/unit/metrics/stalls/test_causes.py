@@ -122,6 +122,21 @@ NO_TOPIC = "None of its topics exists: orders"
             id="rebalance that does not complete",
         ),
         pytest.param(
+            replace(
+                RUNNING_TASK,
+                no_partitions_since_s=50.0,
+                no_partitions_reason=NO_TOPIC,
+                waiting_for_group_since_s=35.0,
+            ),
+            Stall(
+                StallKind.GROUP,
+                35.0,
+                "It has no partitions, because the rebalance of its consumer group has not completed: another member "
+                "or the coordinator does not respond",
+            ),
+            id="rebalance that does not complete, after a restart of the task",
+        ),
+        pytest.param(
             replace(RUNNING_TASK, reported_state=None, reported_s=None),
             Stall(StallKind.START, 0.0, "Its start has not completed"),
             id="start",
@@ -157,7 +172,8 @@ def test_task_without_progress_for_a_minute_is_stalled(facts: TaskFacts, stall: 
     assert task_stall(facts, 71.0, 60.0) == stall
     assert task_stall(facts, 71.0, 0.0) is None, "0 disables detection"
     if stall is not None:
-        assert task_stall(facts, stall.since_s + 60.0, 60.0) is None
+        timeout_s = 30.0 if stall.kind is StallKind.GROUP else 60.0
+        assert task_stall(facts, stall.since_s + timeout_s, 60.0) is None
 
 
 RUNNING_CONNECTOR = ConnectorFacts(
