@@ -47,14 +47,15 @@ def parse_number(value: bytes | None) -> int:
 
 
 def spark_lines(directory: Path, topic: str) -> CountedSource:
-    """Return a SparkSource for the lines of one file."""
-    file = directory / "lines.txt"
+    """Return a SparkSource for the lines of files, which it reads in several batches."""
 
     def add(numbers: range) -> None:
-        with file.open("a", encoding="ascii") as lines:
-            lines.writelines(f"{n}\n" for n in numbers)
+        unfinished = directory / ".unfinished"
+        unfinished.write_text("".join(f"{n:030}\n" for n in numbers), "ascii")
+        unfinished.rename(directory / f"{numbers.start:08}.txt")
 
-    return CountedSource(_files_config(directory, topic), topic, add)
+    config = {**_files_config(directory, topic), "file.batch.bytes": "10000"}
+    return CountedSource(config, topic, add)
 
 
 def spark_files(directory: Path, topic: str) -> CountedSource:
