@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kraal.core.ids import Json
-from kraal.proof.result import format_end, format_positions
+from kraal.proof.result import format_end, format_not_compared, format_positions
 from web.ui.views.copy_as import Request
 from web.ui.views.json_values import mapping
 
@@ -47,6 +47,8 @@ class ProofView:
     """The positions up to which records were compared; empty without a result."""
     is_partial: bool
     """Whether only missing rows were searched."""
+    not_compared: str
+    """The first tables and columns that were not compared, with the reasons; empty if there are none."""
     counts: tuple[RowCount, ...]
 
     @property
@@ -67,14 +69,16 @@ def parse_delivery(response: Json) -> ProofView:
     reason = str(fields.get("reason") or "")
     try:
         end, counts = (format_end(result), _parse_counts(result)) if result else ("", [])
+        not_compared = format_not_compared(result)
     except (KeyError, TypeError, AttributeError):
-        end, counts, reason = "", [], _UNKNOWN_FORMAT
+        end, counts, not_compared, reason = "", [], "", _UNKNOWN_FORMAT
     return ProofView(
         state=str(fields.get("state", "")),
         started_ms=_parse_ms(fields.get("started_ms")),
         reason=reason,
         end=end,
         is_partial=result.get("partial") is True,
+        not_compared=not_compared,
         counts=tuple(counts),
     )
 
