@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -28,6 +28,10 @@ CATALOG_QUERY: Final = """
     WHERE c.relkind IN ('r', 'p') AND left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
 """
 """Returns a row for each column of each table of users."""
+
+
+Types = Mapping[str, ColumnType | None]
+"""How the values of each column are compared; None if they cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,23 +81,9 @@ def find_tables(rows: Iterable[Mapping[str, Any]], capture: Capture) -> tuple[li
         if not capture.captures(schema, table):
             continue
         columns = list(group)
-        reason = _find_table_problem(columns)
         infos = [_parse_column(column) for column in columns]
         types = {info.name: choose_type(info, capture) for info in infos}
-        key_infos = sorted(
-            (info for info in infos if info.key_position is not None), key=lambda info: info.key_position or 0
-        )
-        key = [
-            ComparedColumn(info=info, type=column_type)
-            for info in key_infos
-            if (column_type := types[info.name]) is not None
-        ]
-        if reason is None and not key_infos:
-            reason = "no primary key"
-        if reason is None and len(key) < len(key_infos):
-            missing = next(info for info in key_infos if types[info.name] is None)
-            reason = f"the type of {missing.name} in the primary key is {missing.declared_type}"
-        if reason is not None:
+        if (reason := _find_table_problem(columns, infos, types)) is not None:
             not_compared.append(f"{schema}.{table} ({reason})")
             continue
         values = [
@@ -107,35 +97,51 @@ def find_tables(rows: Iterable[Mapping[str, Any]], capture: Capture) -> tuple[li
             for name, problem in problems.items()
             if problem is not None
         ]
+        compared_values = [info for info in values if problems[info.name] is None]
         tables.append(
             CapturedTable(
                 schema=schema,
                 table=table,
                 topic=capture.make_topic(schema, table),
-                key=tuple(key),
-                columns=tuple(_select_compared(values, types, problems)),
+                key=_add_types(_list_key(infos), types),
+                columns=_add_types(compared_values, types),
             )
         )
     return tables, not_compared
 
 
-def _select_compared(
-    infos: Iterable[ColumnInfo], types: Mapping[str, ColumnType | None], problems: Mapping[str, str | None]
-) -> Iterator[ComparedColumn]:
-    for info in infos:
-        if (column_type := types[info.name]) is not None and problems[info.name] is None:
-            yield ComparedColumn(info=info, type=column_type)
+def _list_key(infos: Iterable[ColumnInfo]) -> list[ColumnInfo]:
+    """Return the columns of the primary key in its order."""
+    positions = {info.key_position: info for info in infos if info.key_position is not None}
+    return [info for _, info in sorted(positions.items())]
 
 
-def _find_table_problem(rows: Iterable[Mapping[str, Any]]) -> str | None:
-    for row in rows:
-        if row["is_partition"] or row["table_kind"] != _ORDINARY_TABLE:
-            return "partitioned"
+def _add_types(infos: Iterable[ColumnInfo], types: Types) -> tuple[ComparedColumn, ...]:
+    """Return the columns that have a type that can be compared."""
+    return tuple(
+        ComparedColumn(info=info, type=column_type)
+        for info in infos
+        if (column_type := types[info.name]) is not None
+    )
+
+
+def _find_table_problem(
+    rows: Iterable[Mapping[str, Any]], infos: Iterable[ColumnInfo], types: Types
+) -> str | None:
+    """Return why a table is not compared."""
+    if any(row["is_partition"] or row["table_kind"] != _ORDINARY_TABLE for row in rows):
+        return "partitioned"
+    key = _list_key(infos)
+    if not key:
+        return "no primary key"
+    for info in key:
+        if types[info.name] is None:
+            return f"the type of {info.name} in the primary key is {info.declared_type}"
     return None
 
 
 def _find_column_problem(
-    schema: str, table: str, info: ColumnInfo, types: Mapping[str, ColumnType | None], capture: Capture
+    schema: str, table: str, info: ColumnInfo, types: Types, capture: Capture
 ) -> str | None:
     """Return why a column is not compared."""
     if types[info.name] is None:
