@@ -248,7 +248,7 @@ def test_user_who_may_only_read_suffices_while_rows_change(
     cluster: ProcessCluster, database: PostgreSQL
 ) -> None:
     database.ask(
-        "CREATE TABLE people (id int PRIMARY KEY, name text);"
+        "CREATE TABLE people (id int PRIMARY KEY, name text);"  # noqa: S608
         "INSERT INTO people SELECT n, 'name ' || n FROM generate_series(1, 200) n;"
         f"CREATE ROLE reader LOGIN REPLICATION PASSWORD '{PASSWORD}';"
         "GRANT SELECT ON people TO reader; CREATE PUBLICATION p_reader FOR TABLE people"
