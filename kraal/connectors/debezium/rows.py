@@ -104,7 +104,10 @@ def _make_key(columns: Sequence[ComparedColumn], values: Sequence[Column]) -> Co
 
 def _parse_records(records: DataFrame, table: CapturedTable, capture: Capture) -> DataFrame:
     """Return `_KEY_TEXT`, the structs `key` and `row` with the columns `c0`, `c1`, …, `_IS_DELETED` and `_IS_ROW`."""
-    names, key_names = ([column.info.name for column in group] for group in (table.columns, table.key))
+    key_names = [column.info.name for column in table.key]
+    names = [
+        column.info.name for column in table.columns
+    ] or key_names  # Spark parses no struct without fields
     is_unwrapped = capture.unwrapping is not None
     value_type = _make_row_type([*names, _DELETED_FIELD]) if is_unwrapped else _make_envelope_type(names)
     key = _parse_json(F.col("key"), _make_row_type(key_names), has_schema=capture.key_has_schema)

@@ -9,8 +9,7 @@ record, the row may have changed again, and another round follows.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -20,6 +19,7 @@ from kraal.engine import client_options
 from kraal.engine.api import ProofRequest, TaskSpec
 from kraal.engine.context import ExecutorContext
 from kraal.engine.proof.config import WITHOUT_SIDE_EFFECTS
+from kraal.engine.proof.delivery import ReadOffsets, wait_for_delivery
 from kraal.engine.proof.frames import HashedRows
 from kraal.engine.proof.keyed_rows import (
     IS_HOT,
@@ -44,18 +44,14 @@ from kraal.proof.result import ProofResult, SkippedRecords
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-DELIVERY_TIMEOUT_S: Final = 60.0
-"""Maximum time in which the connector must deliver the changes that a read of its tables could see."""
 MAX_ROUNDS: Final = 5
 """Maximum number of comparisons of rows that change again and again."""
-_POLL_S: Final = 0.5
 _MAX_KEYS: Final = 200
 """Maximum number of keys by which the rows of a table are selected; for more keys, all rows are read."""
 _SHOWN_KEYS: Final = 3
 _READ_COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
 
 Ranges = dict[TopicPartition, tuple[int, int]]
-ReadOffsets = Callable[[], Mapping[SourcePartition, Offset]]
 
 
 class KeyedProof:
@@ -209,7 +205,13 @@ class _Comparison:
             self._check_cancelled()
             rows = state.table.expected_rows(self.spark.session, _list_candidates(state))
             state.expected, _ = self._keep(rows.join(state.candidates.select(KEY), KEY, "left_semi"))
-        self._wait_for_delivery(sum(state.count for state in states))
+        wait_for_delivery(
+            self.source,
+            self.spark.session,
+            self.read_offsets,
+            self._pause,
+            count=sum(state.count for state in states),
+        )
         topics = set(self.broker.topics())
         return [
             hot
@@ -243,26 +245,6 @@ class _Comparison:
             totals.missing_keys += [RowKey(table=table, key=key) for key in list_keys(rows, IS_MISSING)]
         if unexpected:
             totals.unexpected_keys += [RowKey(table=table, key=key) for key in list_keys(rows, IS_UNEXPECTED)]
-
-    def _wait_for_delivery(self, count: int) -> None:
-        """Wait until the connector has delivered all changes that are visible now. Raises NotComparable."""
-        source, session = self.source, self.spark.session
-        position = source.read_position(session)
-        deadline_s = time.monotonic() + DELIVERY_TIMEOUT_S
-        while True:
-            offsets = self.read_offsets()
-            if source.has_stored(offsets, position):
-                return
-            if source.has_received(session, position):
-                # The source reports no more than the receipt. The records are on their way to the topics.
-                self._pause(source.settle_s)
-                return
-            if time.monotonic() > deadline_s:
-                raise NotComparable(
-                    f"{count:,} rows differ from the last records of their keys, but "
-                    f"{source.describe_delay(offsets, position)}"
-                )
-            self._pause(_POLL_S)
 
     def _read_states(self, table: KeyedTable, ranges: Ranges) -> DataFrame | None:
         """Return the states of the last records of a table's keys; None if there are no records."""
