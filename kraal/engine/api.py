@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kraal.plugins.api import SourceBatch
+    from kraal.plugins.model.keyed_source import KeyedSource
 
 
 class StepReporter(Protocol):
@@ -395,6 +396,12 @@ class ProvingEngine(Protocol):
 
     def open_proof(self, spec: TaskSpec) -> Proof:
         """Prepare a proof. `spec` must have the resolved config of the connector, and needs no task config.
+
+        Raises ConfigInvalid.
+        """
+
+    def open_keyed_proof(self, spec: TaskSpec, source: KeyedSource) -> Proof:
+        """Prepare a proof of a source whose topics contain the last state of each row; `spec` is as for `open_proof`.
 
         Raises ConfigInvalid.
         """
