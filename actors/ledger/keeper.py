@@ -1,82 +1,136 @@
-"""Owner of the ledger's log: adds batches to the totals of their partitions, and writes totals that have changed.
+"""Owner of the ledger's log: adds batches to the totals of their tasks and partitions, and writes changed totals.
 
 A batch is added after its offsets are stored, so the ledger is never ahead of them. Delivery never waits for the
 ledger: while its log is unavailable, the totals stay in memory, where their size is bounded.
 
-Another worker may have owned a partition meanwhile, so before each write the keeper reads the log to its end, and
-appends the batches of this worker's runs to the totals that it finds there.
+Another worker may have run a task meanwhile. So before each write, the keeper reads the log to its end and adds its
+changes to the totals in the log. It also reads its own records back: if another worker has written the same key in
+between, the keeper adds its changes to the other worker's totals and writes them again.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Final, assert_never
 
-from actors.messages.ledger import FlushLedger, LedgerMessage, RecordBatch, ShowLedger
+from actors.messages.ledger import (
+    CloseLedger,
+    FlushLedger,
+    LedgerMessage,
+    LedgerView,
+    RecordBatch,
+    ShowLedger,
+)
 from actors.runtime.system import Begin
-from kraal.core.errors import StoreError
+from kraal.core.errors import StoreError, format_with_hint
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import SourcePartition
 from kraal.core.records import Entry
-from kraal.ledger.records import decode_key, decode_totals, encode_key, encode_totals
-from kraal.ledger.totals import Totals, add_entry, append_run, start_totals
+from kraal.ledger.counts import Position, Range, RangeStart
+from kraal.ledger.records import LedgerKey, decode_key, decode_totals, encode_key, encode_totals
+from kraal.ledger.totals import (
+    NO_TOTALS,
+    PartitionTotals,
+    Span,
+    TaskTotals,
+    append_span,
+    find_holes,
+    total_batch,
+)
 
 if TYPE_CHECKING:
     from actors.runtime.clock import Clock
     from actors.runtime.mailbox import Address
-    from kraal.core.ids import ConnectorName
-    from kraal.core.offsets import SourcePartition
+    from kraal.metrics.delivery import DeliveryMetrics
     from kraal.stores.api import Log
 
 log = logging.getLogger(__name__)
 
 WRITE_INTERVAL_S: Final = 1.0
 """Interval between two writes; batches of the last interval are not counted if the worker is killed."""
-RETRY_S: Final = 5.0
+RETRY_DELAY_S: Final = 5.0
 READ_RECORDS: Final = 1000
 
-_Run = tuple[int, Totals]
-"""The number of a run, and the totals of its batches that are not written yet."""
+_Partition = tuple[ConnectorName, SourcePartition]
 
 
 class LedgerKeeper:
     """Keeps the totals of this worker's tasks. Blocks only its own thread."""
 
-    def __init__(self, *, address: Address, ledger_log: Log, clock: Clock) -> None:
+    def __init__(self, *, address: Address, ledger_log: Log, clock: Clock, metrics: DeliveryMetrics) -> None:
         self._address = address
         self._log = ledger_log
         self._clock = clock
-        self._written: dict[str, bytes] = {}
-        """The latest value of each key in the log."""
+        self._metrics = metrics
+        self._tasks: dict[TaskId, TaskTotals] = {}
+        """The latest totals in the log."""
+        self._partitions: dict[_Partition, PartitionTotals] = {}
+        """Like `_tasks`."""
         self._position = 0
         """The next offset to read from the log."""
-        self._unwritten: dict[str, list[_Run]] = {}
-        """The runs of each key whose batches are not written yet, in order."""
-        self._is_scheduled = self._is_failing = False
+        self._task_changes: dict[TaskId, TaskTotals] = {}
+        """The totals of batches that are not written yet."""
+        self._spans: dict[_Partition, list[Span]] = {}
+        """The ranges of batches that are not written yet."""
+        self._run_ends: dict[_Partition, tuple[int, Position]] = {}
+        """The latest run that has recorded a batch of a partition, and the end of its latest batch."""
+        self._is_scheduled = False
+        self._problem: str | None = None
+        """Why the log is unavailable."""
 
-    def receive(self, message: LedgerMessage) -> Mapping[SourcePartition, Totals] | None:
+    def receive(self, message: LedgerMessage) -> LedgerView | None:
         """Handle one message."""
         match message:
             case Begin():
                 pass
             case RecordBatch():
-                self._add(message)
+                self._record(message)
             case ShowLedger():
                 return self._show(message.connector)
             case FlushLedger():
                 self._is_scheduled = False
                 self._flush()
+            case CloseLedger():
+                self._flush()
             case _:
                 assert_never(message)
         return None
 
-    def _add(self, message: RecordBatch) -> None:
-        for partition, entry in message.entries.items():
-            runs = self._unwritten.setdefault(encode_key(message.connector, partition), [])
-            if runs and runs[-1][0] == message.run:
-                runs[-1] = (message.run, add_entry(runs[-1][1], entry))
-            else:
-                runs.append((message.run, add_entry(start_totals(entry.start), entry)))
+    # --- batches --------------------------------------------------------------------------------------------
+
+    def _record(self, message: RecordBatch) -> None:
+        task, entry, now_ms = message.task, message.entry, self._clock.wall_ms()
+        run_ends = {
+            partition: end
+            for partition in entry.ranges
+            for run, end in [self._run_ends.get((task.connector, partition), (0, None))]
+            if run == message.run
+        }
+        holes = find_holes(entry, run_ends, now_ms)
+        totals = total_batch(entry.counts, entry.ranges, now_ms)
+        if holes:
+            totals += TaskTotals(breaks=tuple(holes.values()), break_count=len(holes))
+        for each in totals.breaks:
+            log.warning("%s: Records of %s are not accounted for: %s", task, each.ranges, each.reason)
+        self._metrics.add({task: totals})
+        self._task_changes[task] = self._task_changes.get(task, NO_TOTALS) + totals
+        for partition, covered in entry.ranges.items():
+            self._add_range((task.connector, partition), covered, is_hole=partition in holes)
+            self._run_ends[task.connector, partition] = (message.run, covered.end)
         self._schedule(WRITE_INTERVAL_S)
+
+    def _add_range(self, partition: _Partition, covered: Range, *, is_hole: bool) -> None:
+        """Add a range to the spans that are not written yet."""
+        spans = self._spans.setdefault(partition, [])
+        is_explained = is_hole or covered.reason is RangeStart.SKIPPED
+        if spans and spans[-1].end == covered.start:
+            spans[-1] = Span(spans[-1].start, covered.end, spans[-1].is_explained)
+        else:
+            spans.append(Span(covered.start, covered.end, is_explained))
+
+    # --- the log --------------------------------------------------------------------------------------------
 
     def _schedule(self, delay_s: float) -> None:
         if not self._is_scheduled:
@@ -84,51 +138,98 @@ class LedgerKeeper:
             self._clock.after(delay_s, self._address, FlushLedger())
 
     def _flush(self) -> None:
-        if not self._unwritten:
+        if not self._task_changes and not self._spans:
             return
         try:
-            self._read_to_end()
-            values = {key: encode_totals(self._sum_up(key)) for key in self._unwritten}
+            self._read_to_end({})
+            values = {
+                **{encode_key(task): encode_totals(self._sum_task(task)) for task in self._task_changes},
+                **{encode_key(each): encode_totals(self._sum_partition(each)) for each in self._spans},
+            }
             self._log.append([Entry(key, value) for key, value in values.items()])
+            conflicts = self._read_to_end(values)
         except StoreError as error:
-            if not self._is_failing:
-                log.warning("Failed to write the ledger; its totals are kept in memory: %s", error)
-            self._is_failing = True
-            self._schedule(RETRY_S)
+            self._handle_failure(error)
+            self._schedule(RETRY_DELAY_S)
             return
-        if self._is_failing:
+        if self._problem is not None:
             log.info("Wrote the ledger again")
-        self._is_failing = False
-        self._written |= values
-        self._unwritten.clear()
+        self._problem = None
+        self._task_changes = {
+            task: totals for task, totals in self._task_changes.items() if task in conflicts
+        }
+        self._spans = {partition: spans for partition, spans in self._spans.items() if partition in conflicts}
+        if conflicts:
+            self._schedule(WRITE_INTERVAL_S)
 
-    def _show(self, connector: ConnectorName) -> Mapping[SourcePartition, Totals]:
-        self._read_to_end()
-        shown: dict[SourcePartition, Totals] = {}
-        for key in self._written.keys() | self._unwritten.keys():
-            decoded = decode_key(key)
-            if decoded is not None and decoded[0] == connector:
-                shown[decoded[1]] = self._sum_up(key)
-        return shown
+    def _handle_failure(self, error: StoreError) -> None:
+        text = format_with_hint(error)
+        if text != self._problem:
+            log.warning(
+                "The ledger is unavailable: %s\nIts totals are kept in memory; delivery continues", text
+            )
+        self._problem = text
 
-    def _sum_up(self, key: str) -> Totals:
-        """Return the totals of a key with those that are not written yet. It must have totals of either kind."""
-        totals = decode_totals(self._written.get(key))
-        for _, run in self._unwritten.get(key, ()):
-            totals = run if totals is None else append_run(totals, run)
-        assert totals is not None  # noqa: S101 - see above
-        return totals
+    def _read_to_end(self, own_values: Mapping[str, bytes]) -> frozenset[LedgerKey]:
+        """Read what workers have written.
 
-    def _read_to_end(self) -> None:
-        """Read what other workers have written. Raises StoreError."""
+        Return the keys of `own_values` for which another worker has written a record that precedes the own record. The
+        totals are then those of the other worker. Raises StoreError.
+        """
+        remaining_keys, conflicts = set(own_values), set[LedgerKey]()
         end = self._log.end()
         while self._position < end:
             records = self._log.read(self._position, READ_RECORDS)
             if not records:
-                return
+                break
             for record in records:
-                if record.value is None:
-                    self._written.pop(record.key, None)
-                elif decode_totals(record.value) is not None:
-                    self._written[record.key] = record.value
+                key = decode_key(record.key)
+                if key is None:
+                    continue
+                if record.key in remaining_keys:
+                    if record.value != own_values[record.key]:
+                        conflicts.add(key)
+                    else:
+                        remaining_keys.remove(record.key)
+                        if key in conflicts:
+                            continue
+                self._store(key, record.value)
             self._position = records[-1].offset + 1
+        return frozenset(conflicts)
+
+    def _store(self, key: LedgerKey, value: bytes | None) -> None:
+        """Replace the totals in memory with those of a record, unless they have another format."""
+        totals = decode_totals(key, value)
+        if isinstance(key, TaskId):
+            if isinstance(totals, TaskTotals):
+                self._tasks[key] = totals
+            elif value is None:
+                self._tasks.pop(key, None)
+        elif isinstance(totals, PartitionTotals):
+            self._partitions[key] = totals
+        elif value is None:
+            self._partitions.pop(key, None)
+
+    # --- totals ---------------------------------------------------------------------------------------------
+
+    def _sum_task(self, task: TaskId) -> TaskTotals:
+        return self._tasks.get(task, NO_TOTALS) + self._task_changes.get(task, NO_TOTALS)
+
+    def _sum_partition(self, partition: _Partition) -> PartitionTotals:
+        """Return the totals of a partition, which must have totals in the log or spans."""
+        totals = reduce(append_span, self._spans.get(partition, ()), self._partitions.get(partition))
+        assert totals is not None  # noqa: S101 - see above
+        return totals
+
+    def _show(self, connector: ConnectorName) -> LedgerView:
+        try:
+            self._read_to_end({})
+        except StoreError as error:
+            self._handle_failure(error)
+        tasks = {task for task in (*self._tasks, *self._task_changes) if task.connector == connector}
+        partitions = {each for each in (*self._partitions, *self._spans) if each[0] == connector}
+        return LedgerView(
+            tasks={task: self._sum_task(task) for task in sorted(tasks, key=lambda task: task.task)},
+            partitions={each[1]: self._sum_partition(each) for each in partitions},
+            problem=self._problem,
+        )

@@ -10,28 +10,35 @@ from actors.runtime.mailbox import Ask, Tell
 from actors.runtime.system import Begin
 
 if TYPE_CHECKING:
-    from kraal.core.ids import ConnectorName
+    from kraal.core.ids import ConnectorName, TaskId
     from kraal.core.offsets import SourcePartition
     from kraal.ledger.counts import BatchEntry
-    from kraal.ledger.totals import Totals
+    from kraal.ledger.totals import PartitionTotals, TaskTotals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordBatch(Tell):
-    """Add a batch whose offsets are stored to the totals of its partitions."""
+    """Add a batch whose offsets are stored to the totals of its task and partitions."""
 
-    connector: ConnectorName
+    task: TaskId
     run: int
     """Number of the run, unique in this process."""
-    entries: Mapping[SourcePartition, BatchEntry]
+    entry: BatchEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowLedger(Ask[Mapping["SourcePartition", "Totals"]]):
-    """Return the totals of a connector's partitions, including those of batches that are not written yet.
+class LedgerView:
+    """The totals of a connector."""
 
-    Raises StoreError.
-    """
+    tasks: Mapping[TaskId, TaskTotals]
+    partitions: Mapping[SourcePartition, PartitionTotals]
+    problem: str | None = None
+    """Why the totals of other workers may be missing; None if they are complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowLedger(Ask[LedgerView]):
+    """Return the totals of a connector, including those of batches that are not written yet."""
 
     connector: ConnectorName
 
@@ -41,4 +48,9 @@ class FlushLedger(Tell):
     """Write all totals that have changed."""
 
 
-LedgerMessage = Begin | RecordBatch | ShowLedger | FlushLedger
+@dataclass(frozen=True, slots=True)
+class CloseLedger(Ask[None]):
+    """Write all totals that have changed, before the worker stops."""
+
+
+LedgerMessage = Begin | RecordBatch | ShowLedger | FlushLedger | CloseLedger

@@ -1,5 +1,4 @@
-"""The ledger: counts and checksums of the records of each task, by partition and range of offsets.
+"""The ledger: counts of the records of each task by outcome, and the ranges of positions that were counted.
 
-`counts` and `totals` are pure. Nothing here reads or writes records; the engine counts them, and an actor stores the
-totals after the offsets.
+The modules are pure. The engine counts records, and an actor stores the totals after the offsets.
 """

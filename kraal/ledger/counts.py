@@ -1,70 +1,81 @@
-"""What happened to the records of a range: the counts of a batch, and the law that they obey.
+"""The entry of one batch: what happened to its records, and the law that the counts must obey.
 
 The law: each record that was read was written, dropped by a transform, sent to the dead letter topic, or skipped
-because its error is tolerated, and each written record was read or made by a transform:
+because its error is tolerated. No transform returns more than one record for a record (KIP-66).
 
-    read + made = written + dropped + dead letters + tolerated
+    read = written + dropped + dead letters + tolerated
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final
 
-from kraal.ledger.tally import NO_RECORDS, Tally
+from kraal.core.offsets import SourcePartition
 
-Position = int | str
-"""A position in a partition: an offset of a topic partition, or the JSON text of a source's offset."""
+Position = int | str | None
+"""A position in a partition: an offset of a topic partition, or the JSON text of a source's offset; None for the
+position of a source that has no offset yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """The records of a range, counted where they were read, where they left the pipeline, and where they were written.
+    """The records of one or more batches, each count measured separately; can be summed."""
 
-    Counts of different ranges can be added.
-    """
-
-    read: Tally = NO_RECORDS
-    written: Tally = NO_RECORDS
+    read: int | None = 0
+    """Records that the reader returned; None if they were not counted."""
+    written: int | None = 0
+    """Records that the plugin of a sink received and did not report, or that Kafka acknowledged to a source; None if
+    they were not counted."""
     dropped: int = 0
     """Records that a transform dropped."""
-    made: int = 0
-    """Additional records that a transform returned."""
     dead_letters: int = 0
     """Records that are in the dead letter topic and not in the target."""
     tolerated: int = 0
     """Records that were skipped because `errors.tolerance` is `all`, without a dead letter."""
 
     def __add__(self, other: Counts) -> Counts:
+        """Return the sum; a side that was not counted in one of the batches is not counted in the sum."""
         return Counts(
-            read=self.read + other.read,
-            written=self.written + other.written,
+            read=None if self.read is None or other.read is None else self.read + other.read,
+            written=None if self.written is None or other.written is None else self.written + other.written,
             dropped=self.dropped + other.dropped,
-            made=self.made + other.made,
             dead_letters=self.dead_letters + other.dead_letters,
             tolerated=self.tolerated + other.tolerated,
         )
 
-    def __sub__(self, other: Counts) -> Counts:
-        return Counts(
-            read=self.read - other.read,
-            written=self.written - other.written,
-            dropped=self.dropped - other.dropped,
-            made=self.made - other.made,
-            dead_letters=self.dead_letters - other.dead_letters,
-            tolerated=self.tolerated - other.tolerated,
-        )
-
     @property
-    def unexplained(self) -> int:
-        """The number of records that were read and are nowhere; negative if more were written than read."""
-        came = self.read.count + self.made
-        return came - self.written.count - self.dropped - self.dead_letters - self.tolerated
+    def unexplained(self) -> int | None:
+        """Number of records that were read and are nowhere, negative if too many were written.
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every record that was read was written, one for one."""
-        return not (self.dropped or self.made or self.dead_letters or self.tolerated or self.unexplained)
+        None if records were not counted on both sides.
+        """
+        if self.read is None or self.written is None:
+            return None
+        return self.read - self.written - self.dropped - self.dead_letters - self.tolerated
+
+
+class RangeStart(Enum):
+    """Why a range starts at its position."""
+
+    NEXT = auto()
+    """The previous batch of the run ended there."""
+    RESUMED = auto()
+    """It is a stored offset: this is the first batch of a run, or the first one after a rebalance."""
+    SKIPPED = auto()
+    """The stored offset is not available on the broker, for example because the retention time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The positions of one partition that a batch covers."""
+
+    start: Position
+    end: Position
+    """The position at which the next batch starts."""
+    reason: RangeStart = RangeStart.NEXT
 
 
 NO_COUNTS: Final = Counts()
@@ -72,26 +83,17 @@ NO_COUNTS: Final = Counts()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchEntry:
-    """The counts of one batch for one partition; recorded when the offsets of the batch are stored."""
+    """The entry of one batch, which is recorded when the offsets of the batch are stored."""
 
-    start: Position
-    """The position before the batch."""
-    end: Position
-    """The position after the batch; the next batch starts there."""
     counts: Counts
-    is_unchanged: bool = False
-    """Whether the pipeline writes keys and values as it reads them, so that both checksums must be equal."""
-    gap: str | None = None
-    """Why the batch does not start where the last one ended, such as a topic's retention; None if there is no gap."""
+    ranges: Mapping[SourcePartition, Range] = field(default_factory=dict)
 
 
-def find_error(entry: BatchEntry) -> str | None:
-    """Return how an entry breaks the law, as a message for users; None if it does not."""
-    counts = entry.counts
-    if counts.unexplained > 0:
-        return f"{counts.unexplained:,} of {counts.read.count:,} records were read and not written"
-    if counts.unexplained < 0:
-        return f"{-counts.unexplained:,} more records were written than read"
-    if entry.is_unchanged and counts.is_complete and counts.read.checksum != counts.written.checksum:
-        return f"the content of {counts.read.count:,} records changed between reading and writing"
-    return None
+def find_error(counts: Counts) -> str | None:
+    """Return how the counts of a batch break the law, as a message for users; None if they do not."""
+    unexplained = counts.unexplained
+    if not unexplained:
+        return None
+    if unexplained > 0:
+        return f"{unexplained:,} of {counts.read:,} records were read and neither written nor skipped"
+    return f"{-unexplained:,} more records were written than read ({counts.read:,})"

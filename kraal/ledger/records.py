@@ -1,65 +1,64 @@
-"""The records of the ledger's topic: JSON, one record per partition of a connector, compacted by key.
+"""The records of the ledger's log: JSON, compacted by key. A task has its counts, and a partition its ranges.
 
+    ["orders-sink",0] -> {"version":1,"batches":7,"read":1000,"written":990,"dropped":10,…}
     ["orders-sink",{"kafka_topic":"orders","kafka_partition":0}] -> {"version":1,"since":0,"end":1000,…}
 
-The key is that of Connect's offset topic. Checksums are hexadecimal, because JSON numbers of other languages are not
-exact beyond 2^53.
+The key of a partition has the form of the keys in Connect's offset topic.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from typing import Any, Final
 
-from kraal.core.ids import ConnectorName
-from kraal.core.offsets import SourcePartition
-from kraal.ledger.counts import Counts, Position
-from kraal.ledger.tally import Tally
-from kraal.ledger.totals import Break, Segment, Totals
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.ledger.counts import Position
+from kraal.ledger.totals import Break, PartitionTotals, TaskTotals
 
 VERSION: Final = 1
 """The version of the format; records of later versions are ignored."""
 
+_COUNTS: Final = tuple(field.name for field in fields(TaskTotals) if field.name != "breaks")
 
-def encode_key(connector: ConnectorName, partition: SourcePartition) -> str:
-    """Return the key of a partition's record."""
-    return json.dumps([connector, dict(sorted(partition.fields))], separators=(",", ":"))
+LedgerKey = TaskId | tuple[ConnectorName, SourcePartition]
+"""A task, or a partition of a connector."""
+LedgerTotals = TaskTotals | PartitionTotals
 
 
-def decode_key(key: str) -> tuple[ConnectorName, SourcePartition] | None:
-    """Return the connector and partition of a record; None if the key has another format."""
+def encode_key(key: LedgerKey) -> str:
+    """Return the key of a record."""
+    if isinstance(key, TaskId):
+        return _to_json([key.connector, key.task])
+    connector, partition = key
+    return _to_json([connector, dict(sorted(partition.fields))])
+
+
+def decode_key(text: str) -> LedgerKey | None:
+    """Return the task or the partition of a record; None if the key has another format."""
     try:
-        content = json.loads(key)
+        content = json.loads(text)
     except ValueError:
         return None
     match content:
-        case [str(connector), dict(fields)]:
-            return ConnectorName(connector), SourcePartition.of(fields)
+        case [str(connector), bool()]:
+            return None
+        case [str(connector), int(task)]:
+            return TaskId(ConnectorName(connector), task)
+        case [str(connector), dict(partition)]:
+            return ConnectorName(connector), SourcePartition.of(partition)
         case _:
             return None
 
 
-def encode_totals(totals: Totals) -> bytes:
-    """Return the value of a partition's record."""
-    content = {
-        "version": VERSION,
-        "since": totals.since,
-        "end": totals.end,
-        "counts": _encode_counts(totals.counts),
-        "repeated": totals.repeated,
-        "segments": [
-            [each.start, each.end, each.level, _encode_counts(each.counts)] for each in totals.segments
-        ],
-        "breaks": [[each.start, each.end, each.reason] for each in totals.breaks],
-        "break_count": totals.break_count,
-        "uncounted": totals.uncounted,
-        "uncounted_count": totals.uncounted_count,
-    }
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+def encode_totals(totals: LedgerTotals) -> bytes:
+    """Return the value of a record."""
+    return _to_json({"version": VERSION, **asdict(totals)}).encode()
 
 
-def decode_totals(value: bytes | None) -> Totals | None:
+def decode_totals(key: LedgerKey, value: bytes | None) -> LedgerTotals | None:
     """Return the totals of a record; None for a tombstone, another version or an invalid value."""
     if value is None:
         return None
@@ -67,59 +66,41 @@ def decode_totals(value: bytes | None) -> Totals | None:
         content = json.loads(value)
         if content["version"] != VERSION:
             return None
-        return Totals(
-            since=_position(content["since"]),
-            end=_position(content["end"]),
-            counts=_decode_counts(content["counts"]),
-            repeated=int(content["repeated"]),
-            segments=tuple(
-                Segment(
-                    start=_position(start),
-                    end=_position(end),
-                    level=int(level),
-                    counts=_decode_counts(counts),
-                )
-                for start, end, level, counts in content["segments"]
-            ),
-            breaks=tuple(
-                Break(start=_position(start), end=_position(end), reason=str(reason))
-                for start, end, reason in content["breaks"]
-            ),
-            break_count=int(content["break_count"]),
-            uncounted=tuple((_position(start), _position(end)) for start, end in content["uncounted"]),
-            uncounted_count=int(content["uncounted_count"]),
-        )
+        return _decode_task(content) if isinstance(key, TaskId) else _decode_partition(content)
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _position(value: Any) -> Position:
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
+def _decode_task(content: Mapping[str, Any]) -> TaskTotals:
+    breaks = tuple(
+        Break(ranges=str(each["ranges"]), reason=str(each["reason"]), time_ms=int(each["time_ms"]))
+        for each in content["breaks"]
+    )
+    return TaskTotals(**{name: int(content[name]) for name in _COUNTS}, breaks=breaks)
+
+
+def _decode_partition(content: Mapping[str, Any]) -> PartitionTotals:
+    return PartitionTotals(
+        since=_check_position(content["since"]),
+        end=_check_position(content["end"]),
+        repeated=int(content["repeated"]),
+        uncounted=tuple(
+            (_check_position(start), _check_position(end)) for start, end in content["uncounted"]
+        ),
+        uncounted_count=int(content["uncounted_count"]),
+    )
+
+
+def _check_position(value: Any) -> Position:
+    if isinstance(value, bool) or not isinstance(value, (int, str, type(None))):
         raise TypeError(value)
     return value
 
 
-def _encode_counts(counts: Counts) -> Sequence[object]:
-    """Return the fields of counts as a list; without the trailing zeros of what rarely happens."""
-    read, written = counts.read, counts.written
-    fields: list[object] = [read.count, f"{read.checksum:x}", written.count, f"{written.checksum:x}"]
-    others = [counts.dropped, counts.made, counts.dead_letters, counts.tolerated]
-    return [*fields, *others] if any(others) else fields
+def offset_position(offset: Offset | None) -> Position:
+    """Return a source's offset as a position; equal offsets have equal positions."""
+    return None if offset is None else json.dumps(offset, sort_keys=True, separators=(",", ":"))
 
 
-def _decode_counts(fields: Sequence[Any]) -> Counts:
-    read, read_checksum, written, written_checksum, *others = fields
-    dropped, made, dead_letters, tolerated = others or (0, 0, 0, 0)
-    return Counts(
-        read=Tally(int(read), int(read_checksum, 16)),
-        written=Tally(int(written), int(written_checksum, 16)),
-        dropped=int(dropped),
-        made=int(made),
-        dead_letters=int(dead_letters),
-        tolerated=int(tolerated),
-    )
-
-
-def partition_fields(topic: str, partition: int) -> Mapping[str, str | int]:
-    """Return the fields of a topic partition, as in Connect's offsets of sinks."""
-    return {"kafka_topic": topic, "kafka_partition": partition}
+def _to_json(content: object) -> str:
+    return json.dumps(content, separators=(",", ":"))  # in ASCII: strings may have unpaired surrogates

@@ -1,158 +1,222 @@
-"""The running totals of one partition, of bounded size.
+"""The running totals of tasks and partitions, of bounded size.
 
-Batches become *segments* of the totals. Recent segments are single batches; older ones are merged in pairs, so that the
-number of segments grows with the logarithm of the number of batches. A segment says for its range what was read and
-written, which shows where a target differs.
+The counts belong to a task, and the ranges to a partition, which may move to another task of the connector. A worker
+that is killed between storing offsets and recording the batch leaves a range that nobody has counted. Such a range is
+listed as *uncounted*: it does not break the law, but only a proof can check its records. A range that is left out
+within a run breaks the law.
 
-A worker that ends between storing offsets and recording the batch leaves a range that nobody counted. Such a range
-precedes the first batch of the next run. It does not break the law, but only a proof can check its records. A range
-that is left out within a run does break the law.
+Totals of several workers can be appended in any order: a range that arrives late removes itself from the uncounted
+ranges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
-from kraal.ledger.counts import NO_COUNTS, BatchEntry, Counts, Position, find_error
+from kraal.core.offsets import SourcePartition
+from kraal.ledger.counts import BatchEntry, Counts, Position, Range, RangeStart, find_error
 
-SEGMENTS_PER_LEVEL: Final = 4
-"""Maximum number of segments of each level; a segment of level n has 2^n batches."""
 MAX_RANGES: Final = 20
-"""Maximum number of breaks and of uncounted ranges to keep; the oldest are removed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """A range of one or more batches."""
-
-    start: Position
-    end: Position
-    counts: Counts
-    level: int = 0
-    """Logarithm of the number of batches to the base 2."""
+"""Maximum number of breaks and of uncounted ranges that totals contain; the oldest are removed."""
+MAX_NAMED_RANGES: Final = 5
+"""Maximum number of ranges in the description of a break."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """A range for which the law does not hold."""
+    """A batch for which the law does not hold, or a range that was left out."""
 
-    start: Position
-    end: Position
+    ranges: str
+    """The partitions and positions, as text."""
     reason: str
+    time_ms: int
+    """Wall-clock milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """The totals of a partition since `since`."""
+class TaskTotals:
+    """The counts of a task; can be summed."""
+
+    batches: int = 0
+    read: int = 0
+    written: int = 0
+    dropped: int = 0
+    dead_letters: int = 0
+    tolerated: int = 0
+    batches_without_read: int = 0
+    """Number of batches whose records were not counted when they were read."""
+    batches_without_written: int = 0
+    """Number of batches whose records were not counted when they were written."""
+    breaks: tuple[Break, ...] = ()
+    """The latest breaks of the law."""
+    break_count: int = 0
+    """Number of all breaks of the law."""
+
+    def __add__(self, other: TaskTotals) -> TaskTotals:
+        return TaskTotals(
+            batches=self.batches + other.batches,
+            read=self.read + other.read,
+            written=self.written + other.written,
+            dropped=self.dropped + other.dropped,
+            dead_letters=self.dead_letters + other.dead_letters,
+            tolerated=self.tolerated + other.tolerated,
+            batches_without_read=self.batches_without_read + other.batches_without_read,
+            batches_without_written=self.batches_without_written + other.batches_without_written,
+            breaks=(*self.breaks, *other.breaks)[-MAX_RANGES:],
+            break_count=self.break_count + other.break_count,
+        )
+
+
+NO_TOTALS: Final = TaskTotals()
+
+Ranges = tuple[tuple[Position, Position], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionTotals:
+    """The positions of a partition that were counted."""
 
     since: Position
     """The position from which records are counted."""
     end: Position
-    """The position after the last recorded batch."""
-    counts: Counts = NO_COUNTS
+    """The highest position after a counted batch; the latest one if positions are not numbers."""
     repeated: int = 0
-    """Number of records of batches that were recorded and then written again."""
-    segments: tuple[Segment, ...] = field(default=())
-    breaks: tuple[Break, ...] = field(default=())
-    """The latest breaks of the law."""
-    break_count: int = 0
-    """Number of all breaks of the law."""
-    uncounted: tuple[tuple[Position, Position], ...] = field(default=())
-    """The latest ranges whose batches were not recorded."""
+    """Number of offsets that were delivered again; always 0 if positions are not numbers."""
+    uncounted: Ranges = ()
+    """The latest ranges from `since` to `end` that no entry covers."""
     uncounted_count: int = 0
-    """Number of all ranges whose batches were not recorded."""
+    """Number of all uncounted ranges."""
 
 
-def start_totals(position: Position) -> Totals:
-    """Return totals that count from a position."""
-    return Totals(since=position, end=position)
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The positions that consecutive batches cover."""
+
+    start: Position
+    end: Position
+    is_explained: bool = False
+    """Whether positions before `start` are missing for a reason that is recorded elsewhere."""
 
 
-def add_entry(totals: Totals, entry: BatchEntry) -> Totals:
-    """Return the totals with another batch of the same run.
+def total_batch(counts: Counts, ranges: Mapping[SourcePartition, Range], time_ms: int) -> TaskTotals:
+    """Return the totals of a single batch, with a break if it breaks the law."""
+    error = find_error(counts)
+    breaks = () if error is None else (Break(ranges=_list_ranges(ranges), reason=error, time_ms=time_ms),)
+    return TaskTotals(
+        batches=1,
+        read=counts.read or 0,
+        written=counts.written or 0,
+        dropped=counts.dropped,
+        dead_letters=counts.dead_letters,
+        tolerated=counts.tolerated,
+        batches_without_read=int(counts.read is None),
+        batches_without_written=int(counts.written is None),
+        breaks=breaks,
+        break_count=len(breaks),
+    )
 
-    A batch that starts at an earlier batch replaces it and all later ones.
+
+def find_holes(
+    entry: BatchEntry, run_ends: Mapping[SourcePartition, Position], time_ms: int
+) -> Mapping[SourcePartition, Break]:
+    """Return, by partition, the ranges that were left out before a batch.
+
+    `run_ends` has the end of the latest batch of the same run for each partition that the run has recorded.
     """
-    if entry.start != totals.end:
-        totals = _move_end(totals, entry.start, is_explained=entry.gap is not None)
-    error = find_error(entry)
-    if error is not None:
-        totals = _add_break(totals, Break(start=entry.start, end=entry.end, reason=error))
-    segment = Segment(start=entry.start, end=entry.end, counts=entry.counts)
+    holes: dict[SourcePartition, Break] = {}
+    for partition, span in entry.ranges.items():
+        if span.reason is not RangeStart.NEXT or partition not in run_ends:
+            continue
+        end = run_ends[partition]
+        if span.start == end or _is_before(span.start, end):
+            continue
+        ranges = describe_range(partition, end, span.start)
+        holes[partition] = Break(
+            ranges=ranges, reason="no batch was recorded for this range", time_ms=time_ms
+        )
+    return holes
+
+
+def append_span(totals: PartitionTotals | None, span: Span) -> PartitionTotals:
+    """Return the totals of a partition with a span that was counted after them, or meanwhile by another worker."""
+    if totals is None:
+        return PartitionTotals(since=span.start, end=span.end)
+    if span.start == totals.end or (span.is_explained and not _is_before(span.start, totals.end)):
+        return replace(totals, end=span.end)
+    if not isinstance(span.start, int) or not isinstance(totals.end, int) or not isinstance(span.end, int):
+        return _append_text_span(totals, span)
+    if span.start > totals.end:
+        return replace(_add_uncounted(totals, (totals.end, span.start)), end=span.end)
+    return _insert_span(totals, span.start, span.end, totals.end)
+
+
+def _insert_span(totals: PartitionTotals, start: int, end: int, old_end: int) -> PartitionTotals:
+    """Insert a span that starts before the end of the totals."""
+    since = totals.since if isinstance(totals.since, int) else start
+    if end < since:
+        totals = _add_uncounted(totals, (end, since))
+    remaining, filled_count = _remove(totals.uncounted, start, end)
+    overlap = max(0, min(end, old_end) - max(start, since))
     return replace(
         totals,
-        end=entry.end,
-        counts=totals.counts + entry.counts,
-        segments=_merge((*totals.segments, segment)),
+        since=min(start, since),
+        end=max(end, old_end),
+        repeated=totals.repeated + overlap - filled_count,
+        uncounted=remaining,
+        uncounted_count=totals.uncounted_count + len(remaining) - len(totals.uncounted),
     )
 
 
-def append_run(totals: Totals, run: Totals) -> Totals:
-    """Return the totals followed by those of batches of a later run, or of the next batches of the same run."""
-    if run.since != totals.end:
-        totals = _move_end(totals, run.since, is_run_start=True)
-    return Totals(
-        since=totals.since,
-        end=run.end,
-        counts=totals.counts + run.counts,
-        repeated=totals.repeated + run.repeated,
-        segments=_merge((*totals.segments, *run.segments)),
-        breaks=(*totals.breaks, *run.breaks)[-MAX_RANGES:],
-        break_count=totals.break_count + run.break_count,
-        uncounted=(*totals.uncounted, *run.uncounted)[-MAX_RANGES:],
-        uncounted_count=totals.uncounted_count + run.uncounted_count,
-    )
+def _append_text_span(totals: PartitionTotals, span: Span) -> PartitionTotals:
+    """Append a span whose positions have no order."""
+    if span.start is None:  # the offset was deleted, so the source starts again
+        return PartitionTotals(since=None, end=span.end)
+    for index, (start, end) in enumerate(totals.uncounted):
+        if (start, end) == (span.start, span.end):
+            uncounted = (*totals.uncounted[:index], *totals.uncounted[index + 1 :])
+            return replace(totals, uncounted=uncounted, uncounted_count=totals.uncounted_count - 1)
+    return replace(_add_uncounted(totals, (totals.end, span.start)), end=span.end)
 
 
-def _move_end(
-    totals: Totals, position: Position, *, is_explained: bool = False, is_run_start: bool = False
-) -> Totals:
-    """Return the totals with another end: without the batches after it, or with a range before it that is left out."""
-    starts = [segment.start for segment in totals.segments]
-    if position in starts:
-        index = len(starts) - 1 - starts[::-1].index(position)
-        counts = sum((segment.counts for segment in totals.segments[index:]), NO_COUNTS)
-        return replace(
-            totals,
-            end=position,
-            counts=totals.counts - counts,
-            repeated=totals.repeated + counts.written.count,
-            segments=totals.segments[:index],
-        )
-    if is_explained:  # the broker no longer has the records in between
-        return replace(totals, end=position)
-    if isinstance(position, int) and isinstance(totals.end, int) and position < totals.end:
-        return start_totals(position)  # the position was moved back into a merged segment
-    if is_run_start:
-        ranges = (*totals.uncounted, (totals.end, position))[-MAX_RANGES:]
-        return replace(totals, end=position, uncounted=ranges, uncounted_count=totals.uncounted_count + 1)
-    reason = "no batch was recorded for this range"
-    return replace(_add_break(totals, Break(start=totals.end, end=position, reason=reason)), end=position)
+def _add_uncounted(totals: PartitionTotals, span: tuple[Position, Position]) -> PartitionTotals:
+    ranges = (*totals.uncounted, span)[-MAX_RANGES:]
+    return replace(totals, uncounted=ranges, uncounted_count=totals.uncounted_count + 1)
 
 
-def _add_break(totals: Totals, added: Break) -> Totals:
-    breaks = (*totals.breaks, added)[-MAX_RANGES:]
-    return replace(totals, breaks=breaks, break_count=totals.break_count + 1)
-
-
-def _merge(segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """Merge the two oldest segments of each level that has more than `SEGMENTS_PER_LEVEL` segments."""
-    merged = list(segments)
-    level = 0
-    while any(segment.level >= level for segment in merged):
-        same_level = [index for index, segment in enumerate(merged) if segment.level == level]
-        if len(same_level) <= SEGMENTS_PER_LEVEL:
-            level += 1
+def _remove(ranges: Ranges, start: int, end: int) -> tuple[Ranges, int]:
+    """Return the ranges without `[start, end)`, and the number of offsets that were removed."""
+    remaining: list[tuple[Position, Position]] = []
+    removed = 0
+    for low, high in ranges:
+        assert isinstance(low, int)  # noqa: S101 - positions of one partition have one type
+        assert isinstance(high, int)  # noqa: S101 - as above
+        overlap = max(0, min(high, end) - max(low, start))
+        removed += overlap
+        if not overlap:
+            remaining.append((low, high))
             continue
-        first, second = same_level[0], same_level[0] + 1
-        merged[first : second + 1] = [
-            Segment(
-                start=merged[first].start,
-                end=merged[second].end,
-                counts=merged[first].counts + merged[second].counts,
-                level=1 + max(merged[first].level, merged[second].level),
-            )
-        ]
-    return tuple(merged)
+        remaining += [part for part in ((low, max(low, start)), (min(high, end), high)) if part[0] < part[1]]
+    return tuple(remaining[-MAX_RANGES:]), removed
+
+
+def _is_before(position: Position, other: Position) -> bool:
+    return isinstance(position, int) and isinstance(other, int) and position < other
+
+
+def _list_ranges(ranges: Mapping[SourcePartition, Range]) -> str:
+    names = [describe_range(partition, span.start, span.end) for partition, span in ranges.items()]
+    others = len(names) - MAX_NAMED_RANGES
+    if others > 0:
+        names = [*names[:MAX_NAMED_RANGES], f"{others} more partitions"]
+    return ", ".join(names)
+
+
+def describe_range(partition: SourcePartition, start: Position, end: Position) -> str:
+    """Return a range as text for users, such as `orders-0@100 to @200`."""
+    fields = partition.as_dict()
+    if fields.keys() == {"kafka_topic", "kafka_partition"}:
+        return f"{fields['kafka_topic']}-{fields['kafka_partition']}@{start} to @{end}"
+    name = ", ".join(f"{key}={value}" for key, value in sorted(fields.items()))
+    return f"{{{name}}} from {start} to {end}"

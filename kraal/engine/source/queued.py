@@ -46,6 +46,7 @@ class QueuedTable:
             plan=with_options(plan, parts.options(client_options.SHARED_CLIENT)),
             done=done,
             poll_s=polled.poll_s,
+            read=polled.row_count,
             size=polled.size,
         )
         parts.send(pending, self.write_path)

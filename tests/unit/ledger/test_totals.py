@@ -1,191 +1,178 @@
-"""Tests for the totals of a partition: the law, repeated batches, holes, and the size."""
+"""Tests for totals: sums, holes, uncounted and repeated ranges, and the size."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import reduce
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraal.ledger.counts import BatchEntry, Counts, find_error
-from kraal.ledger.tally import Tally
-from kraal.ledger.totals import MAX_RANGES, SEGMENTS_PER_LEVEL, Totals, add_entry, append_run, start_totals
+from kraal.core.offsets import SourcePartition
+from kraal.ledger.counts import BatchEntry, Counts, Position, Range, RangeStart
+from kraal.ledger.totals import (
+    MAX_RANGES,
+    NO_TOTALS,
+    Break,
+    PartitionTotals,
+    Span,
+    TaskTotals,
+    append_span,
+    find_holes,
+    total_batch,
+)
+
+ORDERS = SourcePartition.of({"kafka_topic": "orders", "kafka_partition": 0})
+FILE = SourcePartition.of({"filename": "/data/x"})
 
 
-def entry(start: int, end: int, *, dropped: int = 0, seed: int = 1) -> BatchEntry:
-    """Return the entry of a batch without gaps, whose records have the hashes `seed` and its multiples."""
-    read = Tally(end - start, seed * (end - start))
-    written = Tally(read.count - dropped, seed * (read.count - dropped))
-    return BatchEntry(start=start, end=end, counts=Counts(read=read, written=written, dropped=dropped))
-
-
-def add_all(entries: list[BatchEntry], start: int = 0) -> Totals:
-    totals = start_totals(start)
-    for each in entries:
-        totals = add_entry(totals, each)
+def append_all(*spans: tuple[Position, Position]) -> PartitionTotals:
+    totals: PartitionTotals | None = None
+    for start, end in spans:
+        totals = append_span(totals, Span(start, end))
+    assert totals is not None
     return totals
 
 
-lengths = st.lists(st.integers(1, 1000), max_size=60)
-
-
-def consecutive(sizes: list[int]) -> list[BatchEntry]:
-    entries, start = [], 0
-    for size in sizes:
-        entries.append(entry(start, start + size, dropped=size // 3))
-        start += size
-    return entries
-
-
-@given(lengths)
-def test_totals_are_the_sums_of_all_batches(sizes: list[int]) -> None:
-    totals = add_all(consecutive(sizes))
-    assert totals.since == 0
-    assert totals.end == sum(sizes)
-    assert totals.counts.read.count == sum(sizes)
-    assert totals.counts.dropped == sum(size // 3 for size in sizes)
-    assert totals.counts.unexplained == 0
-    assert (totals.breaks, totals.repeated) == ((), 0)
-
-
-@given(lengths)
-def test_segments_cover_all_batches_without_overlaps(sizes: list[int]) -> None:
-    totals = add_all(consecutive(sizes))
-    position = 0
-    for segment in totals.segments:
-        assert segment.start == position
-        assert isinstance(segment.end, int)
-        position = segment.end
-    assert position == totals.end
-    assert sum(segment.counts.read.count for segment in totals.segments) == totals.counts.read.count
-
-
-def test_number_of_segments_grows_with_the_logarithm_of_the_number_of_batches() -> None:
-    totals = start_totals(0)
-    for number in range(10_000):
-        totals = add_entry(totals, entry(number, number + 1))
-    assert len(totals.segments) <= SEGMENTS_PER_LEVEL * 14
-
-
-@given(lengths.filter(bool), st.data())
-def test_a_repeated_batch_replaces_its_entry(sizes: list[int], data: st.DataObject) -> None:
-    entries = consecutive(sizes)
-    last = entries[-1]
-    shorter = entry(
-        int(last.start), int(last.start) + data.draw(st.integers(1, int(last.end) - int(last.start)))
-    )
-    totals = add_entry(add_all(entries), shorter)
-    assert totals.counts == add_all([*entries[:-1], shorter]).counts
-    assert totals.repeated == last.counts.written.count
-    assert totals.breaks == ()
-
-
-def test_a_position_within_an_old_segment_restarts_the_totals() -> None:
-    totals = add_entry(add_all([entry(0, 100)]), entry(50, 60))
-    assert (totals.since, totals.end, totals.counts.read.count, totals.breaks) == (50, 60, 10, ())
-
-
-def test_a_hole_breaks_the_law() -> None:
-    totals = add_all([entry(0, 100), entry(110, 120)])
-    assert [(b.start, b.end, b.reason) for b in totals.breaks] == [
-        (100, 110, "no batch was recorded for this range")
+def test_totals_of_batches_are_sums() -> None:
+    batches = [
+        Counts(read=10, written=6, dropped=1, dead_letters=1, tolerated=2),
+        Counts(read=5, written=5),
+        Counts(read=None, written=3),
+        Counts(read=4, written=None),
     ]
-    assert totals.end == 120
+    totals = reduce(TaskTotals.__add__, (total_batch(counts, {}, 0) for counts in batches), NO_TOTALS)
+    assert totals == TaskTotals(
+        batches=4,
+        read=19,
+        written=14,
+        dropped=1,
+        dead_letters=1,
+        tolerated=2,
+        batches_without_read=1,
+        batches_without_written=1,
+    )
 
 
-def test_a_gap_that_the_broker_explains_does_not_break_the_law() -> None:
-    gap = replace(entry(110, 120), gap="the retention of the topic has passed")
-    totals = add_all([entry(0, 100), gap])
-    assert (totals.breaks, totals.end, totals.counts.read.count) == ((), 120, 110)
+def test_a_break_names_the_ranges_of_its_batch() -> None:
+    ranges = {ORDERS: Range(100, 200), FILE: Range(None, '{"position":7}')}
+    totals = total_batch(Counts(read=3, written=2), ranges, 42)
+    assert totals.break_count == 1
+    assert totals.breaks == (
+        Break(
+            ranges='orders-0@100 to @200, {filename=/data/x} from None to {"position":7}',
+            reason="1 of 3 records were read and neither written nor skipped",
+            time_ms=42,
+        ),
+    )
 
 
-def test_a_range_before_a_run_is_uncounted_and_does_not_break_the_law() -> None:
-    totals = append_run(add_all([entry(0, 100)]), add_all([entry(110, 120)], start=110))
-    assert (totals.breaks, totals.uncounted, totals.uncounted_count) == ((), ((100, 110),), 1)
-    assert (totals.since, totals.end, totals.counts.read.count) == (0, 120, 110)
-
-
-@given(lengths, st.integers(0, 60))
-def test_runs_that_follow_each_other_have_the_counts_of_one_run(sizes: list[int], cut: int) -> None:
-    entries = consecutive(sizes)
-    first, second = add_all(entries[:cut]), start_totals(sum(sizes[:cut]))
-    for each in entries[cut:]:
-        second = add_entry(second, each)
-    totals = append_run(first, second)
-    whole = add_all(entries)
-    assert (totals.since, totals.end, totals.counts) == (whole.since, whole.end, whole.counts)
-    assert (totals.breaks, totals.uncounted, totals.repeated) == ((), (), 0)
-    assert len(totals.segments) <= SEGMENTS_PER_LEVEL * 7
-
-
-def test_a_run_that_starts_at_an_earlier_batch_repeats_it() -> None:
-    totals = append_run(add_all([entry(0, 100), entry(100, 150)]), add_all([entry(100, 170)], start=100))
-    assert (totals.end, totals.counts.read.count, totals.repeated, totals.uncounted) == (170, 170, 50, ())
+def test_a_break_of_many_partitions_names_the_first_ones() -> None:
+    ranges = {
+        SourcePartition.of({"kafka_topic": "t", "kafka_partition": number}): Range(0, 1)
+        for number in range(100)
+    }
+    [law_break] = total_batch(Counts(read=3, written=2), ranges, 0).breaks
+    assert law_break.ranges.endswith("t-4@0 to @1, 95 more partitions")
 
 
 def test_breaks_are_counted_and_the_latest_are_kept() -> None:
-    totals = start_totals(0)
-    for number in range(MAX_RANGES + 5):
-        counts = Counts(read=Tally(2, 3), written=Tally(1, 1))
-        totals = add_entry(totals, BatchEntry(start=number, end=number + 1, counts=counts))
+    broken = [
+        total_batch(Counts(read=2, written=1), {ORDERS: Range(number, number + 1)}, number)
+        for number in range(MAX_RANGES + 5)
+    ]
+    totals = reduce(TaskTotals.__add__, broken)
     assert (totals.break_count, len(totals.breaks)) == (MAX_RANGES + 5, MAX_RANGES)
-    assert totals.breaks[-1].end == MAX_RANGES + 5
-
-
-two = Tally(2, 30)
+    assert totals.breaks[-1].time_ms == MAX_RANGES + 4
 
 
 @pytest.mark.parametrize(
-    ("counts", "unchanged", "error"),
+    ("start", "reason", "is_hole"),
     [
-        pytest.param(Counts(read=two, written=two), True, None, id="all written"),
-        pytest.param(Counts(read=two, written=Tally(1, 10), dropped=1), True, None, id="one dropped"),
-        pytest.param(
-            Counts(read=two, written=Tally(1, 10), dead_letters=1), True, None, id="one dead letter"
-        ),
-        pytest.param(Counts(read=two, written=Tally(1, 10), tolerated=1), True, None, id="one tolerated"),
-        pytest.param(Counts(read=two, written=Tally(3, 60), made=1), True, None, id="one made"),
-        pytest.param(Counts(read=two, written=Tally(2, 31)), False, None, id="converted"),
-        pytest.param(
-            Counts(read=two, written=Tally(2, 31)),
-            True,
-            "the content of 2 records changed between reading and writing",
-            id="changed",
-        ),
-        pytest.param(
-            Counts(read=two, written=Tally(1, 10)),
-            True,
-            "1 of 2 records were read and not written",
-            id="one lost",
-        ),
-        pytest.param(
-            Counts(read=two, written=Tally(3, 60)),
-            True,
-            "1 more records were written than read",
-            id="one repeated",
-        ),
-        pytest.param(
-            Counts(read=two, written=Tally(1, 10), dropped=2),
-            False,
-            "1 more records were written than read",
-            id="twice",
-        ),
+        pytest.param(100, RangeStart.NEXT, False, id="next"),
+        pytest.param(101, RangeStart.NEXT, True, id="one offset left out"),
+        pytest.param(90, RangeStart.NEXT, False, id="repeated"),
+        pytest.param(150, RangeStart.RESUMED, False, id="after a rebalance"),
+        pytest.param(150, RangeStart.SKIPPED, False, id="after the retention time"),
     ],
 )
-def test_law(*, counts: Counts, unchanged: bool, error: str | None) -> None:
-    assert find_error(BatchEntry(start=0, end=2, counts=counts, is_unchanged=unchanged)) == error
+def test_a_range_left_out_within_a_run_is_a_hole(start: int, reason: RangeStart, *, is_hole: bool) -> None:
+    entry = BatchEntry(counts=Counts(), ranges={ORDERS: Range(start, 200, reason)})
+    holes = find_holes(entry, {ORDERS: 100}, 7)
+    reason_text = "no batch was recorded for this range"
+    expected = Break(ranges=f"orders-0@100 to @{start}", reason=reason_text, time_ms=7)
+    assert holes == ({ORDERS: expected} if is_hole else {})
 
 
-@given(lengths, st.integers(0, 59), st.sampled_from(["lost", "repeated"]))
-def test_one_lost_or_repeated_record_breaks_the_law_of_its_batch_alone(
-    sizes: list[int], at: int, how: str
-) -> None:
-    entries = consecutive(sizes)
-    if at >= len(entries):
-        return
-    counts = entries[at].counts
-    written = counts.written - Tally(1, 1) if how == "lost" else counts.written + Tally(1, 1)
-    entries[at] = replace(entries[at], counts=replace(counts, written=written))
-    totals = add_all(entries)
-    assert [(b.start, b.end) for b in totals.breaks] == [(entries[at].start, entries[at].end)]
+def test_the_first_range_of_a_partition_has_no_hole() -> None:
+    entry = BatchEntry(counts=Counts(), ranges={ORDERS: Range(50, 60)})
+    assert find_holes(entry, {}, 0) == {}
+
+
+def test_consecutive_spans_are_one_range() -> None:
+    assert append_all((5, 10), (10, 30)) == PartitionTotals(since=5, end=30)
+
+
+def test_a_range_between_spans_is_uncounted() -> None:
+    assert append_all((0, 100), (110, 120)) == PartitionTotals(
+        since=0, end=120, uncounted=((100, 110),), uncounted_count=1
+    )
+
+
+def test_an_explained_gap_is_not_uncounted() -> None:
+    totals = append_span(append_all((0, 100)), Span(110, 120, is_explained=True))
+    assert totals == PartitionTotals(since=0, end=120)
+
+
+def test_offsets_that_are_delivered_again_are_repeated() -> None:
+    assert append_all((0, 100), (40, 60)) == PartitionTotals(since=0, end=100, repeated=20)
+    assert append_all((0, 100), (40, 60), (60, 120)) == PartitionTotals(since=0, end=120, repeated=60)
+
+
+def test_a_span_that_arrives_late_is_neither_uncounted_nor_repeated() -> None:
+    assert append_all((0, 100), (150, 160), (100, 150)) == PartitionTotals(since=0, end=160)
+    assert append_all((0, 100), (150, 160), (110, 120)) == PartitionTotals(
+        since=0, end=160, uncounted=((100, 110), (120, 150)), uncounted_count=2
+    )
+
+
+def test_a_span_before_the_first_one_moves_the_start() -> None:
+    assert append_all((100, 200), (50, 100)) == PartitionTotals(since=50, end=200)
+    assert append_all((100, 200), (50, 60)) == PartitionTotals(
+        since=50, end=200, uncounted=((60, 100),), uncounted_count=1
+    )
+
+
+def test_uncounted_ranges_of_a_source_are_recorded() -> None:
+    assert append_all((None, "a"), ("a", "b")) == PartitionTotals(since=None, end="b")
+    totals = append_all((None, "a"), ("b", "c"))
+    assert totals == PartitionTotals(since=None, end="c", uncounted=(("a", "b"),), uncounted_count=1)
+    late_totals = append_span(totals, Span("a", "b"))
+    assert (late_totals.uncounted, late_totals.uncounted_count) == ((), 0)
+
+
+def test_a_source_whose_offset_was_deleted_is_counted_again() -> None:
+    assert append_all((None, "a"), (None, "b")) == PartitionTotals(since=None, end="b")
+
+
+def test_uncounted_ranges_are_counted_and_the_latest_are_kept() -> None:
+    totals = append_all(*((number * 10, number * 10 + 1) for number in range(MAX_RANGES + 6)))
+    assert (totals.uncounted_count, len(totals.uncounted)) == (MAX_RANGES + 5, MAX_RANGES)
+    assert totals.uncounted[-1] == (MAX_RANGES * 10 + 41, MAX_RANGES * 10 + 50)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=12), st.data())
+def test_order_of_spans_does_not_matter(sizes: list[int], data: st.DataObject) -> None:
+    """Counted offsets, repeated offsets and uncounted ranges are the same as for a set of offsets."""
+    ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
+    spans = list(zip([0, *ends[:-1]], ends, strict=True))
+    counted_spans = data.draw(st.permutations(spans))
+    counted_spans = counted_spans[: data.draw(st.integers(1, len(spans)))]
+    totals = append_all(*counted_spans)
+    offsets = {offset for start, end in counted_spans for offset in range(start, end)}
+    uncounted = {
+        offset for start, end in totals.uncounted for offset in range(int(str(start)), int(str(end)))
+    }
+    assert (totals.since, totals.end, totals.repeated) == (min(offsets), max(offsets) + 1, 0)
+    assert uncounted == set(range(min(offsets), max(offsets) + 1)) - offsets
+    assert totals.uncounted_count == len(totals.uncounted)

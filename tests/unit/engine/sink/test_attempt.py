@@ -35,6 +35,7 @@ class Harness:
     write: Callable[[SinkBatch], None] = lambda _: None
     """The `write` method of the plugin."""
     is_lost: bool = False
+    reads_frame_once: bool = False
     used_paths: list[WritePath] = field(default_factory=list)
 
     def attempt(self) -> BatchDone | None:
