@@ -7,6 +7,7 @@ plugins.
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
     from actors.runtime.system import Factory
     from kraal.cluster.state.wanted_work import WantedInstance
     from kraal.core.ids import Config
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,13 +159,17 @@ class _ActorFactory:
         """Start the actor at `address` under the supervisor."""
         herder, worker, state = self.actors.herder, self.actors.worker, self.membership_state
         # These actors request missed messages themselves.
-        self_recovering_actors = (herder, worker, None if state is None else state.address)
+        self_recovering_actors = (herder, worker, None if state is None else state.address, self.ledger)
         notifies_herder = address not in self_recovering_actors
         self.supervisor.tell(
             Supervise(
                 address=address,
                 factory=factory,
-                on_budget_exhausted=lambda error: on_budget_exhausted(address.name, error),
+                on_budget_exhausted=(
+                    _report_lost_ledger
+                    if address is self.ledger
+                    else lambda error: on_budget_exhausted(address.name, error)
+                ),
                 on_restart=(lambda: herder.tell(ActorRestarted(address))) if notifies_herder else do_nothing,
             )
         )
@@ -396,6 +404,13 @@ class _ActorFactory:
                 publish=self.metrics.publish,
             ),
         )
+
+
+def _report_lost_ledger(error: BaseException) -> None:
+    """Report that the ledger's keeper has ended; delivery continues without it."""
+    log.error(
+        "The ledger has failed repeatedly and counts no more records until the worker is restarted: %r", error
+    )
 
 
 def _drop_null_values(config: Config) -> dict[str, str]:

@@ -24,7 +24,7 @@ from actors.messages.ledger import (
     ShowLedger,
 )
 from actors.runtime.system import Begin
-from kraal.core.errors import StoreError, format_with_hint
+from kraal.core.errors import KraalError, format_with_hint
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import SourcePartition
 from kraal.core.records import Entry
@@ -148,7 +148,7 @@ class LedgerKeeper:
             }
             self._log.append([Entry(key, value) for key, value in values.items()])
             conflicts = self._read_to_end(values)
-        except StoreError as error:
+        except KraalError as error:
             self._handle_failure(error)
             self._schedule(RETRY_DELAY_S)
             return
@@ -162,13 +162,14 @@ class LedgerKeeper:
         if conflicts:
             self._schedule(WRITE_INTERVAL_S)
 
-    def _handle_failure(self, error: StoreError) -> None:
+    def _handle_failure(self, error: KraalError) -> None:
         text = format_with_hint(error)
         if text != self._problem:
             log.warning(
                 "The ledger is unavailable: %s\nIts totals are kept in memory; delivery continues", text
             )
         self._problem = text
+        self._position = 0  # the topic may have been created again
 
     def _read_to_end(self, own_values: Mapping[str, bytes]) -> frozenset[LedgerKey]:
         """Read what workers have written.
@@ -195,6 +196,10 @@ class LedgerKeeper:
                             continue
                 self._store(key, record.value)
             self._position = records[-1].offset + 1
+        for text in remaining_keys:  # the broker has acknowledged them, but they are not readable yet
+            key = decode_key(text)
+            if key is not None:
+                self._store(key, own_values[text])
         return frozenset(conflicts)
 
     def _store(self, key: LedgerKey, value: bytes | None) -> None:
@@ -224,7 +229,7 @@ class LedgerKeeper:
     def _show(self, connector: ConnectorName) -> LedgerView:
         try:
             self._read_to_end({})
-        except StoreError as error:
+        except KraalError as error:
             self._handle_failure(error)
         tasks = {task for task in (*self._tasks, *self._task_changes) if task.connector == connector}
         partitions = {each for each in (*self._partitions, *self._spans) if each[0] == connector}
