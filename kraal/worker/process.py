@@ -233,6 +233,7 @@ class Process(ABC, Generic[C]):
             admission=admission,
             dead_letters=self._dead_letters(),
             proofs=self._proofs,
+            ledger=assembly.ledger,
             journal=assembly.journal,
         )
         assembly.journal.listen(apps.streams.notify)

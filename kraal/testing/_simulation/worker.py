@@ -75,6 +75,7 @@ class EmbeddedWorker:
         status_log: Log | None = None,
         offsets: OffsetStore | None = None,
         group_offsets: GroupOffsets | None = None,
+        ledger_log: Log | None = None,
     ) -> None:
         """Start the actors and run them until they are idle.
 
@@ -88,6 +89,7 @@ class EmbeddedWorker:
             status_log: like `config_log`.
             offsets: like `config_log`.
             group_offsets: offsets of sinks; by default those committed in the fake engine.
+            ledger_log: the log of the ledger; by default, there is no ledger.
         """
         self.engine: Engine = engine or FakeEngine()
         self._is_real = not isinstance(self.engine, FakeEngine)  # real threads may still send messages
@@ -119,6 +121,7 @@ class EmbeddedWorker:
             windows=Windows(config.metrics_window_s, config.metrics_samples),
             loggers=self.loggers,
             history_max_bytes=config.history_max_bytes,
+            ledger_log=ledger_log,
         )
         self.assembly: Assembly = assemble(parts, lambda name, _: self.given_up.append(name))
         self.scheduler.run()
