@@ -313,6 +313,7 @@ def test_repr_omits_secrets() -> None:
 def test_standalone_and_distributed_share_worker_keys() -> None:
     shared_keys = {key.name for key in STANDALONE} - {
         "offset.storage.file.filename",
+        "ledger.storage.file.filename",
         "kraal.standalone.remember.configs",
     }
     assert shared_keys <= {key.name for key in DISTRIBUTED}
