@@ -370,6 +370,7 @@ class _ActorFactory:
             assigned=partial(self.metrics.record_partitions, task),
             backlog=partial(self.metrics.record_backlog, task),
             working=self.metrics.track(task),
+            counts_records=self.ledger is not None,
         )
         kind = parts.plugins.connector_type(wanted.connector_config)
         is_source = kind != "sink"

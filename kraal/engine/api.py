@@ -148,6 +148,8 @@ class TaskSpec:
     """Receives the start and end of each step."""
     transactions: Transactions | None = field(default=None, compare=False, repr=False)
     """The producer of an exactly-once source task, which also stores the offsets; the run closes it."""
+    counts_records: bool = False
+    """Whether to count the records of each batch for the ledger."""
     chain: RemoteChain | None = field(default=None, compare=False, repr=False)
     """Transforms and converts records in another process; None if this process does so."""
 

@@ -236,10 +236,7 @@ class Process(ABC, Generic[C]):
             ledger=assembly.ledger,
             journal=assembly.journal,
         )
-        assembly.journal.listen(apps.streams.notify)
-        assembly.series.listen(lambda names: apps.streams.notify_all("numbers", names))
-        if self._proofs is not None:
-            self._proofs.on_change = lambda name: apps.streams.notify("numbers", name)
+        _notify_streams(apps.streams, assembly, self._proofs)
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
         log.info("REST listens at %s", self.config.advertised_url)
         log.info(self.config.dashboard)
@@ -397,6 +394,14 @@ class Process(ABC, Generic[C]):
                 ask(assembly.ledger, CloseLedger(), timeout_s=LEDGER_TIMEOUT_S)
             except KraalError as error:
                 log.warning("Failed to write the ledger: %s", error)
+
+
+def _notify_streams(streams: Broadcaster, assembly: Assembly, proofs: Proofs | None) -> None:
+    """Notify the open streams of changes in the journal, in recent metrics and in proofs."""
+    assembly.journal.listen(streams.notify)
+    assembly.series.listen(lambda names: streams.notify_all("numbers", names))
+    if proofs is not None:
+        proofs.on_change = lambda name: streams.notify("numbers", name)
 
 
 def _to_listener(listener: ConfiguredListener, *, admin: bool = False) -> Listener:

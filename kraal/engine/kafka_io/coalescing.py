@@ -63,6 +63,8 @@ class PendingBatch:
     poll_s: float = 0.0
     read: int | None = None
     """Number of records that the plugin returned; None if the caller counts them."""
+    is_counted: bool = False
+    """Whether a job that writes the batch counts its rows."""
     size: int = 0
     """Size of the table in bytes; senders limit the total size."""
     carrier: Carrier | None = None
@@ -296,9 +298,10 @@ class Coalescer:
             self.jobs += 1
             frame = spark.tiny.createDataFrame(table).coalesce(1)
             options = options_for(frame, plan)
-            rows = RowCounts()
-            counted_frame = rows.observe(kafka_frame(frame, plan, None))
-            counted_frame.write.format("kafka").options(**options).mode("append").save()
+            frame, rows = kafka_frame(frame, plan, None), RowCounts()
+            if any(batch.is_counted for batch in batches):
+                frame = rows.observe(frame)
+            frame.write.format("kafka").options(**options).mode("append").save()
             return rows.get()
 
 

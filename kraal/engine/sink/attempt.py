@@ -110,7 +110,7 @@ class SinkAttempt:
     ) -> None:
         """Call the plugin; implements `Put`. Raises the plugin's errors."""
         self._put_rows = None if table is None else table.num_rows
-        if table is None and self._parts.task.reads_frame_once:
+        if table is None and self._batch.reads is not None and self._parts.task.reads_frame_once:
             self._put_rows = RowCounts()
             frame = self._put_rows.observe(frame)
         self._parts.task.write(
@@ -141,7 +141,12 @@ class SinkAttempt:
     def _make_result(
         self, summary: Summary | None, reported_errors: ErrorCounts, start_s: float
     ) -> BatchDone:
-        batch, counts = self._batch, self._count(summary, reported_errors)
+        batch = self._batch
+        entry = (
+            None
+            if batch.reads is None
+            else BatchEntry(counts=self._count(summary, batch.reads, reported_errors))
+        )
         if summary is None:  # all records were written
             topics = frozenset(partition.topic for partition in batch.ranges)
             summary = Summary(read=batch.records, written=batch.records, topics=topics)
@@ -153,16 +158,16 @@ class SinkAttempt:
             duration_s=time.monotonic() - start_s,
             errors=summary.counts + reported_errors,
             write_path=str(self._choice),
-            entry=BatchEntry(counts=counts),
+            entry=entry,
         )
 
-    def _count(self, summary: Summary | None, reported_errors: ErrorCounts) -> Counts:
+    def _count(self, summary: Summary | None, reads: RowCounts, reported_errors: ErrorCounts) -> Counts:
         """Return the counts for the ledger. Each side is counted separately: none is derived from the other."""
         batch, put_rows = self._batch, self._put_rows
         if batch.table is not None:
             read: int | None = batch.records
         else:
-            read = batch.reads.get() if summary is None else summary.read
+            read = reads.get() if summary is None else summary.read
         put_count = put_rows.get() if isinstance(put_rows, RowCounts) else put_rows
         written = None if put_count is None else put_count - reported_errors.errors
         if summary is None:

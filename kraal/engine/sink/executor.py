@@ -25,6 +25,7 @@ from kraal.engine.kafka_io.dead_letter_writer import DeadLetters
 from kraal.engine.pace import IdleInterval
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
+from kraal.engine.session.row_counts import RowCounts
 from kraal.engine.sink.attempt import SinkAttempt, SinkParts
 from kraal.engine.sink.backlog_report import BacklogReport
 from kraal.engine.sink.batch_ownership import BatchOwnership, Timing
@@ -276,6 +277,8 @@ class SinkExecutor:
 
     def _write(self, member: Member, batch: ReadBatch) -> JobResult:
         """Write a batch through the plugin; if its partitions were lost, request new positions."""
+        if self._spec.counts_records:
+            batch = replace(batch, reads=RowCounts())
         assert self._parts is not None  # noqa: S101 - batches come after open
         done = None if self._ownership.is_lost else SinkAttempt(self._parts, batch).write()
         if done is None:

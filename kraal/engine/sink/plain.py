@@ -52,7 +52,7 @@ class PlainWriter:
     def _write(self, batch: ReadBatch, spark: GetSpark, put: Put, rewrite: Rewrite | None) -> None:
         if batch.table is None:
             raw = self.reader.read(spark().session, batch.ranges)
-            if self.task.reads_frame_once:
+            if batch.reads is not None and self.task.reads_frame_once:
                 batch.reads.clear()
                 raw = batch.reads.observe(raw)
             raw = raw if rewrite is None else rewrite.frame(raw)

@@ -80,8 +80,8 @@ class ReadBatch:
     """The records of a tail; None if Spark must read the ranges."""
     is_tail: bool = False
     """Whether the consumer has fetched the records; Spark reads them again if `table` is None."""
-    reads: RowCounts = field(default_factory=RowCounts, compare=False)
-    """Counts the rows that Spark reads, on write paths whose writer does not count them."""
+    reads: RowCounts | None = field(default=None, compare=False)
+    """Counts the rows that Spark reads, on write paths whose writer does not count them; None to count nothing."""
 
 
 class SinkWriter(Protocol):

@@ -95,5 +95,7 @@ class SourceAttempt:
         """Add the positions of the batch to its entry for the ledger; a transaction contains its own."""
         if self.facts.transactional or not isinstance(outcome, BatchDone) or outcome.entry is None:
             return outcome
+        if not self.parts.spec.counts_records:
+            return replace(outcome, entry=None)
         ranges = self.parts.ranges.advance(outcome.offsets)
         return replace(outcome, entry=replace(outcome.entry, ranges=ranges))

@@ -37,7 +37,6 @@ from kraal.engine.source.executor import SourceExecutor
 from kraal.engine.source.parts import (
     MAY_CHANGE_RECORDS,
     SourceParts,
-    count_rows,
     discover_batch,
     make_frame,
 )
@@ -208,7 +207,7 @@ class TransactionWriter:
         records = self._parts.records
         is_tracked = records is None and batch.read is not None and batch.tracking is not None
         frame = make_frame(batch, spark.tiny if is_small else spark.session, is_tracked=is_tracked)
-        counted_frame, get_count = count_rows(frame, batch)
+        counted_frame, get_count = self._parts.count_rows(frame, batch)
         if records is None:
             offset_column = (OFFSET,) if is_tracked else ()
             converted_frame = kafka_frame(

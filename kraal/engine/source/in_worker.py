@@ -59,6 +59,7 @@ class InWorker:
             offsets=batch.offsets,
             plan=plan,
             size=rows.nbytes,
+            is_counted=parts.spec.counts_records,
             done=handle_outcome,
         )
         parts.send(pending, parts.choose_jobless_path(rows.num_rows, rows.nbytes))

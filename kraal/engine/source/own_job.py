@@ -18,7 +18,6 @@ from kraal.engine.records.steps import Summary
 from kraal.engine.source.parts import (
     MAY_CHANGE_RECORDS,
     SourceParts,
-    count_rows,
     discover_batch,
     make_frame,
 )
@@ -90,7 +89,7 @@ class OwnJob:
     def _write(self, frame: DataFrame, batch: SourceBatch, tracker: PairTracker | None) -> _Result:
         """Write the DataFrame by columns if possible, otherwise record by record."""
         parts, client_id = self.parts, client_options.producer_client_id(self.parts.spec.task)
-        counted_frame, get_count = count_rows(frame, batch)
+        counted_frame, get_count = parts.count_rows(frame, batch)
         if parts.records is None:
             if parts.topics is not None or batch.topic is not None:
                 topics = collect_topics(frame, batch.topic)

@@ -149,6 +149,16 @@ class SourceParts:
             self.options_by_client[client_id] = client_options.producer_options(worker, connector, client_id)
         return self.limits.cap_batch_size(self.options_by_client[client_id], f"kafka.{BATCH_SIZE}")
 
+    def count_rows(self, frame: DataFrame, batch: SourceBatch) -> tuple[DataFrame, Callable[[], int | None]]:
+        """Return the DataFrame to write, and a function that returns the number of its rows after the write."""
+        table = batch.table
+        if table is not None:
+            return frame, lambda: int(table.num_rows)
+        if not self.spec.counts_records:
+            return frame, lambda: None
+        counts = RowCounts()
+        return counts.observe(frame), counts.get
+
     def has_seen_topics(self, names: Sequence[str | None]) -> bool:
         """Return whether the run has seen all these topics and their limits, so that `ensure_topics` is a no-op."""
         is_new = self.topics is not None and self.topics.list_unseen(names)
@@ -186,12 +196,3 @@ def make_frame(batch: SourceBatch, spark: SparkSession, *, is_tracked: bool = Fa
         message = "a SourceBatch needs a table, a read or a discover function"
         raise ValueError(message)
     return spark.createDataFrame(batch.table).coalesce(1)
-
-
-def count_rows(frame: DataFrame, batch: SourceBatch) -> tuple[DataFrame, Callable[[], int | None]]:
-    """Return the DataFrame to write, and a function that returns the number of its rows after the write."""
-    table = batch.table
-    if table is not None:
-        return frame, lambda: int(table.num_rows)
-    counts = RowCounts()
-    return counts.observe(frame), counts.get

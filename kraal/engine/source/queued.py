@@ -47,6 +47,7 @@ class QueuedTable:
             done=done,
             poll_s=polled.poll_s,
             read=polled.row_count,
+            is_counted=parts.spec.counts_records,
             size=polled.size,
         )
         parts.send(pending, self.write_path)

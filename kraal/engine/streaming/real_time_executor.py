@@ -259,7 +259,7 @@ class StreamExecutor:
             duration_s=now_s - start_s,
             write_path="by a streaming query: the connector is in real-time mode",
             continuous=True,
-            entry=entry,
+            entry=entry if self._spec.counts_records else None,
         )
 
     def _free_slots(self) -> None:

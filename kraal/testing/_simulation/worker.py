@@ -103,13 +103,11 @@ class EmbeddedWorker:
         self.loggers = create_separate_loggers(self.scheduler.clock.wall_ms)
         """Loggers private to this worker, as in a separate process."""
         config = parse_standalone({**DEFAULTS, **(properties or {})})
-        config_providers = providers or open_providers(config.raw, ProviderClasses.load())
-        plugins = WorkerPlugins(registry or fake_registry(), config, config_providers)
         parts = Parts(
             system=self.scheduler,
             clock=self.scheduler.clock,
             engine=self.engine,
-            plugins=plugins,
+            plugins=make_plugins(registry, config, providers),
             config_log=self.config_log,
             status_log=self.status_log,
             offsets=self.offsets,
@@ -192,6 +190,14 @@ class EmbeddedWorker:
 def _herder_settings(config: StandaloneConfig, seed: int) -> HerderSettings:
     settings = HerderSettings.of(config, WORKER_ID, standalone=True)
     return replace(settings, chance=random.Random(seed).random)  # noqa: S311 - pauses, not secrets
+
+
+def make_plugins(
+    registry: Registry | None, config: StandaloneConfig, providers: Providers | None
+) -> WorkerPlugins:
+    """Return the plugins of a worker, by default the fake connectors and the providers declared in the config."""
+    config_providers = providers or open_providers(config.raw, ProviderClasses.load())
+    return WorkerPlugins(registry or fake_registry(), config, config_providers)
 
 
 def create_separate_loggers(now_ms: Callable[[], int]) -> Loggers:

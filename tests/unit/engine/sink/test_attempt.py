@@ -15,6 +15,7 @@ from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.records.fault import ToleranceExceeded
 from kraal.engine.records.steps import Summary
 from kraal.engine.records.tolerance import Tolerance
+from kraal.engine.session.row_counts import RowCounts
 from kraal.engine.sink import attempt as attempt_module
 from kraal.engine.sink.attempt import SinkAttempt, SinkParts
 from kraal.engine.sink.ranges import to_offsets
@@ -66,7 +67,7 @@ class Harness:
             facts=self.facts,
             writers={path: cast("Any", SimpleNamespace(write=self._make_write(path))) for path in WritePath},
         )
-        return SinkAttempt(parts, ReadBatch(RANGES, 5, tail)).write()
+        return SinkAttempt(parts, ReadBatch(RANGES, 5, tail, reads=RowCounts())).write()
 
     def set_batch_size(self, records: int) -> None:
         """No-op."""

@@ -42,7 +42,9 @@ class Harness:
         """Return an attempt to write a small table."""
         records = SimpleNamespace(table_plan=lambda _: self.column_form, accepts=lambda _: True)
         parts: Any = SimpleNamespace(
-            spec=TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}),
+            spec=TaskSpec(
+                task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}, counts_records=True
+            ),
             group=SimpleNamespace(renew=self._renew),
             pending_batch=None,
             records=records if facts.by_records else None,
