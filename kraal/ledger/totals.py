@@ -143,7 +143,9 @@ def append_span(totals: PartitionTotals | None, span: Span) -> PartitionTotals:
     """Return the totals of a partition with a span that was counted after them, or meanwhile by another worker."""
     if totals is None:
         return PartitionTotals(since=span.start, end=span.end)
-    if span.start == totals.end or (span.is_explained and not _is_before(span.start, totals.end)):
+    if span.is_explained and _is_before(span.start, totals.end):  # the topic was created again
+        return PartitionTotals(since=span.start, end=span.end, repeated=totals.repeated)
+    if span.is_explained or span.start == totals.end:
         return replace(totals, end=span.end)
     if not isinstance(span.start, int) or not isinstance(totals.end, int) or not isinstance(span.end, int):
         return _append_text_span(totals, span)

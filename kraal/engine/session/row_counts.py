@@ -6,11 +6,14 @@ count is that of all rows only if the first action computes all rows.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
 
 EVENT_TIMEOUT_S: Final = 0.5
 """Maximum time to wait for the event of an action that has ended; without an action, there is no event."""
@@ -40,11 +43,17 @@ class RowCounts:
     def get(self) -> int | None:
         """Return the number of rows; None if no DataFrame was observed or one of them was not computed.
 
-        Must be called on a job thread.
+        Must be called on a job thread. Does not raise: the records are written already.
         """
         if not self._observations:
             return None
-        deadline_s = time.monotonic() + EVENT_TIMEOUT_S
+        try:
+            return self._sum_up(time.monotonic() + EVENT_TIMEOUT_S)
+        except Exception as exc:  # noqa: BLE001 - such as the end of Spark, which the next job reports
+            log.info("Failed to count the rows of a batch: %s", exc)
+            return None
+
+    def _sum_up(self, deadline_s: float) -> int | None:
         count = 0
         for observation in self._observations:
             if not _wait_for_event(observation, deadline_s):

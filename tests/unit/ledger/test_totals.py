@@ -124,6 +124,11 @@ def test_an_explained_gap_is_not_uncounted() -> None:
     assert totals == PartitionTotals(since=0, end=120)
 
 
+def test_topic_that_was_created_again_is_counted_from_its_start() -> None:
+    totals = append_span(append_all((0, 100), (110, 120), (40, 50)), Span(0, 7, is_explained=True))
+    assert totals == PartitionTotals(since=0, end=7, repeated=10)
+
+
 def test_offsets_that_are_delivered_again_are_repeated() -> None:
     assert append_all((0, 100), (40, 60)) == PartitionTotals(since=0, end=100, repeated=20)
     assert append_all((0, 100), (40, 60), (60, 120)) == PartitionTotals(since=0, end=120, repeated=60)

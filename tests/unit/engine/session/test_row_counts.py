@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from kraal.engine.session import row_counts as module
 from kraal.engine.session.row_counts import RowCounts
@@ -76,3 +77,15 @@ def test_without_frames_nothing_is_counted() -> None:
     counts = make_counts(Observation(2))
     counts.clear()
     assert counts.get() is None
+
+
+def test_error_of_an_observation_does_not_fail_the_batch() -> None:
+    class FailedObservation(Observation):
+        @property
+        @override
+        def get(self) -> dict[str, int]:
+            raise RuntimeError("the session has ended")
+
+    observation = FailedObservation(2)
+    observation.arrive()
+    assert make_counts(observation).get() is None
