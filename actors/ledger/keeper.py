@@ -4,17 +4,17 @@ A batch is added after its offsets are stored, so the ledger is never ahead of t
 ledger: while its log is unavailable, the totals stay in memory, where their size is bounded.
 
 Another worker may have run a task meanwhile. So before each write, the keeper reads the log to its end and adds its
-changes to the totals in the log. It also reads its own records back: if another worker has written the same key in
-between, the keeper adds its changes to the other worker's totals and writes them again.
+changes to the totals in the log. It also reads its own records back. If another worker has written the same key in
+between, or if a write has failed, the keeper adds its changes to the totals in the log and writes them again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from functools import reduce
+import uuid
 from typing import TYPE_CHECKING, Final, assert_never
 
+from actors.ledger.changes import Changes, Partition
 from actors.messages.ledger import (
     CloseLedger,
     FlushLedger,
@@ -26,19 +26,18 @@ from actors.messages.ledger import (
 from actors.runtime.system import Begin
 from kraal.core.errors import KraalError, format_with_hint
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.core.offsets import SourcePartition
-from kraal.core.records import Entry
-from kraal.ledger.counts import Position, Range, RangeStart
-from kraal.ledger.records import LedgerKey, decode_key, decode_totals, encode_key, encode_totals
-from kraal.ledger.totals import (
-    NO_TOTALS,
-    PartitionTotals,
-    Span,
-    TaskTotals,
-    append_span,
-    find_holes,
-    total_batch,
+from kraal.core.records import Entry, Record
+from kraal.ledger.counts import Position
+from kraal.ledger.records import (
+    LedgerKey,
+    LedgerTotals,
+    LedgerValue,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
 )
+from kraal.ledger.totals import NO_TOTALS, PartitionTotals, TaskTotals, find_holes, total_batch
 
 if TYPE_CHECKING:
     from actors.runtime.clock import Clock
@@ -53,8 +52,6 @@ WRITE_INTERVAL_S: Final = 1.0
 RETRY_DELAY_S: Final = 5.0
 READ_RECORDS: Final = 1000
 
-_Partition = tuple[ConnectorName, SourcePartition]
-
 
 class LedgerKeeper:
     """Keeps the totals of this worker's tasks. Blocks only its own thread."""
@@ -66,19 +63,24 @@ class LedgerKeeper:
         self._metrics = metrics
         self._tasks: dict[TaskId, TaskTotals] = {}
         """The latest totals in the log."""
-        self._partitions: dict[_Partition, PartitionTotals] = {}
+        self._partitions: dict[Partition, PartitionTotals] = {}
         """Like `_tasks`."""
+        self._sequences: dict[str, int] = {}
+        """The sequence numbers of the latest records, by their keys."""
+        self._writer = uuid.uuid4().hex
         self._position = 0
         """The next offset to read from the log."""
-        self._task_changes: dict[TaskId, TaskTotals] = {}
-        """The totals of batches that are not written yet."""
-        self._spans: dict[_Partition, list[Span]] = {}
-        """The ranges of batches that are not written yet."""
-        self._run_ends: dict[_Partition, tuple[int, Position]] = {}
+        self._changes = Changes()
+        """Batches that are not written yet."""
+        self._sent = Changes()
+        """Batches of the latest write, until the records of the write are read back."""
+        self._sent_values: dict[str, bytes] = {}
+        """The records of the latest write that are not read back yet."""
+        self._run_ends: dict[Partition, tuple[int, Position]] = {}
         """The latest run that has recorded a batch of a partition, and the end of its latest batch."""
         self._is_scheduled = False
         self._problem: str | None = None
-        """Why the log is unavailable."""
+        """Why the latest write has failed."""
 
     def receive(self, message: LedgerMessage) -> LedgerView | None:
         """Handle one message."""
@@ -115,20 +117,12 @@ class LedgerKeeper:
         for each in totals.breaks:
             log.warning("%s: Records of %s are not accounted for: %s", task, each.ranges, each.reason)
         self._metrics.add({task: totals})
-        self._task_changes[task] = self._task_changes.get(task, NO_TOTALS) + totals
+        self._changes.add_totals(task, totals)
         for partition, covered in entry.ranges.items():
-            self._add_range((task.connector, partition), covered, is_hole=partition in holes)
-            self._run_ends[task.connector, partition] = (message.run, covered.end)
+            key = (task.connector, partition)
+            self._changes.add_range(key, covered, is_hole=partition in holes)
+            self._run_ends[key] = (message.run, covered.end)
         self._schedule(WRITE_INTERVAL_S)
-
-    def _add_range(self, partition: _Partition, covered: Range, *, is_hole: bool) -> None:
-        """Add a range to the spans that are not written yet."""
-        spans = self._spans.setdefault(partition, [])
-        is_explained = is_hole or covered.reason is RangeStart.SKIPPED
-        if spans and spans[-1].end == covered.start:
-            spans[-1] = Span(spans[-1].start, covered.end, spans[-1].is_explained)
-        else:
-            spans.append(Span(covered.start, covered.end, is_explained))
 
     # --- the log --------------------------------------------------------------------------------------------
 
@@ -138,103 +132,112 @@ class LedgerKeeper:
             self._clock.after(delay_s, self._address, FlushLedger())
 
     def _flush(self) -> None:
-        if not self._task_changes and not self._spans:
+        if not self._changes and not self._sent:
             return
         try:
-            self._read_to_end({})
-            values = {
-                **{encode_key(task): encode_totals(self._sum_task(task)) for task in self._task_changes},
-                **{encode_key(each): encode_totals(self._sum_partition(each)) for each in self._spans},
-            }
-            self._log.append([Entry(key, value) for key, value in values.items()])
-            conflicts = self._read_to_end(values)
+            self._read_to_end()
+            self._write()
+            self._read_to_end()
         except KraalError as error:
-            self._handle_failure(error)
+            text = format_with_hint(error)
+            if text != self._problem:
+                log.warning(
+                    "The ledger is unavailable: %s\nIts totals are kept in memory; delivery continues", text
+                )
+            self._problem = text
             self._schedule(RETRY_DELAY_S)
             return
         if self._problem is not None:
             log.info("Wrote the ledger again")
         self._problem = None
-        self._task_changes = {
-            task: totals for task, totals in self._task_changes.items() if task in conflicts
-        }
-        self._spans = {partition: spans for partition, spans in self._spans.items() if partition in conflicts}
-        if conflicts:
+        if self._changes:
             self._schedule(WRITE_INTERVAL_S)
 
-    def _handle_failure(self, error: KraalError) -> None:
-        text = format_with_hint(error)
-        if text != self._problem:
-            log.warning(
-                "The ledger is unavailable: %s\nIts totals are kept in memory; delivery continues", text
-            )
-        self._problem = text
-        self._position = 0  # the topic may have been created again
+    def _write(self) -> None:
+        """Write the totals of all tasks and partitions with changes. Raises KraalError; they may then be written."""
+        self._sent, self._changes = self._changes, Changes()
+        totals: list[tuple[LedgerKey, LedgerTotals]] = [
+            *((task, self._sum_task(task)) for task in self._sent.tasks),
+            *((partition, self._sum_partition(partition)) for partition in self._sent.spans),
+        ]
+        self._sent_values = {}
+        for key, each in totals:
+            text = encode_key(key)
+            value = LedgerValue(each, self._sequences.get(text, 0) + 1, self._writer)
+            self._sent_values[text] = encode_value(value)
+        if totals:
+            self._log.append([Entry(text, value) for text, value in self._sent_values.items()])
 
-    def _read_to_end(self, own_values: Mapping[str, bytes]) -> frozenset[LedgerKey]:
-        """Read what workers have written.
+    def _read_to_end(self) -> None:
+        """Read what workers have written; changes of records that were not written or are ignored remain.
 
-        Return the keys of `own_values` for which another worker has written a record that precedes the own record. The
-        totals are then those of the other worker. Raises StoreError.
+        Raises KraalError.
         """
-        remaining_keys, conflicts = set(own_values), set[LedgerKey]()
-        end = self._log.end()
-        while self._position < end:
-            records = self._log.read(self._position, READ_RECORDS)
-            if not records:
-                break
-            for record in records:
-                key = decode_key(record.key)
-                if key is None:
-                    continue
-                if record.key in remaining_keys:
-                    if record.value != own_values[record.key]:
-                        conflicts.add(key)
-                    else:
-                        remaining_keys.remove(record.key)
-                        if key in conflicts:
-                            continue
-                self._store(key, record.value)
-            self._position = records[-1].offset + 1
-        for text in remaining_keys:  # the broker has acknowledged them, but they are not readable yet
+        try:
+            end = self._log.end()
+            while self._position < end:
+                records = self._log.read(self._position, READ_RECORDS)
+                if not records:
+                    break
+                for record in records:
+                    self._read(record)
+                self._position = records[-1].offset + 1
+        except KraalError:
+            self._position = 0  # the topic may be created again
+            raise
+        for text in self._sent_values:
             key = decode_key(text)
             if key is not None:
-                self._store(key, own_values[text])
-        return frozenset(conflicts)
+                self._changes.put_back(self._sent, key)
+        self._sent_values = {}
 
-    def _store(self, key: LedgerKey, value: bytes | None) -> None:
-        """Replace the totals in memory with those of a record, unless they have another format."""
-        totals = decode_totals(key, value)
-        if isinstance(key, TaskId):
-            if isinstance(totals, TaskTotals):
-                self._tasks[key] = totals
-            elif value is None:
-                self._tasks.pop(key, None)
-        elif isinstance(totals, PartitionTotals):
-            self._partitions[key] = totals
-        elif value is None:
-            self._partitions.pop(key, None)
+    def _read(self, record: Record) -> None:
+        """Replace the totals in memory by those of a record, unless the record must be ignored."""
+        text, key = record.key, decode_key(record.key)
+        value = None if key is None else decode_value(key, record.value)
+        if key is None or value is None:
+            return
+        is_own = self._sent_values.get(text) == record.value
+        if is_own:
+            del self._sent_values[text]
+        if value.sequence > self._sequences.get(text, 0):
+            self._sequences[text] = value.sequence
+            if isinstance(key, TaskId) and isinstance(value.totals, TaskTotals):
+                self._tasks[key] = value.totals
+            elif not isinstance(key, TaskId) and isinstance(value.totals, PartitionTotals):
+                self._partitions[key] = value.totals
+            if is_own:
+                self._sent.remove(key)
+        elif is_own:  # another worker has written the same key immediately before
+            self._changes.put_back(self._sent, key)
 
     # --- totals ---------------------------------------------------------------------------------------------
 
     def _sum_task(self, task: TaskId) -> TaskTotals:
-        return self._tasks.get(task, NO_TOTALS) + self._task_changes.get(task, NO_TOTALS)
+        totals = self._sent.add_to_task(self._tasks.get(task, NO_TOTALS), task)
+        return self._changes.add_to_task(totals, task)
 
-    def _sum_partition(self, partition: _Partition) -> PartitionTotals:
-        """Return the totals of a partition, which must have totals in the log or spans."""
-        totals = reduce(append_span, self._spans.get(partition, ()), self._partitions.get(partition))
+    def _sum_partition(self, partition: Partition) -> PartitionTotals:
+        """Return the totals of a partition, which must have totals in the log or changes."""
+        totals = self._sent.add_to_partition(self._partitions.get(partition), partition)
+        totals = self._changes.add_to_partition(totals, partition)
         assert totals is not None  # noqa: S101 - see above
         return totals
 
     def _show(self, connector: ConnectorName) -> LedgerView:
+        problem = self._problem
         try:
-            self._read_to_end({})
+            self._read_to_end()
         except KraalError as error:
-            self._handle_failure(error)
-        tasks = {task for task in (*self._tasks, *self._task_changes) if task.connector == connector}
-        partitions = {each for each in (*self._partitions, *self._spans) if each[0] == connector}
+            problem = format_with_hint(error)
+        tasks = {*self._tasks, *self._sent.tasks, *self._changes.tasks}
+        partitions = {*self._partitions, *self._sent.spans, *self._changes.spans}
         return LedgerView(
-            tasks={task: self._sum_task(task) for task in sorted(tasks, key=lambda task: task.task)},
-            partitions={each[1]: self._sum_partition(each) for each in partitions},
-            problem=self._problem,
+            tasks={
+                task: self._sum_task(task)
+                for task in sorted(tasks, key=lambda task: task.task)
+                if task.connector == connector
+            },
+            partitions={each[1]: self._sum_partition(each) for each in partitions if each[0] == connector},
+            problem=problem,
         )

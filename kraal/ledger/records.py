@@ -1,8 +1,10 @@
 """The records of the ledger's log: JSON, compacted by key. A task has its counts, and a partition its ranges.
 
-    ["orders-sink",0] -> {"version":1,"batches":7,"read":1000,"written":990,"dropped":10,…}
-    ["orders-sink",{"kafka_topic":"orders","kafka_partition":0}] -> {"version":1,"since":0,"end":1000,…}
+    ["orders-sink",0] -> {"version":1,"sequence":3,"writer":"…","batches":7,"read":1000,"written":990,…}
+    ["orders-sink",{"kafka_topic":"orders","kafka_partition":0}] -> {"version":1,…,"since":0,"end":1000,…}
 
+A writer adds its batches to the totals of the latest record of the key, and increments the sequence number. So of two
+records with the same number, the second one lacks the batches of the first one, and all readers ignore it.
 The key of a partition has the form of the keys in Connect's offset topic.
 """
 
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from kraal.core.ids import ConnectorName, TaskId
@@ -53,20 +55,33 @@ def decode_key(text: str) -> LedgerKey | None:
             return None
 
 
-def encode_totals(totals: LedgerTotals) -> bytes:
-    """Return the value of a record."""
-    return _to_json({"version": VERSION, **asdict(totals)}).encode()
+@dataclass(frozen=True, slots=True)
+class LedgerValue:
+    """The value of a record."""
+
+    totals: LedgerTotals
+    sequence: int
+    """The number of the record among those of its key, from 1."""
+    writer: str
+    """A unique id of the keeper that wrote the record."""
 
 
-def decode_totals(key: LedgerKey, value: bytes | None) -> LedgerTotals | None:
-    """Return the totals of a record; None for a tombstone, another version or an invalid value."""
+def encode_value(value: LedgerValue) -> bytes:
+    """Return the bytes of a value."""
+    head = {"version": VERSION, "sequence": value.sequence, "writer": value.writer}
+    return _to_json({**head, **asdict(value.totals)}).encode()
+
+
+def decode_value(key: LedgerKey, value: bytes | None) -> LedgerValue | None:
+    """Return the value of a record; None for a tombstone, another version or an invalid value."""
     if value is None:
         return None
     try:
         content = json.loads(value)
         if content["version"] != VERSION:
             return None
-        return _decode_task(content) if isinstance(key, TaskId) else _decode_partition(content)
+        totals = _decode_task(content) if isinstance(key, TaskId) else _decode_partition(content)
+        return LedgerValue(totals, int(content["sequence"]), str(content["writer"]))
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -45,7 +45,7 @@ def offset_topic(config: DistributedConfig) -> InternalTopic:
 
 def ledger_topic(topic: ConfiguredTopic) -> InternalTopic:
     """Return the ledger's topic with its settings."""
-    return _internal_topic(topic, "delivery totals")
+    return _internal_topic(topic, "delivery totals", single=True)
 
 
 def _internal_topic(topic: ConfiguredTopic, purpose: str, *, single: bool = False) -> InternalTopic:

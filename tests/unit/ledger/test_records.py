@@ -13,10 +13,11 @@ from kraal.core.offsets import SourcePartition
 from kraal.ledger.records import (
     LedgerKey,
     LedgerTotals,
+    LedgerValue,
     decode_key,
-    decode_totals,
+    decode_value,
     encode_key,
-    encode_totals,
+    encode_value,
     offset_position,
 )
 from kraal.ledger.totals import Break, PartitionTotals, TaskTotals
@@ -48,12 +49,14 @@ partition_totals = st.builds(
 
 @given(task_totals)
 def test_totals_of_a_task_survive_encoding(totals: TaskTotals) -> None:
-    assert decode_totals(TASK, encode_totals(totals)) == totals
+    value = LedgerValue(totals, 7, "w")
+    assert decode_value(TASK, encode_value(value)) == value
 
 
 @given(partition_totals)
 def test_totals_of_a_partition_survive_encoding(totals: PartitionTotals) -> None:
-    assert decode_totals(PARTITION, encode_totals(totals)) == totals
+    value = LedgerValue(totals, 7, "w")
+    assert decode_value(PARTITION, encode_value(value)) == value
 
 
 @given(
@@ -94,7 +97,7 @@ def test_keys_of_other_formats_are_ignored(key: str) -> None:
 )
 @pytest.mark.parametrize("key", [TASK, PARTITION], ids=["task", "partition"])
 def test_other_values_are_ignored(key: LedgerKey, value: bytes | None) -> None:
-    assert decode_totals(key, value) is None
+    assert decode_value(key, value) is None
 
 
 def test_totals_of_another_kind_are_ignored() -> None:
@@ -102,7 +105,10 @@ def test_totals_of_another_kind_are_ignored() -> None:
         (PARTITION, TaskTotals()),
         (TASK, PartitionTotals(since=0, end=1)),
     ]
-    assert [decode_totals(key, encode_totals(each)) for key, each in totals] == [None, None]
+    assert [decode_value(key, encode_value(LedgerValue(each, 1, "w"))) for key, each in totals] == [
+        None,
+        None,
+    ]
 
 
 def test_equal_offsets_have_equal_positions() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pytest
 from typing_extensions import override
@@ -13,14 +15,15 @@ from actors.runtime.mailbox import Address
 from kraal.core.errors import StoreUnavailable
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import SourcePartition
-from kraal.core.records import Entry
+from kraal.core.records import Entry, Record
 from kraal.ledger.counts import BatchEntry, Counts, Range, RangeStart
-from kraal.ledger.records import encode_key, encode_totals
+from kraal.ledger.records import LedgerValue, encode_key, encode_value
 from kraal.ledger.totals import PartitionTotals, TaskTotals
 from kraal.metrics.delivery import DeliveryMetrics
 from kraal.stores.memory import MemoryLog
 from kraal.testing._simulation.scheduler import Scheduler
 
+FAULT_RATE: Final = 0.2
 NAME = ConnectorName("sink")
 TASK = TaskId(NAME, 0)
 PARTITION = SourcePartition.of({"kafka_topic": "orders", "kafka_partition": 0})
@@ -235,9 +238,91 @@ def test_totals_are_written_when_the_log_is_available_again(
 
 def test_records_of_other_formats_are_ignored(scheduler: Scheduler, ledger_log: MemoryLog) -> None:
     key, totals = encode_key((NAME, PARTITION)), PartitionTotals(since=5, end=6)
+    value = encode_value(LedgerValue(totals, 3, "w"))
     foreign: Mapping[str, bytes] = {key: b'{"version":9}', "?": b"x", encode_key(TASK): b"null"}
-    ledger_log.append([Entry(key, encode_totals(totals)), *(Entry(k, v) for k, v in foreign.items())])
+    ledger_log.append([Entry(key, value), *(Entry(k, v) for k, v in foreign.items()), Entry(key, None)])
     view = Worker(scheduler, ledger_log).show()
     assert (view.tasks, view.partitions) == ({}, {PARTITION: totals})
-    ledger_log.append([Entry(key, None)])
-    assert Worker(scheduler, ledger_log).show().partitions == {}
+
+
+def test_record_that_lacks_the_batches_of_its_predecessor_is_ignored(
+    scheduler: Scheduler, ledger_log: MemoryLog
+) -> None:
+    for sequence, end in ((1, 10), (2, 20), (2, 99), (3, 30)):
+        totals = PartitionTotals(since=0, end=end)
+        value = encode_value(LedgerValue(totals, sequence, f"writer of {end}"))
+        ledger_log.append([Entry(encode_key((NAME, PARTITION)), value)])
+        if end == 99:
+            assert Worker(scheduler, ledger_log).partition.end == 20
+    assert Worker(scheduler, ledger_log).partition.end == 30
+
+
+class FlakyLog(MemoryLog):
+    """A log whose calls fail at random, some of them after they were carried out."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__("ledger")
+        self._rng = rng
+        self.is_flaky = True
+
+    def _fail(self) -> None:
+        if self.is_flaky and self._rng.random() < FAULT_RATE:
+            raise StoreUnavailable("no broker")
+
+    @override
+    def append(self, entries: Sequence[Entry]) -> int:
+        self._fail()
+        offset = super().append(entries)
+        self._fail()
+        return offset
+
+    @override
+    def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
+        self._fail()
+        return super().read(start, min(limit, self._rng.randrange(1, 4)), wait_s)
+
+    @override
+    def end(self) -> int:
+        self._fail()
+        return super().end()
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_writes_with_an_unknown_outcome_count_each_batch_once(number: int) -> None:
+    rng = random.Random(number)  # noqa: S311 - faults, not secrets
+    scheduler, ledger_log = Scheduler(), FlakyLog(rng)
+    workers = [Worker(scheduler, ledger_log) for _ in range(2)]
+    position = 0
+    for run in range(1, 16):
+        worker = rng.choice(workers)
+        for batch in range(rng.randrange(1, 4)):
+            end = position + rng.randrange(1, 10)
+            reason = RangeStart.NEXT if batch else RangeStart.RESUMED
+            worker.add(record(position, end, run=run, reason=reason))
+            position = end
+        scheduler.advance(rng.choice([0.0, WRITE_INTERVAL_S, 2 * RETRY_DELAY_S]))
+    ledger_log.is_flaky = False
+    scheduler.advance(4 * RETRY_DELAY_S)
+    for worker in (*workers, Worker(scheduler, ledger_log)):
+        assert (worker.task.read, worker.task.written, worker.task.break_count) == (position, position, 0)
+        assert worker.partition == PartitionTotals(since=0, end=position)
+
+
+def test_topic_that_was_created_again_receives_the_totals(
+    scheduler: Scheduler, ledger_log: MemoryLog
+) -> None:
+    worker = Worker(scheduler, ledger_log)
+    worker.add(record(0, 10))
+    scheduler.advance(WRITE_INTERVAL_S)
+    assert worker.keeper is not None
+    new_log = MemoryLog("ledger")
+
+    def fail(_: str) -> None:
+        worker.keeper._log = new_log  # type: ignore[union-attr] # noqa: SLF001 - as if it was opened again
+        raise StoreUnavailable("the topic was deleted")
+
+    ledger_log.fault = fail
+    worker.add(record(10, 15))
+    scheduler.advance(2 * RETRY_DELAY_S)
+    assert Worker(scheduler, new_log).task.read == 15
+    assert Worker(scheduler, new_log).partition == PartitionTotals(since=0, end=15)
