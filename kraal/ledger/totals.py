@@ -209,9 +209,9 @@ def _is_before(position: Position, other: Position) -> bool:
 
 def _list_ranges(ranges: Mapping[SourcePartition, Range]) -> str:
     names = [describe_range(partition, span.start, span.end) for partition, span in ranges.items()]
-    others = len(names) - MAX_NAMED_RANGES
-    if others > 0:
-        names = [*names[:MAX_NAMED_RANGES], f"{others} more partitions"]
+    unnamed_count = len(names) - MAX_NAMED_RANGES
+    if unnamed_count > 0:
+        names = [*names[:MAX_NAMED_RANGES], f"{unnamed_count} more partitions"]
     return ", ".join(names)
 
 
