@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import cimpl
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are documented there
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 
 from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
@@ -67,4 +72,24 @@ def test_topic_that_is_not_compacted_is_reported_and_delivery_continues(
         body = cluster.workers[0].get("/connectors/lines/ledger").body
         assert "cleanup.policy=delete" in body["problem"]
         assert "kafka-configs.sh" in body["problem"]
-        assert cluster.workers[0].log_text().count("The ledger is unavailable") == 1
+        worker = cluster.workers[0]
+        worker.wait_until("the problem is logged", lambda: "The ledger is unavailable" in worker.log_text())
+
+        policy = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource("topic", "ledger-2", incremental_configs=[policy])
+        admin.incremental_alter_configs([resource])[resource].result(20)
+        worker.wait_until("the totals are written", lambda: "Wrote the ledger again" in worker.log_text())
+        assert worker.log_text().count("The ledger is unavailable") == 1
+        assert worker.get("/connectors/lines/ledger").body["problem"] is None
+
+        admin.delete_topics(["ledger-2"])["ledger-2"].result(20)
+        with file.open("a") as stream:
+            stream.write("c\n")
+        worker.wait_until(
+            "the totals are in the new topic",
+            lambda: (
+                read_counts(cluster, 0, "lines") == (3, 3, [])
+                and worker.get("/connectors/lines/ledger").body["problem"] is None
+                and "ledger-2" in admin.list_topics(timeout=20).topics
+            ),
+        )
