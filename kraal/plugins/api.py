@@ -396,6 +396,9 @@ class SinkTask(ABC):
     takes_pieces: bool = False
     """Whether the records of one Kafka partition may be split into several consecutive Spark partitions, which are
     computed concurrently. `start` may set this attribute."""
+    reads_frame_once: bool = False
+    """Whether each `write` runs exactly one Spark action that computes `SinkBatch.frame`, and this action computes all
+    rows. The ledger then counts the rows that `write` has received. `start` may set this attribute."""
 
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:

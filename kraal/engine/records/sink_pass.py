@@ -158,7 +158,9 @@ class _PassRun:
                     break
                 continue
             result.topics.add(raw.topic)
-            if row is not None:
+            if row is None:
+                result.dropped += 1
+            else:
                 result.written += 1
                 rows.add(*row)
         return rows.batch()
@@ -186,6 +188,7 @@ class _PassRun:
             self.result.topics.add(topic)
             out = attempt(Stage.TRANSFORMATION, "", topic, lambda: steps.chain.apply(record))
             if out is None:
+                self.result.dropped += 1
                 return
             transformed = out
             # A transform may have set headers that the converter cannot encode.

@@ -12,6 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from kraal.core.offsets import Offset, SourcePartition
@@ -24,6 +25,7 @@ from kraal.engine.kafka_io.dead_letter_writer import DeadLetters
 from kraal.engine.pace import IdleInterval
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
+from kraal.engine.session.row_counts import RowCounts
 from kraal.engine.sink.attempt import SinkAttempt, SinkParts
 from kraal.engine.sink.backlog_report import BacklogReport
 from kraal.engine.sink.batch_ownership import BatchOwnership, Timing
@@ -34,13 +36,14 @@ from kraal.engine.sink.group_member import Member
 from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.plain import PlainWriter
 from kraal.engine.sink.range_reader import RangeReader
-from kraal.engine.sink.ranges import Bounds, choose_start, get_ends, next_ranges
+from kraal.engine.sink.ranges import Bounds, Ranges, choose_start, get_ends, next_ranges, to_source_partition
 from kraal.engine.sink.record_batches import SinkRecords
 from kraal.engine.sink.topic_pattern import TopicPattern
 from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords, TailByRecords
 from kraal.engine.sink.write_paths import ReadBatch, SinkFacts, SinkWriter, WritePath
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.engine.waiters import MAX_WAIT_S
+from kraal.ledger.counts import Range, RangeStart
 from kraal.plugins.api import SinkTask, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -75,6 +78,8 @@ class SinkExecutor:
         """The parts that batches use; None until the plugin has started."""
         self._dead_letters: DeadLetters | None = None
         self._positions: dict[TopicPartition, int] = {}
+        self._start_reasons: dict[TopicPartition, RangeStart] = {}
+        """Why the next range of a partition does not follow the previous one; empty if it does."""
         self._lookup_due_s = math.inf
         """The time of the next lookup of unknown partitions, in monotonic seconds."""
         self._spark_reads = False
@@ -204,6 +209,7 @@ class SinkExecutor:
         positions: dict[TopicPartition, int] = {}
         for partition, offset in committed.items():
             if partition in bounds:
+                self._start_reasons[partition] = RangeStart.RESUMED
                 position = previous.get(partition) if offset is None else offset
                 positions[partition] = self._choose_offset(member, partition, position, bounds[partition])
         if self._ownership.is_lost:
@@ -241,6 +247,7 @@ class SinkExecutor:
     ) -> int:
         start = choose_start(partition, offset, bounds, self._reset, member.find_offset_since)
         if start.gap is not None:
+            self._start_reasons[partition] = RangeStart.SKIPPED
             log.warning("%s: %s", self._spec.task, start.gap)
         return start.offset
 
@@ -270,16 +277,29 @@ class SinkExecutor:
 
     def _write(self, member: Member, batch: ReadBatch) -> JobResult:
         """Write a batch through the plugin; if its partitions were lost, request new positions."""
+        if self._spec.counts_records:
+            batch = replace(batch, reads=RowCounts())
         assert self._parts is not None  # noqa: S101 - batches come after open
         done = None if self._ownership.is_lost else SinkAttempt(self._parts, batch).write()
         if done is None:
             member.changed = True
             return None
+        ranges = self._describe_ranges(batch.ranges)
         self._positions |= {partition: end for partition, (_, end) in batch.ranges.items()}
         self.has_pending_commit = True
         self._backlog_report.report(self._positions)
         self._sizes.record_write(batch.records, done.duration_s)
-        return done
+        return done if done.entry is None else replace(done, entry=replace(done.entry, ranges=ranges))
+
+    def _describe_ranges(self, ranges: Ranges) -> dict[SourcePartition, Range]:
+        """Return the ranges of a batch for the ledger: each starts at the position from which its records were read."""
+        reasons = self._start_reasons
+        return {
+            to_source_partition(partition): Range(
+                self._positions.get(partition, start), end, reasons.pop(partition, RangeStart.NEXT)
+            )
+            for partition, (start, end) in ranges.items()
+        }
 
     def _make_parts(self, task: SinkTask, converters: Converters, path: RecordPath) -> SinkParts:
         """Create the parts that the batches of this run use."""

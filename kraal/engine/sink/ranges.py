@@ -105,10 +105,12 @@ def next_ranges(
 
 def to_offsets(ranges: Ranges) -> dict[SourcePartition, Offset]:
     """Return the ends of the ranges in the form of Connect's sink offsets."""
-    return {
-        SourcePartition.of({"kafka_topic": p.topic, "kafka_partition": p.partition}): {"kafka_offset": end}
-        for p, (_, end) in ranges.items()
-    }
+    return {to_source_partition(p): {"kafka_offset": end} for p, (_, end) in ranges.items()}
+
+
+def to_source_partition(partition: TopicPartition) -> SourcePartition:
+    """Return a partition in the form of Connect's sink offsets."""
+    return SourcePartition.of({"kafka_topic": partition.topic, "kafka_partition": partition.partition})
 
 
 def get_ends(offsets: Mapping[SourcePartition, Offset]) -> dict[TopicPartition, int]:

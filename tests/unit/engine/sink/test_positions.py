@@ -13,15 +13,17 @@ from kraal.config.connector.batches import Batches
 from kraal.connectors.file.sink import FileStreamSinkTask
 from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.engine.api import TaskSpec
-from kraal.engine.executor import run_job
+from kraal.core.offsets import SourcePartition
+from kraal.engine.api import BatchDone, TaskSpec
+from kraal.engine.executor import JobResult, run_job
 from kraal.engine.pace import Pace
 from kraal.engine.record_path import RecordPath
 from kraal.engine.sink import executor as module
 from kraal.engine.sink.batch_ownership import BatchOwnership
 from kraal.engine.sink.executor import SinkExecutor
 from kraal.engine.sink.member_record import Record
-from kraal.engine.sink.ranges import Bounds
+from kraal.engine.sink.ranges import Bounds, get_ends
+from kraal.ledger.counts import BatchEntry, Counts, Range, RangeStart
 from kraal.plugins.api import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -204,3 +206,56 @@ def test_unknown_reset_policy_is_a_config_error(monkeypatch: pytest.MonkeyPatch,
         ConfigInvalid, match=r"^Invalid value .* for configuration consumer\.auto\.offset\.reset: "
     ):
         Harness(monkeypatch, policy)
+
+
+class Ranges:
+    """The ranges in the entries of the batches that an executor writes."""
+
+    def __init__(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._harness = harness
+        entry = BatchEntry(counts=Counts())
+        done = BatchDone(offsets={}, records=0, topics=frozenset(), duration_s=0.0, entry=entry)
+        monkeypatch.setattr(module, "SinkAttempt", lambda *_: SimpleNamespace(write=lambda: done))
+
+    def write(self, *offsets: int) -> dict[TopicPartition, Range]:
+        """Write a tail of A with these offsets, and commit it."""
+        harness = self._harness
+        harness.member.fetched_records = [Record("t", 0, offset, 0, (), None, b"a") for offset in offsets]
+        launch = harness.executor.poll(requested=True)
+        assert launch is not None
+        outcomes: list[JobResult] = []
+        launch(outcomes.append)
+        [done] = outcomes
+        assert isinstance(done, BatchDone)
+        harness.executor.commit({})
+        assert done.entry is not None
+        return {to_topic_partition(partition): each for partition, each in done.entry.ranges.items()}
+
+
+def to_topic_partition(partition: SourcePartition) -> TopicPartition:
+    [topic_partition] = get_ends({partition: {"kafka_offset": 0}})
+    return topic_partition
+
+
+def test_ranges_of_batches_follow_each_other(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.member.commit = lambda _: None  # type: ignore[attr-defined]
+    ranges = Ranges(harness, monkeypatch)
+    harness.poll()
+    assert ranges.write(100, 101) == {A: Range(100, 102, RangeStart.RESUMED)}
+    assert ranges.write(102) == {A: Range(102, 103)}
+    assert ranges.write(106) == {A: Range(103, 107)}, "compaction removed three records"
+    harness.member.ends[A] = 200
+    harness.member.changed = True
+    harness.poll()
+    assert ranges.write(107) == {A: Range(107, 108, RangeStart.RESUMED)}
+
+
+def test_range_after_the_retention_time_is_skipped(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.member.commit = lambda _: None  # type: ignore[attr-defined]
+    ranges = Ranges(harness, monkeypatch)
+    harness.poll()
+    ranges.write(100)
+    monkeypatch.setattr(harness.member, "committed", lambda: {A: 500})
+    harness.member.changed = True
+    harness.poll()
+    assert ranges.write(100) == {A: Range(100, 101, RangeStart.SKIPPED)}
