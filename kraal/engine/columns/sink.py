@@ -53,6 +53,8 @@ log = logging.getLogger(__name__)
 Put = Callable[["DataFrame"], None]
 """Calls the sink with a DataFrame."""
 
+ENVELOPE: Final = "json-envelope"
+"""The `SinkTask.values` of sinks that require the schema of each record; it has no column form."""
 _LOGICAL_PREFIX: Final = "org.apache.kafka.connect.data."
 _JSON: Final = frozenset({ColumnFormat.JSON, ColumnFormat.JSON_ENVELOPE})
 _SCHEMA: Final = '{"schema":'
@@ -91,7 +93,7 @@ class SinkColumns:
         reads_any_header = headers.reads_any_header and declares(
             headers, "reads_any_header", "decode_header", "decode"
         )
-        has_column_form = reads_any_header and None not in _formats(steps)
+        has_column_form = reads_any_header and None not in _formats(steps) and value_form != ENVELOPE
         return SinkColumns(steps, value_form) if has_column_form else None
 
     def write(

@@ -29,12 +29,25 @@ from kraal.engine.sink.backlog_report import BacklogReport
 from kraal.engine.sink.batch_ownership import BatchOwnership, Timing
 from kraal.engine.sink.batch_size import Sizes
 from kraal.engine.sink.direct import DirectWriter, takes_converted_tables, takes_tables
+from kraal.engine.sink.envelopes import (
+    EnvelopeBacklog,
+    make_envelope_converter,
+    needs_envelopes,
+    with_envelopes,
+)
 from kraal.engine.sink.frame import read_tail
 from kraal.engine.sink.group_member import Member
 from kraal.engine.sink.member_record import Record
+from kraal.engine.sink.pacing import BatchPacing
 from kraal.engine.sink.plain import PlainWriter
 from kraal.engine.sink.range_reader import RangeReader
-from kraal.engine.sink.ranges import Bounds, choose_start, get_ends, next_ranges
+from kraal.engine.sink.ranges import (
+    Bounds,
+    check_stored_offsets,
+    choose_start,
+    get_ends,
+    next_ranges,
+)
 from kraal.engine.sink.record_batches import SinkRecords
 from kraal.engine.sink.topic_pattern import TopicPattern
 from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords, TailByRecords
@@ -78,6 +91,7 @@ class SinkExecutor:
         self._lookup_due_s = math.inf
         """The time of the next lookup of unknown partitions, in monotonic seconds."""
         self._spark_reads = False
+        self._pacing = BatchPacing(0.0)
         self._backlog_report = BacklogReport(spec.backlog)
         self.has_pending_commit = False
         """Whether a reported batch is not committed yet."""
@@ -92,8 +106,8 @@ class SinkExecutor:
 
     @property
     def poll_interval_s(self) -> float:
-        """The interval between polls while there are no records."""
-        return self._idle.seconds
+        """The interval between polls while there are no records, or until the next batch may start."""
+        return self._pacing.stretch(self._idle.seconds)
 
     @property
     def can_wait(self) -> bool:
@@ -101,7 +115,8 @@ class SinkExecutor:
         member = self._member
         parts = self._parts
         is_reading = parts is not None and parts.facts.can_wait and member is not None and member.is_reading
-        return is_reading and not self._spark_reads and self._ownership.is_idle and self._spec.may_read()
+        is_due = is_reading and self._pacing.is_due and not self._spark_reads
+        return is_due and self._ownership.is_idle and self._spec.may_read()
 
     def open(self) -> str | None:
         """Create the converters and the plugin, start the plugin, and join the group."""
@@ -112,6 +127,11 @@ class SinkExecutor:
         self._task = self._class()
         self._idle.set_polling(is_polling=True)
         self._task.start(spec.task_config, self._context.task_context(spec))
+        if needs_envelopes(self._task):
+            path = with_envelopes(path, converters, has_java_chain=spec.chain is not None)
+            self._dead_letters = None if path.why is None else path.dead_letters
+        self._sizes.set_limit(self._task.max_batch_records)
+        self._pacing = BatchPacing(self._task.batch_interval_s)
         self._parts = self._make_parts(self._task, converters, path)
         self._member = _join(self._context, spec, self._settings)
         self._ownership.set_member(self._member)
@@ -129,9 +149,7 @@ class SinkExecutor:
 
     def _poll_member(self, member: Member, *, requested: bool) -> JobLauncher | None:
         if not requested:
-            member.pause()
-            if member.poll(1):  # no batch is requested: drop the record, and read it again later
-                member.changed = True
+            self._keep_alive(member)
             return None
         if self._dead_letters is not None and not self._dead_letters.is_ready:
             return self._context.launch(self._dead_letters.prepare)
@@ -139,6 +157,10 @@ class SinkExecutor:
             return self._context.launch(member.find_topics)
         if not member.changed and time.monotonic() >= self._lookup_due_s:
             return self._context.launch(partial(self._look_up_missing, member))
+        if not member.changed and not self._pacing.is_due:
+            self._keep_alive(member)
+            is_check_due = self._pacing.may_be_full and not member.changed
+            return self._context.launch(partial(self._write_range, member)) if is_check_due else None
         if not member.changed and not self._spark_reads:
             member.resume()
         records = member.poll(min(MIN_SPARK_READ, self._sizes.max_records))
@@ -151,6 +173,12 @@ class SinkExecutor:
             return self._context.launch(partial(self._write_range, member))
         self._backlog_report.record_poll(member, self._positions, has_records=bool(records))
         return self._context.launch(partial(self._write_tail, member, records)) if records else None
+
+    def _keep_alive(self, member: Member) -> None:
+        """Poll the member without reading records, because no batch may start."""
+        member.pause()
+        if member.poll(1):  # drop the record, and read it again later
+            member.changed = True
 
     def wait(self) -> None:
         """Wait for a record for up to `MAX_WAIT_S`."""
@@ -199,6 +227,9 @@ class SinkExecutor:
         """Determine the position of each partition after a rebalance, and start reading there."""
         committed = member.committed()
         bounds = member.bounds(sorted(committed))
+        stored = {} if self._task is None else self._task.stored_offsets(committed.keys())
+        check_stored_offsets(stored, bounds)
+        committed |= stored
         # Before the first commit, a reset to `latest` would skip the records since the last rebalance.
         previous = self._positions if self._reset.policy in {"latest", "by_duration"} else {}
         positions: dict[TopicPartition, int] = {}
@@ -253,6 +284,10 @@ class SinkExecutor:
         """Write a range that Spark reads; once the backlog is read, let the member read again."""
         bounds = member.bounds(sorted(self._positions))
         self._backlog_report.set_ends(bounds)
+        backlog = sum(bounds[p].high - offset for p, offset in self._positions.items() if p in bounds)
+        if not self._pacing.may_start(is_full=backlog >= self._sizes.max_records):
+            return None
+        self._spark_reads = True
         for partition, bound in bounds.items():
             self._positions[partition] = self._choose_offset(
                 member, partition, self._positions[partition], bound
@@ -271,6 +306,7 @@ class SinkExecutor:
     def _write(self, member: Member, batch: ReadBatch) -> JobResult:
         """Write a batch through the plugin; if its partitions were lost, request new positions."""
         assert self._parts is not None  # noqa: S101 - batches come after open
+        self._pacing.record_start()
         done = None if self._ownership.is_lost else SinkAttempt(self._parts, batch).write()
         if done is None:
             member.changed = True
@@ -289,10 +325,14 @@ class SinkExecutor:
             writers[WritePath.TAIL] = writers[WritePath.BACKLOG] = PlainWriter(
                 task, converters, reader, path.steps
             )
-            if takes_tables(task) and (direct := DirectWriter.of(converters)) is not None:
+            if needs_envelopes(task):
+                writers[WritePath.BACKLOG] = EnvelopeBacklog(task, reader)
+                writers[WritePath.DIRECT] = DirectWriter(None, None, task.values)
+            elif takes_tables(task) and (direct := DirectWriter.of(converters)) is not None:
                 writers[WritePath.DIRECT] = direct
         else:
-            records = SinkRecords(spec, path.steps, task.values, path.dead_letters)
+            envelope = make_envelope_converter(self._context.plugins) if needs_envelopes(task) else None
+            records = SinkRecords(spec, path.steps, task.values, path.dead_letters, envelope)
             writers[WritePath.TAIL_BY_RECORDS] = TailByRecords(task, records)
             writers[WritePath.BACKLOG_BY_RECORDS] = BacklogByRecords(task, records, reader)
             columns = None if spec.chain is not None else SinkColumns.of(path.steps, task.values)
