@@ -381,8 +381,8 @@ class SinkTask(ABC):
     and without a Spark job. If `values` is `json`, this applies only without transforms and error handling. `start`
     may set this attribute. A subclass that overrides `write` must redeclare this attribute."""
     batch_interval_s: float = 0.0
-    """Minimum time between the starts of two batches, in seconds. In between, records stay in Kafka, unless a full batch
-    is available. `start` may set this attribute."""
+    """Minimum time between the starts of two batches, in seconds. In between, records stay in Kafka, unless a full
+    batch is available. `start` may set this attribute."""
     max_batch_records: int | None = None
     """Maximum number of records in a batch, if lower than `max.records.per.batch`. `start` may set this attribute."""
     takes_pieces: bool = False

@@ -70,9 +70,9 @@ def make_changes(
     table, first_rows = _make_table(groups, errors)
     key_table, id_columns = _make_key_table(keys.groups, settings.id_columns)
     if not id_columns:
-        if count > len(errors) and (table.num_rows or len(deletes)):
-            errors |= dict.fromkeys(range(count), _NO_KEY)
-        return BatchChanges(Changes(rows=table.drop_columns([_ROW])[:0]), errors, first_rows)
+        errors |= dict.fromkeys([*table[_ROW].to_pylist(), *deletes.to_pylist()], _NO_KEY)
+        changes = Changes(rows=table.drop_columns([_ROW])[:0], truncates=bool(truncated))
+        return BatchChanges(changes, errors, first_rows)
     events = _make_events(table, deletes, key_table, id_columns, truncated, partitions, errors)
     return BatchChanges(
         _select_last(events, table, id_columns, settings, truncates=bool(truncated)), errors, first_rows
@@ -203,6 +203,8 @@ def _make_events(
     """Return the key of each change, in order, with `_ROW` and `_IS_DELETE`; changes without a key become errors."""
     parts = []
     for rows, source, is_delete in ((table[_ROW].combine_chunks(), table, False), (deletes, None, True)):
+        if is_delete and not len(rows):
+            continue
         row_table = pa.table({_ROW: rows})
         matches = pc.index_in(row_table[_ROW], keys[_ROW].combine_chunks() if keys.num_rows else pa.array([], pa.int64()))
         columns: dict[str, pa.Array] = {_ROW: rows, _IS_DELETE: pa.repeat(is_delete, len(rows))}

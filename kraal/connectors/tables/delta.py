@@ -99,6 +99,9 @@ class DeltaLakeTable(LakeTable):
                 )
             else:
                 _merge(table, changes, properties)
+                if any(table.transaction_version(self._get_app_id(p)) != end for p, end in offsets.items()):
+                    # A merge that changes no row makes no commit.
+                    write_deltalake(table, changes.rows[:0], mode="append", commit_properties=properties)
 
     @override
     def set_offsets(self, state: TableState, offsets: Mapping[TopicPartition, int | None]) -> None:

@@ -160,8 +160,8 @@ def make_catalog(name: str, properties: Mapping[str, str]) -> Any:
 def read_offsets(metadata: Any, property_name: str) -> dict[TopicPartition, int]:
     """Return the offsets of the latest snapshot of the main branch that has them.
 
-    If older snapshots have expired, the table property has the offsets of the latest commit. It is not used otherwise,
-    because a rollback of the table does not change it.
+    If all snapshots with offsets have expired, the table property has those of the latest commit. It is not used
+    otherwise, because a rollback of the table does not change it.
     """
     snapshot = metadata.current_snapshot()
     while snapshot is not None:
@@ -170,9 +170,10 @@ def read_offsets(metadata: Any, property_name: str) -> dict[TopicPartition, int]
             return parse_offsets(text)
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else metadata.snapshot_by_id(parent)
-        if parent is not None and snapshot is None:
-            return parse_offsets(metadata.properties.get(property_name, "{}"))
-    return {}
+    has_offsets = any(
+        s.summary is not None and s.summary[property_name] is not None for s in metadata.snapshots
+    )
+    return {} if has_offsets else parse_offsets(metadata.properties.get(property_name, "{}"))
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:

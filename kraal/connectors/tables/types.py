@@ -203,10 +203,13 @@ def _make_decimal(node: Node) -> Codec:
 
 def _encode_decimal(value: Decimal, scale: int) -> str:
     """Return the Base64 of a decimal's unscaled value. Raises ValueError if it has more digits after the point."""
-    unscaled = value.scaleb(scale)
-    number = int(unscaled)
-    if number != unscaled:
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise ValueError(f"{value} is not a number")
+    number, rest = divmod(int("".join(map(str, digits))) * 10 ** max(exponent + scale, 0), 10 ** max(-exponent - scale, 0))
+    if rest:
         raise ValueError(f"{value} has more than {scale} digits after the decimal point")
+    number = -number if sign else number
     octets = number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)
     return base64.b64encode(octets).decode()
 
@@ -292,7 +295,7 @@ def _make_map(key: Codec, value: Codec) -> Codec:
     def convert(array: pa.Array) -> pa.Array:
         entries = pa.concat_arrays([array])
         keys, items = key.convert(entries.keys), value.convert(entries.items)
-        return pa.MapArray.from_arrays(_make_offsets(entries), keys, items, mask=_get_mask(entries))
+        return pa.MapArray.from_arrays(entries.offsets, keys, items, mask=_get_mask(entries))
 
     def adapt(content: Any) -> Any:
         if content is None:

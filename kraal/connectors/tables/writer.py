@@ -75,6 +75,8 @@ class TableWriter:
                 break  # the commit of an earlier attempt has succeeded, or another task has written the records
             if prepared is None or prepared.starts != starts:
                 prepared = self._prepare(records, ranges, starts, report)
+            if state.schema is None and not prepared.result.changes.rows.num_rows:
+                return  # no row exists that could be deleted, and the schema of a new table is unknown
             try:
                 self._commit(state, prepared, ranges, check_owned)
                 break
@@ -131,6 +133,12 @@ class TableWriter:
             if changes.deletes is None
             else cast_table(changes.deletes, pa.schema([schema.field(name) for name in changes.key])),
         )
+        for column in schema:
+            if not column.nullable and changes.rows[column.name].null_count:
+                raise DataException(
+                    f"column {column.name} of {self._table.name} requires a value, but a record has none. Make the column "
+                    "optional in the table"
+                )
         offsets = {partition: end for partition, (_, end) in ranges.items()}
         self._table.commit(state, schema, changes, offsets, check_owned)
 
@@ -147,8 +155,6 @@ class TableWriter:
     def _evolve(self, state: TableState, changes: Changes, prepared: _Prepared) -> pa.Schema:
         """Return the schema of the table after the commit. Raises DataException that names the record and the types."""
         columns = changes.rows.schema
-        if changes.key and changes.deletes is not None and not changes.rows.num_rows:
-            columns = changes.deletes.schema  # without rows, nothing is known about the other columns
         if state.schema is None:
             return columns
         missing_keys = [name for name in changes.key if name not in state.schema.names]
@@ -168,7 +174,10 @@ class TableWriter:
         for change in evolution.changes:
             row = prepared.result.first_rows.get(change.column.partition(".")[0], 0)
             place, offset = _locate(prepared.places, row)
-            log.info("%s: Schema change: %s, because of %s-%s@%s", self._table.name, change, *place, offset)
+            log.info(
+                "%s: Schema change: %s, because of %s-%s@%s",
+                self._table.name, change, place.topic, place.partition, offset,
+            )  # fmt: skip
         return evolution.schema
 
 
@@ -183,11 +192,17 @@ class _Prepared:
 
 def _drop_written(records: pa.Table, starts: Mapping[TopicPartition, int]) -> pa.Table:
     """Return the records of each partition from its start on."""
-    is_new: pa.ChunkedArray | pa.Array = pa.repeat(pa.scalar(value=False), records.num_rows)
+    has_one_topic = len({partition.topic for partition in starts}) == 1  # a transform may have renamed it
+    no_row = pa.repeat(pa.scalar(value=False), records.num_rows)
+    is_known = is_new = no_row
     for partition, start in starts.items():
-        is_topic = pc.equal(records["topic"], partition.topic)
-        is_partition = pc.and_(is_topic, pc.equal(records["partition"], partition.partition))
+        is_partition = pc.equal(records["partition"], partition.partition)
+        if not has_one_topic:
+            is_partition = pc.and_(is_partition, pc.equal(records["topic"], partition.topic))
+        is_known = pc.or_(is_known, is_partition)
         is_new = pc.or_(is_new, pc.and_(is_partition, pc.greater_equal(records["offset"], start)))
+    if not pc.all(is_known).as_py():
+        raise DataException("A transform changes topics or partitions of a connector that reads several topics")
     return records.filter(is_new)
 
 

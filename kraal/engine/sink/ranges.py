@@ -87,7 +87,7 @@ def check_stored_offsets(
             raise OffsetOutOfRange(
                 f"{name}: the target of the connector continues at offset {offset}, but the partition ends at "
                 f"{bounds[partition].high}. The topic was probably deleted and created again. To read it from its "
-                "start, stop the connector and delete the offsets of the topic's partitions (DELETE /connectors/NAME/offsets)"
+                "start, stop the connector and delete its offsets (DELETE /connectors/NAME/offsets)"
             )
 
 

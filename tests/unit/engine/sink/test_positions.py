@@ -204,3 +204,38 @@ def test_unknown_reset_policy_is_a_config_error(monkeypatch: pytest.MonkeyPatch,
         ConfigInvalid, match=r"^Invalid value .* for configuration consumer\.auto\.offset\.reset: "
     ):
         Harness(monkeypatch, policy)
+
+
+@pytest.mark.parametrize("policy", ["latest", "earliest"])
+def test_offsets_of_the_target_replace_those_of_the_group(
+    monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    monkeypatch.setattr(FileStreamSinkTask, "stored_offsets", lambda *_: {A: 42})
+    harness = Harness(monkeypatch, policy)
+    monkeypatch.setattr(harness.member, "committed", lambda: {A: 77, B: 7})
+    harness.poll()
+    harness.executor.close()
+    assert harness.member.start_positions == [{A: 42, B: 7}]
+
+
+def test_target_that_is_ahead_of_its_topic_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FileStreamSinkTask, "stored_offsets", lambda *_: {A: 101})
+    harness = Harness(monkeypatch, "earliest")
+    with pytest.raises(AssertionError, match=r"t-0: .* continues at offset 101, but the partition ends at 100\."):
+        harness.poll()
+    harness.executor.close()
+
+
+def test_paced_sink_leaves_records_in_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FileStreamSinkTask, "batch_interval_s", 60.0)
+    harness = Harness(monkeypatch, "earliest")
+    harness.poll()
+    harness.executor._pacing.record_start()
+    paused: list[bool] = []
+    monkeypatch.setattr(harness.member, "pause", lambda: paused.append(True))
+    monkeypatch.setattr(harness.member, "resume", lambda: pytest.fail("the member reads"))
+    assert harness.executor.poll(requested=True) is None
+    assert paused == [True]
+    assert not harness.executor.can_wait
+    assert harness.executor.poll_interval_s > 0.4
+    harness.executor.close()
