@@ -41,7 +41,9 @@ def decode_base64(texts: pa.Array) -> pa.Array:
     ends = group_offsets[1:][np.diff(group_offsets) > 0] - 1
     padded_groups = is_pad.any(axis=1)
     is_misplaced = (
-        is_pad[:, :2].any() or (is_pad[:, 2] & ~is_pad[:, 3]).any() or padded_groups.sum() > padded_groups[ends].sum()
+        is_pad[:, :2].any()
+        or (is_pad[:, 2] & ~is_pad[:, 3]).any()
+        or padded_groups.sum() > padded_groups[ends].sum()
     )
     if (sextets == _INVALID).any() or is_misplaced:
         raise ValueError("invalid Base64")
@@ -71,7 +73,12 @@ def decode_decimals(data: pa.Array, scale: int) -> pa.Array:
     if (lengths > _DECIMAL_BYTES).any():
         raise ValueError(f"a decimal has more than {MAX_DECIMAL_DIGITS} digits")
     rows = np.repeat(np.arange(len(lengths)), lengths)
-    columns = _DECIMAL_BYTES - np.repeat(lengths, lengths) + np.arange(len(octets)) - np.repeat(offsets[:-1], lengths)
+    columns = (
+        _DECIMAL_BYTES
+        - np.repeat(lengths, lengths)
+        + np.arange(len(octets))
+        - np.repeat(offsets[:-1], lengths)
+    )
     is_negative = np.zeros(len(lengths), bool)
     filled_rows = lengths > 0
     is_negative[filled_rows] = octets[offsets[:-1][filled_rows]] > 127  # noqa: PLR2004 - the sign bit

@@ -94,7 +94,9 @@ def _find_tombstones(values: Reading, count: int, errors: Mapping[int, Exception
 
 def _find_truncations(rows: Sequence[pa.Array], partitions: pa.Array) -> dict[int, int]:
     """Return the last row of each partition that empties the table."""
-    return {partitions[row].as_py(): row for row in sorted(pa.concat_arrays(rows).to_pylist())} if rows else {}
+    return (
+        {partitions[row].as_py(): row for row in sorted(pa.concat_arrays(rows).to_pylist())} if rows else {}
+    )
 
 
 def _make_table(groups: Sequence[Group], errors: dict[int, Exception]) -> tuple[pa.Table, dict[str, int]]:
@@ -111,7 +113,9 @@ def _make_table(groups: Sequence[Group], errors: dict[int, Exception]) -> tuple[
             continue
         for column in values.type:
             first_rows[column.name] = min(first_rows.get(column.name, rows[0].as_py()), rows[0].as_py())
-        tables.append(pa.Table.from_arrays([rows, *values.flatten()], names=[_ROW, *(f.name for f in values.type)]))
+        tables.append(
+            pa.Table.from_arrays([rows, *values.flatten()], names=[_ROW, *(f.name for f in values.type)])
+        )
     return _concat(tables), first_rows
 
 
@@ -180,8 +184,8 @@ def _make_key_table(groups: Sequence[Group], id_columns: tuple[str, ...]) -> tup
         live = group.values.is_valid()
         rows, values = group.rows.filter(live), group.values.filter(live)
         if pa.types.is_struct(values.type):
-            names = [member.name for member in values.type]
-            tables.append(pa.Table.from_arrays([rows, *values.flatten()], names=[_ROW, *names]))
+            fields = [member.name for member in values.type]
+            tables.append(pa.Table.from_arrays([rows, *values.flatten()], names=[_ROW, *fields]))
         elif len(id_columns) == 1:
             tables.append(pa.Table.from_arrays([rows, values], names=[_ROW, *id_columns]))
     table = _concat(tables)
@@ -205,8 +209,7 @@ def _make_events(
     for rows, source, is_delete in ((table[_ROW].combine_chunks(), table, False), (deletes, None, True)):
         if is_delete and not len(rows):
             continue
-        row_table = pa.table({_ROW: rows})
-        matches = pc.index_in(row_table[_ROW], keys[_ROW].combine_chunks() if keys.num_rows else pa.array([], pa.int64()))
+        matches = pc.index_in(rows, keys[_ROW].combine_chunks())
         columns: dict[str, pa.Array] = {_ROW: rows, _IS_DELETE: pa.repeat(is_delete, len(rows))}
         for name in id_columns:
             column = keys[name].take(matches) if name in keys.column_names else None

@@ -139,7 +139,9 @@ def _make_table_keys(check: Check, doc: str) -> list[Key]:
 
 ICEBERG_SINK: Final = ConfigDef(
     [
-        *_make_table_keys(validate_table_name, "Table to write to, with its namespace, such as `shop.orders`."),
+        *_make_table_keys(
+            validate_table_name, "Table to write to, with its namespace, such as `shop.orders`."
+        ),
         Key(
             name=CATALOG,
             type=ConfigType.STRING,

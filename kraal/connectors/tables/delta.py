@@ -109,7 +109,9 @@ class DeltaLakeTable(LakeTable):
 
         if state.handle is None or state.schema is None:
             return
-        versions = {partition: NO_OFFSET if offset is None else offset for partition, offset in offsets.items()}
+        versions = {
+            partition: NO_OFFSET if offset is None else offset for partition, offset in offsets.items()
+        }
         with _explain_errors(self.name):
             write_deltalake(
                 state.handle,
@@ -211,5 +213,3 @@ def _explain_errors(name: str) -> Iterator[None]:
         if "already exists" in str(exc):
             raise Conflict(str(exc)) from exc
         raise
-
-

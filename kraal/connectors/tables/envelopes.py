@@ -25,7 +25,6 @@ _SCHEMA_START: Final = '{"schema":'
 _MIN_BLOCK: Final = 1 << 22
 _MAX_BLOCK: Final = (1 << 31) - 1
 _LINE_START: Final = '\n{"p":'
-_SPACE: Final = re.compile(r"\s*")
 _PARSE_ERRORS: Final = (pa.ArrowException, ValueError, KeyError, TypeError)
 """Errors of the codecs for values or schemas that are not valid."""
 
@@ -118,7 +117,7 @@ def _split_members(text: str) -> dict[str, str]:
         start = _skip(text, end, ":")
         _, end = _DECODER.raw_decode(text, start)
         members[str(name)] = text[start:end]
-        position = _SPACE.match(text, end).end()  # type: ignore[union-attr] - matches every text
+        position = len(text) - len(text[end:].lstrip())
         if text[position : position + 1] == "}":
             break
         position = _skip(text, position, ",")

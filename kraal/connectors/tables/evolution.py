@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
+from typing_extensions import override
 
 from kraal.connectors.tables.binary import MAX_DECIMAL_DIGITS
 
@@ -31,6 +32,7 @@ class SchemaChange:
     """None for a new column."""
     new: pa.DataType
 
+    @override
     def __str__(self) -> str:
         if self.old is None:
             return f"add column {self.column} {self.new}"
@@ -44,6 +46,7 @@ class SchemaMismatch(Exception):
         super().__init__(column, stored, new)
         self.column, self.stored, self.new = column, stored, new
 
+    @override
     def __str__(self) -> str:
         if self.stored is None:
             return f"the table has no column {self.column} ({self.new})"

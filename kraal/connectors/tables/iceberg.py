@@ -55,7 +55,8 @@ class IcebergTable(LakeTable):
     ) -> None:
         """Create an object; `catalog` opens the catalog when it is first needed, and may block."""
         self.name = name
-        self._open_catalog, self._catalog = catalog, None
+        self._open_catalog = catalog
+        self._catalog: Any = None
         self._property = f"{OFFSETS}{connector}"
         self._partition_by = partition_by
 
@@ -116,9 +117,7 @@ class IcebergTable(LakeTable):
             transaction.append(empty, snapshot_properties=properties)
             transaction.commit_transaction()
 
-    def _begin(
-        self, table: Any, offsets: Mapping[TopicPartition, int | None]
-    ) -> tuple[Any, dict[str, str]]:
+    def _begin(self, table: Any, offsets: Mapping[TopicPartition, int | None]) -> tuple[Any, dict[str, str]]:
         """Return a transaction that sets the table property, and the properties of its snapshots."""
         merged: dict[TopicPartition, int | None] = {**read_offsets(table.metadata, self._property), **offsets}
         properties = {self._property: format_offsets({p: o for p, o in merged.items() if o is not None})}
@@ -133,15 +132,14 @@ class IcebergTable(LakeTable):
         """Create the table and its namespace. Raises Conflict if another writer creates it at the same time."""
         from pyiceberg.exceptions import TableAlreadyExistsError  # noqa: PLC0415 - heavy
 
-        assert self._catalog is not None  # noqa: S101 - set by load
         *namespace, _ = self.name.split(".")
         for length in range(1, len(namespace) + 1):
             self._catalog.create_namespace_if_not_exists(tuple(namespace[:length]))
         try:
-            with self._catalog.create_table_transaction(self.name, schema=schema) as transaction:
-                with transaction.update_spec() as update:
-                    for column in self._partition_by:
-                        update.add_identity(column)
+            creation = self._catalog.create_table_transaction(self.name, schema=schema)
+            with creation as transaction, transaction.update_spec() as update:
+                for column in self._partition_by:
+                    update.add_identity(column)
         except TableAlreadyExistsError as exc:
             raise Conflict(str(exc)) from exc
         return self._catalog.load_table(self.name)
@@ -255,33 +253,30 @@ def _rewrite(
 
 def _make_filter(changes: Changes) -> Any:
     """Return a filter that selects at least the rows with the keys of the changes."""
-    from pyiceberg.expressions import (  # noqa: PLC0415 - heavy
-        AlwaysTrue,
-        And,
-        GreaterThanOrEqual,
-        In,
-        LessThanOrEqual,
-    )
+    from pyiceberg import expressions  # noqa: PLC0415 - heavy
 
-    result: Any = AlwaysTrue()
+    library: Any = expressions  # its constructors have other parameters than its type information says
+    result = library.AlwaysTrue()
     keys = get_keys(changes)
     for name in changes.key:
         values = pc.unique(keys[name])
         if not (len(values) and _has_literals(values.type)):
             continue
         if len(values) <= _MAX_LITERALS:
-            result = And(result, In(name, values.to_pylist()))
+            result = library.And(result, library.In(name, values.to_pylist()))
         else:
             bounds = pc.min_max(values).as_py()
-            result = And(
-                result, GreaterThanOrEqual(name, bounds["min"]), LessThanOrEqual(name, bounds["max"])
-            )
+            is_above = library.GreaterThanOrEqual(name, bounds["min"])
+            is_below = library.LessThanOrEqual(name, bounds["max"])
+            result = library.And(result, is_above, is_below)
     return result
 
 
 def _has_literals(column_type: pa.DataType) -> bool:
     """Return whether filters support values of a type as Python's values."""
-    return pa.types.is_integer(column_type) or pa.types.is_string(column_type) or pa.types.is_date(column_type)
+    return (
+        pa.types.is_integer(column_type) or pa.types.is_string(column_type) or pa.types.is_date(column_type)
+    )
 
 
 @contextmanager

@@ -134,7 +134,8 @@ class TableSinkConnector(PassThroughConnector):
             return values
         error = f"The package {cls.package} is not installed on the worker: pip install 'kraal[lake]'"
         return [
-            replace(value, errors=(*value.errors, error)) if value.name == "table" else value for value in values
+            replace(value, errors=(*value.errors, error)) if value.name == "table" else value
+            for value in values
         ]
 
     @override
@@ -159,7 +160,9 @@ class TableSinkConnector(PassThroughConnector):
             except RetriableError as exc:
                 raise ValueError(str(exc)) from exc
             return True
-        raise ValueError(f"{table.name}: the offsets cannot be changed, because other writers commit; try again")
+        raise ValueError(
+            f"{table.name}: the offsets cannot be changed, because other writers commit; try again"
+        )
 
 
 class IcebergSinkConnector(TableSinkConnector):

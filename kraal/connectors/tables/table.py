@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kraal.plugins.api import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Conflict(Exception):

@@ -28,7 +28,9 @@ INSTANT: Final = pa.timestamp("us", "UTC")
 _DAY_US: Final = 86_400_000_000
 _CONNECT: Final = "org.apache.kafka.connect.data."
 _DEBEZIUM: Final = "io.debezium."
-_GEOMETRIES: Final = frozenset(f"{_DEBEZIUM}data.geometry.{name}" for name in ("Geometry", "Geography", "Point"))
+_GEOMETRIES: Final = frozenset(
+    f"{_DEBEZIUM}data.geometry.{name}" for name in ("Geometry", "Geography", "Point")
+)
 _VARIABLE_SCALE: Final = f"{_DEBEZIUM}data.VariableScaleDecimal"
 
 
@@ -166,8 +168,12 @@ _LOGICAL: Final[Mapping[tuple[str, str], Codec]] = {
     (f"{_DEBEZIUM}time.MicroTime", "int64"): _integer(pa.int64(), TIME, _to_time(1)),
     (f"{_DEBEZIUM}time.NanoTime", "int64"): _integer(pa.int64(), TIME, _to_time(1000)),
     (f"{_DEBEZIUM}time.Timestamp", "int64"): _integer(pa.int64(), TIMESTAMP, _to_timestamp("ms", TIMESTAMP)),
-    (f"{_DEBEZIUM}time.MicroTimestamp", "int64"): _integer(pa.int64(), TIMESTAMP, _to_timestamp("us", TIMESTAMP)),
-    (f"{_DEBEZIUM}time.NanoTimestamp", "int64"): _integer(pa.int64(), TIMESTAMP, _to_timestamp("ns", TIMESTAMP)),
+    (f"{_DEBEZIUM}time.MicroTimestamp", "int64"): _integer(
+        pa.int64(), TIMESTAMP, _to_timestamp("us", TIMESTAMP)
+    ),
+    (f"{_DEBEZIUM}time.NanoTimestamp", "int64"): _integer(
+        pa.int64(), TIMESTAMP, _to_timestamp("ns", TIMESTAMP)
+    ),
     (f"{_DEBEZIUM}time.ZonedTimestamp", "string"): Codec(pa.string(), INSTANT, _parse_instants, _TEXT),
 }
 """The codecs of named schemas, by name and type. All other names are those of plain values."""
@@ -206,7 +212,8 @@ def _encode_decimal(value: Decimal, scale: int) -> str:
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise ValueError(f"{value} is not a number")
-    number, rest = divmod(int("".join(map(str, digits))) * 10 ** max(exponent + scale, 0), 10 ** max(-exponent - scale, 0))
+    shift = exponent + scale
+    number, rest = divmod(int("".join(map(str, digits))) * 10 ** max(shift, 0), 10 ** max(-shift, 0))
     if rest:
         raise ValueError(f"{value} has more than {scale} digits after the decimal point")
     number = -number if sign else number
@@ -235,7 +242,10 @@ def _make_geometry(node: Node) -> Codec:
     """Return the codec of a geometry: its well-known binary form."""
     struct = _make_struct(node)
     return Codec(
-        struct.json_type, pa.binary(), lambda array: pc.struct_field(struct.convert(array), "wkb"), struct.adapt
+        struct.json_type,
+        pa.binary(),
+        lambda array: pc.struct_field(struct.convert(array), "wkb"),
+        struct.adapt,
     )
 
 

@@ -53,7 +53,11 @@ class TableWriter:
         return self._expected
 
     def write(
-        self, records: pa.Table, ranges: Ranges, report: Report, check_owned: Callable[[], None] = lambda: None
+        self,
+        records: pa.Table,
+        ranges: Ranges,
+        report: Report,
+        check_owned: Callable[[], None] = lambda: None,
     ) -> None:
         """Commit the records that the table does not contain yet.
 
@@ -102,7 +106,9 @@ class TableWriter:
         )
         texts = [pc.cast(records[name].combine_chunks(), pa.string()) for name in ("key", "value")]
         key_texts, value_texts = (
-            text if isinstance(text, pa.Array) else pa.concat_arrays(text.chunks or [pa.array([], pa.string())])
+            text
+            if isinstance(text, pa.Array)
+            else pa.concat_arrays(text.chunks or [pa.array([], pa.string())])
             for text in texts
         )
         try:
@@ -114,10 +120,14 @@ class TableWriter:
                 self._settings.changes,
             )
         except SchemaMismatch as exc:
-            raise DataException(f"{self._table.name}: records of one batch do not fit together: {exc}") from exc
+            raise DataException(
+                f"{self._table.name}: records of one batch do not fit together: {exc}"
+            ) from exc
         for row, error in sorted(result.errors.items()):
             place, offset = _locate(places, row)
-            message = f"{place.topic}-{place.partition}@{offset} cannot be written to {self._table.name}: {error}"
+            message = (
+                f"{place.topic}-{place.partition}@{offset} cannot be written to {self._table.name}: {error}"
+            )
             report(place, offset, DataException(message))
         return _Prepared(dict(starts), result, places)
 
@@ -136,8 +146,8 @@ class TableWriter:
         for column in schema:
             if not column.nullable and changes.rows[column.name].null_count:
                 raise DataException(
-                    f"column {column.name} of {self._table.name} requires a value, but a record has none. Make the column "
-                    "optional in the table"
+                    f"column {column.name} of {self._table.name} requires a value, but a record has none. Make the "
+                    "column optional in the table"
                 )
         offsets = {partition: end for partition, (_, end) in ranges.items()}
         self._table.commit(state, schema, changes, offsets, check_owned)
@@ -202,7 +212,9 @@ def _drop_written(records: pa.Table, starts: Mapping[TopicPartition, int]) -> pa
         is_known = pc.or_(is_known, is_partition)
         is_new = pc.or_(is_new, pc.and_(is_partition, pc.greater_equal(records["offset"], start)))
     if not pc.all(is_known).as_py():
-        raise DataException("A transform changes topics or partitions of a connector that reads several topics")
+        raise DataException(
+            "A transform changes topics or partitions of a connector that reads several topics"
+        )
     return records.filter(is_new)
 
 

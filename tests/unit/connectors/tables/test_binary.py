@@ -27,12 +27,8 @@ def test_text_that_is_not_base64_is_an_error(text: str) -> None:
         decode_base64(pa.array(["AAAA", text, None]))
 
 
-@given(
-    st.lists(st.none() | st.integers(-(10**38) + 1, 10**38 - 1)), st.integers(0, 38), st.integers(0, 3)
-)
-def test_decimals_decode_to_the_encoded_numbers(
-    numbers: list[int | None], scale: int, offset: int
-) -> None:
+@given(st.lists(st.none() | st.integers(-(10**38) + 1, 10**38 - 1)), st.integers(0, 38), st.integers(0, 3))
+def test_decimals_decode_to_the_encoded_numbers(numbers: list[int | None], scale: int, offset: int) -> None:
     data = [
         None if number is None else number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)
         for number in numbers
@@ -46,7 +42,11 @@ def test_decimals_decode_to_the_encoded_numbers(
 
 @pytest.mark.parametrize(
     ("data", "message"),
-    [(b"", "no bytes"), (b"\x7f" + b"\xff" * 15, "more than 38 digits"), (b"\x01" * 17, "more than 38 digits")],
+    [
+        (b"", "no bytes"),
+        (b"\x7f" + b"\xff" * 15, "more than 38 digits"),
+        (b"\x01" * 17, "more than 38 digits"),
+    ],
 )
 def test_invalid_decimal_is_an_error(data: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -47,7 +47,11 @@ def deleted(result: BatchChanges) -> list[Any]:
 
 def test_append_adds_every_value_in_order_and_no_tombstone() -> None:
     result = change([row(2, "b"), row(1, "a"), tombstone(2), row(2, "b")], APPEND)
-    assert [tuple(item.values()) for item in result.changes.rows.to_pylist()] == [(2, "b"), (1, "a"), (2, "b")]
+    assert [tuple(item.values()) for item in result.changes.rows.to_pylist()] == [
+        (2, "b"),
+        (1, "a"),
+        (2, "b"),
+    ]
     assert (result.changes.key, result.changes.deletes, result.errors) == ((), None, {})
     assert result.changes.is_append
 
@@ -89,7 +93,12 @@ def test_key_without_fields_deletes_by_its_only_id_column() -> None:
 
 @pytest.mark.parametrize("mode", [UPSERT, CDC])
 def test_record_without_a_key_is_an_error(mode: str) -> None:
-    records = [row(1, "a"), (None, envelope(struct(field("name")), {"name": "x"})), row(None, "c"), (None, None)]
+    records = [
+        row(1, "a"),
+        (None, envelope(struct(field("name")), {"name": "x"})),
+        row(None, "c"),
+        (None, None),
+    ]
     result = change(records, mode)
     assert {n: str(error) for n, error in result.errors.items()} == dict.fromkeys(
         (1, 2, 3), "the column id of its key is null or missing"
@@ -104,7 +113,10 @@ def test_key_without_columns_is_an_error_that_names_the_remedy() -> None:
 
 
 def test_unknown_id_column_is_an_error() -> None:
-    assert str(change([row(1, "a")], UPSERT, "nope").errors[0]) == "the column nope of its key is null or missing"
+    assert (
+        str(change([row(1, "a")], UPSERT, "nope").errors[0])
+        == "the column nope of its key is null or missing"
+    )
 
 
 def test_value_without_fields_is_an_error() -> None:
@@ -142,7 +154,14 @@ def test_schemas_that_do_not_fit_together_are_an_error() -> None:
 
 
 def test_change_events_of_all_operations() -> None:
-    records = [event("r", 1, "a"), event("c", 2, "b"), event("u", 1, "c"), event("d", 2), tombstone(2), event("m", 3)]
+    records = [
+        event("r", 1, "a"),
+        event("c", 2, "b"),
+        event("u", 1, "c"),
+        event("d", 2),
+        tombstone(2),
+        event("m", 3),
+    ]
     result = change(records, CDC)
     assert by_id(result) == {1: "c"}
     assert deleted(result) == [2]

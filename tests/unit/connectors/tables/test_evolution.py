@@ -26,7 +26,11 @@ WIDER_NESTED = pa.struct([("a", pa.int64()), ("b", pa.string())])
         (NESTED, WIDER_NESTED, WIDER_NESTED),
         (WIDER_NESTED, NESTED, WIDER_NESTED),
         (pa.list_(NESTED), pa.list_(WIDER_NESTED), pa.list_(WIDER_NESTED)),
-        (pa.map_(pa.string(), pa.int32()), pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int64())),
+        (
+            pa.map_(pa.string(), pa.int32()),
+            pa.map_(pa.string(), pa.int64()),
+            pa.map_(pa.string(), pa.int64()),
+        ),
     ],
 )
 def test_column_becomes_wide_enough(stored: pa.DataType, new: pa.DataType, result: pa.DataType) -> None:

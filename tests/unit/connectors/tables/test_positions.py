@@ -32,7 +32,7 @@ def test_batch_starts_where_the_table_ends(stored: int | None, expected: int | N
 
 
 def test_table_that_moved_back_is_an_error() -> None:
-    with pytest.raises(TableMoved, match="continues at offset 9 of t-3, but .* up to offset 10"):
+    with pytest.raises(TableMoved, match=r"continues at offset 9 of t-3, but .* up to offset 10"):
         find_starts({P: (10, 20)}, {P: 9}, {P: 10})
     with pytest.raises(TableMoved, match="contains no offset of t-3"):
         find_starts({P: (10, 20)}, {}, {P: 10})

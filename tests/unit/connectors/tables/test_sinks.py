@@ -79,7 +79,9 @@ def test_table_determines_the_offset_of_a_new_connector(lake: Lake, config: dict
         c.create("sink", config)
         c.wait_until("the rows arrive", lambda: len(names(lake)) == 3)
         c.settle()
-    with Cluster(workers=1, plugins=[connector_class(lake)]) as c:  # without the offsets of the consumer group
+    with Cluster(
+        workers=1, plugins=[connector_class(lake)]
+    ) as c:  # without the offsets of the consumer group
         write(c, *(row(number, "b") for number in range(5)))
         c.create("sink", config)
         c.wait_until("the rows arrive", lambda: len(names(lake)) == 5)
@@ -88,7 +90,9 @@ def test_table_determines_the_offset_of_a_new_connector(lake: Lake, config: dict
 
 
 @pytest.mark.parametrize("tolerance", ["none", "all"])
-def test_invalid_record_fails_the_task_or_is_skipped(lake: Lake, config: dict[str, str], tolerance: str) -> None:
+def test_invalid_record_fails_the_task_or_is_skipped(
+    lake: Lake, config: dict[str, str], tolerance: str
+) -> None:
     with Cluster(workers=1, plugins=[connector_class(lake)]) as c:
         write(c, row(1, "a"), row(None, "x"), row(2, "b"))
         c.create("sink", {**config, "write.mode": "upsert", "errors.tolerance": tolerance})
@@ -160,9 +164,7 @@ def test_invalid_value_is_an_error(
         ("iceberg.catalog.warehouse", None, "a catalog of type sql requires the location of its tables"),
     ],
 )
-def test_invalid_catalog_is_an_error(
-    tmp_path: Path, key: str, value: str | None, message: str
-) -> None:
+def test_invalid_catalog_is_an_error(tmp_path: Path, key: str, value: str | None, message: str) -> None:
     config = {
         "table": "shop.orders",
         "iceberg.catalog.type": "sql",
@@ -188,7 +190,13 @@ def test_task_sets_the_pace_of_its_batches(lake: Lake, config: dict[str, str]) -
     partition = TopicPartition("t", 0)
     assert task.stored_offsets([partition]) == {}
     columns: dict[str, Any] = {"topic": ["t"], "partition": [0], "offset": [4], "headers": [None]}
-    table = pa.table({**columns, "key": [None], "value": [envelope({"type": "struct", "fields": [{"field": "id", "type": "int32"}]}, {"id": 1})]})  # noqa: E501
+    table = pa.table(
+        {
+            **columns,
+            "key": [None],
+            "value": [envelope({"type": "struct", "fields": [{"field": "id", "type": "int32"}]}, {"id": 1})],
+        }
+    )
     task.write(SinkBatch(table=table, ranges={partition: (4, 5)}))
     assert lake.read().to_pylist() == [{"id": 1}]
     assert task.stored_offsets([partition]) == {partition: 5}

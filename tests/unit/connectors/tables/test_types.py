@@ -55,7 +55,12 @@ CASES: dict[str, tuple[Node, Any, pa.DataType, Any]] = {
         Decimal("-123.45"),
     ),
     f"{CONNECT}Date": (named("int32", f"{CONNECT}Date"), 20513, pa.date32(), dt.date(2026, 3, 1)),
-    f"{CONNECT}Time": (named("int32", f"{CONNECT}Time"), 37_230_123, pa.time64("us"), dt.time(10, 20, 30, 123000)),
+    f"{CONNECT}Time": (
+        named("int32", f"{CONNECT}Time"),
+        37_230_123,
+        pa.time64("us"),
+        dt.time(10, 20, 30, 123000),
+    ),
     f"{CONNECT}Timestamp": (
         named("int64", f"{CONNECT}Timestamp"),
         MOMENT_US // 1000,
@@ -123,7 +128,9 @@ CASES: dict[str, tuple[Node, Any, pa.DataType, Any]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_value_becomes_a_value_of_the_column(name: str) -> None:
     node, payload, column_type, value = CASES[name]
-    (group,) = read_envelopes(pa.array([envelope({**node, "optional": True}, item) for item in (payload, None)])).groups
+    (group,) = read_envelopes(
+        pa.array([envelope({**node, "optional": True}, item) for item in (payload, None)])
+    ).groups
     assert group.values.type == column_type == make_codec(node).type
     assert group.values.to_pylist() == [value, None]
 
@@ -132,7 +139,10 @@ def test_value_becomes_a_value_of_the_column(name: str) -> None:
 def test_value_within_a_struct_and_a_list_becomes_the_same_value(name: str) -> None:
     node, payload, column_type, value = CASES[name]
     schema = struct({**node, "field": "a", "optional": True}, field("b", "array", items=node))
-    texts = [envelope(schema, {"a": payload, "b": [payload, payload]}), envelope(schema, {"a": None, "b": None})]
+    texts = [
+        envelope(schema, {"a": payload, "b": [payload, payload]}),
+        envelope(schema, {"a": None, "b": None}),
+    ]
     (group,) = read_envelopes(pa.array(texts)).groups
     assert group.values.type == pa.struct([("a", column_type), ("b", pa.list_(column_type))])
     assert group.values.to_pylist() == [{"a": value, "b": [value, value]}, {"a": None, "b": None}]
@@ -187,7 +197,8 @@ def test_schema_that_no_table_can_store_is_an_error(node: Node, message: str) ->
 
 
 def test_decimal_may_also_be_a_number() -> None:
-    node = named("bytes", f"{CONNECT}Decimal", parameters=DECIMAL)
-    text = '{"schema":%s,"payload":%s}' % ('{"type":"bytes","optional":true,"name":"%s","parameters":{"scale":"2"}}' % node["name"], "12345678901234567890.25")  # noqa: E501, UP031
+    node = named("bytes", f"{CONNECT}Decimal", parameters={"scale": "2"})
+    number = "12345678901234567890.25"
+    text = envelope(node, "NUMBER").replace('"NUMBER"', number)
     (group,) = read_envelopes(pa.array([text])).groups
-    assert group.values.to_pylist() == [Decimal("12345678901234567890.25")]
+    assert group.values.to_pylist() == [Decimal(number)]

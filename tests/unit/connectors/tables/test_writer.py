@@ -78,7 +78,10 @@ def test_table_is_created_with_its_first_row(lake: Lake) -> None:
 def test_key_may_have_several_columns_of_several_types(lake: Lake) -> None:
     decimal = field("amount", "bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"})
     moment = field("at", "int64", "io.debezium.time.MicroTimestamp")
-    key, value = struct(decimal, moment, field("Name of it")), struct(decimal, moment, field("Name of it"), field("v"))
+    key, value = (
+        struct(decimal, moment, field("Name of it")),
+        struct(decimal, moment, field("Name of it"), field("v")),
+    )
 
     def record(number: int, text: str | None) -> Record:
         fields = {"amount": encode_decimal(number), "at": number, "Name of it": "x'`\""}
@@ -251,7 +254,10 @@ def test_rollback_of_an_iceberg_table_rolls_back_its_offsets(lake: Lake) -> None
 
 
 steps = st.lists(
-    st.tuples(st.lists(st.tuples(st.integers(0, 5), st.none() | st.text("ab", max_size=2)), min_size=1), st.booleans()),
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, 5), st.none() | st.text("ab", max_size=2)), min_size=1),
+        st.booleans(),
+    ),
     min_size=1,
     max_size=4,
 )
@@ -260,7 +266,9 @@ steps = st.lists(
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=steps)
 def test_table_equals_the_topic_despite_repeats(
-    tmp_path_factory: pytest.TempPathFactory, lake: Lake, steps: list[tuple[list[tuple[int, str | None]], bool]]
+    tmp_path_factory: pytest.TempPathFactory,
+    lake: Lake,
+    steps: list[tuple[list[tuple[int, str | None]], bool]],
 ) -> None:
     """A task may restart before each batch, and then repeats the previous one."""
     lake = Lake(lake.kind, tmp_path_factory.mktemp("lake"))
@@ -315,7 +323,9 @@ def test_type_that_does_not_fit_is_an_error_that_names_record_and_types(lake: La
     schema = struct(field("id", "int32"), field("name", "int32"))
     with pytest.raises(DataException) as error:
         writer.write((row(1, "")[0], envelope(schema, {"id": 1, "name": 5})), start=1)
-    assert f"{TOPIC}-0@1 does not fit into {lake.open().name}: column name has type string" in str(error.value)
+    assert f"{TOPIC}-0@1 does not fit into {lake.open().name}: column name has type string" in str(
+        error.value
+    )
     assert "cannot store or become int32 (schema.evolution=evolve)" in str(error.value)
     assert lake.offset() == 1
 
@@ -329,13 +339,17 @@ def test_policy_fail_refuses_a_new_column(lake: Lake) -> None:
 
 
 def test_invalid_record_is_an_error_that_names_its_position(lake: Lake) -> None:
-    with pytest.raises(DataException, match=rf"{TOPIC}-0@8 cannot be written to .*: the column id of its key is null"):
+    with pytest.raises(
+        DataException, match=rf"{TOPIC}-0@8 cannot be written to .*: the column id of its key is null"
+    ):
         lake.writer().write(row(1, "a"), row(None, "b"), start=7)
     assert lake.offset() is None
 
 
 def test_required_column_refuses_null(lake: Lake) -> None:
-    schema = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("name", pa.string(), nullable=False)])
+    schema = pa.schema(
+        [pa.field("id", pa.int32(), nullable=False), pa.field("name", pa.string(), nullable=False)]
+    )
     if lake.kind == "iceberg":
         catalog = lake.open_catalog()
         catalog.create_namespace("shop")
@@ -353,8 +367,7 @@ def test_required_column_refuses_null(lake: Lake) -> None:
 
 
 def test_table_is_partitioned_by_columns(lake: Lake) -> None:
-    settings_ = {"partition_by": ("name",)}
-    table = lake.open(**settings_)
+    table = lake.open(partition_by=("name",))
     writer = lake.writer()
     writer.writer._table = table
     writer.write(row(1, "a"), row(2, "b"))

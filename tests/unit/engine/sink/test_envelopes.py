@@ -53,7 +53,9 @@ def test_json_with_schemas_is_passed_on_unchanged() -> None:
     assert needs_envelopes(EnvelopeSink())
     assert are_envelopes(json_converters)
     assert with_envelopes(PATH, json_converters, has_java_chain=False) is PATH
-    table = tail_table([Record("t", 0, 5, 1000, (), b'{"key"}', b"value"), Record("t", 0, 6, 1000, (), None, None)])
+    table = tail_table(
+        [Record("t", 0, 5, 1000, (), b'{"key"}', b"value"), Record("t", 0, 6, 1000, (), None, None)]
+    )
     call: dict[str, Any] = {}
     writer = DirectWriter(None, None, "json-envelope")
     writer.write(

@@ -29,23 +29,22 @@ def test_next_batch_starts_after_the_interval() -> None:
     pacing = BatchPacing(2, clock)
     pacing.record_start()
     clock.now_s += 1.9
-    assert not pacing.is_due
-    assert not pacing.may_start(is_full=False)
+    assert (pacing.is_due, pacing.may_start(is_full=False)) == (False, False)
     clock.now_s += 0.1
-    assert pacing.is_due
-    assert pacing.may_start(is_full=False)
+    assert (pacing.is_due, pacing.may_start(is_full=False)) == (True, True)
 
 
 def test_full_batch_starts_early() -> None:
     clock = Clock()
     pacing = BatchPacing(2, clock)
     pacing.record_start()
-    assert not pacing.may_be_full, "the backlog was just read"
+    checks = [pacing.may_be_full]  # the backlog was just read
     clock.now_s += 0.5
-    assert pacing.may_be_full
+    checks.append(pacing.may_be_full)
     assert pacing.may_start(is_full=True)
     assert not pacing.may_start(is_full=False)
-    assert not pacing.may_be_full, "the next comparison is due later"
+    checks.append(pacing.may_be_full)  # the next comparison is due later
+    assert checks == [False, True, False]
 
 
 def test_polls_become_rare_while_no_batch_may_start() -> None:

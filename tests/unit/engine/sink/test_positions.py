@@ -21,6 +21,7 @@ from kraal.engine.sink import executor as module
 from kraal.engine.sink.batch_ownership import BatchOwnership
 from kraal.engine.sink.executor import SinkExecutor
 from kraal.engine.sink.member_record import Record
+from kraal.engine.sink.pacing import BatchPacing
 from kraal.engine.sink.ranges import Bounds
 from kraal.plugins.api import TopicPartition
 
@@ -221,21 +222,22 @@ def test_offsets_of_the_target_replace_those_of_the_group(
 def test_target_that_is_ahead_of_its_topic_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FileStreamSinkTask, "stored_offsets", lambda *_: {A: 101})
     harness = Harness(monkeypatch, "earliest")
-    with pytest.raises(AssertionError, match=r"t-0: .* continues at offset 101, but the partition ends at 100\."):
+    with pytest.raises(
+        AssertionError, match=r"t-0: .* continues at offset 101, but the partition ends at 100\."
+    ):
         harness.poll()
     harness.executor.close()
 
 
 def test_paced_sink_leaves_records_in_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FileStreamSinkTask, "batch_interval_s", 60.0)
     harness = Harness(monkeypatch, "earliest")
     harness.poll()
-    harness.executor._pacing.record_start()
+    monkeypatch.setattr(BatchPacing, "is_due", property(lambda _: False))
+    monkeypatch.setattr(BatchPacing, "may_be_full", property(lambda _: False))
     paused: list[bool] = []
     monkeypatch.setattr(harness.member, "pause", lambda: paused.append(True))
     monkeypatch.setattr(harness.member, "resume", lambda: pytest.fail("the member reads"))
     assert harness.executor.poll(requested=True) is None
     assert paused == [True]
     assert not harness.executor.can_wait
-    assert harness.executor.poll_interval_s > 0.4
     harness.executor.close()
