@@ -64,6 +64,70 @@ def _require_warehouse(name: str, values: Mapping[str, object]) -> Recommendatio
     return Recommendation()
 
 
+_COMMON_KEYS: Final = (
+    Key(
+        name="write.mode",
+        type=ConfigType.STRING,
+        default=APPEND,
+        validator=one_of(*MODES),
+        importance=Importance.HIGH,
+        doc="How records change the table. With `append`, each record adds a row. With `upsert`, a record replaces the "
+        "row with the same key, and a tombstone deletes it. `cdc` is like `upsert`, for Debezium's change events, with "
+        "or without ExtractNewRecordState.",
+    ),
+    Key(
+        name="id.columns",
+        type=ConfigType.LIST,
+        default=(),
+        validator=distinct_entries,
+        importance=Importance.HIGH,
+        doc="Columns that identify a row, for `upsert` and `cdc`. Default: the fields of the record's key.",
+    ),
+    Key(
+        name="schema.evolution",
+        type=ConfigType.STRING,
+        default=EVOLVE,
+        validator=one_of(*POLICIES),
+        importance=Importance.MEDIUM,
+        doc="What to do if records have fields that the table lacks, or wider types: `evolve` changes the table; "
+        "`fail` fails the task, with an error that names record, column and types.",
+    ),
+    Key(
+        name="commit.interval.ms",
+        type=ConfigType.LONG,
+        default=10_000,
+        validator=at_least(0),
+        importance=Importance.MEDIUM,
+        doc="Minimum time between the starts of two commits, in milliseconds. Records wait in Kafka meanwhile.",
+    ),
+    Key(
+        name="commit.records",
+        type=ConfigType.INT,
+        default=100_000,
+        validator=between(1, _MAX_BATCH_RECORDS),
+        importance=Importance.MEDIUM,
+        doc="Maximum number of records in a commit. If as many records are available, a commit does not wait for "
+        "`commit.interval.ms`. The worker holds the records of a commit in memory.",
+    ),
+    Key(
+        name="partition.by",
+        type=ConfigType.LIST,
+        default=(),
+        validator=distinct_entries,
+        importance=Importance.MEDIUM,
+        doc="Columns by which a table is partitioned when it is created.",
+    ),
+    Key(
+        name="unavailable.value.placeholder",
+        type=ConfigType.STRING,
+        default=ChangeSettings(mode=APPEND).unavailable,
+        importance=Importance.LOW,
+        doc="Value that Debezium sends for a column that has not changed and is not in its log. With `cdc`, such a "
+        "column keeps its former value.",
+    ),
+)
+
+
 def _make_table_keys(check: Check, doc: str) -> list[Key]:
     """Return the keys that both connectors have."""
     return [
@@ -74,66 +138,7 @@ def _make_table_keys(check: Check, doc: str) -> list[Key]:
             importance=Importance.HIGH,
             doc=f"{doc} It is created if it does not exist.",
         ),
-        Key(
-            name="write.mode",
-            type=ConfigType.STRING,
-            default=APPEND,
-            validator=one_of(*MODES),
-            importance=Importance.HIGH,
-            doc="`append`: each record adds a row. `upsert`: a record replaces the row with the same key, and a "
-            "tombstone deletes it. `cdc`: like `upsert`, for Debezium's change events, with or without "
-            "ExtractNewRecordState.",
-        ),
-        Key(
-            name="id.columns",
-            type=ConfigType.LIST,
-            default=(),
-            validator=distinct_entries,
-            importance=Importance.HIGH,
-            doc="Columns that identify a row, for `upsert` and `cdc`. Default: the fields of the record's key.",
-        ),
-        Key(
-            name="schema.evolution",
-            type=ConfigType.STRING,
-            default=EVOLVE,
-            validator=one_of(*POLICIES),
-            importance=Importance.MEDIUM,
-            doc="What to do if records have fields that the table lacks, or wider types: `evolve` changes the table; "
-            "`fail` fails the task, with an error that names record, column and types.",
-        ),
-        Key(
-            name="commit.interval.ms",
-            type=ConfigType.LONG,
-            default=10_000,
-            validator=at_least(0),
-            importance=Importance.MEDIUM,
-            doc="Minimum time between the starts of two commits, in milliseconds. Records wait in Kafka meanwhile.",
-        ),
-        Key(
-            name="commit.records",
-            type=ConfigType.INT,
-            default=100_000,
-            validator=between(1, _MAX_BATCH_RECORDS),
-            importance=Importance.MEDIUM,
-            doc="Maximum number of records in a commit. If as many records are available, a commit does not wait for "
-            "`commit.interval.ms`. The worker holds the records of a commit in memory.",
-        ),
-        Key(
-            name="partition.by",
-            type=ConfigType.LIST,
-            default=(),
-            validator=distinct_entries,
-            importance=Importance.MEDIUM,
-            doc="Columns by which a table is partitioned when it is created.",
-        ),
-        Key(
-            name="unavailable.value.placeholder",
-            type=ConfigType.STRING,
-            default=ChangeSettings(mode=APPEND).unavailable,
-            importance=Importance.LOW,
-            doc="Value that Debezium sends for a column that has not changed and is not in its log. With `cdc`, such a "
-            "column keeps its former value.",
-        ),
+        *_COMMON_KEYS,
     ]
 
 

@@ -65,6 +65,7 @@ def read_envelopes(texts: pa.Array) -> Reading:
     """Return the values of a column of envelopes; rows that are null are in no group. Does not raise."""
     groups: list[Group] = []
     errors: dict[int, Exception] = {}
+    texts = _drop_invalid_text(texts, errors)
     rows = pc.indices_nonzero(texts.is_valid()).cast(pa.int64())
     remaining = texts.take(rows)
     while len(remaining):
@@ -77,6 +78,21 @@ def read_envelopes(texts: pa.Array) -> Reading:
         is_other = pc.invert(has_prefix)
         rows, remaining = rows.filter(is_other), remaining.filter(is_other)
     return Reading(groups, errors)
+
+
+def _drop_invalid_text(texts: pa.Array, errors: dict[int, Exception]) -> pa.Array:
+    """Return the texts with null for those that are not UTF-8."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        for row, data in enumerate(texts.cast(pa.binary()).to_pylist()):
+            try:
+                (data or b"").decode()
+            except UnicodeDecodeError as exc:
+                errors[row] = ValueError(f"it is not UTF-8: {exc}")
+        is_valid = pa.array([row not in errors for row in range(len(texts))], pa.bool_())
+        return pc.if_else(is_valid, texts, pa.scalar(None, pa.string()))
+    return texts
 
 
 def _find_prefix(text: str) -> str | None:

@@ -274,9 +274,8 @@ def _make_filter(changes: Changes) -> Any:
 
 def _has_literals(column_type: pa.DataType) -> bool:
     """Return whether filters support values of a type as Python's values."""
-    return (
-        pa.types.is_integer(column_type) or pa.types.is_string(column_type) or pa.types.is_date(column_type)
-    )
+    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_date)
+    return any(bool(is_kind(column_type)) for is_kind in kinds)
 
 
 @contextmanager

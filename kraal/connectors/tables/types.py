@@ -26,6 +26,8 @@ TIME: Final = pa.time64("us")
 TIMESTAMP: Final = pa.timestamp("us")
 INSTANT: Final = pa.timestamp("us", "UTC")
 _DAY_US: Final = 86_400_000_000
+_PRECISION: Final = "connect.decimal.precision"
+"""The parameter of a decimal's schema with the number of its digits, as Debezium sets it."""
 _CONNECT: Final = "org.apache.kafka.connect.data."
 _DEBEZIUM: Final = "io.debezium."
 _GEOMETRIES: Final = frozenset(
@@ -186,7 +188,7 @@ def _make_decimal(node: Node) -> Codec:
     parameters = node.get("parameters") or {}
     try:
         scale = int(parameters["scale"])
-        precision = int(parameters.get("connect.decimal.precision", MAX_DECIMAL_DIGITS))
+        precision = int(parameters.get(_PRECISION, MAX_DECIMAL_DIGITS))
     except (KeyError, ValueError) as exc:
         raise ValueError(f"a decimal's schema has no valid scale or precision: {dict(parameters)}") from exc
     if not 0 <= scale <= precision <= MAX_DECIMAL_DIGITS:

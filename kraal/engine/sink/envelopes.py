@@ -54,14 +54,17 @@ def with_envelopes(path: RecordPath, converters: Converters, *, has_java_chain: 
 
 
 @dataclass(frozen=True, slots=True)
-class EnvelopeBacklog:
-    """Passes a backlog to the plugin as text, unchanged. Implements `SinkWriter`."""
+class EnvelopeWriter:
+    """Passes records to the plugin as a frame of text, unchanged. Implements `SinkWriter`."""
 
     task: SinkTask
     reader: RangeReader
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> None:
         """Write the frame through the plugin."""
-        raw = self.reader.read(spark().session, batch.ranges)
+        if batch.table is None:
+            raw = self.reader.read(spark().session, batch.ranges)
+        else:
+            raw = spark().tiny.createDataFrame(batch.table).coalesce(1)
         texts = [f"cast({name} as string) as {name}" for name in ("key", "value")]
         put(raw.selectExpr(*COLUMNS[:-2], *texts), values=self.task.values)

@@ -30,7 +30,7 @@ from kraal.engine.sink.batch_ownership import BatchOwnership, Timing
 from kraal.engine.sink.batch_size import Sizes
 from kraal.engine.sink.direct import DirectWriter, takes_converted_tables, takes_tables
 from kraal.engine.sink.envelopes import (
-    EnvelopeBacklog,
+    EnvelopeWriter,
     make_envelope_converter,
     needs_envelopes,
     with_envelopes,
@@ -326,8 +326,9 @@ class SinkExecutor:
                 task, converters, reader, path.steps
             )
             if needs_envelopes(task):
-                writers[WritePath.BACKLOG] = EnvelopeBacklog(task, reader)
-                writers[WritePath.DIRECT] = DirectWriter(None, None, task.values)
+                writers[WritePath.TAIL] = writers[WritePath.BACKLOG] = EnvelopeWriter(task, reader)
+                if takes_tables(task):
+                    writers[WritePath.DIRECT] = DirectWriter(None, None, task.values)
             elif takes_tables(task) and (direct := DirectWriter.of(converters)) is not None:
                 writers[WritePath.DIRECT] = direct
         else:

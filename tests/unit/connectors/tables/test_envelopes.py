@@ -88,3 +88,11 @@ def test_null_payload_is_null() -> None:
 def test_large_payload_is_read() -> None:
     text = "x" * 10_000_000
     assert read(envelope({"type": "string"}, text)) == {0: text}
+
+
+def test_text_that_is_not_utf8_is_an_error() -> None:
+    valid = envelope(ROW, {"id": 1, "name": "x"})
+    data = pa.array([valid.encode(), b'{"schema":null,"payload":"\xff"}', None], pa.binary())
+    reading = read_envelopes(data.view(pa.string()))
+    assert [group.values.to_pylist() for group in reading.groups] == [[{"id": 1, "name": "x"}]]
+    assert {row: str(error)[:16] for row, error in reading.errors.items()} == {1: "it is not UTF-8:"}
