@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -86,10 +87,11 @@ _NO_KEY: Final = ValueError(
 
 def _find_tombstones(values: Reading, count: int, errors: Mapping[int, Exception]) -> pa.Array:
     """Return the rows whose value is null, including a payload that is null."""
-    has_value = set(errors)
+    is_tombstone = np.ones(count, bool)
+    is_tombstone[list(errors)] = False
     for group in values.groups:
-        has_value.update(group.rows.filter(group.values.is_valid()).to_pylist())
-    return pa.array([row for row in range(count) if row not in has_value], pa.int64())
+        is_tombstone[group.rows.filter(group.values.is_valid()).to_numpy()] = False
+    return pa.array(np.flatnonzero(is_tombstone), pa.int64())
 
 
 def _find_truncations(rows: Sequence[pa.Array], partitions: pa.Array) -> dict[int, int]:

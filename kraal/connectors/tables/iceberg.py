@@ -142,7 +142,10 @@ class IcebergTable(LakeTable):
                     update.add_identity(column)
         except TableAlreadyExistsError as exc:
             raise Conflict(str(exc)) from exc
-        return self._catalog.load_table(self.name)
+        table = self._catalog.load_table(self.name)
+        if table.current_snapshot() is not None:
+            raise Conflict("another writer has committed to the new table")
+        return table
 
 
 def make_catalog(name: str, properties: Mapping[str, str]) -> Any:
@@ -289,6 +292,8 @@ def _explain_errors(name: str) -> Iterator[None]:
         raise Conflict(str(exc)) from exc
     except Exception as exc:
         names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(exc).__mro__}
+        if "sqlalchemy.exc.IntegrityError" in names:  # two tasks create the same namespace
+            raise Conflict(_get_first_line(exc)) from exc
         if names & _RETRIABLE:
             raise RetriableError(f"{name}: the catalog is not available: {_get_first_line(exc)}") from exc
         raise

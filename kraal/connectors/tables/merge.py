@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -58,4 +59,4 @@ def fill_kept_values(rows: pa.Table, changes: Changes, file_rows: pa.Table, matc
 
 
 def _number(count: int) -> pa.Array:
-    return pa.array(range(count), pa.int64())
+    return pa.array(np.arange(count), pa.int64())

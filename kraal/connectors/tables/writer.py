@@ -99,7 +99,10 @@ class TableWriter:
         """Return the changes of the records from `starts` on; invalid records are reported."""
         if any(starts[partition] > start for partition, (start, _) in ranges.items()):
             records = _drop_written(records, starts)
-            log.info("%s: Skipping records that the table contains, up to %s", self._table.name, starts)
+            ends = ", ".join(f"{p.topic}-{p.partition}@{start}" for p, start in sorted(starts.items()))
+            log.info(
+                "%s: Skipping records that the table already contains, before %s", self._table.name, ends
+            )
         places = records.select(["topic", "partition", "offset"])
         partitions = pc.binary_join_element_wise(
             records["topic"].cast(pa.string()), records["partition"].cast(pa.string()), "-"

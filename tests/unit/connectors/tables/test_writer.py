@@ -304,6 +304,28 @@ def test_new_column_is_added(lake: Lake) -> None:
     assert lake.names() == {1: "z", 2: "c", 3: "d"}
 
 
+def test_new_nested_fields_are_added(lake: Lake) -> None:
+    def record(number: int, *names: str) -> Record:
+        nested = [field(name) for name in names]
+        schema = struct(
+            field("id", "int32"),
+            field("nested", "struct", fields=nested),
+            field("list", "array", items=struct(*nested)),
+        )
+        values = dict.fromkeys(names, "x")
+        return envelope(KEY, {"id": number}), envelope(
+            schema, {"id": number, "nested": values, "list": [values]}
+        )
+
+    writer = lake.writer()
+    writer.write(record(1, "a"), record(2, "a"))
+    writer.write(record(2, "a", "b"), start=2)
+    writer.write(record(1, "b"), start=3)
+    rows = {item["id"]: (item["nested"], item["list"]) for item in lake.read().to_pylist()}
+    assert rows[2] == ({"a": "x", "b": "x"}, [{"a": "x", "b": "x"}])
+    assert rows[1] == ({"a": None, "b": "x"}, [{"a": None, "b": "x"}])
+
+
 def test_wider_type_widens_the_column_or_is_refused(lake: Lake) -> None:
     writer = lake.writer("append")
     writer.write(row(1, "a"))
