@@ -33,8 +33,6 @@ _RETRIABLE: Final = frozenset(
     {
         "sqlalchemy.exc.OperationalError",
         "sqlalchemy.exc.InterfaceError",
-        "requests.exceptions.ConnectionError",
-        "requests.exceptions.Timeout",
         "pyiceberg.exceptions.CommitStateUnknownException",
         "pyiceberg.exceptions.ServerError",
         "pyiceberg.exceptions.ServiceUnavailableError",
@@ -294,8 +292,11 @@ def _explain_errors(name: str) -> Iterator[None]:
         names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(exc).__mro__}
         if "sqlalchemy.exc.IntegrityError" in names:  # two tasks create the same namespace
             raise Conflict(_get_first_line(exc)) from exc
-        if names & _RETRIABLE:
-            raise RetriableError(f"{name}: the catalog is not available: {_get_first_line(exc)}") from exc
+        is_io_error = isinstance(exc, OSError) and not isinstance(exc, FileNotFoundError)
+        if is_io_error or names & _RETRIABLE:
+            raise RetriableError(
+                f"{name}: the catalog or the storage is not available: {_get_first_line(exc)}"
+            ) from exc
         raise
 
 

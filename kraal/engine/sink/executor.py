@@ -278,7 +278,7 @@ class SinkExecutor:
     def _write_tail(self, member: Member, records: Sequence[Record]) -> JobResult:
         """Write records that the member has fetched."""
         self._sizes.observe(records)
-        return self._write(member, read_tail(records))
+        return self._write(member, read_tail(records), has_more=len(records) >= self._sizes.max_records)
 
     def _write_range(self, member: Member) -> JobResult:
         """Write a range that Spark reads; once the backlog is read, let the member read again."""
@@ -301,12 +301,12 @@ class SinkExecutor:
             self._spark_reads = False
             member.start(self._positions)
             return None
-        return self._write(member, ReadBatch(ranges, record_count))
+        return self._write(member, ReadBatch(ranges, record_count), has_more=backlog > record_count)
 
-    def _write(self, member: Member, batch: ReadBatch) -> JobResult:
+    def _write(self, member: Member, batch: ReadBatch, *, has_more: bool) -> JobResult:
         """Write a batch through the plugin; if its partitions were lost, request new positions."""
         assert self._parts is not None  # noqa: S101 - batches come after open
-        self._pacing.record_start()
+        self._pacing.record_start(has_more=has_more)
         done = None if self._ownership.is_lost else SinkAttempt(self._parts, batch).write()
         if done is None:
             member.changed = True

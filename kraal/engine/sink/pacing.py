@@ -36,16 +36,19 @@ class BatchPacing:
 
     def may_start(self, *, is_full: bool) -> bool:
         """Return whether a batch may start; `is_full` is whether the records of a full batch are available."""
-        if is_full or self.is_due:
+        now_s = self._now()
+        if is_full:
+            self._due_s = min(self._due_s, now_s)
+        if self.is_due:
             return True
-        self._check_s = self._now() + self._interval_s / BACKLOG_CHECKS
+        self._check_s = now_s + self._interval_s / BACKLOG_CHECKS
         return False
 
-    def record_start(self) -> None:
-        """Record the start of a batch."""
+    def record_start(self, *, has_more: bool = False) -> None:
+        """Record the start of a batch; `has_more` is whether there were more records than fit into the batch."""
         now_s = self._now()
         self._due_s = now_s + self._interval_s
-        self._check_s = now_s + self._interval_s / BACKLOG_CHECKS
+        self._check_s = now_s if has_more else now_s + self._interval_s / BACKLOG_CHECKS
 
     def stretch(self, interval_s: float) -> float:
         """Return the time until the next poll: `interval_s`, or longer while no batch may start."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kraal.connectors.tables.iceberg import IcebergTable, make_catalog
 from kraal.connectors.tables.positions import TableMoved
 from kraal.connectors.tables.table import Conflict, SchemaRefused
 from kraal.plugins.api import DataException, PartitionsLost, RetriableError, TopicPartition
@@ -187,6 +189,21 @@ def test_endless_conflicts_are_retried_later(lake: Lake, monkeypatch: pytest.Mon
     monkeypatch.setattr(writer.writer._table, "commit", conflict)
     with pytest.raises(RetriableError, match="8 commits have failed"):
         writer.write(row(1, "a"))
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"type": "rest", "uri": "http://127.0.0.1:1"},
+        {"type": "sql", "uri": "sqlite:////proc/catalog.db", "warehouse": "file:///proc"},
+    ],
+)
+def test_catalog_that_is_not_available_is_retried(properties: dict[str, str]) -> None:
+    table = IcebergTable(partial(make_catalog, "iceberg", properties), "shop.orders", "sink")
+    with pytest.raises(
+        RetriableError, match=r"shop\.orders: the catalog or the storage is not available: .+"
+    ):
+        table.load([PARTITION])
 
 
 def test_lost_partitions_prevent_the_commit(lake: Lake) -> None:

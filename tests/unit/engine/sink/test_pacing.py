@@ -41,10 +41,19 @@ def test_full_batch_starts_early() -> None:
     checks = [pacing.may_be_full]  # the backlog was just read
     clock.now_s += 0.5
     checks.append(pacing.may_be_full)
-    assert pacing.may_start(is_full=True)
     assert not pacing.may_start(is_full=False)
     checks.append(pacing.may_be_full)  # the next comparison is due later
     assert checks == [False, True, False]
+    assert pacing.may_start(is_full=True)
+    assert pacing.is_due, "until the batch starts"
+
+
+def test_backlog_is_compared_at_once_after_a_full_batch() -> None:
+    pacing = BatchPacing(60, Clock())
+    pacing.record_start(has_more=True)
+    assert pacing.may_be_full
+    assert not pacing.is_due
+    assert pacing.stretch(0.025) == 0.025
 
 
 def test_polls_become_rare_while_no_batch_may_start() -> None:

@@ -18,6 +18,7 @@ from kraal.engine.executor import run_job
 from kraal.engine.pace import Pace
 from kraal.engine.record_path import RecordPath
 from kraal.engine.sink import executor as module
+from kraal.engine.sink.attempt import SinkAttempt
 from kraal.engine.sink.batch_ownership import BatchOwnership
 from kraal.engine.sink.executor import SinkExecutor
 from kraal.engine.sink.member_record import Record
@@ -42,6 +43,7 @@ class Member:
         self.fetched_records: list[Record] = []
         self.topic_lookups = 0
         self.start_positions: list[Mapping[TopicPartition, int]] = []
+        self.is_paused = False
 
     def committed(self) -> dict[TopicPartition, int | None]:
         """Return None as the committed offset of each partition."""
@@ -56,7 +58,7 @@ class Member:
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Record the positions."""
         self.start_positions.append(dict(positions))
-        self.changed = False
+        self.changed = self.is_paused = False
 
     def find_offset_since(self, partition: TopicPartition, age_ms: int) -> int | None:
         """Return the offset ten records before the end."""
@@ -74,14 +76,18 @@ class Member:
     def poll(self, limit: int) -> Sequence[Record]:
         """Return the fetched records."""
         del limit
+        if self.is_paused:
+            return []
         result, self.fetched_records = self.fetched_records, []
         return [] if self.changed else result
 
     def pause(self) -> None:
-        """No-op."""
+        """Stop reading records."""
+        self.is_paused = True
 
     def resume(self) -> None:
-        """No-op."""
+        """Resume reading records."""
+        self.is_paused = False
 
     def close(self) -> None:
         """No-op."""
@@ -240,4 +246,27 @@ def test_paced_sink_leaves_records_in_kafka(monkeypatch: pytest.MonkeyPatch) -> 
     assert harness.executor.poll(requested=True) is None
     assert paused == [True]
     assert not harness.executor.can_wait
+    harness.executor.close()
+
+
+@pytest.mark.parametrize("limit", [50, 301])
+def test_paced_sink_starts_early_if_a_full_batch_is_available(
+    monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    now_s = 100.0
+    monkeypatch.setattr(module, "BatchPacing", lambda interval_s: BatchPacing(interval_s, lambda: now_s))
+    monkeypatch.setattr(FileStreamSinkTask, "batch_interval_s", 60.0)
+    monkeypatch.setattr(FileStreamSinkTask, "max_batch_records", limit)
+    monkeypatch.setattr(SinkAttempt, "write", lambda _: None)  # the batch is lost, so positions stay
+    harness = Harness(monkeypatch, "earliest")
+    harness.poll()
+    records = [Record("t", 0, offset, 0, (), None, b"a") for offset in range(40)]
+    harness.member.fetched_records = records
+    harness.poll()  # the first batch, from which the interval counts
+    harness.poll()  # new positions
+    now_s += 20
+    harness.member.fetched_records = records
+    harness.poll()  # the backlog has 300 records
+    harness.poll()
+    assert (harness.member.fetched_records == []) == (limit == 50)
     harness.executor.close()
