@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,16 @@ from kraal.connectors.tables.sink import (
     TableSinkConnector,
     TableSinkTask,
 )
+from kraal.converters.json.converter import JsonConverter
 from kraal.plugins.api import SinkBatch, TopicPartition
+from kraal.plugins.registry import Registry
+from kraal.plugins.validation.validate import validate_for_rest
 from kraal.testing import Cluster
 from tests.fakes.tables.records import Record, envelope, event, row, tombstone
+from tests.fakes.workers.worker_config import Defaults
 from tests.unit.connectors.tables.conftest import Lake
 
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 JSON = {"key.converter": "JsonConverter", "value.converter": "JsonConverter"}
 
 
@@ -200,3 +207,22 @@ def test_task_sets_the_pace_of_its_batches(lake: Lake, config: dict[str, str]) -
     task.write(SinkBatch(table=table, ranges={partition: (4, 5)}))
     assert lake.read().to_pylist() == [{"id": 1}]
     assert task.stored_offsets([partition]) == {partition: 5}
+
+
+def test_configs_of_the_documentation_are_valid() -> None:
+    """The converters are those of the worker: JsonConverter with schemas."""
+    page = (Path(__file__).parents[4] / "docs" / "connectors" / "tables.md").read_text("utf-8")
+    registry = Registry.of(
+        {
+            "kraal.connectors.tables.IcebergSinkConnector": IcebergSinkConnector,
+            "kraal.connectors.tables.DeltaSinkConnector": DeltaSinkConnector,
+            JSON_CONVERTER: JsonConverter,
+        }
+    )
+    worker = Defaults(key_converter=JSON_CONVERTER, value_converter=JSON_CONVERTER)
+    configs = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+    assert [config["connector.class"] for config in configs] == ["IcebergSink", "DeltaSink"]
+    for config in configs:
+        infos = validate_for_rest(registry, worker, config["connector.class"], {"name": "orders", **config})
+        errors = {info.value.name: info.value.errors for info in infos.configs if info.value.errors}
+        assert errors == {}
