@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraal.connectors.tables.debezium import KeptValues, find_kept_values, unwrap_group
+from kraal.connectors.tables.debezium import ResolvedValues, resolve_unavailable_values, unwrap_group
 from kraal.connectors.tables.envelopes import Group, Reading
 from kraal.connectors.tables.evolution import SchemaMismatch, unify
 from kraal.connectors.tables.table import Changes
@@ -34,7 +34,7 @@ class ChangeSettings:
     mode: str
     id_columns: tuple[str, ...] = ()
     """The columns that identify a row; empty for the fields of the record's key."""
-    unavailable: str = "__debezium_unavailable_value"
+    placeholder: str = "__debezium_unavailable_value"
     """The value that Debezium sends for a column whose value it does not have."""
 
 
@@ -252,20 +252,22 @@ def _select_last(
     last = events.filter(pc.is_in(events[_ROW], last_rows))
     live = last.filter(pc.invert(last[_IS_DELETE]))
     deletes = last.filter(last[_IS_DELETE]).select(list(key))
-    kept: KeptValues = KeptValues(table, {})
+    resolved: ResolvedValues = ResolvedValues(table, {})
     if settings.mode == CDC:
-        kept = find_kept_values(table, _ROW, grouped[f"{_ROW}_list"].combine_chunks(), settings.unavailable)
-    positions = pc.index_in(live[_ROW], kept.table[_ROW].combine_chunks())
-    rows = kept.table.take(positions).drop_columns([_ROW])
+        resolved = resolve_unavailable_values(
+            table, _ROW, grouped[f"{_ROW}_list"].combine_chunks(), settings.placeholder
+        )
+    positions = pc.index_in(live[_ROW], resolved.table[_ROW].combine_chunks())
+    rows = resolved.table.take(positions).drop_columns([_ROW])
     for name in key:  # identical to the columns of the value, or missing in it
         column = live[name]
         index = rows.schema.get_field_index(name)
         rows = rows.add_column(0, name, column) if index < 0 else rows.set_column(index, name, column)
-    masks = {name: mask.take(positions) for name, mask in kept.masks.items()}
+    masks = {name: mask.take(positions) for name, mask in resolved.masks.items()}
     return Changes(
         rows=rows,
         key=key,
         deletes=deletes,
         truncates=truncates,
-        kept={name: mask for name, mask in masks.items() if pc.any(mask).as_py()},
+        unavailable={name: mask for name, mask in masks.items() if pc.any(mask).as_py()},
     )

@@ -120,7 +120,7 @@ _COMMON_KEYS: Final = (
     Key(
         name="unavailable.value.placeholder",
         type=ConfigType.STRING,
-        default=ChangeSettings(mode=APPEND).unavailable,
+        default=ChangeSettings(mode=APPEND).placeholder,
         importance=Importance.LOW,
         doc="Value that Debezium sends for a column that has not changed and is not in its log. With `cdc`, such a "
         "column keeps its former value.",
@@ -197,7 +197,7 @@ def make_writer_settings(parsed: Mapping[str, Any]) -> WriterSettings:
         changes=ChangeSettings(
             mode=str(parsed["write.mode"]),
             id_columns=tuple(parsed["id.columns"]),
-            unavailable=str(parsed["unavailable.value.placeholder"]),
+            placeholder=str(parsed["unavailable.value.placeholder"]),
         ),
         evolution=str(parsed["schema.evolution"]),
     )

@@ -32,7 +32,7 @@ class Unwrapped:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptValues:
+class ResolvedValues:
     """A table in which values that the source did not send are taken from earlier changes of the batch, if possible."""
 
     table: pa.Table
@@ -74,7 +74,9 @@ def _drop_field(values: pa.Array, name: str) -> pa.Array:
     return pa.StructArray.from_arrays(list(members.values()), names=list(members))
 
 
-def find_kept_values(table: pa.Table, row_column: str, histories: pa.Array, placeholder: str) -> KeptValues:
+def resolve_unavailable_values(
+    table: pa.Table, row_column: str, histories: pa.Array, placeholder: str
+) -> ResolvedValues:
     """Replace the placeholders in the columns of text and bytes of a table.
 
     Args:
@@ -88,16 +90,18 @@ def find_kept_values(table: pa.Table, row_column: str, histories: pa.Array, plac
         if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
             continue
         expected: Any = placeholder if pa.types.is_string(column.type) else placeholder.encode()
-        is_kept = pc.fill_null(pc.equal(table[column.name], expected), False)  # noqa: FBT003 - the value for null
-        if not pc.any(is_kept).as_py():
+        is_unavailable = pc.fill_null(pc.equal(table[column.name], expected), False)  # noqa: FBT003 - the value for null
+        if not pc.any(is_unavailable).as_py():
             continue
         numbers = table[row_column].combine_chunks()
-        sources, masks[column.name] = _find_sources(numbers, is_kept.combine_chunks(), histories)
+        sources, masks[column.name] = _find_sources(numbers, is_unavailable.combine_chunks(), histories)
         table = table.set_column(index, column.name, table[column.name].take(sources))
-    return KeptValues(table, masks)
+    return ResolvedValues(table, masks)
 
 
-def _find_sources(numbers: pa.Array, is_kept: pa.Array, histories: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _find_sources(
+    numbers: pa.Array, is_unavailable: pa.Array, histories: pa.Array
+) -> tuple[pa.Array, pa.Array]:
     """Return, for each row of the table, the row with its value, and whether no change of the batch has the value.
 
     The row with the value is the row itself or an earlier change of the same key. After a delete, it is null.
@@ -105,7 +109,7 @@ def _find_sources(numbers: pa.Array, is_kept: pa.Array, histories: pa.Array) -> 
     changes = histories.flatten()
     lengths = pc.list_value_length(histories).to_numpy()
     positions = pc.index_in(changes, numbers)  # null for deletes
-    has_value = pc.fill_null(pc.invert(is_kept.take(positions)), True)  # noqa: FBT003 - a delete ends the search
+    has_value = pc.fill_null(pc.invert(is_unavailable.take(positions)), True)  # noqa: FBT003 - a delete ends the search
     order = np.arange(len(changes))
     latest = np.maximum.accumulate(np.where(has_value.to_numpy(zero_copy_only=False), order, -1))
     is_missing = latest < np.repeat(np.cumsum(lengths) - lengths, lengths)

@@ -23,8 +23,8 @@ from kraal.plugins.api import RetriableError, TopicPartition
 NO_OFFSET: Final = -1
 """The version of an application transaction whose partition has no offset, because versions cannot be removed."""
 _IS_DELETE: Final = "__kraal_is_delete"
-_KEEPS: Final = "__kraal_keeps_"
-"""The prefix of the columns with the masks of kept values; the number of the column follows."""
+_MASK: Final = "__kraal_unavailable_"
+"""The prefix of the columns with the masks of unavailable values; the number of the column follows."""
 
 
 class DeltaLakeTable(LakeTable):
@@ -155,10 +155,10 @@ def _check_changes(name: str, changes: list[SchemaChange]) -> None:
 
 def _merge(table: Any, changes: Changes, properties: Any) -> None:
     """Replace and delete rows by key."""
-    masks = {name: f"{_KEEPS}{index}" for index, name in enumerate(changes.kept)}
+    masks = {name: f"{_MASK}{index}" for index, name in enumerate(changes.unavailable)}
     rows = changes.rows
     for name, mask_name in masks.items():
-        rows = rows.append_column(mask_name, changes.kept[name])
+        rows = rows.append_column(mask_name, changes.unavailable[name])
     rows = rows.append_column(_IS_DELETE, pa.repeat(pa.scalar(value=False), rows.num_rows))
     if changes.deletes is not None and changes.deletes.num_rows:
         is_delete = pa.repeat(pa.scalar(value=True), changes.deletes.num_rows)

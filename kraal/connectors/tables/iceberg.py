@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from typing_extensions import override
 
 from kraal.connectors.tables.changes import cast_table
-from kraal.connectors.tables.merge import drop_matches, fill_kept_values, find_matches, get_keys
+from kraal.connectors.tables.merge import drop_matches, fill_unavailable_values, find_matches, get_keys
 from kraal.connectors.tables.table import Changes, Conflict, LakeTable, SchemaRefused, TableState
 from kraal.plugins.api import RetriableError, TopicPartition
 
@@ -231,7 +231,7 @@ def _rewrite(
             match = find_matches(file_rows, changes)
             if not len(match.rows):
                 continue
-            rows = fill_kept_values(rows, changes, file_rows, match)
+            rows = fill_unavailable_values(rows, changes, file_rows, match)
             remaining.append(drop_matches(file_rows, match))
         replaced_files.append(task.file)
     producer = transaction.update_snapshot(snapshot_properties=dict(properties)).overwrite()

@@ -46,9 +46,9 @@ def drop_matches(file_rows: pa.Table, match: Match) -> pa.Table:
     return file_rows.filter(pc.invert(is_matched))
 
 
-def fill_kept_values(rows: pa.Table, changes: Changes, file_rows: pa.Table, match: Match) -> pa.Table:
+def fill_unavailable_values(rows: pa.Table, changes: Changes, file_rows: pa.Table, match: Match) -> pa.Table:
     """Return new rows in which the values that the source did not send are those of the file's rows."""
-    for name, mask in changes.kept.items():
+    for name, mask in changes.unavailable.items():
         former_rows = match.rows.take(pc.index_in(_number(rows.num_rows), match.changes))
         is_former = pc.and_(mask, former_rows.is_valid())
         values = file_rows[name].combine_chunks().take(former_rows)

@@ -16,24 +16,24 @@ class TableMoved(Exception):
 
 def find_starts(
     ranges: Ranges,
-    stored: Mapping[TopicPartition, int],
-    expected: Mapping[TopicPartition, int],
+    table_offsets: Mapping[TopicPartition, int],
+    expected_offsets: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
     """Return the first offset of each range that a table does not contain, or the range's end if it contains all.
 
     Args:
-        ranges: the records of the batch. A range may start after `expected`, because topics have gaps.
-        stored: the next offsets in the table.
-        expected: the next offsets in the table when the task last read or wrote them. All records from there to the
-            start of the range were read, so the table may have advanced (another task has written the records), but
-            must not have moved back.
+        ranges: the records of the batch. A range may start after `expected_offsets`, because topics have gaps.
+        table_offsets: the next offsets in the table.
+        expected_offsets: the next offsets in the table when the task last read or wrote them. All records from there to
+            the start of the range were read, so the table may have advanced (another task has written the records),
+            but must not have moved back.
 
     Raises:
         TableMoved: an offset in the table is lower than expected, or missing.
     """
     starts: dict[TopicPartition, int] = {}
     for partition, (start, end) in ranges.items():
-        offset, expected_offset = stored.get(partition), expected.get(partition)
+        offset, expected_offset = table_offsets.get(partition), expected_offsets.get(partition)
         if expected_offset is not None and (offset is None or offset < expected_offset):
             name = f"{partition.topic}-{partition.partition}"
             actual = "contains no offset" if offset is None else f"continues at offset {offset}"

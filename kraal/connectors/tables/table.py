@@ -44,7 +44,7 @@ class Changes:
     """The keys of the rows to delete, with the columns `key`."""
     truncates: bool = False
     """Whether all rows of the table are deleted first."""
-    kept: Mapping[str, pa.Array] = field(default_factory=dict)
+    unavailable: Mapping[str, pa.Array] = field(default_factory=dict)
     """For each column with values that the source did not send: a mask of the rows that keep their former value."""
 
     @property

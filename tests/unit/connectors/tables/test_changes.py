@@ -165,7 +165,7 @@ def test_change_events_of_all_operations() -> None:
     result = change(records, CDC)
     assert by_id(result) == {1: "c"}
     assert deleted(result) == [2]
-    assert (result.errors, result.changes.truncates, result.changes.kept) == ({}, False, {})
+    assert (result.errors, result.changes.truncates, result.changes.unavailable) == ({}, False, {})
 
 
 def test_changed_primary_key_is_a_delete_and_an_insert() -> None:
@@ -207,7 +207,7 @@ def test_unavailable_value_is_taken_from_the_latest_change_that_has_it() -> None
     )
     rows = sorted(result.changes.rows.to_pylist(), key=lambda r: r["id"])
     assert rows == [{"id": 1, "name": "long", "data": b"\x03"}, {"id": 2, "name": None, "data": b"\x02"}]
-    masks = {name: mask.to_pylist() for name, mask in result.changes.kept.items()}
+    masks = {name: mask.to_pylist() for name, mask in result.changes.unavailable.items()}
     ids = result.changes.rows["id"].to_pylist()
     assert masks == {"name": [number == 2 for number in ids]}
 
