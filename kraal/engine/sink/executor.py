@@ -283,10 +283,10 @@ class SinkExecutor:
     def _write_range(self, member: Member) -> JobResult:
         """Write a range that Spark reads; once the backlog is read, let the member read again."""
         bounds = member.bounds(sorted(self._positions))
-        self._backlog_report.set_ends(bounds)
         backlog = sum(bounds[p].high - offset for p, offset in self._positions.items() if p in bounds)
         if not self._pacing.may_start(is_full=backlog >= self._sizes.max_records):
-            return None
+            return None  # without a report: a backlog that waits for the interval is not a stall
+        self._backlog_report.set_ends(bounds)
         self._spark_reads = True
         for partition, bound in bounds.items():
             self._positions[partition] = self._choose_offset(
