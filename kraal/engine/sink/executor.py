@@ -92,6 +92,8 @@ class SinkExecutor:
         """The time of the next lookup of unknown partitions, in monotonic seconds."""
         self._spark_reads = False
         self._pacing = BatchPacing(0.0)
+        self._stored_offsets: tuple[frozenset[TopicPartition], Mapping[TopicPartition, int]] | None = None
+        """The assigned partitions, and the offsets that the target stores for them; until they are used."""
         self._backlog_report = BacklogReport(spec.backlog)
         self.has_pending_commit = False
         """Whether a reported batch is not committed yet."""
@@ -165,7 +167,7 @@ class SinkExecutor:
             member.resume()
         records = member.poll(min(MIN_SPARK_READ, self._sizes.max_records))
         if member.changed:
-            return self._context.launch(partial(self._find_positions, member)) if member.assigned else None
+            return self._launch_assignment(member) if member.assigned else None
         if self._spark_reads or len(records) >= MIN_SPARK_READ:
             self._sizes.observe(records)
             member.pause()
@@ -173,6 +175,23 @@ class SinkExecutor:
             return self._context.launch(partial(self._write_range, member))
         self._backlog_report.record_poll(member, self._positions, has_records=bool(records))
         return self._context.launch(partial(self._write_tail, member, records)) if records else None
+
+    def _launch_assignment(self, member: Member) -> JobLauncher:
+        """Return the job that prepares for the assigned partitions: the offsets in the target first, then positions.
+
+        They are two jobs, because reading a target may take long: a rebalance then waits for the job in a callback of
+        the client, during which the job must not call the client.
+        """
+        assigned, task = member.assigned, self._task
+        is_known = self._stored_offsets is not None and self._stored_offsets[0] == assigned
+        if task is None or is_known or type(task).stored_offsets is SinkTask.stored_offsets:
+            return self._context.launch(partial(self._find_positions, member))
+
+        def read_stored_offsets() -> JobResult:
+            self._stored_offsets = assigned, task.stored_offsets(assigned)
+            return None
+
+        return self._context.launch(read_stored_offsets)
 
     def _keep_alive(self, member: Member) -> None:
         """Poll the member without reading records, because no batch may start."""
@@ -227,9 +246,12 @@ class SinkExecutor:
         """Determine the position of each partition after a rebalance, and start reading there."""
         committed = member.committed()
         bounds = member.bounds(sorted(committed))
-        stored = {} if self._task is None else self._task.stored_offsets(committed.keys())
-        check_stored_offsets(stored, bounds)
-        committed |= stored
+        _, stored_offsets = self._stored_offsets or (None, {})
+        self._stored_offsets = None
+        check_stored_offsets(stored_offsets, bounds)
+        committed |= {
+            partition: offset for partition, offset in stored_offsets.items() if partition in committed
+        }
         # Before the first commit, a reset to `latest` would skip the records since the last rebalance.
         previous = self._positions if self._reset.policy in {"latest", "by_duration"} else {}
         positions: dict[TopicPartition, int] = {}
