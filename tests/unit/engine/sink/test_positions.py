@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -221,6 +221,8 @@ def test_offsets_of_the_target_replace_those_of_the_group(
     harness = Harness(monkeypatch, policy)
     monkeypatch.setattr(harness.member, "committed", lambda: {A: 77, B: 7})
     harness.poll()
+    assert harness.member.start_positions == [], "a separate job reads the offsets of the target"
+    harness.poll()
     harness.executor.close()
     assert harness.member.start_positions == [{A: 42, B: 7}]
 
@@ -228,6 +230,7 @@ def test_offsets_of_the_target_replace_those_of_the_group(
 def test_target_that_is_ahead_of_its_topic_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FileStreamSinkTask, "stored_offsets", lambda *_: {A: 101})
     harness = Harness(monkeypatch, "earliest")
+    harness.poll()
     with pytest.raises(
         AssertionError, match=r"t-0: .* continues at offset 101, but the partition ends at 100\."
     ):
@@ -270,3 +273,21 @@ def test_paced_sink_starts_early_if_a_full_batch_is_available(
     harness.poll()
     assert (harness.member.fetched_records == []) == (limit == 50)
     harness.executor.close()
+
+
+def test_offsets_of_the_target_are_read_again_after_a_rebalance(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[set[TopicPartition]] = []
+
+    def read(_: object, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        calls.append(set(partitions))
+        return dict.fromkeys(partitions, 42)
+
+    monkeypatch.setattr(FileStreamSinkTask, "stored_offsets", read)
+    harness = Harness(monkeypatch, "earliest")
+    harness.poll()
+    harness.member.assigned = frozenset({A})
+    for _ in range(2):
+        harness.poll()
+    harness.executor.close()
+    assert calls == [{A, B}, {A}]
+    assert harness.member.start_positions == [{A: 42}]
