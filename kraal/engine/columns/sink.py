@@ -55,6 +55,8 @@ Put = Callable[["DataFrame"], None]
 Observe = Callable[["DataFrame"], "DataFrame"]
 """Returns a DataFrame whose rows are counted when they are computed."""
 
+ENVELOPE: Final = "json-envelope"
+"""The `SinkTask.values` of sinks that require the schema of each record; it has no column form."""
 _LOGICAL_PREFIX: Final = "org.apache.kafka.connect.data."
 _JSON: Final = frozenset({ColumnFormat.JSON, ColumnFormat.JSON_ENVELOPE})
 _SCHEMA: Final = '{"schema":'
@@ -93,7 +95,7 @@ class SinkColumns:
         reads_any_header = headers.reads_any_header and declares(
             headers, "reads_any_header", "decode_header", "decode"
         )
-        has_column_form = reads_any_header and None not in _formats(steps)
+        has_column_form = reads_any_header and None not in _formats(steps) and value_form != ENVELOPE
         return SinkColumns(steps, value_form) if has_column_form else None
 
     def write(

@@ -74,6 +74,23 @@ def choose_start(
     )
 
 
+def check_stored_offsets(
+    stored: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, Bounds]
+) -> None:
+    """Raise OffsetOutOfRange if a sink's target contains records after the end of a partition.
+
+    This happens if the topic was deleted and created again. A reset of the position would skip or repeat records.
+    """
+    for partition, offset in stored.items():
+        if partition in bounds and offset > bounds[partition].high:
+            name = f"{partition.topic}-{partition.partition}"
+            raise OffsetOutOfRange(
+                f"{name}: the target of the connector continues at offset {offset}, but the partition ends at "
+                f"{bounds[partition].high}. The topic was probably deleted and created again. To read it from its "
+                "start, stop the connector and delete its offsets (DELETE /connectors/NAME/offsets)"
+            )
+
+
 def next_ranges(
     positions: Mapping[TopicPartition, int],
     bounds: Mapping[TopicPartition, Bounds],
