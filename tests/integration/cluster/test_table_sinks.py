@@ -139,6 +139,18 @@ class Sink:
         return rows.to_pylist(), {partition.partition: end for partition, end in state.offsets.items()}
 
 
+def find_owner(cluster: ProcessCluster, name: str) -> int:
+    """Return the index of the worker that runs task 0, after waiting for any rebalance in progress."""
+    owners: dict[str, str] = {}
+
+    def is_assigned() -> bool:
+        owners.update(cluster.owners(name))
+        return "0" in owners
+
+    cluster.wait_until("a worker runs the task", is_assigned)
+    return cluster.workers.index(cluster.worker(owners["0"]))
+
+
 @pytest.mark.parametrize("mode", ["cdc", "append"])
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_table_equals_the_topic_after_kills(
@@ -155,8 +167,7 @@ def test_table_equals_the_topic_after_kills(
         for _ in range(KILLS):
             offsets = sink.load()[1]
             two_workers.wait_until("commits follow", lambda: sink.load()[1] != offsets)  # noqa: B023 - called at once
-            owners = two_workers.owners(name)
-            owner = two_workers.workers.index(two_workers.worker(owners["0"]))
+            owner = find_owner(two_workers, name)
             two_workers.kill_worker(owner)  # as `kill -9` does
             offsets = sink.load()[1]
             two_workers.wait_until("other tasks commit", lambda: sink.load()[1] != offsets)  # noqa: B023
