@@ -158,7 +158,7 @@ class SinkExecutor:
 
     def _poll_member(self, member: Member, *, requested: bool) -> JobLauncher | None:
         if not requested:
-            self._keep_alive(member)
+            _keep_alive(member)
             return None
         if self._dead_letters is not None and not self._dead_letters.is_ready:
             return self._context.launch(self._dead_letters.prepare)
@@ -167,7 +167,7 @@ class SinkExecutor:
         if not member.changed and time.monotonic() >= self._lookup_due_s:
             return self._context.launch(partial(self._look_up_missing, member))
         if not member.changed and not self._pacing.is_due:
-            self._keep_alive(member)
+            _keep_alive(member)
             is_check_due = self._pacing.may_be_full and not member.changed
             return self._context.launch(partial(self._write_range, member)) if is_check_due else None
         if not member.changed and not self._spark_reads:
@@ -186,8 +186,7 @@ class SinkExecutor:
     def _launch_assignment(self, member: Member) -> JobLauncher:
         """Return the job that prepares for the assigned partitions: the offsets in the target first, then positions.
 
-        They are two jobs, because reading a target may take long: a rebalance then waits for the job in a callback of
-        the client, during which the job must not call the client.
+        The first job may take long and delay a rebalance; a job that then calls the client would block (`_release`).
         """
         assigned, task = member.assigned, self._task
         is_known = self._stored_offsets is not None and self._stored_offsets[0] == assigned
@@ -199,12 +198,6 @@ class SinkExecutor:
             return None
 
         return self._context.launch(read_stored_offsets)
-
-    def _keep_alive(self, member: Member) -> None:
-        """Poll the member without reading records, because no batch may start."""
-        member.pause()
-        if member.poll(1):  # drop the record, and read it again later
-            member.changed = True
 
     def wait(self) -> None:
         """Wait for a record for up to `MAX_WAIT_S`."""
@@ -393,6 +386,13 @@ class SinkExecutor:
             facts=collect_facts(task, path, writers, can_wait=not self._idle.is_set_by_task),
             writers=writers,
         )
+
+
+def _keep_alive(member: Member) -> None:
+    """Poll the member without reading records, because no batch may start."""
+    member.pause()
+    if member.poll(1):  # drop the record, and read it again later
+        member.changed = True
 
 
 def collect_facts(

@@ -6,7 +6,7 @@ import random
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +139,19 @@ class Sink:
         return rows.to_pylist(), {partition.partition: end for partition, end in state.offsets.items()}
 
 
+def find_owner(cluster: ProcessCluster, name: str) -> int:
+    """Return the index of the worker that runs task 0, after waiting for any rebalance in progress."""
+    owners: list[int] = []
+
+    def is_assigned() -> bool:
+        with suppress(KeyError, StopIteration):  # unassigned, or assigned to the worker before its restart
+            owners.append(cluster.workers.index(cluster.worker(cluster.owners(name)["0"])))
+        return bool(owners)
+
+    cluster.wait_until("a worker runs the task", is_assigned)
+    return owners[0]
+
+
 @pytest.mark.parametrize("mode", ["cdc", "append"])
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_table_equals_the_topic_after_kills(
@@ -155,8 +168,7 @@ def test_table_equals_the_topic_after_kills(
         for _ in range(KILLS):
             offsets = sink.load()[1]
             two_workers.wait_until("commits follow", lambda: sink.load()[1] != offsets)  # noqa: B023 - called at once
-            owners = two_workers.owners(name)
-            owner = two_workers.workers.index(two_workers.worker(owners["0"]))
+            owner = find_owner(two_workers, name)
             two_workers.kill_worker(owner)  # as `kill -9` does
             offsets = sink.load()[1]
             two_workers.wait_until("other tasks commit", lambda: sink.load()[1] != offsets)  # noqa: B023
@@ -183,7 +195,9 @@ def test_offsets_over_rest_change_those_of_the_table(
     two_workers.stop(name)
     two_workers.wait_for_states(name, ["STOPPED"])
     worker = two_workers.workers[0]
-    assert worker.delete(f"/connectors/{name}/offsets").status == 200
+    two_workers.wait_until(
+        "the offsets are deleted", lambda: worker.delete(f"/connectors/{name}/offsets").status == 200
+    )
     assert sink.load()[1] == {}
     two_workers.resume(name)
     two_workers.wait_until("the records are in the table again", lambda: sink.load()[1] == changes.ends)
