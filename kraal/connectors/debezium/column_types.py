@@ -124,6 +124,8 @@ def _make_float(spark_type: str) -> ColumnType:
 
 def _choose_decimal(column: ColumnInfo, capture: Capture) -> ColumnType | None:
     match capture.decimal_mode:
+        case "string" if column.modifier < 0:
+            return ColumnType(from_database=_trim_fraction, from_record=_trim_fraction)
         case "string":
             return ColumnType()
         case "double":
@@ -147,9 +149,10 @@ def _choose_binary_decimal(column: ColumnInfo, *, are_numbers: bool) -> ColumnTy
         def from_struct(value: Column) -> Column:
             scale = F.get_json_object(value, "$.scale").try_cast("int")
             unscaled = _decode_integer(F.get_json_object(value, "$.value"))
-            return F.when(value.isNotNull(), F.coalesce(_insert_point(unscaled, scale), F.lit(UNKNOWN)))
+            number = _trim_fraction(_insert_point(unscaled, scale))
+            return F.when(value.isNotNull(), F.coalesce(number, F.lit(UNKNOWN)))
 
-        return ColumnType(sql=sql, from_record=from_struct, has_unknown=True)
+        return ColumnType(sql=sql, from_database=_trim_fraction, from_record=from_struct, has_unknown=True)
     precision, scale = parse_numeric_modifier(column.modifier)
     if are_numbers or precision > MAX_DIGITS or scale < 0:
         return None
@@ -159,6 +162,11 @@ def _choose_binary_decimal(column: ColumnInfo, *, are_numbers: bool) -> ColumnTy
         return F.when(value.isNotNull(), F.coalesce(_insert_point(unscaled, F.lit(scale)), value))
 
     return ColumnType(sql=sql, from_record=from_bytes, has_unknown=True)
+
+
+def _trim_fraction(number: Column) -> Column:
+    """Remove zeros at the end of a fraction, which Debezium does not keep without a declared scale."""
+    return F.regexp_replace(F.regexp_replace(number, r"(\.\d*?)0+$", "$1"), r"\.$", "")
 
 
 def parse_numeric_modifier(modifier: int) -> tuple[int, int]:
@@ -195,6 +203,8 @@ def _insert_point(unscaled: Column, scale: Column) -> Column:
     number = F.when(
         scale > F.lit(0), F.concat(padded.substr(F.lit(1), integral_length), F.lit("."), fraction)
     ).otherwise(padded)
+    # A negative scale is the number of zeros at the end.
+    number = F.when(scale < F.lit(0), F.rpad(padded, F.length(padded) - scale, F.lit("0"))).otherwise(number)
     return F.when(is_negative, F.concat(F.lit("-"), number)).otherwise(number)
 
 

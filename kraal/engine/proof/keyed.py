@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -82,11 +81,8 @@ class KeyedProof:
         with (
             self._group.job(f"{name} proof") as spark,
             query_brokers(settings) as broker,
-            ExitStack() as frames,
         ):
-            comparison = _Comparison(
-                self._source, spark, broker, self._reader, read_offsets, self._cancelled, frames
-            )
+            comparison = _Comparison(self._source, spark, broker, self._reader, read_offsets, self._cancelled)
             return comparison.run(ends)
 
     def cancel(self) -> None:
@@ -145,8 +141,6 @@ class _Comparison:
     reader: RangeReader
     read_offsets: ReadOffsets
     cancelled: threading.Event
-    frames: ExitStack
-    """Releases persisted DataFrames at the end."""
     totals: _Totals = field(default_factory=_Totals)
 
     def run(self, ends: Mapping[SourcePartition, Offset]) -> ProofResult:
@@ -265,11 +259,11 @@ class _Comparison:
         return {partition: (0, bound.high) for partition, bound in bounds.items() if bound.high > 0}
 
     def _keep(self, rows: DataFrame) -> tuple[DataFrame, int]:
-        """Compute rows and keep them until the end of the proof; return them and their number."""
+        """Compute and store rows; return the stored rows and their number. Spark removes unreferenced rows."""
         from pyspark import StorageLevel  # noqa: PLC0415 - loaded after the start of Spark
 
-        kept = rows.persist(StorageLevel.DISK_ONLY)
-        self.frames.callback(kept.unpersist)
+        # Persisted rows would keep their plan, which doubles with each round.
+        kept = rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
         return kept, kept.count()
 
     def _pause(self, seconds: float) -> None:
