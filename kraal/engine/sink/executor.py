@@ -18,7 +18,6 @@ from functools import partial
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
 from kraal.engine.api import TaskSpec
-from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.dead_letter_writer import DeadLetters
@@ -30,10 +29,7 @@ from kraal.engine.sink.attempt import SinkAttempt, SinkParts
 from kraal.engine.sink.backlog_report import BacklogReport
 from kraal.engine.sink.batch_ownership import BatchOwnership, Timing
 from kraal.engine.sink.batch_size import Sizes
-from kraal.engine.sink.direct import DirectWriter, takes_converted_tables, takes_tables
 from kraal.engine.sink.envelopes import (
-    EnvelopeWriter,
-    make_envelope_converter,
     needs_envelopes,
     with_envelopes,
 )
@@ -41,7 +37,6 @@ from kraal.engine.sink.frame import read_tail
 from kraal.engine.sink.group_member import Member
 from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.pacing import BatchPacing
-from kraal.engine.sink.plain import PlainWriter
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ranges import (
     Bounds,
@@ -52,10 +47,9 @@ from kraal.engine.sink.ranges import (
     next_ranges,
     to_source_partition,
 )
-from kraal.engine.sink.record_batches import SinkRecords
 from kraal.engine.sink.topic_pattern import TopicPattern
-from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords, TailByRecords
-from kraal.engine.sink.write_paths import ReadBatch, SinkFacts, SinkWriter, WritePath
+from kraal.engine.sink.write_paths import ReadBatch
+from kraal.engine.sink.writers import collect_facts, make_writers
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.engine.waiters import MAX_WAIT_S
 from kraal.ledger.counts import Range, RangeStart
@@ -356,26 +350,8 @@ class SinkExecutor:
 
     def _make_parts(self, task: SinkTask, converters: Converters, path: RecordPath) -> SinkParts:
         """Create the parts that the batches of this run use."""
-        spec, reader, records = self._spec, self._reader, None
-        writers: dict[WritePath, SinkWriter] = {}
-        if path.why is None:
-            writers[WritePath.TAIL] = writers[WritePath.BACKLOG] = PlainWriter(
-                task, converters, reader, path.steps
-            )
-            if needs_envelopes(task):
-                writers[WritePath.TAIL] = writers[WritePath.BACKLOG] = EnvelopeWriter(task, reader)
-                if takes_tables(task):
-                    writers[WritePath.DIRECT] = DirectWriter(None, None, task.values)
-            elif takes_tables(task) and (direct := DirectWriter.of(converters)) is not None:
-                writers[WritePath.DIRECT] = direct
-        else:
-            envelope = make_envelope_converter(self._context.plugins) if needs_envelopes(task) else None
-            records = SinkRecords(spec, path.steps, task.values, path.dead_letters, envelope)
-            writers[WritePath.TAIL_BY_RECORDS] = TailByRecords(task, records)
-            writers[WritePath.BACKLOG_BY_RECORDS] = BacklogByRecords(task, records, reader)
-            columns = None if spec.chain is not None else SinkColumns.of(path.steps, task.values)
-            if columns is not None:
-                writers[WritePath.BACKLOG_BY_COLUMNS] = BacklogByColumns(task, columns, reader)
+        spec, reader, plugins = self._spec, self._reader, self._context.plugins
+        writers, records = make_writers(spec, task, converters, path, reader, plugins)
         return SinkParts(
             spec=spec,
             task=task,
@@ -393,19 +369,6 @@ def _keep_alive(member: Member) -> None:
     member.pause()
     if member.poll(1):  # drop the record, and read it again later
         member.changed = True
-
-
-def collect_facts(
-    task: SinkTask, path: RecordPath, writers: Mapping[WritePath, SinkWriter], *, can_wait: bool
-) -> SinkFacts:
-    """Return the properties of a run's batches; `can_wait` is whether to wait for records if a tail requires no job."""
-    is_direct = WritePath.DIRECT in writers
-    return SinkFacts(
-        by_records=path.why,
-        has_column_form=WritePath.BACKLOG_BY_COLUMNS in writers,
-        is_direct=is_direct,
-        can_wait=can_wait and (is_direct or (path.why is not None and takes_converted_tables(task))),
-    )
 
 
 def _join(context: ExecutorContext, spec: TaskSpec, settings: Mapping[str, str | int | bool]) -> Member:

@@ -63,6 +63,7 @@ class Member:
     def find_offset_since(self, partition: TopicPartition, age_ms: int) -> int | None:
         """Return None: no reset by duration is configured."""
         del partition, age_ms
+        return None
 
     def known_ends(self) -> dict[TopicPartition, int]:
         """Return no end offsets."""
